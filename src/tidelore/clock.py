@@ -1,0 +1,99 @@
+"""Time. Owns every reading of a clock and every sleep; refuses ambiguous timestamps.
+
+Instants are integer milliseconds UTC. `parse_instant` is strict: text without an offset, or that is
+no date at all, is an error of that item and never 0.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_MAX_INSTANT = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
+
+
+class Clock(Protocol):
+    """What the rest of the program may know of time."""
+
+    def now_ms(self) -> int:
+        """Return the wall clock in milliseconds UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        import asyncio  # an offline read never sleeps, and must not pay for an event loop
+
+        await asyncio.sleep(seconds)
+
+
+class ManualClock:
+    """A clock moved by hand: a sleep returns at once and leaves the clock that much later."""
+
+    def __init__(self, now_ms: int = 1_772_442_000_000) -> None:
+        self._now_ms = float(now_ms)
+        self._monotonic = 0.0
+        self.slept: list[float] = []
+
+    def now_ms(self) -> int:
+        return int(self._now_ms)
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now_ms += seconds * 1000
+        self._monotonic += seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.advance(max(seconds, 0.0))
+        await SystemClock().sleep(0)
+
+
+def parse_instant(text: str) -> int:
+    """Return milliseconds UTC (truncated) of an RFC 3339 timestamp, or raise ValueError."""
+    # fromisoformat alone is too kind: it takes bare dates, week dates and local times.
+    if not isinstance(text, str) or len(text) < 20 or text[4] != "-" or text[10] not in "Tt ":
+        raise ValueError(f"not a timestamp with an offset: {text!r}")
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"timestamp without an offset: {text!r}")
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def format_instant(instant_ms: int) -> str:
+    """Return an instant as RFC 3339 UTC with milliseconds, such as 2026-03-02T09:00:00.123Z."""
+    bounded = min(max(instant_ms, 0), _MAX_INSTANT)
+    moment = _EPOCH + timedelta(milliseconds=bounded)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{bounded % 1000:03d}Z"
+
+
+def describe_age(seconds: float) -> str:
+    """Return a duration in the largest fitting unit, such as '3 days'."""
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            count = int(seconds // size)
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    count = max(int(seconds), 0)
+    return f"{count} second{'' if count == 1 else 's'}"

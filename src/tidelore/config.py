@@ -1,0 +1,295 @@
+"""Settings. Owns the shape of the configuration file, where it is found and what may override it.
+
+Read once, frozen afterwards. Refuses unknown and mistyped keys (naming the file, the key and the nearest
+valid one), values out of range, and secrets: a token is named here by its environment variable only.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from tidelore.errors import ConfigError
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+Many = Annotated[int, Meta(ge=1, le=1000)]
+PageSize = Annotated[int, Meta(ge=1, le=100)]
+Name = Annotated[str, Meta(min_length=1)]
+
+
+class Section(Struct, frozen=True, kw_only=True):
+    """A table of the file."""
+
+
+class Storage(Section, frozen=True):
+    path: str = ""
+    compress_raw_payloads: bool = True
+
+
+class Http(Section, frozen=True):
+    timeout_seconds: Positive = 30
+    max_retries: Annotated[int, Meta(ge=0, le=20)] = 3
+    retry_backoff_seconds: NotNegative = 1
+    ca_file: str = ""
+    proxy: str = ""
+    per_page: PageSize = 100
+
+
+class Sync(Section, frozen=True):
+    cursor_rewind_seconds: NotNegative = 2
+    settle_seconds: NotNegative = 75
+    scrub_share: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    dependent_concurrency: Many = 10
+    rate_limit_rps: NotNegative = 0
+    use_keyset_pagination: bool = False
+    verify_reviewers: bool = False
+    fetch_resource_events: bool = True
+    fetch_mr_closes_issues: bool = True
+    fetch_mr_diffs: bool = True
+    surgical_entity_timeout_seconds: Positive = 30
+    stale_lock_minutes: Positive = 10
+    heartbeat_interval_seconds: Positive = 30
+
+
+class GitLabHost(Section, frozen=True):
+    name: Name = "gitlab"
+    base_url: Name = "https://gitlab.com"
+    token_env: str = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    projects: tuple[Name, ...] = ()
+    groups: tuple[Name, ...] = ()
+
+
+class GitHubRepo(Section, frozen=True):
+    name: Name
+    poll_interval_seconds: Positive | None = None
+    fetch: Literal["auto", "repo", "thread"] | None = None
+    incremental: bool | None = None
+    comment_fetch_overlap_seconds: NotNegative | None = None
+    comment_fetch_safe_backfill_seconds: Positive | None = None
+    allowed_users: tuple[Name, ...] | None = None
+    operator_logins: tuple[Name, ...] | None = None
+    command_prefix: Name | None = None
+    operations_issue: Count | None = None
+    handler: tuple[Name, ...] | None = None
+
+
+class GitHubHost(Section, frozen=True):
+    name: Name = "github"
+    base_url: Name = "https://api.github.com"
+    token_env: str = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    poll_interval_seconds: Positive = 60
+    fetch: Literal["auto", "repo", "thread"] = "auto"
+    incremental: bool = True
+    comment_fetch_overlap_seconds: NotNegative = 5
+    comment_fetch_safe_backfill_seconds: Positive = 86_400
+    allowed_users: tuple[Name, ...] = ()
+    operator_logins: tuple[Name, ...] = ()
+    command_prefix: Name = "/lore"
+    operations_issue: Count = 0
+    handler: tuple[Name, ...] = ()
+    repos: tuple[GitHubRepo, ...] = ()
+
+
+class Bluesky(Section, frozen=True):
+    base_url: Name = "https://public.api.bsky.app"
+    plc_url: Name = "https://plc.directory"
+    jetstream_url: Name = "wss://jetstream2.us-east.bsky.network/subscribe"
+    mode: Literal["feed", "records"] = "feed"
+    accounts: tuple[Name, ...] = ()
+    interval_minutes: Positive = 15
+    posts_per_page: PageSize = 50
+    initial_lookback_hours: Positive = 24
+    max_retries: Count = 3
+    retry_backoff_ms: Count = 1000
+    max_pages_per_user: Many = 100
+    max_concurrent: Many = 10
+    max_staleness_minutes: Positive = 240
+
+
+class Embedding(Section, frozen=True):
+    provider: Literal["local", "ollama", "openai", "none"] = "local"
+
+
+class Service(Section, frozen=True):
+    metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 9464
+    web_port: Annotated[int, Meta(ge=0, le=65535)] = 8765
+
+
+class Log(Section, frozen=True):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class Config(Section, frozen=True):
+    """The whole file, defaults filled in."""
+
+    default_project: str = ""
+    storage: Storage = field(default_factory=Storage)
+    http: Http = field(default_factory=Http)
+    sync: Sync = field(default_factory=Sync)
+    gitlab: tuple[GitLabHost, ...] = ()
+    github: tuple[GitHubHost, ...] = ()
+    bluesky: Bluesky = field(default_factory=Bluesky)
+    embedding: Embedding = field(default_factory=Embedding)
+    service: Service = field(default_factory=Service)
+    log: Log = field(default_factory=Log)
+
+
+def config_path(explicit: str | None, environ: Mapping[str, str]) -> Path:
+    """Return where the configuration is, or would be."""
+    chosen = explicit or environ.get("LORE_CONFIG")
+    if chosen:
+        return Path(chosen).expanduser()
+    return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "config.toml"
+
+
+def database_address(config: Config, explicit: str | None, environ: Mapping[str, str]) -> str:
+    """Return the database: a file path, or a postgresql:// address."""
+    chosen = explicit or environ.get("LORE_DB") or config.storage.path
+    if chosen.startswith(("postgresql://", "postgres://")):
+        return chosen
+    if chosen:
+        return str(Path(chosen).expanduser())
+    return str(_xdg(environ, "XDG_DATA_HOME", ".local/share") / "lore.db")
+
+
+def load_config(explicit: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    """Read, check and freeze the settings: without a file the defaults, unless one was named."""
+    environ = os.environ if environ is None else environ
+    path = config_path(explicit, environ)
+    named = bool(explicit or environ.get("LORE_CONFIG"))
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise ConfigError(
+                f"no configuration file at {path}",
+                fix=f"create one with: lore init --config {path}",
+                file=str(path),
+            ) from None
+        tree = {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is not valid TOML: {error}", fix="correct the line named above", file=str(path)
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", fix="check the path and its permissions", file=str(path)
+        ) from None
+    return parse_config(_overridden(tree, environ), str(path))
+
+
+def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
+    """Turn a decoded TOML tree into settings, or say which key is wrong and what would be right."""
+    for key, valid in _unknown_keys(tree, Config, ""):
+        raise _unknown_key(key, valid, file)
+    try:
+        config = msgspec.convert(tree, Config)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at ")
+        key = where.strip("`").removeprefix("$.") or "the top level"
+        raise ConfigError(f"{file}: {key}: {message}", fix=f"correct the value of {key}", file=file, key=key) from None
+    _check_hosts(config, file)
+    return config
+
+
+def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+    root = environ.get(variable)
+    return (Path(root) if root else Path.home() / fallback) / "tidelore"
+
+
+def _sections() -> dict[str, type[Struct]]:
+    return {
+        info.name: info.type
+        for info in msgspec.structs.fields(Config)
+        if isinstance(info.type, type) and issubclass(info.type, Struct)
+    }
+
+
+def _overridden(tree: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """Lay `LORE_<SECTION>_<KEY>` over the file. The value is TOML, or plain text where that fails."""
+    result = dict(tree)
+    for name in sorted(environ):
+        for section in _sections():
+            prefix = f"LORE_{section.upper()}_"
+            if name.startswith(prefix):
+                table = dict(result.get(section, {}))
+                table[name.removeprefix(prefix).lower()] = _toml_value(environ[name])
+                result[section] = table
+    if "LORE_DEFAULT_PROJECT" in environ:
+        result["default_project"] = environ["LORE_DEFAULT_PROJECT"]
+    return result
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _unknown_keys(tree: Any, shape: type[Struct], path: str) -> Iterator[tuple[str, list[str]]]:
+    if not isinstance(tree, dict):
+        return
+    known = {info.name: info.type for info in msgspec.structs.fields(shape)}
+    for key, value in tree.items():
+        here = f"{path}{key}"
+        if key not in known:
+            yield here, [f"{path}{name}" for name in known]
+            continue
+        inner = known[key]
+        if isinstance(inner, type) and issubclass(inner, Struct):
+            yield from _unknown_keys(value, inner, f"{here}.")
+        elif get_origin(inner) is tuple and isinstance(value, list):
+            element = get_args(inner)[0]
+            if isinstance(element, type) and issubclass(element, Struct):
+                for index, entry in enumerate(value):
+                    yield from _unknown_keys(entry, element, f"{here}[{index}].")
+
+
+def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
+    leaf = key.rpartition(".")[2]
+    if leaf in {"token", "password", "private_token", "access_token"}:
+        return ConfigError(
+            f"{file}: {key}: a secret does not belong in this file",
+            fix="export it in an environment variable and name that variable in token_env",
+            file=file,
+            key=key,
+        )
+    near = get_close_matches(key, valid, n=1, cutoff=0.5)
+    fix = f"did you mean {near[0]}?" if near else f"valid here: {', '.join(sorted(valid))}"
+    return ConfigError(f"{file}: unknown key {key}", fix=fix, file=file, key=key, nearest=near[0] if near else None)
+
+
+def _check_hosts(config: Config, file: str) -> None:
+    """Refuse what the shape alone cannot: addresses that are none, and two hosts of one name."""
+    hosts = [(f"gitlab[{i}]", host.name, host.base_url) for i, host in enumerate(config.gitlab)]
+    hosts += [(f"github[{i}]", host.name, host.base_url) for i, host in enumerate(config.github)]
+    names: dict[str, str] = {}
+    for where, name, base_url in hosts:
+        parts = urlsplit(base_url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:
+            raise ConfigError(
+                f"{file}: {where}.base_url: not an http(s) address: {parts.hostname or base_url}",
+                fix='write it like "https://gitlab.example.com"',
+                file=file,
+                key=f"{where}.base_url",
+            )
+        if name in names:
+            raise ConfigError(
+                f"{file}: {where}.name: {name!r} is taken by {names[name]}",
+                fix="give each host a name of its own",
+                file=file,
+                key=f"{where}.name",
+            )
+        names[name] = where

@@ -1,0 +1,32 @@
+"""The named instants at which a process may die. Owns their names; production passes `no_seam`.
+
+The crash tests pass a function that kills the process at the n-th visit of one seam, restart it, and
+compare the database with the truth (invariant 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class Seam(StrEnum):
+    """Where a crash is interesting: between two durable facts."""
+
+    LEASE_ACQUIRED = "lease-acquired"
+    RUN_STARTED = "run-started"
+    PROJECT_RESOLVED = "project-resolved"
+    AFTER_FETCH = "after-fetch"
+    BEFORE_COMMIT = "before-commit"
+    INSIDE_COMMIT = "inside-commit"
+    AFTER_COMMIT = "after-commit"
+    SCOPE_DONE = "scope-done"
+    BEFORE_FINISH = "before-finish"
+    AFTER_FINISH = "after-finish"
+
+
+Crashpoint = Callable[[Seam], None]
+
+
+def no_seam(_seam: Seam) -> None:
+    """Pass every seam unharmed."""

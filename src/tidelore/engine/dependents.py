@@ -1,0 +1,169 @@
+"""Children of a changed parent. Owns when a parent is due, when it has settled, and read-all-then-write.
+
+All pages of one parent are read and understood BEFORE anything of it is written; then its children, the
+sweep of those that vanished, and its watermark are one commit. Any failure leaves the parent's children
+as they were and the parent due (invariant 7). A parent counts as synced only when its children were read
+`settle_ms` after its `updated_at` on the SERVER's clock: a forge touches a parent at most once a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.ports import Lister, ListRequest
+from tidelore.engine.window import MAX_PASSES
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteTransient
+from tidelore.model import Item, Rejected
+
+C = TypeVar("C")
+
+
+class Parent(Struct, frozen=True):
+    """A parent and how far its children were read: for which version, and whether that had settled."""
+
+    id: int
+    iid: int
+    updated_at: int
+    synced_for: int | None
+    fetched_for: int | None
+
+
+class Due(Enum):
+    """What to do about a parent's children."""
+
+    FETCH = "fetch"
+    WAIT = "wait"
+    DONE = "done"
+
+
+class Children(Struct, Generic[C], frozen=True):
+    """Everything one parent has now. `settled` moves its watermark; else it stays due."""
+
+    items: Sequence[Item[C]]
+    rejected: Sequence[Rejected]
+    pages: int
+    server_at: int | None
+
+
+class Nursery(Protocol[C]):
+    """The durable side of parents and their children."""
+
+    def due(self, limit: int) -> Sequence[Parent]:
+        """Return parents not yet synced for their version, each at most once per run, oldest change first."""
+        ...
+
+    def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> None:
+        """Upsert the children, sweep those not seen and move the watermark, in one transaction."""
+        ...
+
+    def record_failure(self, parent: Parent, error: str) -> None:
+        """Write the failure to the parent's sync health columns and nothing else."""
+        ...
+
+
+class DependentTally(Struct):
+    """What became of the parents that were due."""
+
+    fetched: int = 0
+    settled: int = 0
+    waiting: int = 0
+    failed: int = 0
+    pages: int = 0
+
+
+def is_settled(updated_at: int, server_at: int | None, settle_ms: int) -> bool:
+    """Return whether a read at `server_at` shows all that its `updated_at` will ever tell of."""
+    return server_at is not None and server_at - updated_at >= settle_ms
+
+
+def decide(parent: Parent, server_now: int | None, settle_ms: int) -> Due:
+    """Return whether a parent's children must be read now."""
+    if parent.synced_for is not None and parent.synced_for >= parent.updated_at:
+        return Due.DONE
+    if parent.fetched_for is None or parent.fetched_for < parent.updated_at:
+        return Due.FETCH
+    return Due.FETCH if is_settled(parent.updated_at, server_now, settle_ms) else Due.WAIT
+
+
+async def read_all(lister: Lister[C]) -> Children[C]:
+    """Read every page of a list; one that took several pages is read until two passes agree."""
+    before: tuple[object, ...] | None = None
+    total = 0
+    for _ in range(MAX_PASSES):
+        items: dict[object, Item[C]] = {}
+        rejected: dict[str, Rejected] = {}
+        pages, token = 0, None
+        server_at: int | None = None
+        while True:
+            page = await lister.fetch(ListRequest(token=token))
+            pages, total = pages + 1, total + 1
+            # The first page's clock: a child added after it was answered may be missing from this pass.
+            server_at = page.server_at if server_at is None else server_at
+            items.update((item.version.id, item) for item in page.items)
+            rejected.update((entry.key, entry) for entry in page.rejected)
+            token = page.next_token
+            if token is None:
+                break
+        seen = (*sorted(map(str, items)), *sorted(rejected))
+        if pages == 1 or seen == before:
+            return Children(list(items.values()), list(rejected.values()), total, server_at)
+        before = seen
+    raise RemoteTransient("the children kept changing while they were read", reason="unstable_list")
+
+
+class DependentSync(Generic[C]):
+    """Brings the children of all due parents up to date, with bounded concurrency."""
+
+    def __init__(
+        self,
+        nursery: Nursery[C],
+        lister_for: Callable[[Parent], Lister[C]],
+        *,
+        concurrency: int,
+        settle_ms: int,
+        seam: Crashpoint = no_seam,
+    ) -> None:
+        self._nursery = nursery
+        self._lister_for = lister_for
+        self._limit = concurrency
+        self._settle_ms = settle_ms
+        self._seam = seam
+        self.tally = DependentTally()
+
+    async def run(self, server_now: int | None) -> DependentTally:
+        """Work through the due parents; one that fails is recorded and the others go on."""
+        while parents := self._nursery.due(self._limit):
+            ready = [p for p in parents if decide(p, server_now, self._settle_ms) is Due.FETCH]
+            self.tally.waiting += len(parents) - len(ready)
+            async with asyncio.TaskGroup() as group:
+                for parent in ready:
+                    group.create_task(self._sync(parent))
+        return self.tally
+
+    async def _sync(self, parent: Parent) -> None:
+        try:
+            children = await read_all(self._lister_for(parent))
+        except (CredentialsRejected, RateLimited):
+            raise
+        except RemoteError as error:
+            self.tally.failed += 1
+            self._nursery.record_failure(parent, error.message)
+            return
+        self._seam(Seam.AFTER_FETCH)
+        self.tally.pages += children.pages
+        if children.rejected:
+            self.tally.failed += 1
+            self._nursery.record_failure(parent, children.rejected[0].error)
+            return
+        settled = is_settled(parent.updated_at, children.server_at, self._settle_ms)
+        self._seam(Seam.BEFORE_COMMIT)
+        self._nursery.replace(parent, children, settled=settled)
+        self._seam(Seam.AFTER_COMMIT)
+        self.tally.fetched += 1
+        self.tally.settled += settled

@@ -1,0 +1,124 @@
+"""What a page means to us. Owns the sorting of versions and the one way a page becomes durable.
+
+Invariant 1: records and the cursor that covers them are one commit. Invariant 3: an item is new when its
+version is not stored, never by its place in the list. Invariant 6: a replayed page writes no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.cursor import Cursor, Gap, backfilled, why_invalid
+from tidelore.engine.ports import Batch, Page, Shelf
+from tidelore.model import Item, RemoteId, Version
+
+R = TypeVar("R")
+
+
+class Tally(Struct):
+    """What a walk did, for reports and the ledger."""
+
+    pages: int = 0
+    fetched: int = 0
+    created: int = 0
+    changed: int = 0
+    replayed: int = 0
+    stale: int = 0
+    quarantined: int = 0
+    released: int = 0
+    gone: int = 0
+    not_modified: bool = False
+    cursor_reset: str | None = None
+
+
+class Sorted(Struct, Generic[R], frozen=True):
+    """A page's items by what they mean to us."""
+
+    created: Sequence[Item[R]]
+    changed: Sequence[Item[R]]
+    replayed: int
+    stale: int
+
+
+def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version]) -> Sorted[R]:
+    """Tell new versions from stored ones by identity, and never let an older version replace a newer one."""
+    newest: dict[RemoteId, Item[R]] = {}
+    replayed = stale = 0
+    for item in items:
+        rival = newest.get(item.version.id)
+        if rival is not None:
+            replayed += 1
+            if rival.version.updated_at > item.version.updated_at:
+                continue
+        newest[item.version.id] = item
+    created: list[Item[R]] = []
+    changed: list[Item[R]] = []
+    for item in newest.values():
+        known = stored.get(item.version.id)
+        if known is None:
+            created.append(item)
+        elif known == item.version:
+            replayed += 1
+        elif item.version.updated_at < known.updated_at:
+            stale += 1
+        else:
+            changed.append(item)
+    return Sorted(created, changed, replayed, stale)
+
+
+class Intake(Generic[R]):
+    """The durable side of one walk: loads the cursor, commits pages, counts."""
+
+    def __init__(
+        self,
+        shelf: Shelf[R],
+        now_ms: Callable[[], int],
+        seam: Crashpoint = no_seam,
+        on_page: Callable[[Tally], None] | None = None,
+    ) -> None:
+        self.shelf = shelf
+        self.now_ms = now_ms
+        self.seam = seam
+        self.tally = Tally()
+        self._on_page = on_page
+
+    def load(self, safe_backfill_ms: int) -> Cursor:
+        """Return the cursor; one that cannot be true is set aside and replaced by a bounded backfill."""
+        cursor = self.shelf.load()
+        reason = why_invalid(cursor, self.now_ms())
+        if reason is None:
+            return cursor
+        self.shelf.set_aside(reason)
+        self.tally.cursor_reset = reason
+        return backfilled(self.now_ms(), safe_backfill_ms)
+
+    def take(
+        self,
+        page: Page[R],
+        cursor: Cursor,
+        gaps: Sequence[Gap] | None = None,
+        released: Sequence[str] = (),
+        gone: Sequence[RemoteId] = (),
+    ) -> None:
+        """Commit what is new on a page together with the cursor that covers it."""
+        found = sort_out(page.items, self.shelf.stored([item.version.id for item in page.items]))
+        self.seam(Seam.BEFORE_COMMIT)
+        self.shelf.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
+        self.seam(Seam.AFTER_COMMIT)
+        tally = self.tally
+        tally.pages += 1
+        tally.fetched += len(page.items) + len(page.rejected)
+        tally.created += len(found.created)
+        tally.changed += len(found.changed)
+        tally.replayed += found.replayed
+        tally.stale += found.stale
+        tally.quarantined += len(page.rejected)
+        tally.released += len(released)
+        tally.gone += len(gone)
+        tally.not_modified = page.not_modified
+        if self._on_page is not None:
+            self._on_page(tally)

@@ -1,0 +1,144 @@
+"""The single-writer lock. Owns who may write, the heartbeat that proves it, and the takeover of the dead.
+
+A lease is a row with a generation; every change is a compare-and-swap on that generation, so two processes
+that race cannot both win, and a holder that was taken over finds out at its next write (fencing). The
+error for the loser names the holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.clock import Clock, describe_age
+from tidelore.errors import LeaseLost, LockHeld
+from tidelore.process import ProcessIdentity
+
+
+class LeaseRow(Struct, frozen=True):
+    """A lease as it is stored. Without a holder it is free; the generation only grows."""
+
+    name: str
+    generation: int
+    holder: ProcessIdentity | None
+    command: str
+    acquired_at: int
+    heartbeat_at: int
+
+
+class LeaseStore(Protocol):
+    """The durable side of leases."""
+
+    def read(self, name: str) -> LeaseRow | None:
+        """Return the row, if there ever was one."""
+        ...
+
+    def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
+        """Write the row if the stored generation is the expected one (None: no row yet), atomically."""
+        ...
+
+
+def why_takeable(
+    row: LeaseRow | None,
+    now_ms: int,
+    stale_after_ms: int,
+    force: bool,  # noqa: FBT001 - the operator's own word
+    is_dead: Callable[[ProcessIdentity], bool],
+) -> str | None:
+    """Return why a lease may be taken ('free', 'dead', 'stale', 'forced'), or None when it is held."""
+    if row is None or row.holder is None:
+        return "free"
+    if is_dead(row.holder):
+        return "dead"
+    if now_ms - row.heartbeat_at > stale_after_ms:
+        return "stale"
+    return "forced" if force else None
+
+
+def held_error(row: LeaseRow, now_ms: int) -> LockHeld:
+    """Return the error that tells who holds the lease and since when."""
+    holder = row.holder
+    who = f"`{row.command}` (pid {holder.pid} on {holder.host})" if holder else "another process"
+    since = describe_age((now_ms - row.acquired_at) / 1000)
+    beat = describe_age((now_ms - row.heartbeat_at) / 1000)
+    return LockHeld(
+        f"{who} is writing to this database, since {since}; last heartbeat {beat} ago",
+        fix="wait for it to finish, or take over with --force if you are sure that it is gone",
+        lease=row.name,
+        holder_pid=holder.pid if holder else None,
+        holder_host=holder.host if holder else None,
+        holder_command=row.command,
+        heartbeat_at=row.heartbeat_at,
+    )
+
+
+class Lease:
+    """A held lease. `check` before and inside every write; `release` when done."""
+
+    def __init__(self, store: LeaseStore, row: LeaseRow, clock: Clock, taken_as: str) -> None:
+        self._store = store
+        self._row = row
+        self._clock = clock
+        self.taken_as = taken_as
+
+    @property
+    def name(self) -> str:
+        return self._row.name
+
+    @property
+    def generation(self) -> int:
+        return self._row.generation
+
+    def heartbeat(self) -> None:
+        """Prove that we live, or learn that somebody took over."""
+        row = replace(self._row, heartbeat_at=self._clock.now_ms())
+        if not self._store.swap(self._row.generation, row):
+            raise lost_error(self.name)
+        self._row = row
+
+    def release(self) -> None:
+        """Give the lease back; a lease that was taken over is no longer ours to give."""
+        self._store.swap(self._row.generation, replace(self._row, holder=None))
+
+    async def keep(self, interval_seconds: float, also: Callable[[], None]) -> None:
+        """Beat until cancelled, and let whoever else must beat do so too."""
+        while True:
+            await self._clock.sleep(interval_seconds)
+            self.heartbeat()
+            also()
+
+
+def lost_error(name: str) -> LeaseLost:
+    """Return the error of a holder that was taken over."""
+    return LeaseLost(
+        "another process took the lease over while this one was working; nothing more was written",
+        fix="run the command again when the other process has finished",
+        lease=name,
+    )
+
+
+def acquire(
+    store: LeaseStore,
+    name: str,
+    identity: ProcessIdentity,
+    command: str,
+    clock: Clock,
+    *,
+    stale_after_ms: int,
+    is_dead: Callable[[ProcessIdentity], bool],
+    force: bool = False,
+) -> Lease:
+    """Take the lease, or raise LockHeld naming its holder. Of two that race, one wins."""
+    while True:
+        row = store.read(name)
+        now = clock.now_ms()
+        why = why_takeable(row, now, stale_after_ms, force, is_dead)
+        if row is not None and why is None:
+            raise held_error(row, now)
+        generation = 1 if row is None else row.generation + 1
+        mine = LeaseRow(name, generation, identity, command, now, now)
+        if store.swap(None if row is None else row.generation, mine):
+            return Lease(store, mine, clock, why or "free")

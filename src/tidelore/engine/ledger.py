@@ -1,0 +1,158 @@
+"""The run ledger. Owns the legal life of a run row: running, then exactly one end.
+
+    running ──> succeeded | failed | cancelled | crashed
+
+Phases only go forward. Any other step is an IllegalTransition: a ledger that can be rewritten proves
+nothing. A dead process's `running` row is closed as `crashed` by the next run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from tidelore.clock import Clock
+from tidelore.errors import IllegalTransition
+from tidelore.process import ProcessIdentity
+
+PHASES = ("preflight", "ingest", "dependents", "scrub", "docs", "embed")
+"""The working phases in order; a run ends in done, failed, cancelled or crashed."""
+
+
+class Counters(Struct):
+    """What a run did, in the ledger's own columns."""
+
+    issues_fetched: int = 0
+    mrs_fetched: int = 0
+    issues_ingested: int = 0
+    mrs_ingested: int = 0
+    skipped_stale: int = 0
+    docs_regenerated: int = 0
+    docs_embedded: int = 0
+    quarantined: int = 0
+    requests: int = 0
+
+
+class RunRow(Struct, frozen=True):
+    """The part of a run row that decides whether it is still alive."""
+
+    id: int
+    holder: ProcessIdentity
+    heartbeat_at: int
+
+
+class RunStore(Protocol):
+    """The durable side of the ledger."""
+
+    def insert(
+        self, command: str, mode: str, phase: str, identity: ProcessIdentity, now_ms: int, note: str | None
+    ) -> int:
+        """Add a running row."""
+        ...
+
+    def update(self, run_id: int, **columns: object) -> bool:
+        """Change a row that is still running; False when it is not."""
+        ...
+
+    def running(self) -> Sequence[RunRow]:
+        """Return all rows that say they run."""
+        ...
+
+
+class Run:
+    """One row of the ledger while it is being written."""
+
+    def __init__(self, store: RunStore, clock: Clock, run_id: int, phase: str, heartbeat_interval_ms: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._phase = phase
+        self._interval_ms = heartbeat_interval_ms
+        self._beat_at = clock.now_ms()
+        self.id = run_id
+
+    @classmethod
+    def start(
+        cls,
+        store: RunStore,
+        clock: Clock,
+        command: str,
+        identity: ProcessIdentity,
+        *,
+        mode: str = "standard",
+        phase: str = "preflight",
+        heartbeat_interval_ms: int = 30_000,
+        note: str | None = None,
+    ) -> Run:
+        """Open a row. `note` records an operator's word, such as a cursor reset by --full."""
+        if phase not in PHASES:
+            raise _illegal("none", phase)
+        run_id = store.insert(command, mode, phase, identity, clock.now_ms(), note)
+        return cls(store, clock, run_id, phase, heartbeat_interval_ms)
+
+    def set_phase(self, phase: str) -> None:
+        """Go on to a later phase."""
+        if phase not in PHASES or PHASES.index(phase) < PHASES.index(self._phase):
+            raise _illegal(self._phase, phase)
+        self._write(phase=phase, heartbeat_at=self._clock.now_ms())
+        self._phase = phase
+
+    def set_counters(self, counters: Counters) -> None:
+        """Record what was done so far."""
+        self._write(**{name: getattr(counters, name) for name in counters.__struct_fields__})
+
+    def heartbeat_if_due(self) -> None:
+        """Say that we live, at most once per interval."""
+        now = self._clock.now_ms()
+        if now - self._beat_at >= self._interval_ms:
+            self._write(heartbeat_at=now)
+            self._beat_at = now
+
+    def finish_succeeded(self) -> None:
+        self._finish("succeeded", "done")
+
+    def finish_succeeded_with_warnings(self, warnings_count: int) -> None:
+        self._finish("succeeded", "done", warnings_count=warnings_count)
+
+    def finish_failed(self, error: str) -> None:
+        self._finish("failed", "failed", error=error)
+
+    def finish_cancelled(self) -> None:
+        self._finish("cancelled", "cancelled", cancelled_at=self._clock.now_ms())
+
+    def _finish(self, status: str, phase: str, **columns: object) -> None:
+        now = self._clock.now_ms()
+        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **columns)
+
+    def _write(self, **columns: object) -> None:
+        if not self._store.update(self.id, **columns):
+            raise _illegal("ended", str(columns.get("status", columns.get("phase", "running"))))
+
+
+def close_crashed(
+    store: RunStore, clock: Clock, is_dead: Callable[[ProcessIdentity], bool], stale_after_ms: int
+) -> list[int]:
+    """Close the rows of processes that are gone; return their ids."""
+    now = clock.now_ms()
+    gone = [row for row in store.running() if is_dead(row.holder) or now - row.heartbeat_at > stale_after_ms]
+    return [
+        row.id
+        for row in gone
+        if store.update(
+            row.id,
+            status="crashed",
+            phase="crashed",
+            finished_at=now,
+            error="the process ended without closing its run",
+        )
+    ]
+
+
+def _illegal(before: str, after: str) -> IllegalTransition:
+    return IllegalTransition(
+        f"a run cannot go from {before} to {after}",
+        fix="report this with the command that led to it",
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,101 @@
+"""What the engine asks of the outside. Owns the shapes that cross its border; refuses any implementation.
+
+`Lister` is a remote list, `Shelf` is the durable side of one scope. A shelf commits records and the
+cursor that covers them in ONE transaction (invariant 1), and is synchronous: no transaction can span
+an await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from tidelore.engine.cursor import Cursor, Gap, Validator
+from tidelore.model import Item, Rejected, RemoteId, Version
+
+R = TypeVar("R")
+
+
+class ListRequest(Struct, frozen=True):
+    """One page to read: `token` (the server's own, opaque) wins over `since`."""
+
+    since: int | None = None
+    token: str | None = None
+    validator: Validator | None = None
+
+
+class Page(Struct, Generic[R], frozen=True):
+    """One page as it came. `next_token` is None when the server says there is no more."""
+
+    items: Sequence[Item[R]] = ()
+    rejected: Sequence[Rejected] = ()
+    next_token: str | None = None
+    server_at: int | None = None
+    validator: Validator | None = None
+    not_modified: bool = False
+    pinned: frozenset[RemoteId] = frozenset()
+
+
+class Lister(Protocol[R]):
+    """A remote list for one scope."""
+
+    async def fetch(self, request: ListRequest) -> Page[R]:
+        """Read one page."""
+        ...
+
+    async def fetch_one(self, locator: str) -> Page[R]:
+        """Read one object again; an empty page means that it is gone."""
+        ...
+
+
+class Quarantined(Struct, frozen=True):
+    """Something that could not be understood and is due to be asked for again."""
+
+    key: str
+    locator: str
+    attempts: int
+
+
+class Batch(Struct, Generic[R], frozen=True):
+    """What one transaction makes durable. `gone` are tombstoned: kept, marked, out of lists."""
+
+    items: Sequence[Item[R]]
+    cursor: Cursor
+    rejected: Sequence[Rejected] = ()
+    gaps: Sequence[Gap] | None = None
+    released: Sequence[str] = ()
+    gone: Sequence[RemoteId] = ()
+
+
+class Shelf(Protocol[R]):
+    """The durable side of one scope."""
+
+    def load(self) -> Cursor:
+        """Return the scope's cursor as it is stored, valid or not."""
+        ...
+
+    def gaps(self) -> Sequence[Gap]:
+        """Return the open gaps, newest first."""
+        ...
+
+    def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
+        """Return the stored version of each id that is stored."""
+        ...
+
+    def commit(self, batch: Batch[R]) -> None:
+        """Write everything of the batch in one transaction, or nothing."""
+        ...
+
+    def set_aside(self, reason: str) -> None:
+        """Keep the invalid cursor's value where a person can find it."""
+        ...
+
+    def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
+        """Return what we hold that was created in a span, with the locator to ask for each."""
+        ...
+
+    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
+        """Return what should be asked for again now."""
+        ...

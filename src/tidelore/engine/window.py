@@ -1,0 +1,100 @@
+"""What to ask next. Pure decisions over a list ordered by update time (or by id); nothing here acts.
+
+Offset pages shift while they are walked: an item edited after page 1 was read moves to the end, and the
+first item of page 2 slides into page 1 unseen. So the walk RE-ANCHORS: after each page the next request
+starts at the page's last instant, page 1. Only while a page does not leave the window's own instant does
+the walk follow the server's pages, and then the window counts as read when two passes over it in a row
+saw the same versions: an item hidden by a shift in one pass means that another one left during that
+pass, which the next pass cannot show again. (Invariants 2 and 3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from hashlib import blake2b
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.engine.cursor import SKEW_MS, Cursor, Window, order_key
+from tidelore.model import Position
+
+MAX_PASSES = 25
+ALL_TIME = 2**62
+
+
+class Order(StrEnum):
+    """How a remote list is ordered."""
+
+    UPDATED = "updated"
+    ID = "id"
+
+
+class Step(Struct, frozen=True):
+    """What follows from a page. Without `window` the walk is over; `remember` is kept for the next one."""
+
+    window: Window | None
+    watermark: Position | None
+    remember: Window | None = None
+
+
+def begin(cursor: Cursor, order: Order, overlap_ms: int) -> Window:
+    """Return the first window of a walk: the one a crash interrupted, or the overlap before the watermark."""
+    saved = cursor.window
+    if saved is not None and saved.token is not None:
+        # What was written late, just before the interrupted window, shows in the pass that must follow.
+        since = None if saved.since is None else max(min(saved.since, saved.instant - overlap_ms), 0)
+        return replace(saved, since=since, before="interrupted")
+    if cursor.watermark is None:
+        return Window(instant=ALL_TIME if order is Order.ID else -1, since=None)
+    since = max(cursor.watermark.at - overlap_ms, 0)
+    return Window(instant=ALL_TIME if order is Order.ID else since, since=since)
+
+
+def believable(positions: Iterable[Position], server_at: int | None) -> list[Position]:
+    """Return the positions that may move a watermark: none from the server's own future."""
+    if server_at is None:
+        return list(positions)
+    return [position for position in positions if position.at <= server_at + SKEW_MS]
+
+
+def advance(
+    window: Window, positions: Sequence[Position], next_token: str | None, order: Order, margin_ms: int
+) -> Step:
+    """Decide from one page what to ask next and how far the watermark may move."""
+    tops = [*positions, window.top] if window.top is not None else list(positions)
+    top = max(tops, key=order_key, default=None)
+    read = replace(window, pages=window.pages + 1, seen=_chain(window.seen, positions), top=top)
+    if not window.pages and top is not None and positions[0].at == top.at:
+        # The whole page shares one instant: to ask from that instant again would bring the same page.
+        read = replace(read, instant=max(window.instant, top.at))
+    left = top is not None and top.at > read.instant
+    if next_token is not None and not left:
+        return Step(replace(read, token=next_token), _inside(read, positions, order))
+    if read.pages > 1 and read.seen != read.before:
+        again = Window(read.instant, read.since, before=read.seen, passes=read.passes + 1)
+        return Step(again, _inside(read, positions, order))
+    kept = Window(read.instant, read.since, before=read.seen) if read.pages > 1 else None
+    if next_token is None or top is None:
+        return Step(None, top, remember=kept)
+    return Step(Window(top.at, max(top.at - margin_ms, 0)), top, remember=kept)
+
+
+def recall(window: Window, remembered: Window | None) -> Window:
+    """Give a new window the digest of the last whole pass over the same instant, from an earlier walk."""
+    if remembered is None or remembered.instant != window.instant or window.pages or window.before:
+        return window
+    return replace(window, before=remembered.before)
+
+
+def _inside(window: Window, positions: Sequence[Position], order: Order) -> Position | None:
+    """Return how far the watermark may move before the window has been read whole."""
+    if order is Order.ID:
+        return None
+    return max((p for p in positions if p.at <= window.instant), key=order_key, default=None)
+
+
+def _chain(seen: str, positions: Sequence[Position]) -> str:
+    text = ";".join(f"{position.at}:{position.id}" for position in positions)
+    return blake2b(f"{seen}|{text}".encode(), digest_size=16).hexdigest()

@@ -1,0 +1,167 @@
+"""Ingestion of project lists. Owns which scopes are read, side by side, and how one failure stays one scope's.
+
+A scope that fails is reported and the others go on; rejected credentials or an exhausted rate limit stop
+the source they belong to, with one error. Errors of ours (integrity, storage, a lost lease) stop the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.walk import Plan, Walk
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
+from tidelore.model import Scope
+from tidelore.pipeline.report import ScopeReport
+from tidelore.pipeline.session import Session
+from tidelore.sources.registry import ProjectSource
+from tidelore.store.cursors import reset_cursor
+from tidelore.store.projects import ProjectRow, find_configured, save_project
+from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, Family, ParentShelf
+
+SIDE_BY_SIDE = 8
+FAMILIES: dict[str, Family[Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
+
+
+class Target(Struct, frozen=True):
+    """One list of one configured project."""
+
+    source: ProjectSource
+    configured: str
+    resource: str
+
+    @property
+    def surface(self) -> str:
+        return f"{self.source.kind}.{self.resource}"
+
+
+async def ingest(
+    session: Session,
+    targets: Sequence[Target],
+    *,
+    full: bool,
+    on_page: Callable[[Target, Tally], None],
+) -> list[ScopeReport]:
+    """Read every target up to its end; the reports come in the targets' order."""
+    gate = asyncio.Semaphore(SIDE_BY_SIDE)
+    stopped: dict[str, RemoteError] = {}
+    resolving: dict[tuple[str, str], asyncio.Lock] = {}
+
+    async def one(target: Target) -> ScopeReport:
+        report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
+        async with gate:
+            known = stopped.get(target.source.name)
+            if known is not None:
+                report.error = known
+                return report
+            try:
+                # Two lists of one project that meet here first ask for it once.
+                async with resolving.setdefault((target.source.name, target.configured), asyncio.Lock()):
+                    project = await resolve_project(session, target.source, target.configured)
+                await _ingest_target(session, target, project, report, full=full, on_page=on_page)
+            except (CredentialsRejected, RateLimited) as error:
+                stopped[target.source.name] = error
+                report.error = error
+            except RemoteError as error:
+                report.error = error
+        _count(session, target.resource, report)
+        return report
+
+    tasks = [asyncio.create_task(one(target)) for target in targets]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def resolve_project(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
+    """Return a configured project: from the copy when it was found before, else from the forge."""
+    database = session.shop.database
+    known = find_configured(database, source.name, configured)
+    return known if known is not None else await _look_up(session, source, configured)
+
+
+def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf[Any]:
+    """Return the durable side of a target."""
+    scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
+    shop = session.shop
+    return ParentShelf(
+        shop.database,
+        scope,
+        FAMILIES[target.resource],
+        shop.clock.now_ms,
+        lease=session.lease,
+        compress=shop.config.storage.compress_raw_payloads,
+        seam=shop.seam,
+    )
+
+
+async def _ingest_target(
+    session: Session,
+    target: Target,
+    project: ProjectRow,
+    report: ScopeReport,
+    *,
+    full: bool,
+    on_page: Callable[[Target, Tally], None],
+) -> None:
+    report.project = project.path
+    try:
+        await _walk(session, target, project, report, full=full, on_page=on_page)
+    except RemoteNotFound:
+        # The number we knew is gone; the same name may stand for a project that was made anew.
+        again = await _look_up(session, target.source, target.configured)
+        if again.remote_id == project.remote_id:
+            raise
+        await _walk(session, target, again, report, full=full, on_page=on_page)
+    session.shop.seam(Seam.SCOPE_DONE)
+
+
+async def _walk(
+    session: Session,
+    target: Target,
+    project: ProjectRow,
+    report: ScopeReport,
+    *,
+    full: bool,
+    on_page: Callable[[Target, Tally], None],
+) -> None:
+    shop = session.shop
+    shelf = shelf_for(session, target, project)
+    report.links = shelf.links
+    if full:
+        with shop.database.transaction() as tx:
+            reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
+    intake = Intake(shelf, shop.clock.now_ms, shop.seam, lambda tally: on_page(target, tally))
+    report.tally = intake.tally
+    lister = target.source.listing(target.resource, project.remote_id)
+    plan = Plan(overlap_ms=int(shop.config.sync.cursor_rewind_seconds * 1000))
+    await Walk(lister, intake, plan).run()
+
+
+async def _look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
+    record = await source.resolve(configured)
+    with session.shop.database.transaction() as tx:
+        project = save_project(tx, source.name, configured, record, session.shop.clock.now_ms())
+    session.shop.seam(Seam.PROJECT_RESOLVED)
+    return project
+
+
+def _count(session: Session, resource: str, report: ScopeReport) -> None:
+    counters, tally = session.counters, report.tally
+    ingested = tally.created + tally.changed
+    if resource == "issues":
+        counters.issues_fetched += tally.fetched
+        counters.issues_ingested += ingested
+    else:
+        counters.mrs_fetched += tally.fetched
+        counters.mrs_ingested += ingested
+    counters.skipped_stale += tally.stale
+    counters.quarantined += tally.quarantined

@@ -1,0 +1,72 @@
+"""The share of a run that is spent on re-verification. Owns the budget and whose turn it is.
+
+Least recently verified first. A scope that was mirrored for the first time in this run was verified by
+that; it joins the round at the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from tidelore.engine.intake import Intake
+from tidelore.engine.scrub import Scrub
+from tidelore.errors import RemoteError
+from tidelore.pipeline.ingest import Target, resolve_project, shelf_for
+from tidelore.pipeline.report import ScopeReport
+from tidelore.pipeline.session import Session
+from tidelore.store.projects import find_configured
+
+
+class Candidate(Struct, frozen=True):
+    """A scope whose turn may have come."""
+
+    target: Target
+    verified_at: int
+    under_way: bool
+
+
+def scrub_budget(requests: int, share: float) -> int:
+    """Return how many requests a run spends on scrubbing: a small share, at least one."""
+    return max(1, int(requests * share)) if share > 0 else 0
+
+
+def candidate(session: Session, target: Target) -> Candidate | None:
+    """Return a target's place in the round, or None before its first mirror is complete."""
+    project = find_configured(session.shop.database, target.source.name, target.configured)
+    if project is None:
+        return None
+    cursor = shelf_for(session, target, project).load()
+    if not cursor.complete:
+        return None
+    return Candidate(target, cursor.census.verified_at or 0, cursor.census.after > 0)
+
+
+async def scrub(
+    session: Session,
+    candidates: Sequence[Candidate],
+    budget: int,
+    requests: Callable[[], int],
+) -> list[ScopeReport]:
+    """Verify scopes, the least recently verified first, until the budget is spent or all have had a cycle."""
+    reports: list[ScopeReport] = []
+    spent_before = requests()
+    for turn in sorted(candidates, key=lambda turn: (turn.verified_at, not turn.under_way)):
+        if requests() - spent_before >= budget:
+            break
+        target = turn.target
+        report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
+        reports.append(report)
+        try:
+            project = await resolve_project(session, target.source, target.configured)
+            report.project = project.path
+            intake = Intake(shelf_for(session, target, project), session.shop.clock.now_ms, session.shop.seam)
+            report.tally = intake.tally
+            lister = target.source.listing(target.resource, project.remote_id, by_creation=True)
+            work = Scrub(lister, intake)
+            while not await work.stride() and requests() - spent_before < budget:
+                pass
+        except RemoteError as error:
+            report.error = error
+    return reports

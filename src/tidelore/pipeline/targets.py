@@ -1,0 +1,62 @@
+"""Which lists a command means. Pure: configured names and the user's word in, targets out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelore.config import Config
+from tidelore.errors import ConfigError, NotFound, UserError
+from tidelore.pipeline.ingest import Target
+from tidelore.sources.registry import RESOURCES, ProjectSource
+
+
+def check_resources(resources: Sequence[str]) -> None:
+    """Refuse a resource type that does not exist."""
+    for resource in resources:
+        if resource not in RESOURCES:
+            raise UserError(
+                f"--type {resource!r} is not something that can be ingested",
+                fix=f"use one of: {', '.join(RESOURCES)}",
+                type=resource,
+            )
+
+
+def choose_projects(config: Config, wanted: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the configured projects by source; `wanted` matches whole names, then unambiguous endings."""
+    everything = {host.name: host.projects for host in config.gitlab}
+    if not any(everything.values()):
+        raise ConfigError(
+            "no project is configured",
+            fix="run `lore init`, then list your projects under [[gitlab]] in the configuration file",
+            key="gitlab.projects",
+        )
+    if wanted is None:
+        return everything
+    pairs = [(source, name) for source, names in everything.items() for name in names]
+    found = [pair for pair in pairs if pair[1] == wanted] or [p for p in pairs if p[1].endswith(f"/{wanted}")]
+    if not found:
+        raise NotFound(
+            f"no configured project matches {wanted!r}",
+            fix="configured: " + ", ".join(sorted(name for _, name in pairs)),
+            project=wanted,
+        )
+    if len(found) > 1:
+        raise UserError(
+            f"{wanted!r} matches {len(found)} configured projects",
+            fix="name one of: " + ", ".join(sorted(name for _, name in found)),
+            project=wanted,
+        )
+    source, name = found[0]
+    return {source: (name,)}
+
+
+def build_targets(
+    sources: Sequence[ProjectSource], chosen: dict[str, tuple[str, ...]], resources: Sequence[str]
+) -> list[Target]:
+    """Return every list to read, project by project."""
+    return [
+        Target(source, configured, resource)
+        for source in sources
+        for configured in chosen.get(source.name, ())
+        for resource in resources
+    ]

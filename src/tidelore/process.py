@@ -1,0 +1,50 @@
+"""This process and its neighbours. Owns who we are (host, pid, start mark) and whether a holder still lives.
+
+A pid alone is reused by the system; with the start mark a dead holder is told from a stranger that
+inherited its number. Refuses to guess about other hosts: only their heartbeat speaks for them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """Enough to name a process to a person and to find out whether it still runs."""
+
+    host: str
+    pid: int
+    started: str
+
+    @classmethod
+    def current(cls) -> ProcessIdentity:
+        return cls(socket.gethostname(), os.getpid(), _start_mark(os.getpid()))
+
+
+def is_dead(identity: ProcessIdentity) -> bool:
+    """Return whether a process is known to be gone. False when it cannot be known."""
+    if identity.host != socket.gethostname():
+        return False
+    try:
+        os.kill(identity.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    mark = _start_mark(identity.pid)
+    return bool(mark and identity.started and mark != identity.started)
+
+
+def _start_mark(pid: int) -> str:
+    """Return the kernel's start time of a process, or '' where the system does not tell."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    # A zombie has ended; only its parent has not looked yet.
+    return "zombie" if fields[0] == "Z" else fields[19]

@@ -1,0 +1,105 @@
+"""The remote control under `/_sim/`: statistics, time, truth, changes and faults over HTTP.
+
+Owns the control routes and the one door that tells them from the world's own requests. Refuses to count
+its requests or to let a fault strike them. Invariant: control runs under the world's lock, as requests do.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+from tidelore.simulator.gitlab.records import NotHere
+from tidelore.simulator.wire import Request, Response, json_response
+from tidelore.simulator.world import World
+
+INDEX = {
+    "GET /_sim/": "this index",
+    "GET /_sim/stats": "requests by route since the last reset, and their total",
+    "POST /_sim/stats/reset": "forget the counted requests",
+    "POST /_sim/advance?seconds=N": "let time pass",
+    "GET /_sim/projects": "GitLab project paths with their numbers and sizes",
+    "GET /_sim/truth/gitlab/<encoded path>/issues|merge_requests": "what the API would show now, whole",
+    "POST /_sim/change?seed=N&count=K[&kinds=a,b]": "a seeded mix of changes; answers what was done",
+    "POST /_sim/faults": "plan a fault: {kind, route?, route_regex?, times?, after?, chance?, ...options}",
+    "GET /_sim/faults": "the planned faults and how often each fired",
+    "DELETE /_sim/faults": "drop every fault",
+}
+
+
+def answer(world: World, request: Request) -> Response:
+    """Answer any request to the world's origin, control or forge."""
+    if not request.path.startswith("/_sim"):
+        return world.handle(request)
+    with world.lock:
+        try:
+            return _control(world, request)
+        except NotHere as problem:
+            return json_response({"error": str(problem)}, 404)
+        except (ValueError, TypeError, KeyError) as problem:
+            return json_response({"error": str(problem)}, 400)
+
+
+def _control(world: World, request: Request) -> Response:
+    match (request.method, *request.segments[1:]):
+        case ("GET",):
+            return json_response(INDEX)
+        case ("GET", "stats"):
+            return json_response({"requests": dict(world.requests), "total": world.requests.total()})
+        case ("POST", "stats", "reset"):
+            world.requests.clear()
+            return json_response({"total": 0})
+        case ("POST", "advance"):
+            world.advance(float(request.first("seconds") or "0"))
+            return json_response({"now": world.clock.iso_ms()})
+        case ("GET", "projects"):
+            return json_response(_projects(world))
+        case ("GET", "truth", "gitlab", path, "issues"):
+            return json_response(world.gitlab.truth_issues(path))
+        case ("GET", "truth", "gitlab", path, "merge_requests"):
+            return json_response(world.gitlab.truth_merge_requests(path))
+        case ("POST", "change"):
+            return json_response(_change(world, request))
+        case ("POST", "faults"):
+            return json_response(_plan_fault(world, request))
+        case ("GET", "faults"):
+            return json_response([_fault(fault) for fault in world.faults.faults])
+        case ("DELETE", "faults"):
+            world.faults.clear()
+            return json_response([])
+    return json_response({"error": "no such control", "index": INDEX}, 404)
+
+
+def _projects(world: World) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": project.id,
+            "path": project.path,
+            "issues": len(project.issues),
+            "merge_requests": len(project.merge_requests),
+        }
+        for project in world.gitlab.projects.values()
+    ]
+
+
+def _change(world: World, request: Request) -> list[dict[str, Any]]:
+    rng = random.Random(int(request.first("seed") or "1"))
+    kinds = request.first("kinds")
+    return world.gitlab.change(
+        int(request.first("count") or "10"), rng, kinds.split(",") if kinds else None, world.advance
+    )
+
+
+def _plan_fault(world: World, request: Request) -> dict[str, Any]:
+    arguments = json.loads(request.body)
+    pattern = arguments.pop("route_regex", None)
+    if pattern is not None:
+        arguments["route"] = re.compile(pattern)
+    return _fault(world.faults.add(**arguments))
+
+
+def _fault(fault: Any) -> dict[str, Any]:
+    route = fault.route.pattern if isinstance(fault.route, re.Pattern) else fault.route
+    return {"kind": fault.kind, "route": route, "times": fault.times, "fired": fault.fired}

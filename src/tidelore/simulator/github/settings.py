@@ -1,0 +1,58 @@
+"""The switches of the simulated GitHub: where reports about the real one disagree, a test picks a side.
+
+Owns the settings only. Each default is the documented behaviour of the real service.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class GitHubSettings:
+    """Behaviour a test may change at any moment, also between two pages of one walk."""
+
+    since_exclusive: bool = False
+    """`since` leaves out the named second itself."""
+
+    numeric_links_from_page: int | None = None
+    """From this page on, `Link` addresses are written as `/repositories/<id>/...`."""
+
+    gateway_since_days: float | None = None
+    """A `since` older than this many days answers 502 when the page is larger than `gateway_per_page`."""
+
+    gateway_per_page: int = 50
+
+    deep_offset: int = 40_000
+    """Pages that reach past this many rows answer 422."""
+
+    primary_limit: int | None = 5000
+    """Requests an hour with a token; None lifts the limit."""
+
+    anonymous_limit: int | None = 5000
+    """Requests an hour without a token. The real service grants 60; clients of 127.0.0.1 need none."""
+
+    primary_status: int = 403
+    """What an exhausted primary limit answers; the real service uses 403 and 429."""
+
+    content_per_minute: int = 80
+    content_per_hour: int = 500
+    """Content-creating requests before the secondary limit strikes."""
+
+    require_token: bool = False
+    """Answer 401 to `/user` and to writes that carry no token."""
+
+    bad_tokens: set[str] = field(default_factory=set)
+    """Tokens answered with 401 Bad credentials."""
+
+    viewer: str = "tidelore-agent"
+    """Whom a request acts for when its token is not in `tokens`."""
+
+    tokens: dict[str, str] = field(default_factory=dict)
+    """Logins by token."""
+
+    lost_answers: int = 0
+    """So many writes take effect although their answer never arrives."""
+
+    trailing_share: float = 0.0
+    """Share of posted comments whose `updated_at` is a second after `created_at` without an edit."""

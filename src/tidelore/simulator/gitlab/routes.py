@@ -1,0 +1,118 @@
+"""The REST v4 routes: which path means what, and the guards every request passes.
+
+Owns matching, the token check, the rate budget and finding the project. Refuses to shape payloads.
+Invariant: every path under `/api/v4` has an answer here, so a request is counted under one stable name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from urllib.parse import urlencode
+
+from tidelore.simulator.gitlab.answers import error, spend
+from tidelore.simulator.gitlab.endpoints import (
+    CHILDREN,
+    group_projects,
+    list_items,
+    list_projects,
+    me,
+    one_item,
+    one_project,
+    version,
+)
+from tidelore.simulator.gitlab.listing import BadQuery
+from tidelore.simulator.gitlab.records import NotHere
+from tidelore.simulator.gitlab.state import Kind, Project
+from tidelore.simulator.gitlab.view import View
+from tidelore.simulator.wire import Request, Response
+
+Handler = Callable[[], Response]
+_KINDS: dict[str, Kind] = {"issues": "issues", "merge_requests": "merge_requests"}
+
+
+def find_route(forge: View, request: Request) -> tuple[str, Handler] | None:
+    """Name the route and give its guarded handler; None when the path is not GitLab's."""
+    segments = request.segments
+    if segments[:2] != ("api", "v4"):
+        return None
+    name, handler = _match(forge, request, segments[2:])
+    return f"{request.method} {name}", partial(_guarded, forge, request, handler)
+
+
+def _match(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[str, Handler]:
+    match rest:
+        case ("version",):
+            return "/version", partial(version, forge, request)
+        case ("user",):
+            return "/user", partial(me, forge, request)
+        case ("projects",):
+            return "/projects", partial(list_projects, forge, request)
+        case ("groups", group, "projects"):
+            return "/groups/:id/projects", partial(group_projects, forge, request, group)
+        case ("projects", project):
+            return "/projects/:id", _inside(forge, request, project, partial(one_project, request))
+    return _match_item(forge, request, rest)
+
+
+def _match_item(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[str, Handler]:
+    if len(rest) < 3 or rest[0] != "projects" or rest[2] not in _KINDS:
+        return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
+    kind = _KINDS[rest[2]]
+    match rest[3:]:
+        case ():
+            inner = partial(list_items, forge, request, kind)
+            return f"/projects/:id/{kind}", _inside(forge, request, rest[1], inner)
+        case (iid,) if iid.isdecimal():
+            inner = partial(one_item, forge, request, kind, int(iid))
+            return f"/projects/:id/{kind}/:iid", _inside(forge, request, rest[1], inner)
+        case (iid, child) if iid.isdecimal() and child in CHILDREN[kind]:
+            inner = partial(CHILDREN[kind][child], forge, request, kind, int(iid))
+            return f"/projects/:id/{kind}/:iid/{child}", _inside(forge, request, rest[1], inner)
+    return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
+
+
+def _guarded(forge: View, request: Request, handler: Handler) -> Response:
+    headers, affordable = spend(forge)
+    if not affordable:
+        response = Response(429, {"content-type": "text/plain"}, b"Retry later\n")
+    elif forge.token is not None and _token(request) != forge.token:
+        response = error(401, "401 Unauthorized")
+    elif request.method != "GET":
+        response = error(405, "405 Not Allowed", "error")
+    else:
+        try:
+            response = handler()
+        except BadQuery as problem:
+            response = error(400, str(problem), "error")
+    response.headers.update(headers)
+    return response
+
+
+def _inside(forge: View, request: Request, ref: str, inner: Callable[[Project], Response]) -> Handler:
+    """Find the project first: 404 when there is none, 301 to its number from an old path, 403 when forbidden."""
+
+    def handler() -> Response:
+        try:
+            project = forge.project(int(ref) if ref.isdecimal() else ref)
+        except NotHere:
+            moved = forge.moved_from(ref)
+            return error(404, "404 Project Not Found") if moved is None else _redirect(request, moved)
+        return error(403, "403 Forbidden") if project.forbidden else inner(project)
+
+    return handler
+
+
+def _redirect(request: Request, project: Project) -> Response:
+    parts = request.path.strip("/").split("/")
+    parts[3] = str(project.id)
+    query = urlencode(request.query, doseq=True)
+    target = f"{request.origin}/{'/'.join(parts)}" + (f"?{query}" if query else "")
+    response = error(301, "This resource has been moved permanently")
+    response.headers["location"] = target
+    return response
+
+
+def _token(request: Request) -> str:
+    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+    return request.headers.get("private-token", bearer)

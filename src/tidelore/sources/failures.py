@@ -1,0 +1,113 @@
+"""Failures. Owns which class an unsuccessful request belongs to, and how long to pause before asking again.
+
+Pure functions. They refuse to see secrets: addresses and excerpts are redacted before they get here.
+Invariant: what can pass by itself is transient, what repeats itself is permanent, and a write whose fate is
+unknown says so.
+"""
+
+from __future__ import annotations
+
+from tidelore.errors import (
+    CredentialsRejected,
+    RateLimited,
+    RemoteError,
+    RemoteNotFound,
+    RemotePermanent,
+    RemoteTransient,
+    ResponseTooLarge,
+)
+from tidelore.sources.governor import Verdict
+from tidelore.sources.reply import Outcome
+from tidelore.sources.transport import Trouble
+
+_EXCERPT = 200
+# Besides 5xx: the server gave up waiting for the request, or refused early data.
+_PASSING = frozenset({408, 425})
+
+
+def backoff_seconds(attempt: int, first_seconds: float, roll: float, longest_seconds: float = 60.0) -> float:
+    """Return the pause after attempt 1, 2, …: doubling, spread over its upper half by `roll` in [0, 1)."""
+    full = min(longest_seconds, first_seconds * 2.0 ** min(attempt - 1, 30))
+    return full * (0.5 + roll / 2)
+
+
+def excerpt(body: bytes) -> str:
+    """Return the beginning of an error body on one line."""
+    return " ".join(body[: 4 * _EXCERPT].decode("utf-8", "replace").split())[:_EXCERPT]
+
+
+def from_status(method: str, status: int, verdict: Verdict, url: str, said: str) -> RemoteError:
+    """Return the error an unsuccessful status stands for."""
+    if verdict.limited:
+        return RateLimited(
+            f"the server limits our rate (status {status})",
+            status=status,
+            url=url,
+            reason="rate_limit",
+            retry_after_seconds=verdict.wait_seconds,
+            rule=verdict.rule,
+        )
+    if status >= 500 and method != "GET":
+        return unclear_write(url, status)
+    if status >= 500 or status in _PASSING or status == 304:
+        return RemoteTransient(
+            f"the server failed (status {status})",
+            status=status,
+            url=url,
+            reason="server_error",
+            retry_after_seconds=verdict.wait_seconds or None,
+            said=said or None,
+        )
+    if status == 401:
+        return CredentialsRejected(
+            "the server rejected the credentials (status 401)",
+            status=status,
+            url=url,
+            reason="unauthorized",
+            fix="renew the token, and check that it is meant for this host",
+            said=said or None,
+        )
+    kind = RemoteNotFound if status in (404, 410) else RemotePermanent
+    return kind(
+        f"the server refused the request (status {status})",
+        status=status,
+        url=url,
+        reason="refused",
+        said=said or None,
+    )
+
+
+def from_trouble(
+    method: str, trouble: Trouble, detail: str, url: str, status: int | None, *, sent: bool
+) -> RemoteError:
+    """Return the error for a request that brought no usable answer."""
+    if method != "GET" and sent:
+        return unclear_write(url, status)
+    if trouble == "too_large":
+        return ResponseTooLarge(f"the answer is too large: {detail}", status=status, url=url, reason="too_large")
+    if trouble == "untrusted":
+        return RemotePermanent(
+            f"the server's certificate is not trusted: {detail}",
+            url=url,
+            reason="untrusted_certificate",
+            fix="for a private authority, name its certificate in http.ca_file",
+        )
+    return RemoteTransient(f"no usable answer: {detail}", status=status, url=url, reason=trouble)
+
+
+def unclear_write(url: str, status: int | None) -> RemoteTransient:
+    """Return the error for a write that may have happened."""
+    return RemoteTransient(
+        "the write may or may not have happened",
+        status=status,
+        url=url,
+        reason="unclear_write",
+        fix="read back before writing again",
+    )
+
+
+def outcome_of(error: RemoteError) -> Outcome:
+    """Return the word for an error in the metrics."""
+    if isinstance(error, RateLimited):
+        return "rate_limited"
+    return "transient" if isinstance(error, RemoteTransient) else "permanent"

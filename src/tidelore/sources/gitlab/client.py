@@ -1,0 +1,109 @@
+"""The GitLab API as calls. Owns addresses and the understanding of list items; refuses to decide what to ask.
+
+A list item that cannot be understood becomes a `Rejected` beside its readable neighbours (invariant 7).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tidelore.errors import RemoteNotFound
+from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Rejected, Version, digest
+from tidelore.sources.gitlab.payloads import Identity, Issue, MergeRequest, Project
+from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
+from tidelore.sources.http import HttpClient, Reply
+
+_LOG = logging.getLogger(__name__)
+
+P = TypeVar("P")
+R = TypeVar("R", IssueRecord, MergeRequestRecord)
+
+API = "api/v4"
+
+
+class Understood(Struct, Generic[R], frozen=True):
+    """A page's items, sorted by whether they could be read."""
+
+    items: list[Item[R]]
+    rejected: list[Rejected]
+
+
+class Reader(Generic[P, R]):
+    """Turns raw list items into items of one kind. `at` picks the instant the list is ordered by."""
+
+    def __init__(self, payload: type[P], transform: Callable[[P], R]) -> None:
+        self._decode = msgspec.json.Decoder(payload).decode
+        self._transform: Callable[[P], R] = transform
+
+    def read(self, raws: list[Raw], at: Callable[[R], int]) -> Understood[R]:
+        """Understand what can be understood."""
+        items: list[Item[R]] = []
+        rejected: list[Rejected] = []
+        for raw in raws:
+            payload = bytes(raw)
+            try:
+                record = self._transform(self._decode(payload))
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                rejected.append(reject(payload, str(error)))
+                continue
+            version = Version(record.remote_id, record.updated_at, digest(payload))
+            items.append(Item(version, at(record), payload, record))
+        return Understood(items, rejected)
+
+
+ISSUES = Reader(Issue, transform_issue)
+MERGE_REQUESTS = Reader(MergeRequest, transform_merge_request)
+
+
+def reject(payload: bytes, error: str) -> Rejected:
+    """Name a payload that cannot be understood as well as it allows."""
+    try:
+        identity = msgspec.json.decode(payload, type=Identity)
+    except (msgspec.DecodeError, RecursionError):
+        identity = Identity()
+    key = f"content:{digest(payload).hex()}" if identity.id is None else str(identity.id)
+    locator = None if identity.iid is None else str(identity.iid)
+    _LOG.warning("item %s could not be understood: %s", key, error)
+    return Rejected(key, locator, payload, error)
+
+
+class GitLabClient:
+    """One GitLab host."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    async def project(self, path_or_id: str | int) -> ProjectRecord:
+        """Return a project by its path or its number."""
+        payload, _ = await self._http.get_json(
+            f"{API}/projects/{quote(str(path_or_id), safe='')}", as_type=Project, route="project"
+        )
+        return transform_project(payload)
+
+    async def user(self) -> Reply:
+        """Ask who we are: the cheapest proof that the token works."""
+        return await self._http.get(f"{API}/user", route="user")
+
+    async def list_page(
+        self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None, route: str
+    ) -> tuple[list[Raw] | None, Reply]:
+        """Return one page of raw items; None when it is not modified."""
+        return await self._http.get_json(address, params, as_type=list[Raw], etag=etag, route=route)
+
+    def address(self, path: str, params: Mapping[str, str | int]) -> str:
+        """Return the full address of a request, as its reply will name it."""
+        return self._http.address(path, params)
+
+    async def exists(self, address: str, *, route: str) -> bool:
+        """Return whether an object is there for us."""
+        try:
+            await self._http.get(address, route=route)
+        except RemoteNotFound:
+            return False
+        return True

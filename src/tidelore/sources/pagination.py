@@ -1,0 +1,194 @@
+"""Pagination. Owns the reading of `Link` headers (RFC 8288) and the decision where the next page is.
+
+Pure: it sends nothing and never raises on what a server wrote. It refuses a next page that is the page just
+read, so no server can make a walk stand still. Invariant: 'no next page' is concluded only from a header that
+says so, or from a page that was not full.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import SplitResult, unquote_plus, urljoin, urlsplit, urlunsplit
+
+Rule = Literal["link", "x-next-page", "full-page"]
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
+_BLANK = " \t\r\n"
+# The relations a paginated list announces: one of them without `next` means that this page is the last.
+_PAGE_RELATIONS = frozenset({"first", "prev", "previous", "last"})
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One element of a `Link` header, its target as written."""
+
+    target: str
+    relations: frozenset[str]
+    anchor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """Where the next page is, which rule decided, and whether the address leaves the origin of this page."""
+
+    url: str
+    rule: Rule
+    foreign: bool = False
+
+
+def next_page(headers: Mapping[str, str], url: str, count: int, per_page: int) -> Next | None:
+    """Return the page after the one read from `url` with `count` items, or None when it was the last.
+
+    `headers` answers to lower-case names. `Link rel=next` decides, then `x-next-page`, then a full page.
+    """
+    links = [link for link in parse_link(headers.get("link") or "") if _is_about(link, url)]
+    for link in links:
+        target = _resolve(url, link.target) if "next" in link.relations else None
+        if target is not None and _canonical(target) != _canonical(url):
+            return Next(target, "link", foreign=not same_origin(target, url))
+    loops = any("next" in link.relations for link in links)
+    page = _page_number(url)
+    told = headers.get("x-next-page")
+    if told is not None:
+        told = told.strip()
+        if told.isascii() and told.isdigit() and int(told) > page:
+            return Next(_with_page(url, int(told)), "x-next-page")
+        if not told:
+            return None
+    elif not loops and any(link.relations & _PAGE_RELATIONS for link in links):
+        return None
+    if 0 < per_page <= count:
+        return Next(_with_page(url, page + 1), "full-page")
+    return None
+
+
+def same_origin(first: str, second: str) -> bool:
+    """Tell whether two absolute addresses share scheme, host and port."""
+    one = _origin(first)
+    return one is not None and one == _origin(second)
+
+
+def parse_link(header: str) -> list[Link]:
+    """Return the links of a header (several headers joined by commas); what is no link is passed over."""
+    links = []
+    position = 0
+    while position < len(header):
+        if header[position] in _BLANK or header[position] == ",":
+            position += 1
+            continue
+        end = header.find(">", position) if header[position] == "<" else -1
+        if end < 0:
+            position = _skip(header, position, ",")
+            continue
+        target = header[position + 1 : end].strip()
+        # The first occurrence of a parameter counts (RFC 8288, section 3).
+        parameters: dict[str, str] = {}
+        position = _skip(header, end + 1, ";,")
+        while position < len(header) and header[position] == ";":
+            name, value, position = _parameter(header, position + 1)
+            parameters.setdefault(name, value)
+            position = _skip(header, position, ";,")
+        relations = frozenset(parameters.get("rel", "").lower().split())
+        links.append(Link(target, relations, parameters.get("anchor")))
+    return links
+
+
+def _parameter(header: str, start: int) -> tuple[str, str, int]:
+    """Return name, value and the position after the parameter that begins at `start`."""
+    position = start
+    while position < len(header) and header[position] not in "=;,":
+        position += 1
+    name = header[start:position].strip(_BLANK).lower()
+    if position < len(header) and header[position] == "=":
+        return name, *_value(header, position + 1)
+    return name, "", position
+
+
+def _value(header: str, position: int) -> tuple[str, int]:
+    while position < len(header) and header[position] in _BLANK:
+        position += 1
+    if position < len(header) and header[position] == '"':
+        end = _quoted_end(header, position)
+        return re.sub(r"\\(.)", r"\1", header[position + 1 : end].removesuffix('"'), flags=re.DOTALL), end
+    start = position
+    while position < len(header) and header[position] not in ";,":
+        position += 1
+    return header[start:position].strip(_BLANK), position
+
+
+def _quoted_end(header: str, position: int) -> int:
+    """Return the position after the quoted string that opens at `position`; without an end, all of it."""
+    position += 1
+    while position < len(header):
+        if header[position] == "\\":
+            position += 2
+        elif header[position] == '"':
+            return position + 1
+        else:
+            position += 1
+    return len(header)
+
+
+def _skip(header: str, position: int, stops: str) -> int:
+    while position < len(header) and header[position] not in stops:
+        position = _quoted_end(header, position) if header[position] == '"' else position + 1
+    return position
+
+
+def _is_about(link: Link, url: str) -> bool:
+    """A link with an anchor speaks about another resource unless the anchor is this page."""
+    if link.anchor is None:
+        return True
+    context = _resolve(url, link.anchor)
+    return context is not None and _canonical(context) == _canonical(url)
+
+
+def _resolve(url: str, reference: str) -> str | None:
+    try:
+        return urljoin(url, reference)
+    except ValueError:
+        return None
+
+
+def _split(url: str) -> SplitResult | None:
+    if _UNSAFE.search(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts
+
+
+def _origin(url: str) -> tuple[str, str, int | None] | None:
+    parts = _split(url)
+    if parts is None or not parts.hostname:
+        return None
+    scheme = parts.scheme.lower()
+    return scheme, parts.hostname.lower(), parts.port or _DEFAULT_PORTS.get(scheme)
+
+
+def _canonical(url: str) -> object:
+    parts = _split(url)
+    return url if parts is None else (_origin(url), parts.path or "/", parts.query)
+
+
+def _page_number(url: str) -> int:
+    parts = _split(url)
+    for pair in (parts.query if parts else "").split("&"):
+        name, _, value = pair.partition("=")
+        if unquote_plus(name) == "page" and value.isascii() and value.isdigit():
+            return int(value)
+    return 1
+
+
+def _with_page(url: str, page: int) -> str:
+    """Return `url` asking for `page`, every other byte of its query as it was."""
+    parts = urlsplit(url)
+    pairs = [pair for pair in parts.query.split("&") if pair and unquote_plus(pair.partition("=")[0]) != "page"]
+    return urlunsplit(parts._replace(query="&".join([*pairs, f"page={page}"]), fragment=""))

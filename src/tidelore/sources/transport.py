@@ -1,0 +1,194 @@
+"""The transport. Owns connections: the only module that knows the HTTP library.
+
+It speaks to the library's transport, not to its client: a client adds cookies, redirects, proxies from the
+environment and a log line with the whole address, each of which is decided elsewhere here. It refuses to
+judge an answer. Invariant: whatever the library raises leaves as `WireFailure`, which never carries a request
+header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.request import getproxies
+
+import httpx2
+
+from tidelore.errors import ConfigError
+from tidelore.sources.body import BodyBroken, BodyReader, BodyTooLarge
+from tidelore.sources.proxy import choose_proxy
+from tidelore.sources.redact import redact
+from tidelore.sources.reply import Headers
+
+Transport = httpx2.AsyncBaseTransport
+Address = httpx2.URL
+RawHeaders = list[tuple[bytes, bytes]]
+Trouble = Literal["timeout", "connection", "untrusted", "bad_body", "too_large"]
+
+# An error page is read to explain the error, and no further.
+_ERROR_BODY_BYTES = 64 * 1024
+_KEEPALIVE_SECONDS = 30.0
+
+
+class WireFailure(Exception):
+    """No usable answer. `sent` tells whether the server may have acted on the request."""
+
+    def __init__(self, trouble: Trouble, detail: str, *, sent: bool, received: int = 0) -> None:
+        super().__init__(detail)
+        self.trouble = trouble
+        self.sent = sent
+        self.received = received
+        self.status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response, read to its end (an error's only as far as it explains)."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    received: int
+
+
+def parse_address(text: str) -> Address | None:
+    """Return the address as it will be sent, without userinfo and fragment; None when it is not http."""
+    try:
+        url = httpx2.URL(text)
+        if url.scheme not in ("http", "https") or not url.host:
+            return None
+        return url.copy_with(fragment=None, userinfo=b"") if url.userinfo or url.fragment else url
+    except (httpx2.InvalidURL, ValueError, TypeError):
+        return None
+
+
+def open_transport(base_url: str, *, connections: int, ca_file: str = "", proxy: str = "") -> Transport:
+    """Return a transport for one origin: HTTP/1.1, keep-alive, as many connections as may work at once."""
+    needs_trust = base_url.lower().startswith("https:")
+    chosen = choose_proxy(base_url, proxy, getproxies())
+    context = _trust(ca_file) if needs_trust or ca_file else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        through = None
+        if chosen is not None:
+            secure = chosen.lower().startswith("https:")
+            through = httpx2.Proxy(chosen, ssl_context=_trust(ca_file) if secure else None)
+        return httpx2.AsyncHTTPTransport(
+            verify=context,
+            trust_env=False,
+            limits=httpx2.Limits(
+                max_connections=connections,
+                max_keepalive_connections=connections,
+                keepalive_expiry=_KEEPALIVE_SECONDS,
+            ),
+            proxy=through,
+        )
+    except (ValueError, TypeError, httpx2.InvalidURL, ImportError) as error:
+        detail = redact(str(error))
+    raise ConfigError(
+        f"http.proxy cannot be used: {detail}",
+        key="http.proxy",
+        fix='write it like "http://proxy.example.com:3128"',
+    )
+
+
+class Wire:
+    """Sends one request at a time per caller, bounded in time and in size."""
+
+    def __init__(self, transport: Transport, *, timeout_seconds: float, total_seconds: float) -> None:
+        self._transport = transport
+        self._total_seconds = total_seconds
+        steps = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
+        self._extensions = {"timeout": steps}
+
+    async def exchange(self, method: str, url: Address, headers: RawHeaders, content: bytes, max_bytes: int) -> Answer:
+        """Send and read one answer to its end, or raise WireFailure."""
+        request = httpx2.Request(
+            method, url, headers=headers, stream=httpx2.ByteStream(content), extensions=self._extensions
+        )
+        try:
+            async with asyncio.timeout(self._total_seconds):
+                return await self._exchange(request, max_bytes)
+        except TimeoutError:
+            failure = WireFailure("timeout", f"no complete answer in {self._total_seconds:g} s", sent=True)
+        except (httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
+            failure = WireFailure("timeout", type(error).__name__, sent=False)
+        except httpx2.TimeoutException as error:
+            failure = WireFailure("timeout", type(error).__name__, sent=True)
+        except (httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol) as error:
+            failure = WireFailure("untrusted" if _is_untrusted(error) else "connection", _describe(error), sent=False)
+        except httpx2.HTTPError as error:
+            failure = WireFailure("connection", _describe(error), sent=True)
+        # Raised here and not in a handler: the library's exception holds the request, and with it the token.
+        raise failure
+
+    async def _exchange(self, request: httpx2.Request, max_bytes: int) -> Answer:
+        response = await self._transport.handle_async_request(request)
+        try:
+            return await _read(response, max_bytes)
+        except WireFailure as failure:
+            failure.status = response.status_code
+            raise
+        finally:
+            await response.aclose()
+
+
+async def _read(response: httpx2.Response, max_bytes: int) -> Answer:
+    headers = Headers(response.headers.raw)
+    failed = response.status_code >= 400
+    limit = min(max_bytes, _ERROR_BODY_BYTES) if failed else max_bytes
+    reader = None
+    try:
+        reader = BodyReader(headers.get("content-encoding", ""), limit)
+        announced = headers.get("content-length", "")
+        if not failed and announced.isascii() and announced.isdigit() and int(announced) > limit:
+            raise BodyTooLarge
+        stream = response.stream
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        async for chunk in stream:
+            reader.feed(chunk)
+        body = reader.finish()
+    except BodyTooLarge:
+        if not failed:
+            raise WireFailure("too_large", f"more than {limit} bytes", sent=True, received=_received(reader)) from None
+        body = reader.so_far() if reader else b""
+    except BodyBroken as error:
+        if not failed:
+            raise WireFailure("bad_body", str(error), sent=True, received=_received(reader)) from None
+        body = b""
+    return Answer(response.status_code, headers, body, _received(reader))
+
+
+def _received(reader: BodyReader | None) -> int:
+    return reader.received if reader else 0
+
+
+def _describe(error: httpx2.HTTPError) -> str:
+    text = redact(str(error))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _trust(ca_file: str) -> ssl.SSLContext:
+    """Return what to trust: the machine's authorities and, added to them, the private ones."""
+    context = httpx2.create_ssl_context()
+    if not ca_file:
+        return context
+    try:
+        context.load_verify_locations(Path(ca_file).expanduser())
+    except OSError as error:  # ssl.SSLError, for a file that holds no certificate, is one
+        detail = error.strerror or str(error)
+    else:
+        return context
+    raise ConfigError(
+        f"http.ca_file cannot be used: {ca_file}: {detail}",
+        key="http.ca_file",
+        fix="name a readable file with the certificates of the authority in PEM format",
+    )

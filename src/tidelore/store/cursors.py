@@ -1,0 +1,150 @@
+"""Cursors and gaps of every scope. Owns the tables `cursors` and `gaps`; upholds invariant 4 with the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.engine.cursor import Census, Cursor, Gap, Validator, decode_window, encode_window, parse_id
+from tidelore.model import Position, Scope
+from tidelore.store.database import Database, Transaction
+
+_KEY = "source = :source AND surface = :surface AND scope = :scope"
+
+
+class CursorRow(Struct, frozen=True):
+    """A cursor as people ask for it."""
+
+    source: str
+    surface: str
+    scope: str
+    project: str | None
+    watermark_at: int | None
+    watermark_id: str | None
+    bootstrap_complete: int
+    reading: str | None
+    etag: str | None
+    url: str | None
+    polled_at: int | None
+    verified_at: int | None
+    updated_at: int
+    set_aside: str | None
+    set_aside_at: int | None
+    gaps: int
+
+
+def scope_params(scope: Scope) -> dict[str, object]:
+    """Return the parameters that name a scope."""
+    return {"source": scope.source, "surface": scope.surface, "scope": scope.key}
+
+
+def load_cursor(database: Database, scope: Scope) -> Cursor:
+    """Return a scope's cursor as it stands, valid or not."""
+    rows = database.read(
+        "SELECT watermark_at, watermark_id, reading, url, etag, bootstrap_complete, census_after,"
+        f" census_started_at, verified_at FROM cursors WHERE {_KEY}",
+        scope_params(scope),
+    )
+    if not rows:
+        return Cursor()
+    at, key, reading, url, etag, complete, after, started_at, verified_at = rows[0]
+    return Cursor(
+        watermark=None if at is None else Position(at, parse_id(key or "0")),
+        window=decode_window(reading),
+        validator=Validator(url, etag) if url and etag else None,
+        complete=bool(complete),
+        census=Census(after, started_at, verified_at),
+    )
+
+
+def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> None:
+    """Write a cursor beside the rows it covers."""
+    tx.execute(
+        "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, url,"
+        " etag, bootstrap_complete, census_after, census_started_at, verified_at, polled_at, updated_at)"
+        " VALUES (:source, :surface, :scope, :project_id, :watermark_at, :watermark_id, :reading, :url,"
+        " :etag, :complete, :census_after, :census_started_at, :verified_at, :now, :now)"
+        " ON CONFLICT (source, surface, scope) DO UPDATE SET project_id = excluded.project_id,"
+        " watermark_at = excluded.watermark_at, watermark_id = excluded.watermark_id,"
+        " reading = excluded.reading, url = excluded.url, etag = excluded.etag,"
+        " bootstrap_complete = excluded.bootstrap_complete, census_after = excluded.census_after,"
+        " census_started_at = excluded.census_started_at, verified_at = excluded.verified_at,"
+        " polled_at = excluded.polled_at, updated_at = excluded.updated_at",
+        {
+            **scope_params(scope),
+            "project_id": scope.project_id,
+            "watermark_at": cursor.watermark.at if cursor.watermark else None,
+            "watermark_id": str(cursor.watermark.id) if cursor.watermark else None,
+            "reading": encode_window(cursor.window),
+            "url": cursor.validator.url if cursor.validator else None,
+            "etag": cursor.validator.etag if cursor.validator else None,
+            "complete": int(cursor.complete),
+            "census_after": cursor.census.after,
+            "census_started_at": cursor.census.started_at,
+            "verified_at": cursor.census.verified_at,
+            "now": now_ms,
+        },
+    )
+
+
+def set_aside(tx: Transaction, scope: Scope, reason: str, now_ms: int) -> None:
+    """Keep what an invalid cursor said, and why it was not believed."""
+    rows = tx.execute(f"SELECT watermark_at, watermark_id, reading FROM cursors WHERE {_KEY}", scope_params(scope))
+    kept = dict(zip(("watermark_at", "watermark_id", "reading"), rows[0], strict=True)) if rows else {}
+    tx.execute(
+        f"UPDATE cursors SET set_aside = :kept, set_aside_at = :now WHERE {_KEY}",
+        {
+            **scope_params(scope),
+            "kept": msgspec.json.encode({**kept, "reason": reason}).decode(),
+            "now": now_ms,
+        },
+    )
+
+
+def reset_cursor(tx: Transaction, source: str, surface: str, scope: str) -> bool:
+    """Forget a position by an operator's command; what is stored stays. False when there was none."""
+    key = {"source": source, "surface": surface, "scope": scope}
+    tx.execute(f"DELETE FROM gaps WHERE {_KEY}", key)
+    return tx.change(f"DELETE FROM cursors WHERE {_KEY}", key) > 0
+
+
+def load_gaps(database: Database, scope: Scope) -> list[Gap]:
+    """Return the open gaps of a scope, newest first."""
+    rows = database.read(
+        f"SELECT top_at, top_id, resume_token, floor_at FROM gaps WHERE {_KEY} ORDER BY place",
+        scope_params(scope),
+    )
+    return [Gap(None if at is None else Position(at, parse_id(key)), token, floor) for at, key, token, floor in rows]
+
+
+def save_gaps(tx: Transaction, scope: Scope, gaps: Sequence[Gap], now_ms: int) -> None:
+    """Replace the open gaps of a scope."""
+    tx.execute(f"DELETE FROM gaps WHERE {_KEY}", scope_params(scope))
+    for place, gap in enumerate(gaps):
+        tx.execute(
+            "INSERT INTO gaps (source, surface, scope, place, top_at, top_id, resume_token, floor_at, opened_at)"
+            " VALUES (:source, :surface, :scope, :place, :top_at, :top_id, :token, :floor, :now)",
+            {
+                **scope_params(scope),
+                "place": place,
+                "top_at": gap.top.at if gap.top else None,
+                "top_id": str(gap.top.id) if gap.top else None,
+                "token": gap.token,
+                "floor": gap.floor,
+                "now": now_ms,
+            },
+        )
+
+
+def list_cursors(database: Database) -> list[CursorRow]:
+    """Return every cursor with the project it belongs to."""
+    rows = database.read(
+        "SELECT c.source, c.surface, c.scope, p.path, c.watermark_at, c.watermark_id, c.bootstrap_complete,"
+        " c.reading, c.etag, c.url, c.polled_at, c.verified_at, c.updated_at, c.set_aside, c.set_aside_at,"
+        " (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source AND g.surface = c.surface"
+        " AND g.scope = c.scope)"
+        " FROM cursors c LEFT JOIN projects p ON p.id = c.project_id ORDER BY c.source, c.surface, c.scope"
+    )
+    return [CursorRow(*row) for row in rows]

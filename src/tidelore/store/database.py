@@ -1,0 +1,79 @@
+"""The database, whichever it is. Owns what a connection can do and how one is opened.
+
+Refuses dialect details (they live in `dialect_sqlite.py` and `dialect_postgres.py`) and ORMs. One query
+text with `:named` parameters serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+class Lists(Protocol):
+    """How a list of integers is compared in this dialect."""
+
+    def among(self, parameter: str) -> str:
+        """Return the SQL for 'is one of the integers in this parameter'."""
+        ...
+
+    def integers(self, values: Iterable[int]) -> Any:
+        """Return integers in the form `among` expects as its parameter."""
+        ...
+
+
+class Transaction(Lists, Protocol):
+    """Statements inside one transaction."""
+
+    def execute(self, sql: str, params: Params | None = None) -> list[Row]:
+        """Run one statement and return its rows."""
+        ...
+
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        """Run one statement for each set of parameters."""
+        ...
+
+    def change(self, sql: str, params: Params | None = None) -> int:
+        """Run one statement and return how many rows it changed."""
+        ...
+
+
+class Database(Lists, Protocol):
+    """An open database."""
+
+    dialect: str
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin a writing transaction: commit at the end, roll back on any exception."""
+        ...
+
+    def read(self, sql: str, params: Params | None = None) -> list[Row]:
+        """Run one reading statement outside any transaction."""
+        ...
+
+    def script(self, sql: str) -> None:
+        """Run many statements inside the transaction that is open."""
+        ...
+
+    def problems(self) -> list[str]:
+        """Return what the database itself finds wrong with its files."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+def open_database(address: str, *, create: bool = True) -> Database:
+    """Open a SQLite file or a postgresql:// address; only the driver that is needed is imported."""
+    if address.startswith(("postgresql://", "postgres://")):
+        from tidelore.store.dialect_postgres import PostgresDatabase
+
+        return PostgresDatabase(address)
+    from tidelore.store.dialect_sqlite import SqliteDatabase
+
+    return SqliteDatabase(address, create=create)

@@ -1,0 +1,137 @@
+"""SQLite by way of apsw. Owns the file (mode 0600, WAL, foreign keys, busy timeout) and its error names.
+
+`synchronous=NORMAL`: after a power cut the newest rows and the cursor that covers them are lost together
+and fetched again; a killed process loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tidelore.errors import DatabaseUnusable, NotFound, StorageFailed, TideloreError
+from tidelore.store.database import Params, Row
+
+BUSY_TIMEOUT_MS = 15_000
+
+
+class SqliteDatabase:
+    """One connection to one file."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, *, create: bool = True) -> None:
+        self.path = path
+        file = Path(path)
+        try:
+            if not file.exists():
+                if not create:
+                    raise NotFound(
+                        f"there is no database at {path}",
+                        fix="run `lore ingest` first, or point --db at the right file",
+                        path=path,
+                    )
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                # Made before SQLite opens it, so that no other user can read it even for an instant.
+                os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StorageFailed(
+                f"cannot create {path}: {error.strerror}",
+                fix="choose a writable place with --db or storage.path",
+                path=path,
+            ) from None
+        with self._translated():
+            self._connection = apsw.Connection(path)
+            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            self._connection.execute("PRAGMA temp_store = MEMORY")
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteDatabase]:
+        with self._translated():
+            self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self
+            with self._translated():
+                self._connection.execute("COMMIT")
+        except BaseException:
+            # A full disk rolls back by itself; asking again would hide the reason.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def execute(self, sql: str, params: Params | None = None) -> list[Row]:
+        with self._translated():
+            return self._connection.execute(sql, params).fetchall()
+
+    read = execute
+
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        with self._translated():
+            self._connection.executemany(sql, rows)
+
+    def change(self, sql: str, params: Params | None = None) -> int:
+        with self._translated():
+            self._connection.execute(sql, params)
+            return self._connection.changes()
+
+    def among(self, parameter: str) -> str:
+        return f"IN (SELECT value FROM json_each(:{parameter}))"
+
+    def integers(self, values: Iterable[int]) -> Any:
+        return json.dumps(list(values))
+
+    def script(self, sql: str) -> None:
+        with self._translated():
+            self._connection.execute(sql)
+
+    def problems(self) -> list[str]:
+        found = [str(row[0]) for row in self.read("PRAGMA integrity_check(10)") if row[0] != "ok"]
+        found += [
+            f"{table} row {rowid} refers to a missing row of {parent}"
+            for table, rowid, parent, _ in self.read("PRAGMA foreign_key_check")
+        ]
+        return found
+
+    def close(self) -> None:
+        self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise DatabaseUnusable(
+                f"{self.path} is not a usable database: {error}",
+                fix="restore it from a backup, or move it away and run `lore sync` again",
+                path=self.path,
+            ) from error
+        except (apsw.BusyError, apsw.LockedError) as error:
+            raise StorageFailed(
+                f"{self.path} is locked by another program",
+                fix="close the program that holds it, then try again",
+                path=self.path,
+            ) from error
+        except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
+            raise _storage_failed(self.path, error) from error
+
+
+def _storage_failed(path: str, error: Exception) -> TideloreError:
+    reason = {
+        "FullError": "the disk is full",
+        "ReadOnlyError": "it cannot be written",
+        "CantOpenError": "it cannot be opened",
+    }.get(type(error).__name__, str(error))
+    return StorageFailed(
+        f"{path}: {reason}; nothing of the last step was stored",
+        fix="make room or correct the permissions, then run the command again",
+        path=path,
+    )

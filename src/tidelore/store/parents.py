@@ -1,0 +1,105 @@
+"""What issues and merge requests have in common as rows: identity, version, tombstone.
+
+Owns the queries that are the same for both tables; the tables' own columns live in their own modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from tidelore.model import RemoteId, Version
+from tidelore.store.database import Database, Transaction
+
+
+class LinkCounts(Struct):
+    """What a page brought besides its rows."""
+
+    labels_created: int = 0
+    assignees: int = 0
+    reviewers: int = 0
+
+    def add(self, other: LinkCounts) -> None:
+        self.labels_created += other.labels_created
+        self.assignees += other.assignees
+        self.reviewers += other.reviewers
+
+
+def upsert_sql(table: str, columns: Sequence[str]) -> str:
+    """Return the upsert of a parent table; a row seen again is no longer a tombstone."""
+    names = (*columns, "remote_id", "project_id", "last_seen_at", "content_hash")
+    values = ", ".join(f":{name}" for name in names)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in (*columns, "last_seen_at", "content_hash"))
+    payload = "(SELECT id FROM raw_payloads WHERE content_hash = :content_hash)"
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({values}, {payload})"
+        f" ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates},"
+        " raw_payload_id = excluded.raw_payload_id, deleted_at = NULL"
+    )
+
+
+def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int]) -> dict[int, int]:
+    """Return our row id of each remote id."""
+    rows = tx.execute(
+        f"SELECT remote_id, id FROM {table} WHERE project_id = :project_id AND remote_id {tx.among('ids')}",
+        {"project_id": project_id, "ids": tx.integers(remote_ids)},
+    )
+    return dict(rows)
+
+
+def stored_versions(
+    database: Database, table: str, project_id: int, remote_ids: Iterable[int]
+) -> dict[RemoteId, Version]:
+    """Return the version we hold of each remote id; a tombstone holds none."""
+    rows = database.read(
+        f"SELECT remote_id, updated_at, content_hash FROM {table}"
+        f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {database.among('ids')}",
+        {"project_id": project_id, "ids": database.integers(remote_ids)},
+    )
+    return {remote_id: Version(remote_id, updated_at, bytes(digest)) for remote_id, updated_at, digest in rows}
+
+
+def held_between(
+    database: Database, table: str, project_id: int, created_from: int, created_before: int | None
+) -> dict[RemoteId, str]:
+    """Return what we hold that was created in a span: remote id and iid."""
+    rows = database.read(
+        f"SELECT remote_id, iid FROM {table} WHERE project_id = :project_id AND deleted_at IS NULL"
+        " AND created_at >= :created_from AND created_at < :created_before",
+        {
+            "project_id": project_id,
+            "created_from": created_from,
+            "created_before": 2**62 if created_before is None else created_before,
+        },
+    )
+    return {remote_id: str(iid) for remote_id, iid in rows}
+
+
+def bury(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int], now_ms: int) -> None:
+    """Tombstone rows the forge no longer knows: kept, marked, out of lists."""
+    tx.execute(
+        f"UPDATE {table} SET deleted_at = :now WHERE project_id = :project_id AND deleted_at IS NULL"
+        f" AND remote_id {tx.among('ids')}",
+        {"now": now_ms, "project_id": project_id, "ids": tx.integers(remote_ids)},
+    )
+
+
+def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:
+    """Return how many live rows there are of each state."""
+    rows = database.read(
+        f"SELECT state, COUNT(*) FROM {table} WHERE deleted_at IS NULL"
+        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id) GROUP BY state ORDER BY state",
+        {"project_id": project_id},
+    )
+    return dict(rows)
+
+
+def count_deleted(database: Database, table: str, project_id: int | None) -> int:
+    """Return how many tombstones there are."""
+    rows = database.read(
+        f"SELECT COUNT(*) FROM {table} WHERE deleted_at IS NOT NULL"
+        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id)",
+        {"project_id": project_id},
+    )
+    return int(rows[0][0])

@@ -1,0 +1,81 @@
+"""Projects and repositories. Owns the table `projects`: identity is the forge's own id, a path may change."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tidelore.errors import NotFound, UserError
+from tidelore.model import ProjectRecord
+from tidelore.store.database import Database, Transaction
+
+_FIELDS = "id, source, remote_id, path, name, configured, archived"
+
+
+class ProjectRow(Struct, frozen=True):
+    """A project as we know it. `configured` is the name under which the user asked for it."""
+
+    id: int
+    source: str
+    remote_id: int
+    path: str
+    name: str
+    configured: str
+    archived: int
+
+
+def save_project(tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int) -> ProjectRow:
+    """Store a project, or what changed about it; a renamed one keeps its row and its history."""
+    rows = tx.execute(
+        "INSERT INTO projects (source, remote_id, path, name, web_url, archived, configured, created_at,"
+        " updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived, :configured, :now, :now)"
+        " ON CONFLICT (source, remote_id) DO UPDATE SET path = excluded.path, name = excluded.name,"
+        " web_url = excluded.web_url, archived = excluded.archived, configured = excluded.configured,"
+        f" updated_at = excluded.updated_at RETURNING {_FIELDS}",
+        {
+            "source": source,
+            "remote_id": record.remote_id,
+            "path": record.path,
+            "name": record.name,
+            "web_url": record.web_url,
+            "archived": int(record.archived),
+            "configured": configured,
+            "now": now_ms,
+        },
+    )
+    return ProjectRow(*rows[0])
+
+
+def find_configured(database: Database, source: str, configured: str) -> ProjectRow | None:
+    """Return the project a configured name was resolved to earlier."""
+    rows = database.read(
+        f"SELECT {_FIELDS} FROM projects WHERE source = :source AND configured = :configured ORDER BY id DESC LIMIT 1",
+        {"source": source, "configured": configured},
+    )
+    return ProjectRow(*rows[0]) if rows else None
+
+
+def list_projects(database: Database) -> list[ProjectRow]:
+    """Return every project."""
+    return [ProjectRow(*row) for row in database.read(f"SELECT {_FIELDS} FROM projects ORDER BY source, path")]
+
+
+def match_project(database: Database, name: str) -> ProjectRow:
+    """Return the one project whose path is `name` or ends in it; several candidates are an error."""
+    projects = list_projects(database)
+    exact = [project for project in projects if name in {project.path, project.configured}]
+    found = exact or [project for project in projects if project.path.endswith(f"/{name}")]
+    if not found:
+        known = ", ".join(project.path for project in projects) or "none yet"
+        raise NotFound(
+            f"no project matches {name!r}",
+            fix=f"known projects: {known}",
+            project=name,
+        )
+    if len(found) > 1:
+        raise UserError(
+            f"{name!r} matches {len(found)} projects",
+            fix="name one of: " + ", ".join(project.path for project in found),
+            project=name,
+            candidates=[project.path for project in found],
+        )
+    return found[0]

@@ -1,0 +1,100 @@
+"""The run ledger as rows. Owns the table `sync_runs`; only a row that still runs can be changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.engine.ledger import Counters, RunRow
+from tidelore.process import ProcessIdentity
+from tidelore.store.database import Database
+
+_MUTABLE = frozenset(
+    {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
+) | frozenset(Counters.__struct_fields__)
+
+
+class RunView(Struct, frozen=True):
+    """A run as people ask for it."""
+
+    id: int
+    command: str
+    mode: str
+    status: str
+    phase: str
+    started_at: int
+    finished_at: int | None
+    issues_fetched: int
+    mrs_fetched: int
+    issues_ingested: int
+    mrs_ingested: int
+    quarantined: int
+    requests: int
+    warnings_count: int
+    note: str | None
+    error: str | None
+
+
+class RunTable:
+    """The durable side of `engine.ledger`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(
+        self, command: str, mode: str, phase: str, identity: ProcessIdentity, now_ms: int, note: str | None
+    ) -> int:
+        with self._database.transaction() as tx:
+            rows = tx.execute(
+                "INSERT INTO sync_runs (started_at, heartbeat_at, status, command, mode, phase, note,"
+                " holder_host, holder_pid, holder_started) VALUES (:now, :now, 'running', :command, :mode,"
+                " :phase, :note, :host, :pid, :started) RETURNING id",
+                {
+                    "now": now_ms,
+                    "command": command,
+                    "mode": mode,
+                    "phase": phase,
+                    "note": note,
+                    "host": identity.host,
+                    "pid": identity.pid,
+                    "started": identity.started,
+                },
+            )
+        return int(rows[0][0])
+
+    def update(self, run_id: int, **columns: Any) -> bool:
+        unknown = columns.keys() - _MUTABLE
+        if unknown:
+            raise ValueError(f"sync_runs has no mutable columns {sorted(unknown)}")
+        changes = ", ".join(f"{name} = :{name}" for name in columns)
+        with self._database.transaction() as tx:
+            return (
+                tx.change(
+                    f"UPDATE sync_runs SET {changes} WHERE id = :run_id AND status = 'running'",
+                    {**columns, "run_id": run_id},
+                )
+                == 1
+            )
+
+    def running(self) -> list[RunRow]:
+        rows = self._database.read(
+            "SELECT id, holder_host, holder_pid, holder_started, heartbeat_at FROM sync_runs"
+            " WHERE status = 'running' ORDER BY id"
+        )
+        return [RunRow(run_id, ProcessIdentity(host, pid, mark), beat) for run_id, host, pid, mark, beat in rows]
+
+
+def list_runs(database: Database, limit: int) -> list[RunView]:
+    """Return the newest runs first."""
+    rows = database.read(
+        f"SELECT {', '.join(RunView.__struct_fields__)} FROM sync_runs ORDER BY id DESC LIMIT :limit",
+        {"limit": limit},
+    )
+    return [RunView(*row) for row in rows]
+
+
+def last_success_at(database: Database) -> int | None:
+    """Return when the copy was last brought up to date."""
+    rows = database.read("SELECT MAX(finished_at) FROM sync_runs WHERE status = 'succeeded'")
+    return None if rows[0][0] is None else int(rows[0][0])

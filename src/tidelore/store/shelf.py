@@ -1,0 +1,119 @@
+"""The durable side of one scope of parents. Owns the one transaction that makes a page durable.
+
+Invariant 1: payloads, rows, links, quarantine, gaps and the cursor commit together or not at all, and
+only while the lease is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.cursor import Cursor, Gap
+from tidelore.engine.lease import Lease
+from tidelore.engine.ports import Batch, Quarantined
+from tidelore.model import IssueRecord, Item, MergeRequestRecord, RemoteId, Scope, Version
+from tidelore.store import issues, merge_requests
+from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
+from tidelore.store.database import Database, Transaction
+from tidelore.store.leases import fence
+from tidelore.store.parents import LinkCounts, bury, held_between, stored_versions
+from tidelore.store.payloads import store_payloads
+from tidelore.store.quarantine import admit, due_entries, release
+
+R = TypeVar("R")
+
+
+class Family(Struct, Generic[R], frozen=True):
+    """Which table a scope's records go to, and the function that writes them."""
+
+    table: str
+    resource_type: str
+    write: Callable[[Transaction, int, Sequence[Item[R]], set[int], int], LinkCounts]
+
+
+ISSUES: Family[IssueRecord] = Family(issues.TABLE, issues.RESOURCE_TYPE, issues.write_issues)
+MERGE_REQUESTS: Family[MergeRequestRecord] = Family(
+    merge_requests.TABLE, merge_requests.RESOURCE_TYPE, merge_requests.write_merge_requests
+)
+
+
+class ParentShelf(Generic[R]):
+    """Implements the engine's `Shelf` for issues and merge requests."""
+
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope,
+        family: Family[R],
+        now_ms: Callable[[], int],
+        *,
+        lease: Lease | None = None,
+        compress: bool = True,
+        seam: Crashpoint = no_seam,
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._family = family
+        self._now_ms = now_ms
+        self._lease = lease
+        self._compress = compress
+        self._seam = seam
+        self.links = LinkCounts()
+
+    def load(self) -> Cursor:
+        return load_cursor(self._database, self._scope)
+
+    def gaps(self) -> Sequence[Gap]:
+        return load_gaps(self._database, self._scope)
+
+    def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
+        return stored_versions(self._database, self._family.table, self._scope.project_id, _numbers(ids))
+
+    def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
+        return held_between(self._database, self._family.table, self._scope.project_id, created_from, created_before)
+
+    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
+        return due_entries(self._database, self._scope, self._now_ms(), limit)
+
+    def set_aside(self, reason: str) -> None:
+        with self._database.transaction() as tx:
+            set_aside(tx, self._scope, reason, self._now_ms())
+
+    def commit(self, batch: Batch[R]) -> None:
+        now = self._now_ms()
+        links = LinkCounts()
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            if batch.items:
+                links = self._write(tx, batch.items, now)
+            if batch.gone:
+                bury(tx, self._family.table, self._scope.project_id, _numbers(batch.gone), now)
+            if batch.rejected:
+                admit(tx, self._scope, batch.rejected, now)
+            released = [*batch.released, *(str(item.version.id) for item in batch.items)]
+            if released:
+                release(tx, self._scope, released)
+            if batch.gaps is not None:
+                save_gaps(tx, self._scope, batch.gaps, now)
+            save_cursor(tx, self._scope, batch.cursor, now)
+            self._seam(Seam.INSIDE_COMMIT)
+        self.links.add(links)
+
+    def _write(self, tx: Transaction, items: Sequence[Item[R]], now_ms: int) -> LinkCounts:
+        project_id = self._scope.project_id
+        store_payloads(tx, project_id, self._family.resource_type, items, compress=self._compress, now_ms=now_ms)
+        known = tx.execute(
+            f"SELECT remote_id FROM {self._family.table} WHERE project_id = :project_id"
+            f" AND remote_id {tx.among('ids')}",
+            {"project_id": project_id, "ids": tx.integers(_numbers(item.version.id for item in items))},
+        )
+        return self._family.write(tx, project_id, items, {row[0] for row in known}, now_ms)
+
+
+def _numbers(ids: Iterable[RemoteId]) -> list[int]:
+    return [key for key in ids if isinstance(key, int)]

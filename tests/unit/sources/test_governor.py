@@ -1,0 +1,191 @@
+"""When the next request may leave: what the server says about its limits, and a pace of our own."""
+
+from __future__ import annotations
+
+import asyncio
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelore.clock import ManualClock
+from tidelore.errors import RateLimited
+from tidelore.sources.governor import (
+    SECONDARY_WAIT_SECONDS,
+    Budget,
+    Governor,
+    Verdict,
+    judge,
+    parse_http_date,
+    read_budget,
+    read_retry_after,
+)
+
+NOW = 1_772_442_000_000
+
+
+def _judge(status: int, body: bytes = b"", strikes: int = 0, **headers: str) -> Verdict:
+    fields = {name.replace("_", "-"): value for name, value in headers.items()}
+    return judge(status, fields, body, read_budget(fields, NOW), NOW, strikes)
+
+
+def test_retry_after_in_seconds_wins_over_the_reset() -> None:
+    reset = str(NOW // 1000 + 900)
+    verdict = _judge(429, retry_after="7", ratelimit_remaining="0", ratelimit_reset=reset)
+    assert verdict == Verdict(7.0, "retry-after", limited=True)
+
+
+def test_retry_after_as_a_date_is_measured_on_the_servers_clock() -> None:
+    server_ms = NOW - 3_600_000
+    date = formatdate(server_ms / 1000 + 42, usegmt=True)
+    assert read_retry_after({"retry-after": date}, server_ms) == 42.0
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "1e9", "9" * 40, "Mon, 99 Foo 2026 00:00:00 GMT"])
+def test_an_unreadable_retry_after_is_none(text: str) -> None:
+    assert read_retry_after({"retry-after": text}, NOW) is None
+
+
+@pytest.mark.parametrize("prefix", ["ratelimit", "x-ratelimit"])
+@pytest.mark.parametrize("status", [200, 403, 429])
+def test_a_spent_budget_waits_for_its_reset(prefix: str, status: int) -> None:
+    headers = {f"{prefix}-remaining": "0", f"{prefix}-reset": str(NOW // 1000 + 30)}
+    verdict = judge(status, headers, b"", read_budget(headers, NOW), NOW)
+    assert verdict == Verdict(30.0, "reset", limited=status != 200)
+
+
+def test_a_reset_in_seconds_to_go_is_understood() -> None:
+    assert read_budget({"ratelimit-remaining": "3", "ratelimit-reset": "25"}, NOW) == Budget(3, NOW + 25_000)
+
+
+def test_a_reset_in_the_past_holds_back_only_a_refused_request() -> None:
+    past = str(NOW // 1000 - 30)
+    assert _judge(200, x_ratelimit_remaining="0", x_ratelimit_reset=past) == Verdict(0.0, "none", limited=False)
+    assert _judge(429, x_ratelimit_remaining="0", x_ratelimit_reset=past) == Verdict(1.0, "reset", limited=True)
+
+
+def test_a_limit_that_names_no_time_waits_a_minute_and_doubles() -> None:
+    assert _judge(429) == Verdict(SECONDARY_WAIT_SECONDS, "secondary", limited=True)
+    assert _judge(403, b'{"message":"You have exceeded a secondary Rate Limit"}', 2).wait_seconds == 240
+
+
+def test_a_forbidden_request_with_budget_left_is_no_rate_limit() -> None:
+    verdict = _judge(403, b'{"message":"Must have admin rights"}', x_ratelimit_remaining="4999", x_ratelimit_reset="1")
+    assert verdict == Verdict(0.0, "none", limited=False)
+
+
+def test_an_unavailable_server_may_ask_for_a_pause_without_being_a_rate_limit() -> None:
+    assert _judge(503, retry_after="20") == Verdict(20.0, "retry-after", limited=False)
+
+
+def test_a_pause_named_by_a_good_answer_is_not_ours() -> None:
+    assert _judge(202, retry_after="20") == Verdict(0.0, "none", limited=False)
+
+
+@given(st.text(max_size=60))
+def test_no_date_makes_the_reader_raise(text: str) -> None:
+    parsed = parse_http_date(text)
+    assert parsed is None or isinstance(parsed, int)
+
+
+def test_an_http_date_becomes_milliseconds() -> None:
+    assert parse_http_date("Mon, 02 Mar 2026 09:00:00 GMT") == NOW
+    assert parse_http_date(None) is None
+
+
+def _blocked(clock: ManualClock, seconds: str, **options: float) -> Governor:
+    governor = Governor(clock, origin="https://h", **options)
+    governor.observe(429, {"retry-after": seconds}, b"", clock.now_ms())
+    return governor
+
+
+def test_every_request_waits_until_the_named_instant() -> None:
+    async def run() -> None:
+        clock = ManualClock()
+        governor = _blocked(clock, "30")
+        await asyncio.gather(governor.admit(), governor.admit())
+        assert clock.monotonic() >= 30
+        assert governor.wait_seconds == 0
+
+    asyncio.run(run())
+
+
+def test_a_wait_beyond_the_limit_is_told_instead_of_slept() -> None:
+    async def run() -> None:
+        clock = ManualClock()
+        governor = _blocked(clock, "301")
+        with pytest.raises(RateLimited) as caught:
+            await governor.admit()
+        assert caught.value.retry_after_seconds == 301
+        assert caught.value.url == "https://h"
+        assert clock.slept == []
+        clock.advance(1)
+        await governor.admit()
+        assert clock.slept == [300]
+
+    asyncio.run(run())
+
+
+def test_a_later_answer_can_only_lengthen_the_wait() -> None:
+    clock = ManualClock()
+    governor = _blocked(clock, "30")
+    governor.observe(429, {"retry-after": "5"}, b"", clock.now_ms())
+    governor.observe(200, {}, b"", clock.now_ms())
+    assert governor.wait_seconds == 30
+    governor.observe(429, {"retry-after": "60"}, b"", clock.now_ms())
+    assert governor.wait_seconds == 60
+
+
+def test_requests_refused_together_count_as_one_strike() -> None:
+    clock = ManualClock()
+    governor = Governor(clock)
+    waits = [governor.observe(429, {}, b"", None).wait_seconds for _ in range(5)]
+    assert waits == [60.0] * 5
+    clock.advance(60)
+    assert governor.observe(429, {}, b"", None).wait_seconds == 120
+    clock.advance(120)
+    governor.observe(200, {}, b"", None)
+    assert governor.observe(429, {}, b"", None).wait_seconds == 60
+
+
+def test_the_remaining_budget_can_be_read() -> None:
+    clock = ManualClock()
+    governor = Governor(clock)
+    assert (governor.remaining, governor.reset_at) == (None, None)
+    governor.observe(200, {"x-ratelimit-remaining": "41", "x-ratelimit-reset": "1772442100"}, b"", NOW)
+    governor.observe(200, {}, b"", NOW)
+    assert (governor.remaining, governor.reset_at) == (41, 1_772_442_100_000)
+
+
+def test_a_fixed_pace_spreads_requests_evenly() -> None:
+    async def run() -> list[float]:
+        clock = ManualClock()
+        governor = Governor(clock, rate_limit_rps=4)
+        starts = []
+        for _ in range(4):
+            await governor.admit()
+            starts.append(clock.monotonic())
+        clock.advance(10)
+        await governor.admit()
+        assert clock.monotonic() == starts[-1] + 10
+        return starts
+
+    assert asyncio.run(run()) == [0.0, 0.25, 0.5, 0.75]
+
+
+def test_a_limit_that_falls_while_a_request_waits_for_its_slot_is_respected() -> None:
+    class Interrupting(ManualClock):
+        async def sleep(self, seconds: float) -> None:
+            if len(self.slept) == 0:
+                governor.observe(429, {"retry-after": "30"}, b"", self.now_ms())
+            await super().sleep(seconds)
+
+    async def run() -> float:
+        await governor.admit()
+        await governor.admit()
+        return clock.monotonic()
+
+    clock = Interrupting()
+    governor = Governor(clock, rate_limit_rps=1)
+    assert asyncio.run(run()) >= 30

@@ -1,0 +1,69 @@
+"""A write is sent once, and its fate is told truthfully."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+from tests.unit.sources.asking import ask, drip, drop, flood, hang, truncate
+from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
+
+from tidelore.errors import (
+    CredentialsRejected,
+    RateLimited,
+    RemotePermanent,
+    RemoteTransient,
+)
+from tidelore.sources.http import HttpClient, Reply
+
+
+def test_a_write_is_sent_once_with_its_content() -> None:
+    async def do(client: HttpClient, _: ScriptedServer) -> Reply:
+        return await client.post("/notes", {"body": "hé"})
+
+    reply, server, _ = ask(answer(201, b'{"id":1}'), do=do)
+    assert (reply.status, reply.body) == (201, b'{"id":1}')
+    assert server.seen[0].method == "POST"
+    assert msgspec.json.decode(server.seen[0].body) == {"body": "hé"}
+    assert server.seen[0].headers["content-type"] == "application/json"
+
+
+async def write(client: HttpClient, _: ScriptedServer) -> RemoteTransient | RemotePermanent:
+    with pytest.raises((RemoteTransient, RemotePermanent)) as caught:
+        await client.post("/notes", {})
+    return caught.value
+
+
+@pytest.mark.parametrize("fault", [hang, drop, truncate, drip, answer(500), answer(502), flood])
+def test_a_write_with_an_unknown_fate_is_unclear_and_never_repeated(fault: Answer) -> None:
+    error, server, _ = ask(fault, do=write, timeout_seconds=0.4, total_timeout_seconds=0.6, max_response_bytes=100_000)
+    assert error.reason == "unclear_write"
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (answer(422), RemotePermanent),
+        (answer(401), CredentialsRejected),
+        (answer(429, Retry_After="1"), RateLimited),
+        (answer(301, Location="/y"), RemotePermanent),
+    ],
+)
+def test_a_refused_write_is_told_and_never_repeated(refusal: Answer, kind: type[Exception]) -> None:
+    error, server, _ = ask(refusal, do=write)
+    assert type(error) is kind
+    assert len(server.seen) == 1
+
+
+def test_a_write_that_never_left_is_not_unclear() -> None:
+    async def run() -> str | None:
+        async with ScriptedServer() as server:
+            url = server.url
+        async with HttpClient(url) as client:
+            with pytest.raises(RemoteTransient) as caught:
+                await client.post("/x")
+            return caught.value.reason
+
+    assert asyncio.run(run()) == "connection"
