@@ -14,7 +14,7 @@ from msgspec import Struct
 from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config, database_address
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import Cancelled
+from tidelore.errors import Cancelled, RemoteError, TideloreError
 from tidelore.store.database import Database, open_database
 from tidelore.store.migrate import migrate
 
@@ -75,6 +75,30 @@ async def mirror(
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, command)
         return await run.mirror(shop, sources, request, count, on_page)
+
+
+async def diagnose(app: App) -> list[tuple[str, bool, str, TideloreError | None]]:
+    """Ask every configured host who we are and whether the configured projects are within reach."""
+    from tidelore.sources.registry import Wiring, open_gitlab
+
+    wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
+    findings: list[tuple[str, bool, str, TideloreError | None]] = []
+    for host in app.config.gitlab:
+        subject = f"{host.name} ({host.base_url})"
+        try:
+            async with open_gitlab(host, wiring) as source:
+                findings.append((subject, True, await source.greet(), None))
+                for configured in host.projects:
+                    try:
+                        project = await source.resolve(configured)
+                    except RemoteError as error:
+                        findings.append((f"{host.name} {configured}", False, error.message, error))
+                    else:
+                        detail = f"number {project.remote_id}" + (", archived" if project.archived else "")
+                        findings.append((f"{host.name} {configured}", True, detail, None))
+        except TideloreError as error:
+            findings.append((subject, False, error.message, error))
+    return findings
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:

@@ -1,18 +1,15 @@
 """Settings. Owns the shape of the configuration file, where it is found and what may override it.
 
-Read once, frozen afterwards. Refuses unknown and mistyped keys (naming the file, the key and the nearest
-valid one), values out of range, and secrets: a token is named here by its environment variable only.
+Read once, frozen afterwards; every command pays for this module, so it imports little. Refuses unknown and
+mistyped keys (naming the file, the key and the nearest valid one), values out of range, and secrets: a token
+is named here by its environment variable only.
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -145,12 +142,10 @@ class Config(Section, frozen=True):
     log: Log = field(default_factory=Log)
 
 
-def config_path(explicit: str | None, environ: Mapping[str, str]) -> Path:
+def config_path(explicit: str | None, environ: Mapping[str, str]) -> str:
     """Return where the configuration is, or would be."""
     chosen = explicit or environ.get("LORE_CONFIG")
-    if chosen:
-        return Path(chosen).expanduser()
-    return _xdg(environ, "XDG_CONFIG_HOME", ".config") / "config.toml"
+    return os.path.expanduser(chosen) if chosen else _xdg(environ, "XDG_CONFIG_HOME", ".config", "config.toml")
 
 
 def database_address(config: Config, explicit: str | None, environ: Mapping[str, str]) -> str:
@@ -158,9 +153,7 @@ def database_address(config: Config, explicit: str | None, environ: Mapping[str,
     chosen = explicit or environ.get("LORE_DB") or config.storage.path
     if chosen.startswith(("postgresql://", "postgres://")):
         return chosen
-    if chosen:
-        return str(Path(chosen).expanduser())
-    return str(_xdg(environ, "XDG_DATA_HOME", ".local/share") / "lore.db")
+    return os.path.expanduser(chosen) if chosen else _xdg(environ, "XDG_DATA_HOME", ".local/share", "lore.db")
 
 
 def load_config(explicit: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
@@ -169,24 +162,23 @@ def load_config(explicit: str | None = None, environ: Mapping[str, str] | None =
     path = config_path(explicit, environ)
     named = bool(explicit or environ.get("LORE_CONFIG"))
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open(path, "rb") as file:
+            content = file.read()
     except FileNotFoundError:
         if named:
             raise ConfigError(
-                f"no configuration file at {path}",
-                fix=f"create one with: lore init --config {path}",
-                file=str(path),
+                f"no configuration file at {path}", fix=f"create one with: lore init --config {path}", file=path
             ) from None
-        tree = {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} is not valid TOML: {error}", fix="correct the line named above", file=str(path)
-        ) from None
+        content = b""
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}", fix="check the path and its permissions", file=str(path)
+            f"cannot read {path}: {error.strerror}", fix="check the path and its permissions", file=path
         ) from None
-    return parse_config(_overridden(tree, environ), str(path))
+    try:
+        tree = _parse_toml(content.decode()) if content else {}
+    except ValueError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}", fix="correct the line named above", file=path) from None
+    return parse_config(_overridden(tree, environ), path)
 
 
 def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
@@ -203,9 +195,15 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
     return config
 
 
-def _xdg(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
-    root = environ.get(variable)
-    return (Path(root) if root else Path.home() / fallback) / "tidelore"
+def _xdg(environ: Mapping[str, str], variable: str, fallback: str, name: str) -> str:
+    root = environ.get(variable) or os.path.join(os.path.expanduser("~"), fallback)
+    return os.path.join(root, "tidelore", name)
+
+
+def _parse_toml(text: str) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(text)
 
 
 def _sections() -> dict[str, type[Struct]]:
@@ -233,8 +231,8 @@ def _overridden(tree: dict[str, Any], environ: Mapping[str, str]) -> dict[str, A
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return _parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 
@@ -266,6 +264,8 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
             file=file,
             key=key,
         )
+    from difflib import get_close_matches
+
     near = get_close_matches(key, valid, n=1, cutoff=0.5)
     fix = f"did you mean {near[0]}?" if near else f"valid here: {', '.join(sorted(valid))}"
     return ConfigError(f"{file}: unknown key {key}", fix=fix, file=file, key=key, nearest=near[0] if near else None)
@@ -273,6 +273,10 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
 
 def _check_hosts(config: Config, file: str) -> None:
     """Refuse what the shape alone cannot: addresses that are none, and two hosts of one name."""
+    if not config.gitlab and not config.github:
+        return
+    from urllib.parse import urlsplit
+
     hosts = [(f"gitlab[{i}]", host.name, host.base_url) for i, host in enumerate(config.gitlab)]
     hosts += [(f"github[{i}]", host.name, host.base_url) for i, host in enumerate(config.github)]
     names: dict[str, str] = {}

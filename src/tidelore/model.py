@@ -5,7 +5,6 @@ Owns the value types that pass between sources, engine and store. Refuses behavi
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -54,11 +53,6 @@ class Rejected(Struct, frozen=True):
     locator: str | None
     payload: bytes
     error: str
-
-
-def digest(payload: bytes) -> bytes:
-    """Return the content address of a payload."""
-    return blake2b(payload, digest_size=20).digest()
 
 
 class Scope(Struct, frozen=True):

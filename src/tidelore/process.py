@@ -7,13 +7,11 @@ inherited its number. Refuses to guess about other hosts: only their heartbeat s
 from __future__ import annotations
 
 import os
-import socket
-from dataclasses import dataclass
-from pathlib import Path
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessIdentity:
+class ProcessIdentity(Struct, frozen=True):
     """Enough to name a process to a person and to find out whether it still runs."""
 
     host: str
@@ -22,12 +20,12 @@ class ProcessIdentity:
 
     @classmethod
     def current(cls) -> ProcessIdentity:
-        return cls(socket.gethostname(), os.getpid(), _start_mark(os.getpid()))
+        return cls(os.uname().nodename, os.getpid(), _start_mark(os.getpid()))
 
 
 def is_dead(identity: ProcessIdentity) -> bool:
     """Return whether a process is known to be gone. False when it cannot be known."""
-    if identity.host != socket.gethostname():
+    if identity.host != os.uname().nodename:
         return False
     try:
         os.kill(identity.pid, 0)
@@ -42,7 +40,8 @@ def is_dead(identity: ProcessIdentity) -> bool:
 def _start_mark(pid: int) -> str:
     """Return the kernel's start time of a process, or '' where the system does not tell."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        with open(f"/proc/{pid}/stat") as file:
+            stat = file.read()
     except OSError:
         return ""
     fields = stat.rpartition(")")[2].split()

@@ -182,8 +182,11 @@ def test_an_empty_page_with_a_cursor_is_not_the_end(world: World, forge: Bluesky
 def test_a_feed_may_end_early_without_a_cursor(world: World, forge: BlueskyForge) -> None:
     made = write(world, forge, 8)
     forge.settings.feed_depth[forge.network.account(MIRA).did] = 5
-    walked = [item["post"]["uri"] for item in walk(forge, limit=2)]
-    assert walked == made[:2:-1]
+    first = page(forge, limit=3)
+    assert uris(first) == made[:4:-1]
+    last = page(forge, limit=3, cursor=first["cursor"])
+    assert uris(last) == [made[4], made[3]]
+    assert "cursor" not in last
     forge.settings.feed_depth.clear()
     assert [item["post"]["uri"] for item in walk(forge, limit=2)] == made[::-1]
 

@@ -286,6 +286,7 @@ def test_ids_do_not_fit_into_32_bits(forge: GitHubForge) -> None:
 
 def test_a_renamed_repository_redirects_by_its_numeric_address(forge: GitHubForge) -> None:
     forge.create_issue(REPO)
+    assert len(rows(ask(forge, f"/repos/{REPO}/issues"))) == 1
     forge.rename_repo(REPO, "harborline/books")
     moved = ask(forge, f"/repos/{REPO}/issues?state=all")
     repo_id = forge.repository("harborline/books").id

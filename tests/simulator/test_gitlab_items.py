@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from tests.simulator.asking import PATH, PROJECT, ask, get, project_world, walk
 
 USER_FIELDS = {"id", "username", "name", "state", "web_url", "avatar_url"}

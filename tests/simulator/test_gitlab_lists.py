@@ -7,8 +7,8 @@ import random
 import time
 
 import pytest
-
 from tests.simulator.asking import PATH, PROJECT, ask, get, iids, links, project_world, walk
+
 from tidelore.simulator.clock import iso_millis
 from tidelore.simulator.world import World
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-
 from tests.simulator.asking import PATH, PROJECT, ask, get, links, project_world, walk
+
 from tidelore.simulator.gitlab.review import image_position
 from tidelore.simulator.gitlab.state import MergeRequest, Position
 from tidelore.simulator.world import World
@@ -24,7 +24,7 @@ def _with_request() -> tuple[World, MergeRequest]:
 
 def _position(request: MergeRequest, **lines: int) -> Position:
     latest = request.versions[-1]
-    return Position(latest.base_sha, latest.start_sha, latest.head_sha, "old.py", "new.py", **lines)  # type: ignore[arg-type]
+    return Position(latest.base_sha, latest.start_sha, latest.head_sha, "old.py", "new.py", **lines)
 
 
 def test_plain_comment_is_an_individual_note_without_type() -> None:
@@ -144,8 +144,8 @@ def test_events_of_each_family_tell_what_happened(kind: str) -> None:
         edit, close, reopen = world.gitlab.edit_issue, world.gitlab.close_issue, world.gitlab.reopen_issue
     else:
         world.gitlab.create_merge_request(PATH, labels=["a"])
-        edit = world.gitlab.edit_merge_request  # type: ignore[assignment]
-        close, reopen = world.gitlab.close_merge_request, world.gitlab.reopen_merge_request  # type: ignore[assignment]
+        edit = world.gitlab.edit_merge_request
+        close, reopen = world.gitlab.close_merge_request, world.gitlab.reopen_merge_request
     edit(PATH, 1, labels=["b"])
     edit(PATH, 1, milestone="Spring")
     edit(PATH, 1, milestone=None)
@@ -159,7 +159,7 @@ def test_events_of_each_family_tell_what_happened(kind: str) -> None:
     states = get(world, f"{at}/resource_state_events")
     assert [row["state"] for row in states] == ["closed", "reopened"]
     assert states[0]["resource_type"] == ("Issue" if kind == "issues" else "MergeRequest")
-    assert states == world.gitlab.truth_events(kind, PATH, 1, "state")  # type: ignore[arg-type]
+    assert states == world.gitlab.truth_events(kind, PATH, 1, "state")
 
 
 def test_diffs_versions_and_reviewers_are_lists() -> None:

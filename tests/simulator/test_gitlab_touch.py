@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.simulator.asking import PATH, PROJECT, get, iids, project_world
+
 from tidelore.simulator.gitlab.state import Item
 from tidelore.simulator.world import World
 
@@ -85,7 +85,7 @@ def test_resolving_a_thread_leaves_every_updated_at_alone() -> None:
     row = _shown(world, request)
     assert row["blocking_discussions_resolved"] is False
     world.advance(3_600)
-    world.gitlab.resolve(request, world.gitlab.note(request, note)[0], by="mina.okafor")  # type: ignore[arg-type]
+    world.gitlab.resolve(request, world.gitlab.note(request, note)[0], by="mina.okafor")
     after = get(world, f"{PROJECT}/merge_requests/1/discussions")[0]["notes"][0]
     assert (before["resolved"], after["resolved"]) == (False, True)
     assert after["resolved_by"]["username"] == "mina.okafor"

@@ -9,24 +9,29 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from tidelore.simulator.faults import Fault
 from tidelore.simulator.gitlab.records import NotHere
 from tidelore.simulator.wire import Request, Response, json_response
 from tidelore.simulator.world import World
 
-INDEX = {
-    "GET /_sim/": "this index",
-    "GET /_sim/stats": "requests by route since the last reset, and their total",
-    "POST /_sim/stats/reset": "forget the counted requests",
-    "POST /_sim/advance?seconds=N": "let time pass",
-    "GET /_sim/projects": "GitLab project paths with their numbers and sizes",
-    "GET /_sim/truth/gitlab/<encoded path>/issues|merge_requests": "what the API would show now, whole",
-    "POST /_sim/change?seed=N&count=K[&kinds=a,b]": "a seeded mix of changes; answers what was done",
-    "POST /_sim/faults": "plan a fault: {kind, route?, route_regex?, times?, after?, chance?, ...options}",
-    "GET /_sim/faults": "the planned faults and how often each fired",
-    "DELETE /_sim/faults": "drop every fault",
-}
+INDEX: Mapping[str, str] = MappingProxyType(
+    {
+        "GET /_sim/": "this index",
+        "GET /_sim/stats": "requests by route since the last reset, and their total",
+        "POST /_sim/stats/reset": "forget the counted requests",
+        "POST /_sim/advance?seconds=N": "let time pass",
+        "GET /_sim/projects": "GitLab project paths with their numbers and sizes",
+        "GET /_sim/truth/gitlab/<encoded path>/issues|merge_requests": "what the API would show now, whole",
+        "POST /_sim/change?seed=N&count=K[&kinds=a,b]": "a seeded mix of changes; answers what was done",
+        "POST /_sim/faults": "plan a fault: {kind, route?, route_regex?, times?, after?, chance?, ...options}",
+        "GET /_sim/faults": "the planned faults and how often each fired",
+        "DELETE /_sim/faults": "drop every fault",
+    }
+)
 
 
 def answer(world: World, request: Request) -> Response:
@@ -45,7 +50,7 @@ def answer(world: World, request: Request) -> Response:
 def _control(world: World, request: Request) -> Response:
     match (request.method, *request.segments[1:]):
         case ("GET",):
-            return json_response(INDEX)
+            return json_response(dict(INDEX))
         case ("GET", "stats"):
             return json_response({"requests": dict(world.requests), "total": world.requests.total()})
         case ("POST", "stats", "reset"):
@@ -69,7 +74,7 @@ def _control(world: World, request: Request) -> Response:
         case ("DELETE", "faults"):
             world.faults.clear()
             return json_response([])
-    return json_response({"error": "no such control", "index": INDEX}, 404)
+    return json_response({"error": "no such control", "index": dict(INDEX)}, 404)
 
 
 def _projects(world: World) -> list[dict[str, Any]]:
@@ -100,6 +105,6 @@ def _plan_fault(world: World, request: Request) -> dict[str, Any]:
     return _fault(world.faults.add(**arguments))
 
 
-def _fault(fault: Any) -> dict[str, Any]:
+def _fault(fault: Fault) -> dict[str, Any]:
     route = fault.route.pattern if isinstance(fault.route, re.Pattern) else fault.route
     return {"kind": fault.kind, "route": route, "times": fault.times, "fired": fault.fired}

@@ -140,12 +140,12 @@ class FaultPlan:
                 fault.fired += self._disturb(fault.kind, request, forge)
         response = handler()
         whole = response.body if response.status == 200 else None
+        if self._spoiled:
+            response = damage.spoil(response, self._spoiled) or response
         if fault is not None and fault.kind not in _DISTURBANCES:
             damaged = self._damage(fault, request, response)
             fault.fired += damaged is not None
             response = damaged or response
-        if self._spoiled:
-            response = damage.spoil(response, self._spoiled) or response
         if whole is not None and any(fault.kind in _NEEDS_PREVIOUS_PAGE for fault in self.faults):
             self._served[request.path] = whole
         return response

@@ -24,9 +24,7 @@ class Request:
     body: bytes = b""
 
     @classmethod
-    def build(
-        cls, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
-    ) -> Request:
+    def build(cls, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Request:
         """Build a request from a target such as `/api/v4/projects?page=2`."""
         parts = urlsplit(target)
         lowered = {name.lower(): value for name, value in (headers or {}).items()}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tidelore.clock import Clock
+from tidelore.clock import Clock, describe_age
 from tidelore.config import Config, GitLabHost
 from tidelore.engine.ports import Lister
 from tidelore.model import ProjectRecord
@@ -56,12 +56,25 @@ class GitLabSource:
 
     kind = "gitlab"
 
-    def __init__(self, host: GitLabHost, client: GitLabClient, config: Config) -> None:
+    def __init__(self, host: GitLabHost, client: GitLabClient, config: Config, clock: Clock) -> None:
         self.name = host.name
         self.configured = host.projects
         self._client = client
+        self._clock = clock
         self._per_page = config.http.per_page
         self._keyset = config.sync.use_keyset_pagination
+
+    async def greet(self) -> str:
+        """Return who we are there, how far the clocks are apart, and what the rate limit leaves."""
+        user, reply = await self._client.user()
+        parts = [f"signed in as {user.username}"]
+        if reply.server_at is not None:
+            skew = abs(reply.server_at - self._clock.now_ms()) // 1000
+            if skew > 300:
+                parts.append(f"its clock differs from ours by {describe_age(skew)}")
+        if self._client.remaining is not None:
+            parts.append(f"{self._client.remaining:,} requests left")
+        return ", ".join(parts)
 
     async def resolve(self, configured: str) -> ProjectRecord:
         return await self._client.project(configured)
@@ -93,4 +106,4 @@ async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabS
         on_request=wiring.on_request,
         transport=wiring.transport,
     ) as http:
-        yield GitLabSource(host, GitLabClient(http), config)
+        yield GitLabSource(host, GitLabClient(http), config, wiring.clock)

@@ -10,8 +10,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from tidelore.errors import DatabaseUnusable
+
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
+
+SCHEMA_RECORD = ("version", "description", "checksum", "applied_at")
+"""The columns of `schema_version` by which a database of ours is known."""
 
 
 class Lists(Protocol):
@@ -66,6 +71,14 @@ class Database(Lists, Protocol):
     def close(self) -> None:
         """Give everything back."""
         ...
+
+
+def foreign_database(place: str) -> DatabaseUnusable:
+    """Return the error for a database that some other program made."""
+    return DatabaseUnusable(
+        f"{place} is the database of some other program",
+        fix="point --db or storage.path at a database of its own",
+    )
 
 
 def open_database(address: str, *, create: bool = True) -> Database:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from tidelore.errors import DatabaseUnusable, StorageFailed, UserError
+from tidelore.errors import DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.store.database import Params, Row
 
 try:
@@ -91,6 +91,8 @@ class PostgresDatabase:
             raise DatabaseUnusable(
                 f"database {self._place} reports corruption: {error}", fix="restore it from a backup"
             ) from error
+        except (psycopg.IntegrityError, psycopg.DataError) as error:
+            raise IntegrityError(f"database {self._place} refused a row: {error}") from error
         except psycopg.OperationalError as error:
             raise StorageFailed(
                 f"database {self._place} cannot be reached or written: {error}".strip(),

@@ -10,15 +10,15 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import apsw
 
-from tidelore.errors import DatabaseUnusable, NotFound, StorageFailed, TideloreError
-from tidelore.store.database import Params, Row
+from tidelore.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
+from tidelore.store.database import SCHEMA_RECORD, Params, Row, foreign_database
 
 BUSY_TIMEOUT_MS = 15_000
+_WAL_ATTEMPTS = 20
 
 
 class SqliteDatabase:
@@ -28,18 +28,17 @@ class SqliteDatabase:
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         self.path = path
-        file = Path(path)
         try:
-            if not file.exists():
+            if not os.path.exists(path):
                 if not create:
                     raise NotFound(
                         f"there is no database at {path}",
                         fix="run `lore ingest` first, or point --db at the right file",
                         path=path,
                     )
-                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
                 # Made before SQLite opens it, so that no other user can read it even for an instant.
-                os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
             raise StorageFailed(
                 f"cannot create {path}: {error.strerror}",
@@ -48,11 +47,18 @@ class SqliteDatabase:
             ) from None
         with self._translated():
             self._connection = apsw.Connection(path)
-            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            self._connection.execute("PRAGMA temp_store = MEMORY")
+            try:
+                self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                self._refuse_foreign()
+                self._choose_wal()
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._connection.execute("PRAGMA foreign_keys = ON")
+                self._connection.execute("PRAGMA temp_store = MEMORY")
+            except BaseException:
+                # What is refused stays as it is, down to the log another program left beside it.
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                self._connection.close()
+                raise
 
     @contextmanager
     def transaction(self) -> Iterator[SqliteDatabase]:
@@ -91,7 +97,9 @@ class SqliteDatabase:
 
     def script(self, sql: str) -> None:
         with self._translated():
-            self._connection.execute(sql)
+            # Rows must be drawn: the statements after one that returns some would not run.
+            for _ in self._connection.execute(sql):
+                pass
 
     def problems(self) -> list[str]:
         found = [str(row[0]) for row in self.read("PRAGMA integrity_check(10)") if row[0] != "ok"]
@@ -104,6 +112,26 @@ class SqliteDatabase:
     def close(self) -> None:
         self._connection.close()
 
+    def _refuse_foreign(self) -> None:
+        """Look before the first write: choosing WAL already changes the file."""
+        columns = self._connection.execute("SELECT name FROM pragma_table_info('schema_version')").fetchall()
+        used = self._connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        if used and tuple(name for (name,) in columns) != SCHEMA_RECORD:
+            raise foreign_database(self.path)
+
+    def _choose_wal(self) -> None:
+        """Two programs that open a new file at once both want this; SQLite does not let the second wait."""
+        for _ in range(_WAL_ATTEMPTS):
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except apsw.BusyError:
+                # A writing transaction does wait for the other's end.
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._connection.execute("COMMIT")
+            else:
+                return
+        self._connection.execute("PRAGMA journal_mode = WAL")
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
@@ -114,6 +142,8 @@ class SqliteDatabase:
                 fix="restore it from a backup, or move it away and run `lore sync` again",
                 path=self.path,
             ) from error
+        except apsw.ConstraintError as error:
+            raise IntegrityError(f"{self.path} refused a row: {error}", path=self.path) from error
         except (apsw.BusyError, apsw.LockedError) as error:
             raise StorageFailed(
                 f"{self.path} is locked by another program",

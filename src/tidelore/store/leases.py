@@ -61,7 +61,12 @@ class LeaseTable:
 
 
 def fence(tx: Transaction, lease: Lease) -> None:
-    """Inside a writing transaction: stop unless the lease is still ours."""
-    rows = tx.execute("SELECT generation FROM leases WHERE name = :name", {"name": lease.name})
-    if not rows or rows[0][0] != lease.generation:
+    """Inside a writing transaction: stop unless the lease is ours, and let nobody take it before the commit."""
+    # An update and not a select: it locks the row, so that a takeover waits for this transaction's end.
+    held = tx.change(
+        "UPDATE leases SET generation = generation WHERE name = :name AND generation = :generation"
+        " AND holder_host IS NOT NULL",
+        {"name": lease.name, "generation": lease.generation},
+    )
+    if held != 1:
         raise lost_error(lease.name)

@@ -6,13 +6,13 @@ refused, and so is a file whose recorded migrations are not ours.
 
 from __future__ import annotations
 
-from hashlib import sha256
-from importlib import resources
+import os
+from collections.abc import Collection
 
 from msgspec import Struct
 
 from tidelore.errors import DatabaseUnusable, SchemaTooNew
-from tidelore.store.database import Database, Transaction
+from tidelore.store.database import SCHEMA_RECORD, Database, Transaction, foreign_database
 
 _TABLE = {
     "sqlite": "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY,"
@@ -21,11 +21,10 @@ _TABLE = {
     " description TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)",
 }
 _LOCK = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822511)"}
-
-
-_TABLES = {
-    "sqlite": "SELECT 1 FROM sqlite_schema WHERE name = :name",
-    "postgres": "SELECT 1 FROM pg_tables WHERE tablename = :name AND schemaname = current_schema()",
+_COLUMNS = {
+    "sqlite": "SELECT name FROM pragma_table_info('schema_version')",
+    "postgres": "SELECT column_name FROM information_schema.columns WHERE table_name = 'schema_version'"
+    " AND table_schema = current_schema() ORDER BY ordinal_position",
 }
 
 
@@ -38,24 +37,26 @@ class Migration(Struct, frozen=True):
 
     @property
     def checksum(self) -> str:
+        from hashlib import sha256
+
         return sha256(self.sql.encode()).hexdigest()[:16]
 
 
 def migrations(dialect: str) -> list[Migration]:
     """Return the steps of one dialect in order."""
-    folder = resources.files("tidelore.store") / "migrations" / dialect
     steps = []
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        number, _, name = entry.name.removesuffix(".sql").partition("_")
-        steps.append(Migration(int(number), name.replace("_", " "), entry.read_text(encoding="utf-8")))
+    for name in _files(dialect):
+        number, _, words = name.removesuffix(".sql").partition("_")
+        with open(os.path.join(_folder(dialect), name), encoding="utf-8") as file:
+            steps.append(Migration(int(number), words.replace("_", " "), file.read()))
     return steps
 
 
 def migrate(database: Database, now_ms: int, upto: int | None = None) -> list[int]:
     """Bring the schema up to date; return the versions that were applied."""
-    steps = [step for step in migrations(database.dialect) if upto is None or step.version <= upto]
-    if upto is None and _is_current(database, steps):
+    if upto is None and _is_current(database):
         return []
+    steps = [step for step in migrations(database.dialect) if upto is None or step.version <= upto]
     applied = []
     for step in steps:
         with database.transaction() as tx:
@@ -80,25 +81,33 @@ def migrate(database: Database, now_ms: int, upto: int | None = None) -> list[in
     return applied
 
 
-def _is_current(database: Database, steps: list[Migration]) -> bool:
-    if not database.read(_TABLES[database.dialect], {"name": "schema_version"}):
-        if database.dialect == "sqlite" and database.read("SELECT 1 FROM sqlite_schema LIMIT 1"):
-            raise DatabaseUnusable(
-                "this file is the database of some other program",
-                fix="point --db or storage.path at a file of its own",
-            )
+def _folder(dialect: str) -> str:
+    return os.path.join(os.path.dirname(__file__), "migrations", dialect)
+
+
+def _files(dialect: str) -> list[str]:
+    return sorted(name for name in os.listdir(_folder(dialect)) if name.endswith(".sql"))
+
+
+def _is_current(database: Database) -> bool:
+    """Tell by the numbers alone whether there is nothing to do: every command asks this."""
+    columns = tuple(name for (name,) in database.read(_COLUMNS[database.dialect]))
+    if not columns:
         return False
-    known: dict[int, str] = dict(database.read("SELECT version, checksum FROM schema_version"))
-    _refuse_strangers(known, steps)
-    return known == {step.version: step.checksum for step in steps}
+    if columns != SCHEMA_RECORD:
+        raise foreign_database("this database")
+    known = {row[0] for row in database.read("SELECT version FROM schema_version")}
+    ours = {int(name.partition("_")[0]) for name in _files(database.dialect)}
+    _refuse_newer(known, ours)
+    return known == ours
 
 
 def _recorded(tx: Transaction) -> dict[int, str]:
     return dict(tx.execute("SELECT version, checksum FROM schema_version"))
 
 
-def _refuse_strangers(known: dict[int, str], steps: list[Migration]) -> None:
-    newest = max(step.version for step in steps)
+def _refuse_newer(known: Collection[int], ours: Collection[int]) -> None:
+    newest = max(ours)
     if known and max(known) > newest:
         raise SchemaTooNew(
             f"the database has schema {max(known)}, this program knows up to {newest}",
@@ -106,6 +115,10 @@ def _refuse_strangers(known: dict[int, str], steps: list[Migration]) -> None:
             found=max(known),
             supported=newest,
         )
+
+
+def _refuse_strangers(known: dict[int, str], steps: list[Migration]) -> None:
+    _refuse_newer(known, [step.version for step in steps])
     for step in steps:
         if known.get(step.version, step.checksum) != step.checksum:
             raise DatabaseUnusable(

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tidelore.model import RemoteId, Version
 from tidelore.store.database import Database, Transaction
+from tidelore.store.payloads import unpacked
 
 
 class LinkCounts(Struct):
@@ -103,3 +104,13 @@ def count_deleted(database: Database, table: str, project_id: int | None) -> int
         {"project_id": project_id},
     )
     return int(rows[0][0])
+
+
+def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]:
+    """Return the stored payload of every live row of a project: for comparisons, not for big projects."""
+    rows = database.read(
+        f"SELECT t.remote_id, r.encoding, r.payload FROM {table} t JOIN raw_payloads r ON r.id = t.raw_payload_id"
+        " JOIN projects p ON p.id = t.project_id WHERE p.path = :path AND t.deleted_at IS NULL",
+        {"path": path},
+    )
+    return {remote_id: unpacked(encoding, payload) for remote_id, encoding, payload in rows}

@@ -39,26 +39,28 @@ def admit(tx: Transaction, scope: Scope, rejected: Sequence[Rejected], now_ms: i
     for entry in rejected:
         key = {**scope_params(scope), "remote_key": entry.key}
         rows = tx.execute(
-            "SELECT attempts, payload FROM quarantine WHERE source = :source AND surface = :surface"
+            "SELECT attempts, payload, locator FROM quarantine WHERE source = :source AND surface = :surface"
             " AND scope = :scope AND remote_key = :remote_key",
             key,
         )
-        attempts = (rows[0][0] if rows else 0) + 1
+        attempts, payload, known = rows[0] if rows else (0, b"", None)
+        attempts += 1
+        locator = entry.locator or known
         tx.execute(
             "INSERT INTO quarantine (source, surface, scope, remote_key, locator, payload, error, attempts,"
             " first_seen_at, last_seen_at, next_attempt_at) VALUES (:source, :surface, :scope, :remote_key,"
             " :locator, :payload, :error, :attempts, :now, :now, :next)"
-            " ON CONFLICT (source, surface, scope, remote_key) DO UPDATE SET payload = excluded.payload,"
-            " error = excluded.error, attempts = excluded.attempts, last_seen_at = excluded.last_seen_at,"
-            " next_attempt_at = excluded.next_attempt_at",
+            " ON CONFLICT (source, surface, scope, remote_key) DO UPDATE SET locator = excluded.locator,"
+            " payload = excluded.payload, error = excluded.error, attempts = excluded.attempts,"
+            " last_seen_at = excluded.last_seen_at, next_attempt_at = excluded.next_attempt_at",
             {
                 **key,
-                "locator": entry.locator,
-                "payload": entry.payload or (bytes(rows[0][1]) if rows else b""),
+                "locator": locator,
+                "payload": entry.payload or bytes(payload),
                 "error": entry.error,
                 "attempts": attempts,
                 "now": now_ms,
-                "next": None if entry.locator is None else now_ms + pause_ms(attempts),
+                "next": None if locator is None else now_ms + pause_ms(attempts),
             },
         )
 

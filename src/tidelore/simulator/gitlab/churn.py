@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from tidelore.simulator.clock import iso_millis
 from tidelore.simulator.gitlab.records import NotHere
-from tidelore.simulator.gitlab.state import Item, Kind, MergeRequest, Project
+from tidelore.simulator.gitlab.state import Discussion, Item, Kind, MergeRequest, Note, Project
 from tidelore.simulator.gitlab.view import View
 from tidelore.simulator.wire import Request
 
@@ -100,11 +101,11 @@ def _delete(forge: View, item: Item) -> Item:
     return item
 
 
-def _on(kind: Kind, method: str, *states: str) -> _Action:
+def _on(kind: Kind, mutate: Callable[[View, Project, int], object], *states: str) -> _Action:
     def act(forge: View, rng: random.Random, project: Project) -> Item | None:
         item = _pick(rng, project, kind, *states)
         if item is not None:
-            getattr(forge, method)(project, item.iid)
+            mutate(forge, project, item.iid)
         return item
 
     return act
@@ -132,14 +133,14 @@ def _new_note(forge: View, rng: random.Random, project: Project) -> Item | None:
     return item
 
 
-def _on_note(method: str) -> _Action:
+def _on_note(mutate: Callable[[View, Item, Note], object]) -> _Action:
     def act(forge: View, rng: random.Random, project: Project) -> Item | None:
         item = _pick_any(rng, project)
         notes = [note for found in item.discussions for note in found.notes] if item else []
         written = [note for note in notes if not note.system]
         if item is None or not written:
             return None
-        getattr(forge, method)(item, rng.choice(written))
+        mutate(forge, item, rng.choice(written))
         return item
 
     return act
@@ -154,25 +155,27 @@ def _resolve(forge: View, rng: random.Random, project: Project) -> Item | None:
     return item
 
 
-def _unresolved(discussion: Any) -> bool:
+def _unresolved(discussion: Discussion) -> bool:
     first = discussion.notes[0]
-    return bool(first.resolvable and first.resolved_at_us is None)
+    return first.resolvable and first.resolved_at_us is None
 
 
-ACTIONS: dict[str, tuple[int, _Action]] = {
-    "create_issue": (3, _new_issue),
-    "create_merge_request": (2, _new_merge_request),
-    "edit_issue": (4, _on("issues", "edit_issue")),
-    "edit_merge_request": (4, _on("merge_requests", "edit_merge_request")),
-    "close_issue": (2, _on("issues", "close_issue", "opened")),
-    "reopen_issue": (1, _on("issues", "reopen_issue", "closed")),
-    "merge_merge_request": (2, _on("merge_requests", "merge_merge_request", "opened")),
-    "close_merge_request": (1, _on("merge_requests", "close_merge_request", "opened")),
-    "push": (1, _on("merge_requests", "push", "opened")),
-    "delete_issue": (1, _on("issues", "delete_issue")),
-    "delete_merge_request": (1, _on("merge_requests", "delete_merge_request")),
-    "add_note": (4, _new_note),
-    "edit_note": (1, _on_note("edit_note")),
-    "delete_note": (1, _on_note("delete_note")),
-    "resolve": (1, _resolve),
-}
+ACTIONS: Mapping[str, tuple[int, _Action]] = MappingProxyType(
+    {
+        "create_issue": (3, _new_issue),
+        "create_merge_request": (2, _new_merge_request),
+        "edit_issue": (4, _on("issues", View.edit_issue)),
+        "edit_merge_request": (4, _on("merge_requests", View.edit_merge_request)),
+        "close_issue": (2, _on("issues", View.close_issue, "opened")),
+        "reopen_issue": (1, _on("issues", View.reopen_issue, "closed")),
+        "merge_merge_request": (2, _on("merge_requests", View.merge_merge_request, "opened")),
+        "close_merge_request": (1, _on("merge_requests", View.close_merge_request, "opened")),
+        "push": (1, _on("merge_requests", View.push, "opened")),
+        "delete_issue": (1, _on("issues", View.delete_issue)),
+        "delete_merge_request": (1, _on("merge_requests", View.delete_merge_request)),
+        "add_note": (4, _new_note),
+        "edit_note": (1, _on_note(View.edit_note)),
+        "delete_note": (1, _on_note(View.delete_note)),
+        "resolve": (1, _resolve),
+    }
+)

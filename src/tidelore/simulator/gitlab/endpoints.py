@@ -6,7 +6,8 @@ never changes the instance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from tidelore.simulator.gitlab import items, threads
 from tidelore.simulator.gitlab.answers import conditional, error, page, page_of
@@ -23,15 +24,16 @@ from tidelore.simulator.gitlab.state import Item, Kind, MergeRequest, Note, Proj
 from tidelore.simulator.gitlab.view import View, closed_issues, encode
 from tidelore.simulator.wire import Request, Response
 
-VERSION = {"version": "18.5.1-ee", "revision": "4a1c8b7e2d0", "enterprise": True}
-OLD_VERSION = {"version": "12.10.14", "revision": "6e2b4c0f1aa", "enterprise": False}
+VERSION = "18.5.1-ee"
+OLD_VERSION = "12.10.14-ee"
 
 Child = Callable[[View, Request, Kind, int, Project], Response]
 
 
 def version(forge: View, request: Request) -> Response:
     """`/version`."""
-    return conditional(request, encode(OLD_VERSION if forge.old_server else VERSION))
+    number = OLD_VERSION if forge.old_server else VERSION
+    return conditional(request, encode({"version": number, "revision": "4a1c8b7e2d0", "enterprise": True}))
 
 
 def me(forge: View, request: Request) -> Response:
@@ -150,23 +152,29 @@ def _reviewers(forge: View, request: Request, mr: MergeRequest) -> Response:
     return page_of(forge, request, mr.reviewers, lambda user: threads.reviewer_payload(user, mr))
 
 
-_BOTH: dict[str, Child] = {
-    "discussions": _child(_discussions),
-    "notes": _child(_notes),
-    "resource_state_events": _events("state"),
-    "resource_label_events": _events("label"),
-    "resource_milestone_events": _events("milestone"),
-}
-CHILDREN: dict[Kind, dict[str, Child]] = {
-    "issues": _BOTH,
-    "merge_requests": _BOTH
-    | {
+_ON_BOTH: Mapping[str, Child] = MappingProxyType(
+    {
+        "discussions": _child(_discussions),
+        "notes": _child(_notes),
+        "resource_state_events": _events("state"),
+        "resource_label_events": _events("label"),
+        "resource_milestone_events": _events("milestone"),
+    }
+)
+_ON_MERGE_REQUESTS: Mapping[str, Child] = MappingProxyType(
+    {
+        **_ON_BOTH,
         "closes_issues": _of_merge_request(_closes),
         "diffs": _of_merge_request(_diffs),
         "versions": _of_merge_request(_versions),
         "reviewers": _of_merge_request(_reviewers),
-    },
-}
+    }
+)
+
+
+def child(kind: Kind, name: str) -> Child | None:
+    """The endpoint of that name under an item of that kind."""
+    return (_ON_BOTH if kind == "issues" else _ON_MERGE_REQUESTS).get(name)
 
 
 def _projects(forge: View, request: Request, projects: list[Project]) -> Response:

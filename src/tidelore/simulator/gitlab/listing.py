@@ -22,7 +22,7 @@ DEFAULT_PER_PAGE = 20
 MAX_PER_PAGE = 100
 COUNT_LIMIT = 10_000
 
-_STATES: dict[Kind, frozenset[str]] = {
+_STATES: Mapping[Kind, frozenset[str]] = {
     "issues": frozenset({"opened", "closed", "all"}),
     "merge_requests": frozenset({"opened", "closed", "merged", "all"}),
 }

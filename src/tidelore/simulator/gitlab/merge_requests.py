@@ -147,6 +147,7 @@ class MergeRequests(Issues):
         request.versions.append(Version(self.new_id(), sha(), base, base, at, len(request.diffs)))
 
     def _link_closed_issues(self, request: MergeRequest, at: int) -> None:
+        """Note the mention on each issue. It shows in the issue's own list row, so it counts as an edit."""
         for number in request.closes:
             issue = request.project.issues.by_iid.get(number)
             if issue is not None:

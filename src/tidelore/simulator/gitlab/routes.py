@@ -6,13 +6,13 @@ Invariant: every path under `/api/v4` has an answer here, so a request is counte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import urlencode
 
 from tidelore.simulator.gitlab.answers import error, spend
 from tidelore.simulator.gitlab.endpoints import (
-    CHILDREN,
+    child,
     group_projects,
     list_items,
     list_projects,
@@ -28,7 +28,7 @@ from tidelore.simulator.gitlab.view import View
 from tidelore.simulator.wire import Request, Response
 
 Handler = Callable[[], Response]
-_KINDS: dict[str, Kind] = {"issues": "issues", "merge_requests": "merge_requests"}
+_KINDS: Mapping[str, Kind] = {"issues": "issues", "merge_requests": "merge_requests"}
 
 
 def find_route(forge: View, request: Request) -> tuple[str, Handler] | None:
@@ -66,9 +66,9 @@ def _match_item(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[s
         case (iid,) if iid.isdecimal():
             inner = partial(one_item, forge, request, kind, int(iid))
             return f"/projects/:id/{kind}/:iid", _inside(forge, request, rest[1], inner)
-        case (iid, child) if iid.isdecimal() and child in CHILDREN[kind]:
-            inner = partial(CHILDREN[kind][child], forge, request, kind, int(iid))
-            return f"/projects/:id/{kind}/:iid/{child}", _inside(forge, request, rest[1], inner)
+        case (iid, name) if iid.isdecimal() and (read := child(kind, name)):
+            inner = partial(read, forge, request, kind, int(iid))
+            return f"/projects/:id/{kind}/:iid/{name}", _inside(forge, request, rest[1], inner)
     return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
 
 

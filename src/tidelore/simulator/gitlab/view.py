@@ -17,6 +17,7 @@ from tidelore.simulator.gitlab.remarks import Remarks
 from tidelore.simulator.gitlab.state import Issue, Item, Kind, MergeRequest
 
 ENCODED_ITEMS_KEPT = 30_000
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class View(Remarks):
@@ -105,7 +106,7 @@ def closed_issues(request: MergeRequest) -> list[Issue]:
 
 def encode(value: Any) -> bytes:
     """Compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _iid(item: Item) -> int:

@@ -13,9 +13,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct
 
+from tidelore.content import digest
 from tidelore.errors import RemoteNotFound
-from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Rejected, Version, digest
-from tidelore.sources.gitlab.payloads import Identity, Issue, MergeRequest, Project
+from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Rejected, Version
+from tidelore.sources.gitlab.payloads import Identity, Issue, MergeRequest, Project, User
 from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
 from tidelore.sources.http import HttpClient, Reply
 
@@ -86,9 +87,14 @@ class GitLabClient:
         )
         return transform_project(payload)
 
-    async def user(self) -> Reply:
+    async def user(self) -> tuple[User, Reply]:
         """Ask who we are: the cheapest proof that the token works."""
-        return await self._http.get(f"{API}/user", route="user")
+        return await self._http.get_json(f"{API}/user", as_type=User, route="user")
+
+    @property
+    def remaining(self) -> int | None:
+        """How many requests the server still allows, where it says so."""
+        return self._http.governor.remaining
 
     async def list_page(
         self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None, route: str

@@ -1,0 +1,1 @@
+"""The command line face: parses, calls, renders. No logic lives here."""

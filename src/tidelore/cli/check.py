@@ -1,0 +1,36 @@
+"""`lore check`: verify the database against its invariants."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.clock import SystemClock
+from tidelore.errors import IntegrityError
+from tidelore.store.check import check_database
+
+
+@click.command("check", cls=LoreCommand)
+@click.pass_context
+def command(ctx: click.Context) -> Answer:
+    """Verify the database against its invariants; it reads everything and changes nothing.
+
+    Exits with 8 when something is broken.
+    """
+    database = face_of(ctx).open_store()
+    try:
+        findings = check_database(database, SystemClock().now_ms())
+    finally:
+        database.close()
+    broken = [finding for finding in findings if not finding.ok]
+    width = max(len(finding.check) for finding in findings)
+    lines = [f"{'ok ' if f.ok else 'BAD'} {f.check:<{width}}  {f.detail}" for f in findings]
+    data = {"checks": [{"check": f.check, "ok": f.ok, "detail": f.detail, "count": f.count} for f in findings]}
+    error = None
+    if broken:
+        error = IntegrityError(
+            f"{len(broken)} of {len(findings)} checks failed: {', '.join(f.check for f in broken)}",
+            fix="keep the file, mirror into a new one with --db, and report what `lore check` prints",
+        )
+    return Answer(data, lines, error)

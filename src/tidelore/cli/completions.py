@@ -1,0 +1,24 @@
+"""`lore completions`: the completion script of a shell."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from tidelore.cli.face import LoreCommand
+from tidelore.cli.render import Answer
+
+
+@click.command("completions", cls=LoreCommand)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> Answer:
+    """Print the completion script of a shell.
+
+    For bash: eval "$(lore completions bash)"
+    """
+    from tidelore.cli.main import lore
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(lore, {}, "lore", "_LORE_COMPLETE").source()
+    return Answer({"shell": shell, "script": script}, script.splitlines())

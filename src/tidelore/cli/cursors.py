@@ -1,0 +1,102 @@
+"""`lore cursors`: list, show or reset reading positions."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.cli.sync_status import cursor_data, cursor_table
+from tidelore.errors import NotFound, UserError
+from tidelore.store.cursors import CursorRow, list_cursors, reset_cursor
+from tidelore.store.database import Database
+
+
+@click.group("cursors", help="List, show or reset reading positions.", no_args_is_help=True)
+def command() -> None:
+    pass
+
+
+@command.command("list", cls=LoreCommand)
+@click.pass_context
+def list_command(ctx: click.Context) -> Answer:
+    """List every reading position."""
+    database = face_of(ctx).open_store()
+    try:
+        cursors = list_cursors(database)
+    finally:
+        database.close()
+    items = [cursor_data(cursor) for cursor in cursors]
+    lines = cursor_table(cursors) if cursors else ["There are no cursors yet."]
+    return Answer({"items": items, "total": len(items), "next": None}, lines)
+
+
+@command.command("show", cls=LoreCommand)
+@click.argument("surface")
+@click.argument("scope")
+@click.pass_context
+def show_command(ctx: click.Context, surface: str, scope: str) -> Answer:
+    """Show one reading position: SURFACE such as gitlab.issues, SCOPE a project path or its number."""
+    database = face_of(ctx).open_store()
+    try:
+        data = cursor_data(find_cursor(database, surface, scope))
+    finally:
+        database.close()
+    width = max(len(name) for name in data)
+    return Answer(data, [f"{name:<{width}}  {'-' if value is None else value}" for name, value in data.items()])
+
+
+@command.command("reset", cls=LoreCommand)
+@click.argument("surface")
+@click.argument("scope")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.pass_context
+def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force: bool) -> Answer:  # noqa: FBT001
+    """Forget one reading position, so that the next run reads the list from its beginning.
+
+    Stored rows stay; reading them again is harmless. The reset is recorded in the run ledger.
+    """
+    from tidelore.app import run_until_signalled
+    from tidelore.pipeline.session import Workshop, open_session
+
+    face = face_of(ctx)
+    app = face.app()
+    database = face.open_store()
+    try:
+        cursor = find_cursor(database, surface, scope)
+        name = f"{cursor.surface} {cursor.project or cursor.scope}"
+        if not yes and (face.choices.robot or not click.confirm(f"Reset {name}?")):
+            raise UserError(f"{name} was not reset", fix="confirm with --yes")
+
+        async def reset() -> None:
+            shop = Workshop(database, app.config, app.clock, app.seam, "lore cursors reset")
+            async with open_session(shop, force=force, note=f"cursor reset by the operator: {name}"):
+                with database.transaction() as tx:
+                    reset_cursor(tx, cursor.source, cursor.surface, cursor.scope)
+
+        run_until_signalled(reset())
+    finally:
+        database.close()
+    return Answer({"reset": cursor_data(cursor)}, [f"Reset {name}; the next run reads it from its beginning."])
+
+
+def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
+    """Return the one cursor that is meant; a scope may be a number, a path, or an ending of one."""
+    cursors = [cursor for cursor in list_cursors(database) if cursor.surface == surface]
+    exact = [cursor for cursor in cursors if scope in {cursor.scope, cursor.project}]
+    found = exact or [cursor for cursor in cursors if (cursor.project or "").endswith(f"/{scope}")]
+    if not found:
+        known = sorted({f"{cursor.surface} {cursor.project or cursor.scope}" for cursor in list_cursors(database)})
+        raise NotFound(
+            f"no cursor for {surface} {scope}",
+            fix="known: " + ("; ".join(known) if known else "none yet"),
+            surface=surface,
+            scope=scope,
+        )
+    if len(found) > 1:
+        raise UserError(
+            f"{scope!r} matches {len(found)} cursors",
+            fix="name one of: " + ", ".join(cursor.project or cursor.scope for cursor in found),
+        )
+    return found[0]

@@ -1,0 +1,82 @@
+"""`lore doctor`: check the configuration, the database and every source."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec import Struct
+
+from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.config import config_path
+from tidelore.errors import NotFound, TideloreError
+
+if TYPE_CHECKING:
+    from tidelore.app import App
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    subject: str
+    ok: bool
+    detail: str
+    error: TideloreError | None = None
+
+
+@click.command("doctor", cls=LoreCommand)
+@click.option("--offline", is_flag=True, help="Ask no remote system.")
+@click.pass_context
+def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
+    """Check the configuration, the database and every source, and say what to do about each problem.
+
+    Exits with the code of the first problem found.
+    """
+    face = face_of(ctx)
+    app = face.app()
+    findings = [_configuration(face), _database(app)]
+    if app.config.gitlab and not offline:
+        from tidelore.app import diagnose, run_until_signalled
+
+        findings += [Finding(*found) for found in run_until_signalled(diagnose(app))]
+    for kind in ("github", "bluesky"):
+        section = getattr(app.config, kind)
+        if section if kind == "github" else section.accounts:
+            findings.append(Finding(kind, True, "configured; this version does not read it yet"))
+    lines = []
+    for finding in findings:
+        lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")
+        if finding.error is not None and finding.error.fix:
+            lines.append(f"      fix: {finding.error.fix}")
+    data = [
+        {"subject": f.subject, "ok": f.ok, "detail": f.detail, "fix": f.error.fix if f.error else None}
+        for f in findings
+    ]
+    problem = next((finding.error for finding in findings if finding.error is not None), None)
+    return Answer({"findings": data}, lines, problem)
+
+
+def _configuration(face: Face) -> Finding:
+    path = Path(config_path(face.choices.config, os.environ))
+    if not path.exists():
+        return Finding("configuration", True, f"none at {path}; defaults are used (`lore init` writes one)")
+    return Finding("configuration", True, str(path))
+
+
+def _database(app: App) -> Finding:
+    try:
+        database = app.open_store()
+    except NotFound:
+        return Finding("database", True, f"none yet at {app.address}; the first run creates it")
+    except TideloreError as error:
+        return Finding("database", False, error.message, error)
+    dialect = database.dialect
+    database.close()
+    if dialect == "sqlite" and stat.S_IMODE(Path(app.address).stat().st_mode) & 0o077:
+        problem = TideloreError("others can read it", fix=f"chmod 600 {app.address}")
+        return Finding("database", False, f"{app.address}: others can read it", problem)
+    return Finding("database", True, f"{dialect}, schema up to date")

@@ -1,0 +1,130 @@
+"""What every command is given. Owns the global options, which mean the same before and after the command.
+
+`lore --robot CMD` and `lore CMD --robot` are one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from tidelore.app import App
+from tidelore.clock import SystemClock
+from tidelore.config import load_config
+from tidelore.engine.crashpoint import Crashpoint, no_seam
+from tidelore.store.database import Database
+
+
+class Choices:
+    """The global options of one invocation, wherever they were written."""
+
+    def __init__(
+        self,
+        *,
+        seam: Crashpoint = no_seam,
+        robot: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.config: str | None = None
+        self.db: str | None = None
+        self.robot = robot
+        self.color = True
+        self.verbose = verbose
+        self.quiet = False
+        self.seam = seam
+        self.started = SystemClock().monotonic()
+        self.synced_at: int | None = None
+
+
+class Face:
+    """The doors a command may open."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+
+    def app(self) -> App:
+        """Return the application with its settings read."""
+        return App(load_config(self.choices.config), os.environ, db=self.choices.db, seam=self.choices.seam)
+
+    def open_store(self) -> Database:
+        """Open the copy for reading; answers then say how old it is."""
+        from tidelore.store.runs import last_success_at
+
+        database = self.app().open_store()
+        self.choices.synced_at = last_success_at(database)
+        return database
+
+    @property
+    def interactive(self) -> bool:
+        """Whether progress may be drawn: on a terminal only, and not when silence was asked for."""
+        return sys.stderr.isatty() and not self.choices.robot and not self.choices.quiet
+
+
+def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value not in (None, False):
+            choices: Choices = ctx.ensure_object(Choices)
+            setattr(choices, name, value if name != "color" else False)
+
+    return callback
+
+
+def GLOBAL_OPTIONS() -> list[click.Parameter]:  # noqa: N802 - a constant that must be fresh for each command
+    """Return the options every command takes."""
+    return [
+        click.Option(
+            ["--config"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_set("config"),
+            help="Configuration file (also LORE_CONFIG).",
+        ),
+        click.Option(
+            ["--db"],
+            metavar="PATH|URL",
+            expose_value=False,
+            callback=_set("db"),
+            help="Database: a file, or postgresql://… (also LORE_DB).",
+        ),
+        _flag("--robot", "robot", "Print one JSON document on stdout, nothing else."),
+        _flag("--no-color", "color", "No colours (also NO_COLOR)."),
+        _flag("-v/--verbose", "verbose", "Log every request to stderr; show tracebacks."),
+        _flag("-q/--quiet", "quiet", "No progress, only the result."),
+    ]
+
+
+def _flag(names: str, target: str, text: str) -> click.Option:
+    return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+class LoreCommand(click.Command):
+    """A command that takes the global options too."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(GLOBAL_OPTIONS())
+
+
+def face_of(ctx: click.Context) -> Face:
+    """Return the face of the current invocation."""
+    return Face(ctx.ensure_object(Choices))
+
+
+def command_path(argv: Sequence[str]) -> str:
+    """Return the words of a command line that name the command, for reports."""
+    words = []
+    skip = False
+    for word in argv:
+        if skip:
+            skip = False
+        elif word in {"--config", "--db"}:
+            skip = True
+        elif not word.startswith("-"):
+            words.append(word)
+            if words[0] not in {"cursors"} or len(words) == 2:
+                break
+    return " ".join(words) or "lore"

@@ -1,0 +1,85 @@
+"""`lore init`: write a configuration file with every choice explained."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.config import config_path, load_config
+from tidelore.errors import StorageFailed, UserError
+
+TEMPLATE = """\
+# Tidelore's configuration. Every key is documented in docs/reference/configuration.md;
+# what is left out has the default shown there. Tokens never stand here: name their variable.
+
+# default_project = "group/project"
+
+# [storage]
+# path = "~/.local/share/tidelore/lore.db"      # or a postgresql:// address
+
+[[gitlab]]
+name = "gitlab"
+base_url = {base_url}
+token_env = {token_env}
+projects = [{projects}]
+"""
+
+
+@click.command("init", cls=LoreCommand)
+@click.option("--gitlab-url", default="https://gitlab.com", show_default=True, metavar="URL", help="The GitLab host.")
+@click.option("--token-env", default="GITLAB_TOKEN", show_default=True, help="The variable that holds the token.")
+@click.option("-p", "--project", "projects", multiple=True, metavar="PATH", help="A project to mirror (repeatable).")
+@click.option("--overwrite", is_flag=True, help="Replace a file that exists.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    gitlab_url: str,
+    token_env: str,
+    projects: tuple[str, ...],
+    overwrite: bool,  # noqa: FBT001
+) -> Answer:
+    """Write a configuration file, readable by you alone.
+
+    Next: export the token in the named variable, check with `lore doctor`, mirror with `lore ingest`.
+    """
+    path = Path(config_path(face_of(ctx).choices.config, os.environ))
+    if path.exists() and not overwrite:
+        raise UserError(f"{path} exists already", fix="edit it, or replace it with --overwrite", path=str(path))
+    text = TEMPLATE.format(
+        base_url=json.dumps(gitlab_url),
+        token_env=json.dumps(token_env),
+        projects=", ".join(json.dumps(project) for project in projects),
+    )
+    previous = path.read_bytes() if path.exists() else None
+    _write(path, text.encode())
+    try:
+        load_config(str(path), {})
+    except UserError:
+        # What was asked for cannot be read back: leave things as they were.
+        if previous is None:
+            path.unlink()
+        else:
+            _write(path, previous)
+        raise
+    lines = [f"Wrote {path}"]
+    if not projects:
+        lines.append("Add your projects under [[gitlab]], then:")
+    lines += [f"  export {token_env}=…", "  lore doctor", "  lore ingest --type issues"]
+    return Answer({"path": str(path), "projects": list(projects)}, lines)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise StorageFailed(
+            f"cannot write {path}: {error.strerror}", fix="choose another place with --config", path=str(path)
+        ) from None

@@ -1,0 +1,113 @@
+"""The command `lore`. Owns the list of commands, loaded only when called, and the one exit of the program.
+
+Data goes to stdout, progress and logs to stderr. Whatever happens, one renderer speaks and the exit code
+is the documented one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import click
+
+from tidelore import __version__
+from tidelore.cli.face import GLOBAL_OPTIONS, Choices, Face, command_path
+from tidelore.cli.render import Answer, render_answer, render_error
+from tidelore.engine.crashpoint import Crashpoint, no_seam
+from tidelore.errors import Cancelled, TideloreError, UserError
+
+COMMANDS = {
+    "init": ("tidelore.cli.init", "Write a configuration file."),
+    "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
+    "ingest": ("tidelore.cli.ingest", "Mirror issues or merge requests of the configured projects."),
+    "scrub": ("tidelore.cli.scrub", "Verify what is stored against the remote lists."),
+    "count": ("tidelore.cli.count", "Count what the copy holds."),
+    "sync-status": ("tidelore.cli.sync_status", "Show how far every list has been read."),
+    "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),
+    "check": ("tidelore.cli.check", "Verify the database against its invariants."),
+    "demo": ("tidelore.cli.demo", "Mirror a simulated world and compare the copy with its truth."),
+    "simulate": ("tidelore.cli.simulate", "Serve a simulated GitLab, GitHub and Bluesky on this machine."),
+    "completions": ("tidelore.cli.completions", "Print the completion script of a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        entry = COMMANDS.get(name)
+        if entry is None:
+            return None
+        command: click.Command = importlib.import_module(entry[0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            raise UserError(
+                f"no such command: {args[0]}",
+                fix=f"did you mean `lore {near[0]}`?" if near else "`lore --help` lists the commands",
+                command=args[0],
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.command(
+    cls=LazyGroup,
+    name="lore",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A complete, queryable local copy of the conversations you follow.",
+    epilog="Exit codes: 0 ok, 1 failure, 2 usage, 3 lock held, 4 credentials, 5 rate-limited, 6 not found, "
+    "7 partial success, 8 integrity, 130 interrupted.",
+    params=[*GLOBAL_OPTIONS()],
+)
+@click.version_option(__version__, prog_name="lore", message="%(prog)s %(version)s")
+def lore() -> None:
+    pass
+
+
+def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
+    """Run one command and return its exit code. `seam` lets the crash tests die at a named instant."""
+    choices = Choices(seam=seam, robot="--robot" in argv, verbose="--verbose" in argv or "-v" in argv)
+    try:
+        answer = lore.main(list(argv), prog_name="lore", standalone_mode=False, obj=choices)
+    except TideloreError as error:
+        return render_error(error, choices, command_path(argv))
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.Abort:
+        return render_error(Cancelled("interrupted"), choices, command_path(argv))
+    except click.ClickException as error:
+        return render_error(_usage(error), choices, command_path(argv))
+    except KeyboardInterrupt:
+        return render_error(Cancelled("interrupted"), choices, command_path(argv))
+    except Exception as error:
+        if choices.verbose:
+            raise
+        unexpected = TideloreError(
+            f"unexpected {type(error).__name__}: {error}",
+            fix="run it again with --verbose and report what it prints",
+        )
+        return render_error(unexpected, choices, command_path(argv))
+    if isinstance(answer, Answer):
+        return render_answer(answer, Face(choices), command_path(argv))
+    return 0
+
+
+def _usage(error: click.ClickException) -> UserError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "lore"
+    return UserError(error.format_message(), fix=f"see `{path} --help`")

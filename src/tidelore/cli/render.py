@@ -1,0 +1,118 @@
+"""The one renderer of the command line. Owns the robot envelope, the shape of errors, and plain tables.
+
+Robot mode prints exactly one JSON document on stdout: `{ok, data, meta}` or `{ok, error, meta}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+from msgspec import Struct
+
+from tidelore import __version__
+from tidelore.cli.face import Choices, Face
+from tidelore.clock import SystemClock, describe_age, format_instant
+from tidelore.errors import TideloreError
+
+
+class Answer(Struct):
+    """What a command has to say: `data` for programs, `lines` for people."""
+
+    data: Any
+    lines: Sequence[str] = ()
+    error: TideloreError | None = None
+
+
+def render_answer(answer: Answer, face: Face, command: str) -> int:
+    """Print an answer and return the exit code."""
+    choices = face.choices
+    if choices.robot:
+        if answer.error is not None:
+            document = {"ok": False, "error": _error(answer.error), "data": answer.data}
+        else:
+            document = {"ok": True, "data": answer.data}
+        _print_json({**document, "meta": _meta(choices, command)})
+    else:
+        for line in answer.lines:
+            click.echo(line, color=_color(choices))
+        if answer.error is not None:
+            _print_error(answer.error, choices)
+    return 0 if answer.error is None else answer.error.exit_code
+
+
+def render_error(error: TideloreError, choices: Choices, command: str) -> int:
+    """Print an error and return its exit code."""
+    if choices.robot:
+        _print_json({"ok": False, "error": _error(error), "meta": _meta(choices, command)})
+    else:
+        _print_error(error, choices)
+    return error.exit_code
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return aligned lines; columns whose index is in `right` are aligned to the right."""
+    widths = [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
+    return [
+        "  ".join(
+            cell.rjust(width) if index in right else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in (headers, *rows)
+    ]
+
+
+def ago(instant_ms: int | None) -> str:
+    """Return how long ago an instant was."""
+    if instant_ms is None:
+        return "never"
+    return f"{describe_age((SystemClock().now_ms() - instant_ms) / 1000)} ago"
+
+
+def instant(instant_ms: int | None) -> str | None:
+    """Return an instant for people and programs alike."""
+    return None if instant_ms is None else format_instant(instant_ms)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _error(error: TideloreError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "message": error.message,
+        "details": error.details,
+        "retryable": error.retryable,
+        "fix": error.fix,
+    }
+
+
+def _meta(choices: Choices, command: str) -> dict[str, Any]:
+    elapsed = (SystemClock().monotonic() - choices.started) * 1000
+    return {
+        "command": command,
+        "version": __version__,
+        "elapsed_ms": round(elapsed),
+        "synced_at": instant(choices.synced_at),
+    }
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(msgspec.json.encode(document, enc_hook=str).decode())
+
+
+def _print_error(error: TideloreError, choices: Choices) -> None:
+    head = click.style("error:", fg="red", bold=True)
+    click.echo(f"{head} {error.message}", err=True, color=_color(choices))
+    if error.fix:
+        click.echo(f"{click.style('fix:', bold=True)}   {error.fix}", err=True, color=_color(choices))
+
+
+def _color(choices: Choices) -> bool | None:
+    import os
+
+    return None if choices.color and "NO_COLOR" not in os.environ else False

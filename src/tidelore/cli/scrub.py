@@ -1,0 +1,38 @@
+"""`lore scrub`: verify what is stored against the remote lists."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.render import Answer
+from tidelore.cli.runs import report_data, scrub_lines
+
+EVERYTHING = 1_000_000_000
+
+
+@click.command("scrub", cls=LoreCommand)
+@click.option("--all", "everything", is_flag=True, help="Verify every list once, whatever it costs.")
+@click.option("--budget", type=click.IntRange(1), default=10, show_default=True, help="How many requests to spend.")
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project.")
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.pass_context
+def command(ctx: click.Context, everything: bool, budget: int, project: str | None, force: bool) -> Answer:  # noqa: FBT001
+    """Verify what is stored against the remote lists, the least recently verified first.
+
+    Finds what no cursor can see: deletions, and changes that left no trace. One request verifies up to 100
+    items. Every run of `lore ingest` spends a small share on this; this command spends only on this.
+    """
+    from tidelore.app import mirror, run_until_signalled
+    from tidelore.pipeline.mirror import MirrorRequest
+    from tidelore.pipeline.report import verdict
+    from tidelore.sources.registry import RESOURCES
+
+    face = face_of(ctx)
+    app = face.app()
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    spend = EVERYTHING if everything else budget
+    request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
+    report = run_until_signalled(mirror(app, request, "lore scrub"))
+    return Answer(report_data(report), scrub_lines(report), verdict(report.scrubbed))

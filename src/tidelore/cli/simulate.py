@@ -1,0 +1,37 @@
+"""`lore simulate`: serve the simulated forges on this machine."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from tidelore.cli.face import LoreCommand, face_of
+
+
+@click.command("simulate", cls=LoreCommand)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 (default) picks a free one.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same world.")
+@click.option("--scale", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, help="How big a world.")
+@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Delay of every answer.")
+@click.pass_context
+def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: float) -> None:
+    """Serve a simulated GitLab, GitHub and Bluesky on 127.0.0.1 until interrupted.
+
+    Time in this world passes by command only: POST /_sim/advance?seconds=60. GET /_sim/ lists all commands.
+    """
+    from tidelore.simulator.server import run_forever
+    from tidelore.simulator.world import build_world
+
+    robot = face_of(ctx).choices.robot
+    world = build_world(seed, scale)
+    projects = [project.path for project in world.gitlab.projects.values()]
+
+    def ready(url: str) -> None:
+        if robot:
+            document = {"ok": True, "data": {"url": url, "projects": projects}, "meta": {"command": "simulate"}}
+            click.echo(msgspec.json.encode(document).decode())
+            return
+        click.echo(f"A world of {len(projects)} projects at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.")
+        click.echo(f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {projects}\n\nControl: {url}/_sim/')
+
+    run_forever(world, port, latency_ms / 1000, ready)

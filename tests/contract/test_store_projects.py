@@ -1,0 +1,80 @@
+"""A project is its forge's id: a rename keeps the row; a name that could mean two is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.databases.samples import CREATED, add_project
+from tidelore.errors import NotFound, UserError
+from tidelore.model import ProjectRecord
+from tidelore.store.database import Database
+from tidelore.store.projects import find_configured, list_projects, match_project, save_project
+
+
+def test_a_renamed_project_keeps_its_row(database: Database) -> None:
+    before = add_project(database, 7, "port/harbour")
+    with database.transaction() as tx:
+        record = ProjectRecord(7, "sea/harbour", "Harbour", None, archived=True)
+        after = save_project(tx, "gitlab", "port/harbour", record, CREATED + 1)
+    assert after.id == before.id
+    assert (after.path, after.name, after.archived, after.configured) == ("sea/harbour", "Harbour", 1, "port/harbour")
+    assert list_projects(database) == [after]
+    assert database.read("SELECT created_at, updated_at FROM projects") == [(CREATED, CREATED + 1)]
+
+
+def test_the_same_id_on_two_sources_is_two_projects(database: Database) -> None:
+    first = add_project(database, 7)
+    with database.transaction() as tx:
+        record = ProjectRecord(7, "port/harbour", "harbour", None, archived=False)
+        second = save_project(tx, "github", "port/harbour", record, CREATED)
+    assert first.id != second.id
+
+
+def test_a_configured_name_leads_to_the_project_it_was_resolved_to(database: Database) -> None:
+    project = add_project(database, 7, "port/harbour")
+    assert find_configured(database, "gitlab", "port/harbour") == project
+    assert find_configured(database, "github", "port/harbour") is None
+    assert find_configured(database, "gitlab", "port/quay") is None
+
+
+def test_a_project_is_found_by_its_path_or_the_end_of_it(database: Database) -> None:
+    harbour = add_project(database, 1, "port/north/harbour")
+    add_project(database, 2, "port/quay")
+    for name in ("port/north/harbour", "north/harbour", "harbour"):
+        assert match_project(database, name) == harbour
+
+
+def test_the_end_of_a_path_is_whole_segments_only(database: Database) -> None:
+    add_project(database, 1, "port/harbour")
+    with pytest.raises(NotFound, match="arbour"):
+        match_project(database, "arbour")
+
+
+def test_a_whole_path_wins_over_the_end_of_another(database: Database) -> None:
+    short = add_project(database, 1, "port/harbour")
+    add_project(database, 2, "old/port/harbour")
+    assert match_project(database, "port/harbour") == short
+
+
+def test_an_ambiguous_name_is_refused_with_its_candidates(database: Database) -> None:
+    add_project(database, 1, "north/harbour")
+    add_project(database, 2, "south/harbour")
+    with pytest.raises(UserError) as caught:
+        match_project(database, "harbour")
+    assert caught.value.exit_code == 2
+    assert caught.value.details["candidates"] == ["north/harbour", "south/harbour"]
+
+
+def test_an_unknown_name_is_refused_with_what_is_known(database: Database) -> None:
+    add_project(database, 1, "port/harbour")
+    with pytest.raises(NotFound) as caught:
+        match_project(database, "quay")
+    assert "port/harbour" in (caught.value.fix or "")
+
+
+def test_deleting_a_project_takes_what_hangs_on_it(database: Database) -> None:
+    project = add_project(database)
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO labels (project_id, name) VALUES (:id, 'bug')", {"id": project.id})
+        tx.execute("DELETE FROM projects WHERE id = :id", {"id": project.id})
+    assert database.read("SELECT COUNT(*) FROM labels") == [(0,)]

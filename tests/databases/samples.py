@@ -1,0 +1,64 @@
+"""Projects, issues and merge requests to store, each with a payload of its own; and a dump of every table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msgspec.structs import replace
+
+from tidelore.content import digest
+from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Scope, Version
+from tidelore.store.database import Database
+from tidelore.store.projects import ProjectRow, save_project
+
+CREATED = 1_700_000_000_000
+TABLES = (
+    "projects", "cursors", "gaps", "leases", "sync_runs", "quarantine", "raw_payloads", "labels", "issues",
+    "issue_labels", "issue_assignees", "merge_requests", "mr_labels", "mr_assignees", "mr_reviewers",
+)  # fmt: skip
+
+
+def add_project(
+    database: Database, remote_id: int = 1, path: str = "port/harbour", now_ms: int = CREATED
+) -> ProjectRow:
+    record = ProjectRecord(remote_id, path, path.rpartition("/")[2], f"https://forge.test/{path}", archived=False)
+    with database.transaction() as tx:
+        return save_project(tx, "gitlab", path, record, now_ms)
+
+
+def scope_of(project: ProjectRow, surface: str = "gitlab.issues") -> Scope:
+    return Scope("gitlab", surface, str(project.remote_id), project.id, project.path)
+
+
+def issue(remote_id: int, updated_at: int = CREATED, **changes: Any) -> Item[IssueRecord]:
+    record = IssueRecord(
+        remote_id=remote_id, iid=remote_id % 1000, title=f"Issue {remote_id}", description="The crane stops at 40 %.",
+        state="opened", author_username="mira", milestone_title=None, due_date=None, confidential=False,
+        discussion_locked=False, issue_type="issue", user_notes_count=0, time_estimate_seconds=0,
+        time_spent_seconds=0, references_short=None, references_full=None, created_at=CREATED,
+        updated_at=updated_at, closed_at=None, web_url=None, labels=(), assignees=(),
+    )  # fmt: skip
+    return _item(replace(record, **changes))
+
+
+def merge_request(remote_id: int, updated_at: int = CREATED, **changes: Any) -> Item[MergeRequestRecord]:
+    record = MergeRequestRecord(
+        remote_id=remote_id, iid=remote_id % 1000, title=f"Change {remote_id}", description=None, state="opened",
+        draft=False, author_username="mira", source_branch="topic", target_branch="main", head_sha="a" * 40,
+        references_short=None, references_full=None, detailed_merge_status="mergeable", merge_user_username=None,
+        milestone_title=None, user_notes_count=0, created_at=CREATED, updated_at=updated_at, merged_at=None,
+        closed_at=None, web_url=None, labels=(), assignees=(), reviewers=(),
+    )  # fmt: skip
+    return _item(replace(record, **changes))
+
+
+def dump(database: Database) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table."""
+    return {table: sorted(database.read(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
+
+
+def _item(record: Any) -> Item[Any]:
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    payload = json.dumps({"kind": type(record).__name__, **fields}).encode()
+    return Item(Version(record.remote_id, record.updated_at, digest(payload)), record.updated_at, payload, record)
