@@ -1,0 +1,210 @@
+"""Of those who want to write, one may; who was taken over finds out before anything of it is written."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.databases.racing import race
+from tests.databases.samples import add_project
+from tidelore.clock import ManualClock
+from tidelore.engine.lease import Lease, LeaseRow, acquire
+from tidelore.errors import LeaseLost, LockHeld
+from tidelore.process import ProcessIdentity, is_dead
+from tidelore.store.database import Database
+from tidelore.store.leases import LeaseTable, fence
+
+ME = ProcessIdentity("here", 10, "100")
+OTHER = ProcessIdentity("there", 20, "200")
+STALE_MS = 600_000
+
+
+def take(database: Database, clock: ManualClock, who: ProcessIdentity = ME, *, force: bool = False) -> Lease:
+    return acquire(
+        LeaseTable(database), "sync", who, f"lore ingest by {who.pid}", clock,
+        stale_after_ms=STALE_MS, is_dead=lambda _: False, force=force,
+    )  # fmt: skip
+
+
+def test_a_lease_comes_back_as_it_was_written(database: Database) -> None:
+    table = LeaseTable(database)
+    row = LeaseRow("sync", 1, ME, "lore ingest", 5, 6)
+    assert table.read("sync") is None
+    assert table.swap(None, row)
+    assert table.read("sync") == row
+
+
+def test_a_swap_succeeds_only_on_the_generation_it_expects(database: Database) -> None:
+    table = LeaseTable(database)
+    first = LeaseRow("sync", 1, ME, "a", 5, 5)
+    second = LeaseRow("sync", 2, OTHER, "b", 6, 6)
+    assert not table.swap(1, second), "there is no row yet"
+    assert table.swap(None, first)
+    assert not table.swap(None, second), "there is a row already"
+    assert not table.swap(7, second)
+    assert table.read("sync") == first
+    assert table.swap(1, second)
+    assert table.read("sync") == second
+
+
+def test_a_held_lease_is_refused_and_its_holder_named(database: Database, clock: ManualClock) -> None:
+    take(database, clock)
+    clock.advance(90)
+    with pytest.raises(LockHeld) as caught:
+        take(database, clock, OTHER)
+    assert "pid 10 on here" in caught.value.message
+    assert caught.value.details["holder_command"] == "lore ingest by 10"
+
+
+def test_a_release_frees_the_lease_and_keeps_its_generation(database: Database, clock: ManualClock) -> None:
+    first = take(database, clock)
+    first.release()
+    row = LeaseTable(database).read("sync")
+    assert row is not None
+    assert (row.holder, row.generation) == (None, 1)
+    second = take(database, clock, OTHER)
+    assert (second.taken_as, second.generation) == ("free", 2)
+
+
+def test_a_release_by_a_holder_that_was_taken_over_changes_nothing(database: Database, clock: ManualClock) -> None:
+    first = take(database, clock)
+    take(database, clock, OTHER, force=True)
+    before = LeaseTable(database).read("sync")
+    first.release()
+    assert LeaseTable(database).read("sync") == before
+
+
+def test_a_heartbeat_keeps_a_lease_from_becoming_stale(database: Database, clock: ManualClock) -> None:
+    lease = take(database, clock)
+    clock.advance(500)
+    lease.heartbeat()
+    clock.advance(500)
+    with pytest.raises(LockHeld):
+        take(database, clock, OTHER)
+    clock.advance(101)
+    assert take(database, clock, OTHER).taken_as == "stale"
+    with pytest.raises(LeaseLost):
+        lease.heartbeat()
+
+
+def test_a_fence_passes_the_holder_and_stops_whoever_was_taken_over(database: Database, clock: ManualClock) -> None:
+    lease = take(database, clock)
+    with database.transaction() as tx:
+        fence(tx, lease)
+    successor = take(database, clock, OTHER, force=True)
+    assert successor.taken_as == "forced"
+    with pytest.raises(LeaseLost), database.transaction() as tx:
+        fence(tx, lease)
+    with database.transaction() as tx:
+        fence(tx, successor)
+
+
+def test_a_fence_stops_a_holder_that_gave_its_lease_back(database: Database, clock: ManualClock) -> None:
+    lease = take(database, clock)
+    lease.release()
+    with pytest.raises(LeaseLost), database.transaction() as tx:
+        fence(tx, lease)
+
+
+def test_a_takeover_waits_until_the_fenced_transaction_has_ended(
+    database: Database, connect: Callable[[], Database], clock: ManualClock
+) -> None:
+    """Else the successor would read the cursor before its predecessor's last page is there."""
+    lease = take(database, clock)
+    rival = connect()
+    taken = threading.Event()
+    seen: list[int] = []
+
+    def take_over() -> None:
+        take(rival, clock, OTHER, force=True)
+        taken.set()
+        seen.extend(row[0] for row in rival.read("SELECT remote_id FROM projects"))
+
+    thread = threading.Thread(target=take_over)
+    with database.transaction() as tx:
+        fence(tx, lease)
+        thread.start()
+        early = taken.wait(0.3)
+        tx.execute(
+            "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at)"
+            " VALUES ('gitlab', 4, 'p', 'p', 'p', 1, 1)"
+        )
+    thread.join(20)
+    assert not early
+    assert taken.is_set()
+    assert seen == [4]
+
+
+def test_of_many_threads_that_race_for_a_lease_one_wins_each_round(
+    database: Database, connect: Callable[[], Database], clock: ManualClock
+) -> None:
+    crowd = [connect() for _ in range(4)]
+    for _ in range(10):
+        line = threading.Barrier(len(crowd))
+        won: list[Lease] = []
+        lost: list[LockHeld] = []
+
+        def run(connection: Database, line: threading.Barrier = line, won: list[Lease] = won) -> None:
+            line.wait(20)
+            try:
+                won.append(take(connection, clock))
+            except LockHeld as error:
+                lost.append(error)
+
+        threads = [threading.Thread(target=run, args=(connection,)) for connection in crowd]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(won) == 1
+        assert len(lost) == len(crowd) - 1
+        won[0].release()
+
+
+def test_of_many_processes_that_race_for_a_lease_one_wins(database: Database, address: str) -> None:
+    prepare = """
+from tidelore.clock import SystemClock
+from tidelore.engine.lease import acquire
+from tidelore.errors import LockHeld
+from tidelore.process import ProcessIdentity
+from tidelore.store.database import open_database
+from tidelore.store.leases import LeaseTable
+database = open_database(sys.argv[1])
+"""
+    act = """
+try:
+    acquire(LeaseTable(database), "sync", ProcessIdentity.current(), "race", SystemClock(),
+            stale_after_ms=600_000, is_dead=lambda _: False)
+    print("won")
+except LockHeld:
+    print("held")
+database.close()
+"""
+    assert sorted(race(4, prepare, act, [address])) == ["held", "held", "held", "won"]
+    row = LeaseTable(database).read("sync")
+    assert row is not None
+    assert row.generation == 1
+    assert row.holder is not None
+    assert is_dead(row.holder), "the winner has ended, and its row says so"
+    assert row.holder.pid != os.getpid()
+
+
+def test_the_lease_of_a_dead_process_is_taken_at_once(database: Database, clock: ManualClock) -> None:
+    take(database, clock)
+    heir = acquire(
+        LeaseTable(database), "sync", OTHER, "lore", clock, stale_after_ms=STALE_MS, is_dead=lambda who: who == ME
+    )
+    assert (heir.taken_as, heir.generation) == ("dead", 2)
+
+
+def test_leases_of_two_names_do_not_meet(database: Database, clock: ManualClock) -> None:
+    take(database, clock)
+    table = LeaseTable(database)
+    assert table.swap(None, LeaseRow("serve", 1, OTHER, "lore serve", 1, 1))
+    add_project(database)
+    held = table.read("sync")
+    assert held is not None
+    assert held.holder == ME

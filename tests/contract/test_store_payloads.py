@@ -1,0 +1,75 @@
+"""A payload is stored once, as it came, whatever its form on disk."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.databases.samples import CREATED, add_project
+from tidelore.content import digest
+from tidelore.errors import NotFound
+from tidelore.model import Item, Version
+from tidelore.store.database import Database
+from tidelore.store.payloads import read_payload, store_payloads
+
+
+def item(payload: bytes, key: int | str = 1) -> Item[None]:
+    return Item(Version(key, CREATED, digest(payload)), CREATED, payload, None)
+
+
+def store(database: Database, *payloads: bytes, compress: bool = True) -> None:
+    project = add_project(database)
+    with database.transaction() as tx:
+        store_payloads(
+            tx, project.id, "issue", [item(payload) for payload in payloads], compress=compress, now_ms=CREATED
+        )
+
+
+def rows(database: Database) -> list[tuple[int, str, int]]:
+    return database.read("SELECT id, encoding, LENGTH(payload) FROM raw_payloads ORDER BY id")
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize(
+    "payload",
+    [b"{}", b"x" * 127, b"x" * 128, b'{"title": "' + "Löschkran 🚢".encode() * 500 + b'"}', bytes(range(256)) * 9],
+    ids=["tiny", "below-limit", "at-limit", "text", "binary"],
+)
+def test_a_payload_is_read_back_byte_for_byte(database: Database, payload: bytes, compress: bool) -> None:
+    store(database, payload, compress=compress)
+    ((payload_id, _, _),) = rows(database)
+    assert read_payload(database, payload_id) == payload
+    assert database.read("SELECT content_hash FROM raw_payloads") == [(digest(payload),)]
+
+
+def test_compression_saves_space_and_leaves_small_payloads_alone(database: Database) -> None:
+    store(database, b"y" * 5000, b"small")
+    (large, small) = rows(database)
+    assert large[1] == "zlib"
+    assert large[2] < 500
+    assert small[1:] == ("identity", 5)
+
+
+def test_without_compression_payloads_are_stored_as_they_are(database: Database) -> None:
+    store(database, b"y" * 5000, compress=False)
+    assert rows(database)[0][1:] == ("identity", 5000)
+
+
+def test_the_same_bytes_are_stored_once_however_often_they_come(database: Database) -> None:
+    payload = os.urandom(300)
+    store(database, payload, payload)
+    before = rows(database)
+    store(database, payload, compress=False)
+    assert rows(database) == before
+    assert len(before) == 1
+
+
+def test_one_byte_more_is_another_payload(database: Database) -> None:
+    store(database, b"z" * 200, b"z" * 201)
+    assert len(rows(database)) == 2
+
+
+def test_a_payload_that_is_not_there_is_not_found(database: Database) -> None:
+    with pytest.raises(NotFound):
+        read_payload(database, 12345)

@@ -1,0 +1,164 @@
+"""A run row lives once: it runs, ends once, and is never rewritten."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelore.clock import ManualClock
+from tidelore.engine.ledger import Counters, Run, close_crashed
+from tidelore.errors import IllegalTransition, IntegrityError
+from tidelore.process import ProcessIdentity
+from tidelore.store.database import Database
+from tidelore.store.runs import RunTable, RunView, last_success_at, list_runs
+
+ME = ProcessIdentity("here", 10, "100")
+STALE_MS = 600_000
+
+
+def start(database: Database, clock: ManualClock, who: ProcessIdentity = ME) -> Run:
+    return Run.start(RunTable(database), clock, "lore ingest", who, mode="standard", note="--full: cursors reset")
+
+
+def newest(database: Database) -> RunView:
+    return list_runs(database, 1)[0]
+
+
+def column(database: Database, name: str) -> object:
+    return database.read(f"SELECT {name} FROM sync_runs ORDER BY id DESC LIMIT 1")[0][0]
+
+
+def test_a_run_starts_open_with_its_holder_and_note(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    row = newest(database)
+    assert (row.id, row.status, row.phase, row.finished_at) == (run.id, "running", "preflight", None)
+    assert (row.started_at, row.note, row.command) == (clock.now_ms(), "--full: cursors reset", "lore ingest")
+    (alive,) = RunTable(database).running()
+    assert (alive.holder, alive.heartbeat_at) == (ME, clock.now_ms())
+
+
+def test_phases_go_forward_only(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    run.set_phase("ingest")
+    run.set_phase("scrub")
+    with pytest.raises(IllegalTransition):
+        run.set_phase("ingest")
+    with pytest.raises(IllegalTransition):
+        run.set_phase("lunch")
+    assert newest(database).phase == "scrub"
+
+
+def test_counters_are_stored_under_their_own_names(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    counters = Counters(*range(1, 10))
+    run.set_counters(counters)
+    names = Counters.__struct_fields__
+    (stored,) = database.read(f"SELECT {', '.join(names)} FROM sync_runs")
+    assert dict(zip(names, stored, strict=True)) == {name: getattr(counters, name) for name in names}
+
+
+def test_a_heartbeat_is_written_once_per_interval(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    started = clock.now_ms()
+    clock.advance(29)
+    run.heartbeat_if_due()
+    assert column(database, "heartbeat_at") == started
+    clock.advance(1)
+    run.heartbeat_if_due()
+    assert column(database, "heartbeat_at") == started + 30_000
+
+
+@pytest.mark.parametrize(
+    ("finish", "status", "phase"),
+    [
+        (Run.finish_succeeded, "succeeded", "done"),
+        (lambda run: run.finish_succeeded_with_warnings(3), "succeeded", "done"),
+        (lambda run: run.finish_failed("the disk is full"), "failed", "failed"),
+        (Run.finish_cancelled, "cancelled", "cancelled"),
+    ],
+    ids=["succeeded", "warnings", "failed", "cancelled"],
+)
+def test_a_run_ends_once_and_cannot_be_changed_afterwards(
+    database: Database, clock: ManualClock, finish: object, status: str, phase: str
+) -> None:
+    run = start(database, clock)
+    clock.advance(60)
+    assert callable(finish)
+    finish(run)
+    ended = newest(database)
+    assert (ended.status, ended.phase, ended.finished_at) == (status, phase, clock.now_ms())
+    clock.advance(60)
+    for step in (
+        run.finish_succeeded,
+        run.finish_cancelled,
+        run.heartbeat_if_due,
+        lambda: run.finish_failed("late"),
+        lambda: run.set_phase("embed"),
+        lambda: run.set_counters(Counters(requests=9)),
+    ):
+        with pytest.raises(IllegalTransition):
+            step()
+    assert newest(database) == ended
+
+
+def test_the_ends_keep_what_they_were_told(database: Database, clock: ManualClock) -> None:
+    start(database, clock).finish_succeeded_with_warnings(3)
+    assert newest(database).warnings_count == 3
+    start(database, clock).finish_failed("the disk is full")
+    assert newest(database).error == "the disk is full"
+    start(database, clock).finish_cancelled()
+    assert column(database, "cancelled_at") == clock.now_ms()
+
+
+def test_the_rows_of_dead_and_silent_processes_are_closed_as_crashed(database: Database, clock: ManualClock) -> None:
+    silent = start(database, clock, ProcessIdentity("far", 1, "1"))
+    clock.advance(601)
+    dead = start(database, clock, ProcessIdentity("here", 2, "2"))
+    alive = start(database, clock)
+    closed = close_crashed(RunTable(database), clock, lambda who: who.pid == 2, STALE_MS)
+    assert closed == [silent.id, dead.id]
+    assert {row.id: row.status for row in list_runs(database, 9)} == {
+        silent.id: "crashed", dead.id: "crashed", alive.id: "running",
+    }  # fmt: skip
+    assert close_crashed(RunTable(database), clock, lambda who: who.pid == 2, STALE_MS) == []
+    with pytest.raises(IllegalTransition):
+        dead.finish_succeeded()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "status = 'resting'",
+        "status = 'succeeded'",
+        "finished_at = 5",
+        "status = 'crashed', finished_at = NULL",
+        "holder_host = NULL",
+    ],
+)
+def test_the_database_itself_refuses_an_impossible_row(database: Database, clock: ManualClock, change: str) -> None:
+    start(database, clock)
+    before = newest(database)
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        tx.execute(f"UPDATE sync_runs SET {change}")
+    assert newest(database) == before
+
+
+def test_a_column_that_is_not_the_ledgers_to_change_is_refused(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    for name in ("started_at", "holder_pid", "id", "phase = 'x', status"):
+        with pytest.raises(ValueError, match="no mutable columns"):
+            RunTable(database).update(run.id, **{name: 1})
+
+
+def test_runs_are_listed_newest_first(database: Database, clock: ManualClock) -> None:
+    ids = [start(database, clock).id for _ in range(3)]
+    assert [row.id for row in list_runs(database, 2)] == [ids[2], ids[1]]
+
+
+def test_only_a_run_that_succeeded_brings_the_copy_up_to_date(database: Database, clock: ManualClock) -> None:
+    assert last_success_at(database) is None
+    start(database, clock).finish_succeeded()
+    when = clock.now_ms()
+    clock.advance(60)
+    start(database, clock).finish_failed("no")
+    start(database, clock)
+    assert last_success_at(database) == when
