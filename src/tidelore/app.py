@@ -46,7 +46,11 @@ class App(Struct, frozen=True):
     def open_store(self, *, create: bool = False) -> Database:
         """Open the database and bring its schema up to date; a reader does not create it."""
         database = open_database(self.address, create=create)
-        migrate(database, self.clock.now_ms())
+        try:
+            migrate(database, self.clock.now_ms())
+        except BaseException:
+            database.close()
+            raise
         return database
 
 

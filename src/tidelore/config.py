@@ -16,12 +16,13 @@ from msgspec import Meta, Struct, field
 
 from tidelore.errors import ConfigError
 
-Positive = Annotated[float, Meta(gt=0)]
-NotNegative = Annotated[float, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0)]
 Many = Annotated[int, Meta(ge=1, le=1000)]
 PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
+Variable = Annotated[str, Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]  # so that no token is taken for one
 
 
 class Section(Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ class Sync(Section, frozen=True):
 class GitLabHost(Section, frozen=True):
     name: Name = "gitlab"
     base_url: Name = "https://gitlab.com"
-    token_env: str = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    token_env: Variable = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
     projects: tuple[Name, ...] = ()
     groups: tuple[Name, ...] = ()
 
@@ -83,7 +84,7 @@ class GitHubRepo(Section, frozen=True):
 class GitHubHost(Section, frozen=True):
     name: Name = "github"
     base_url: Name = "https://api.github.com"
-    token_env: str = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
     poll_interval_seconds: Positive = 60
     fetch: Literal["auto", "repo", "thread"] = "auto"
     incremental: bool = True
@@ -183,6 +184,9 @@ def load_config(explicit: str | None = None, environ: Mapping[str, str] | None =
 
 def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
     """Turn a decoded TOML tree into settings, or say which key is wrong and what would be right."""
+    if not tree:
+        # Nothing to check, and the checker is dear to build: an offline read starts here.
+        return Config()
     for key, valid in _unknown_keys(tree, Config, ""):
         raise _unknown_key(key, valid, file)
     try:
@@ -217,10 +221,12 @@ def _sections() -> dict[str, type[Struct]]:
 def _overridden(tree: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """Lay `LORE_<SECTION>_<KEY>` over the file. The value is TOML, or plain text where that fails."""
     result = dict(tree)
-    for name in sorted(environ):
-        for section in _sections():
+    ours = sorted(name for name in environ if name.startswith("LORE_"))
+    sections = _sections() if ours else ()
+    for name in ours:
+        for section in sections:
             prefix = f"LORE_{section.upper()}_"
-            if name.startswith(prefix):
+            if name.startswith(prefix) and isinstance(result.get(section, {}), dict):
                 table = dict(result.get(section, {}))
                 table[name.removeprefix(prefix).lower()] = _toml_value(environ[name])
                 result[section] = table
@@ -275,16 +281,14 @@ def _check_hosts(config: Config, file: str) -> None:
     """Refuse what the shape alone cannot: addresses that are none, and two hosts of one name."""
     if not config.gitlab and not config.github:
         return
-    from urllib.parse import urlsplit
-
     hosts = [(f"gitlab[{i}]", host.name, host.base_url) for i, host in enumerate(config.gitlab)]
     hosts += [(f"github[{i}]", host.name, host.base_url) for i, host in enumerate(config.github)]
     names: dict[str, str] = {}
     for where, name, base_url in hosts:
-        parts = urlsplit(base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:
+        if not _is_address(base_url):
+            # What was written may hold a password and is not repeated.
             raise ConfigError(
-                f"{file}: {where}.base_url: not an http(s) address: {parts.hostname or base_url}",
+                f"{file}: {where}.base_url: not a plain http(s) address",
                 fix='write it like "https://gitlab.example.com"',
                 file=file,
                 key=f"{where}.base_url",
@@ -297,3 +301,15 @@ def _check_hosts(config: Config, file: str) -> None:
                 key=f"{where}.name",
             )
         names[name] = where
+
+
+def _is_address(text: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = parts.username is None and not parts.query and not parts.fragment
+    return parts.scheme in {"http", "https"} and bool(parts.hostname) and plain

@@ -32,7 +32,8 @@ def is_dead(identity: ProcessIdentity) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
+        # Somebody else's process: ours, or the heir of its number? Its start mark tells.
+        pass
     mark = _start_mark(identity.pid)
     return bool(mark and identity.started and mark != identity.started)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-
 from tests.databases.samples import add_project, scope_of
+
 from tidelore.engine.cursor import Census, Cursor, Gap, Validator, Window
 from tidelore.model import Position, Scope
 from tidelore.store.cursors import (

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
-
 from tests.databases.racing import race
 from tests.databases.samples import add_project
+
 from tidelore.clock import ManualClock
 from tidelore.engine.lease import Lease, LeaseRow, acquire
 from tidelore.errors import LeaseLost, LockHeld
@@ -143,25 +143,30 @@ def test_of_many_threads_that_race_for_a_lease_one_wins_each_round(
 ) -> None:
     crowd = [connect() for _ in range(4)]
     for _ in range(10):
-        line = threading.Barrier(len(crowd))
-        won: list[Lease] = []
-        lost: list[LockHeld] = []
-
-        def run(connection: Database, line: threading.Barrier = line, won: list[Lease] = won) -> None:
-            line.wait(20)
-            try:
-                won.append(take(connection, clock))
-            except LockHeld as error:
-                lost.append(error)
-
-        threads = [threading.Thread(target=run, args=(connection,)) for connection in crowd]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        won = _winners(crowd, clock)
         assert len(won) == 1
-        assert len(lost) == len(crowd) - 1
         won[0].release()
+
+
+def _winners(crowd: list[Database], clock: ManualClock) -> list[Lease]:
+    line = threading.Barrier(len(crowd))
+    won: list[Lease] = []
+    lost: list[LockHeld] = []
+
+    def run(connection: Database) -> None:
+        line.wait(20)
+        try:
+            won.append(take(connection, clock))
+        except LockHeld as error:
+            lost.append(error)
+
+    threads = [threading.Thread(target=run, args=(connection,)) for connection in crowd]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(won) + len(lost) == len(crowd)
+    return won
 
 
 def test_of_many_processes_that_race_for_a_lease_one_wins(database: Database, address: str) -> None:

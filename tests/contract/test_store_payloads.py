@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from tests.databases.samples import CREATED, add_project
+
 from tidelore.content import digest
 from tidelore.errors import NotFound
 from tidelore.model import Item, Version

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.databases.samples import CREATED, add_project
+
 from tidelore.errors import NotFound, UserError
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database

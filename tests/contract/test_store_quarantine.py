@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.databases.samples import add_project, scope_of
+
 from tidelore.engine.ports import Quarantined
 from tidelore.model import Rejected, Scope
 from tidelore.store.database import Database

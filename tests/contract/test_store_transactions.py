@@ -9,11 +9,21 @@ import pytest
 from tidelore.errors import IntegrityError, StorageFailed
 from tidelore.store.database import Database, Transaction, open_database
 
-INSERT = "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at) VALUES (:source, :remote_id, :path, 'Harbour', 'x', 1, 1)"
+INSERT = (
+    "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at)"
+    " VALUES (:source, :remote_id, :path, 'Harbour', 'x', 1, 1)"
+)
 
 
 def add(tx: Transaction, remote_id: int, path: str = "port/harbour") -> None:
     tx.execute(INSERT, {"source": "gitlab", "remote_id": remote_id, "path": path})
+
+
+def add_and_raise(database: Database, error: BaseException) -> None:
+    with database.transaction() as tx:
+        add(tx, 1)
+        add(tx, 2)
+        raise error
 
 
 def stored(database: Database) -> list[int]:
@@ -31,33 +41,35 @@ def test_what_a_transaction_wrote_is_visible_to_others_after_it_commits(
 
 
 def test_an_exception_takes_everything_of_its_transaction_back(database: Database) -> None:
-    with pytest.raises(KeyError), database.transaction() as tx:
-        add(tx, 1)
-        add(tx, 2)
-        raise KeyError("anything")
+    with pytest.raises(KeyError):
+        add_and_raise(database, KeyError("anything"))
     assert stored(database) == []
 
 
 def test_even_an_interrupt_takes_everything_back(database: Database) -> None:
-    with pytest.raises(KeyboardInterrupt), database.transaction() as tx:
-        add(tx, 1)
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        add_and_raise(database, KeyboardInterrupt())
     assert stored(database) == []
 
 
 def test_a_refused_statement_takes_the_statements_before_it_back(database: Database) -> None:
     with database.transaction() as tx:
         add(tx, 7)
-    with pytest.raises(IntegrityError), database.transaction() as tx:
-        add(tx, 1)
-        add(tx, 7)
+    rows = [{"source": "gitlab", "remote_id": number, "path": "p"} for number in (1, 7)]
+
+    def write() -> None:
+        with database.transaction() as tx:
+            for row in rows:
+                tx.execute(INSERT, row)
+
+    with pytest.raises(IntegrityError):
+        write()
     assert stored(database) == [7]
 
 
 def test_the_connection_works_on_after_a_rolled_back_transaction(database: Database) -> None:
-    with pytest.raises(KeyError), database.transaction() as tx:
-        add(tx, 1)
-        raise KeyError("anything")
+    with pytest.raises(KeyError):
+        add_and_raise(database, KeyError("anything"))
     with database.transaction() as tx:
         add(tx, 2)
     assert stored(database) == [2]

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.properties.inprocess import PROJECT, House, decode
+
 from tidelore.clock import parse_instant
 from tidelore.engine.cursor import order_key
 from tidelore.engine.ports import Batch
@@ -62,8 +63,8 @@ def rows(database: Database, table: str) -> dict[int, dict[str, Any]]:
     sha = "p.head_sha" if table == "merge_requests" else "NULL"
     found = database.read(
         f"SELECT p.id, p.remote_id, p.iid, p.title, p.state, p.updated_at, p.created_at, p.description,"
-        f" p.milestone_title, {sha}, r.encoding, r.payload FROM {table} p JOIN raw_payloads r ON r.id = p.raw_payload_id"
-        " WHERE p.deleted_at IS NULL"
+        f" p.milestone_title, {sha}, r.encoding, r.payload FROM {table} p"
+        " JOIN raw_payloads r ON r.id = p.raw_payload_id WHERE p.deleted_at IS NULL"
     )
     names = ("iid", "title", "state", "updated_at", "created_at", "description", "milestone", "sha")
     result = {row[1]: dict(zip(names, row[2:10], strict=True)) for row in found}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +32,16 @@ PROJECT = "group/project"
 BASE_URL = "http://127.0.0.1:9999"
 TOKEN = "a-token-of-the-tests"
 NEVER_SECONDS = 1e9
+RUNAWAY = 3000
+"""More requests than any run of a test needs: a walk that reaches this does not end by itself."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for one example, in memory where the system has such a place: a disk's flushes prove nothing here."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 class WorldTransport(httpx2.AsyncBaseTransport):
@@ -43,6 +55,7 @@ class WorldTransport(httpx2.AsyncBaseTransport):
         # Two lists that are read side by side take turns, as they do on a network.
         await asyncio.sleep(0)
         url = request.url
+        assert len(self.asked) < RUNAWAY, f"a walk without end: {url}"
         self.asked.append((f"{url.scheme}://{url.netloc.decode()}", dict(request.headers)))
         target = url.raw_path.decode("ascii")
         try:
@@ -154,6 +167,7 @@ class House:
     ) -> RunReport | None:
         """Mirror once; None when the process died on the way."""
         reaper = reaper or Reaper()
+        self.transport.asked.clear()
         # The lease of a process that was killed here names a pid that is alive: ours.
         request = MirrorRequest(resources, force=self.killed, scrub_budget=scrub_budget)
         try:

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
-
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as bounds
-
+from hypothesis import given
 from tests.properties.audit import compare, journal
-from tests.properties.inprocess import House
+from tests.properties.effort import examples
+from tests.properties.inprocess import House, scratch
 from tests.properties.machine import Round, Setting, histories, play_round, prepare, settings
-
-DEEP = bool(os.environ.get("TIDELORE_DEEP"))
-
-
-def examples(few: int, many: int) -> bounds:
-    """How many examples a property gets: few in every change's gate, many in the long run."""
-    return bounds(
-        max_examples=many if DEEP else few,
-        deadline=None,
-        database=None,
-        print_blob=True,
-        derandomize=False,
-        suppress_health_check=list(HealthCheck),
-    )
 
 
 def live(setting: Setting, history: list[Round]) -> None:
     """Play a history, let the world fall quiet, and compare."""
-    with tempfile.TemporaryDirectory() as folder, journal() as kept:
+    with scratch() as folder, journal() as kept:
         house = House(
-            Path(folder), per_page=setting.per_page, scrub_share=0.0, keyset=setting.keyset, skew_ms=setting.skew_ms
+            folder, per_page=setting.per_page, scrub_share=0.0, keyset=setting.keyset, skew_ms=setting.skew_ms
         )
         player = prepare(house, setting)
         for planned in history:

@@ -16,9 +16,9 @@ def command(shell: str) -> Answer:
 
     For bash: eval "$(lore completions bash)"
     """
-    from tidelore.cli.main import lore
+    from tidelore.cli.main import COMPLETION, lore
 
     kind = get_completion_class(shell)
     assert kind is not None
-    script = kind(lore, {}, "lore", "_LORE_COMPLETE").source()
+    script = kind(lore, {}, "lore", COMPLETION).source()
     return Answer({"shell": shell, "script": script}, script.splitlines())

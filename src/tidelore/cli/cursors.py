@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.face import GLOBAL_OPTIONS, Face, LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.cli.sync_status import cursor_data, cursor_table
 from tidelore.errors import NotFound, UserError
@@ -12,7 +14,7 @@ from tidelore.store.cursors import CursorRow, list_cursors, reset_cursor
 from tidelore.store.database import Database
 
 
-@click.group("cursors", help="List, show or reset reading positions.", no_args_is_help=True)
+@click.group("cursors", help="List, show or reset reading positions.", no_args_is_help=True, params=GLOBAL_OPTIONS())
 def command() -> None:
     pass
 
@@ -66,7 +68,7 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
     try:
         cursor = find_cursor(database, surface, scope)
         name = f"{cursor.surface} {cursor.project or cursor.scope}"
-        if not yes and (face.choices.robot or not click.confirm(f"Reset {name}?")):
+        if not yes and not _confirmed(face, name):
             raise UserError(f"{name} was not reset", fix="confirm with --yes")
 
         async def reset() -> None:
@@ -79,6 +81,12 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
     finally:
         database.close()
     return Answer({"reset": cursor_data(cursor)}, [f"Reset {name}; the next run reads it from its beginning."])
+
+
+def _confirmed(face: Face, name: str) -> bool:
+    """Ask, but only somebody who can answer."""
+    asked = not face.choices.robot and sys.stdin is not None and sys.stdin.isatty()
+    return asked and click.confirm(f"Reset {name}?", err=True)
 
 
 def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:

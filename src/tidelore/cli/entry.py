@@ -1,7 +1,12 @@
-"""The program's door. Answers `lore --version` before anything is imported, and leaves quietly through a pipe."""
+"""The program's door. Answers `lore --version` before anything is imported, and leaves quietly through a pipe.
+
+Upholds that no state of stdout (closed, full, unable to write a character) ends in a traceback.
+"""
 
 from __future__ import annotations
 
+import gc
+import io
 import os
 import sys
 
@@ -13,13 +18,37 @@ def run() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"lore {__version__}\n")
         return
+    # While modules load nothing becomes garbage, and what they leave never will.
+    gc.disable()
     from tidelore.cli.main import main
 
+    gc.freeze()
+    gc.enable()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal that cannot show a character shows a substitute.
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = main(sys.argv[1:])
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader has gone (`lore list | head`): nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         code = 0
-    sys.exit(code)
+    except OSError as error:
+        _abandon_stdout()
+        sys.stderr.write(f"error: cannot write the answer: {error.strerror}\n")
+        code = 1
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """End at once: all is closed and written, and to take the interpreter apart costs more than a read."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def _abandon_stdout() -> None:
+    """Let what is still buffered go nowhere, or the interpreter would stumble over it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

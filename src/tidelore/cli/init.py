@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.config import config_path, load_config
+from tidelore.config import config_path, parse_config
 from tidelore.errors import StorageFailed, UserError
 
 TEMPLATE = """\
@@ -51,21 +52,13 @@ def command(
     if path.exists() and not overwrite:
         raise UserError(f"{path} exists already", fix="edit it, or replace it with --overwrite", path=str(path))
     text = TEMPLATE.format(
-        base_url=json.dumps(gitlab_url),
-        token_env=json.dumps(token_env),
-        projects=", ".join(json.dumps(project) for project in projects),
+        base_url=_quoted(gitlab_url),
+        token_env=_quoted(token_env),
+        projects=", ".join(_quoted(project) for project in projects),
     )
-    previous = path.read_bytes() if path.exists() else None
+    # What could not be read back is refused before anything is written.
+    parse_config(tomllib.loads(text), str(path))
     _write(path, text.encode())
-    try:
-        load_config(str(path), {})
-    except UserError:
-        # What was asked for cannot be read back: leave things as they were.
-        if previous is None:
-            path.unlink()
-        else:
-            _write(path, previous)
-        raise
     lines = [f"Wrote {path}"]
     if not projects:
         lines.append("Add your projects under [[gitlab]], then:")
@@ -73,11 +66,18 @@ def command(
     return Answer({"path": str(path), "projects": list(projects)}, lines)
 
 
+def _quoted(text: str) -> str:
+    """Return a TOML string: JSON's escapes are TOML's, but for characters beyond the first plane and DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _write(path: Path, content: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            # The mode above is for a new file only.
+            os.fchmod(descriptor, 0o600)
             file.write(content)
     except OSError as error:
         raise StorageFailed(

@@ -7,6 +7,7 @@ is the documented one.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 
 import click
@@ -17,6 +18,7 @@ from tidelore.cli.render import Answer, render_answer, render_error
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.errors import Cancelled, TideloreError, UserError
 
+COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
     "init": ("tidelore.cli.init", "Write a configuration file."),
     "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
@@ -83,28 +85,53 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
     """Run one command and return its exit code. `seam` lets the crash tests die at a named instant."""
     choices = Choices(seam=seam, robot="--robot" in argv, verbose="--verbose" in argv or "-v" in argv)
     try:
-        answer = lore.main(list(argv), prog_name="lore", standalone_mode=False, obj=choices)
-    except TideloreError as error:
-        return render_error(error, choices, command_path(argv))
+        answer = _invoke(argv, choices)
     except click.exceptions.Exit as done:
         return done.exit_code
-    except click.Abort:
-        return render_error(Cancelled("interrupted"), choices, command_path(argv))
-    except click.ClickException as error:
-        return render_error(_usage(error), choices, command_path(argv))
-    except KeyboardInterrupt:
-        return render_error(Cancelled("interrupted"), choices, command_path(argv))
-    except Exception as error:
-        if choices.verbose:
-            raise
-        unexpected = TideloreError(
-            f"unexpected {type(error).__name__}: {error}",
-            fix="run it again with --verbose and report what it prints",
-        )
-        return render_error(unexpected, choices, command_path(argv))
+    except click.exceptions.NoArgsIsHelpError as bare:
+        if not choices.robot:
+            click.echo(bare.format_message(), err=True)
+            return bare.exit_code
+        return render_error(UserError("no command was given", fix="`lore --help` lists them"), choices, "lore")
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the one exit, one renderer
+        return render_error(_explain(problem, choices), choices, command_path(argv))
     if isinstance(answer, Answer):
         return render_answer(answer, Face(choices), command_path(argv))
     return 0
+
+
+def _invoke(argv: Sequence[str], choices: Choices) -> object:
+    if COMPLETION in os.environ:
+        return lore.main(list(argv), prog_name="lore", standalone_mode=False, obj=choices)
+    # Not through `lore.main`: it would end the process when a reader of our output has gone.
+    with lore.make_context("lore", list(argv), obj=choices) as ctx:
+        return lore.invoke(ctx)
+
+
+def _explain(problem: BaseException, choices: Choices) -> TideloreError:
+    """Return what a face can show of anything that was raised."""
+    if isinstance(problem, TideloreError):
+        return problem
+    if isinstance(problem, click.Abort | KeyboardInterrupt):
+        return Cancelled("interrupted")
+    if isinstance(problem, click.ClickException):
+        return _usage(problem)
+    if choices.verbose:
+        _print_traceback()
+    return TideloreError(
+        f"unexpected {type(problem).__name__}: {problem}",
+        fix="run it again with --verbose and report what it prints",
+    )
+
+
+def _print_traceback() -> None:
+    import traceback
+
+    from tidelore.sources.redact import redact
+
+    click.echo(redact(traceback.format_exc()), err=True, nl=False)
 
 
 def _usage(error: click.ClickException) -> UserError:

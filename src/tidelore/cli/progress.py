@@ -22,7 +22,8 @@ def progress(face: Face) -> Iterator[Callable[[Target, Tally], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True, no_color=not face.choices.color)
+    # None, not False: the library then asks NO_COLOR itself.
+    console = Console(stderr=True, no_color=None if face.choices.color else True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(pulse_style="cyan"),

@@ -102,7 +102,8 @@ def _meta(choices: Choices, command: str) -> dict[str, Any]:
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    click.echo(msgspec.json.encode(document, enc_hook=str).decode())
+    # As bytes: JSON is UTF-8, whatever the terminal's encoding.
+    click.echo(msgspec.json.encode(document, enc_hook=str))
 
 
 def _print_error(error: TideloreError, choices: Choices) -> None:
@@ -115,4 +116,4 @@ def _print_error(error: TideloreError, choices: Choices) -> None:
 def _color(choices: Choices) -> bool | None:
     import os
 
-    return None if choices.color and "NO_COLOR" not in os.environ else False
+    return None if choices.color and not os.environ.get("NO_COLOR") else False

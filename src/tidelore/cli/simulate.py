@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import click
-import msgspec
 
 from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer, render_answer
+from tidelore.errors import UserError
 
 
 @click.command("simulate", cls=LoreCommand)
@@ -22,16 +25,24 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: 
     from tidelore.simulator.server import run_forever
     from tidelore.simulator.world import build_world
 
-    robot = face_of(ctx).choices.robot
+    face = face_of(ctx)
     world = build_world(seed, scale)
     projects = [project.path for project in world.gitlab.projects.values()]
 
     def ready(url: str) -> None:
-        if robot:
-            document = {"ok": True, "data": {"url": url, "projects": projects}, "meta": {"command": "simulate"}}
-            click.echo(msgspec.json.encode(document).decode())
-            return
-        click.echo(f"A world of {len(projects)} projects at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.")
-        click.echo(f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {projects}\n\nControl: {url}/_sim/')
+        lines = [
+            f"A world of {len(projects)} projects at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.",
+            f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {projects}\n\nControl: {url}/_sim/',
+        ]
+        render_answer(Answer({"url": url, "projects": projects}, lines), face, "simulate")
 
-    run_forever(world, port, latency_ms / 1000, ready)
+    try:
+        run_forever(world, port, latency_ms / 1000, ready)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on port {port}: {os.strerror(error.errno or 0)}",
+            fix="choose another port, or leave --port out",
+            port=port,
+        ) from None

@@ -97,7 +97,7 @@ def backfilled(now_ms: int, safe_backfill_ms: int) -> Cursor:
 
 def parse_id(text: str) -> RemoteId:
     """Return an id as its source writes it: forges count, Bluesky names."""
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isascii() and text.isdecimal() else text
 
 
 def encode_window(window: Window | None) -> str | None:

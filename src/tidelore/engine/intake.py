@@ -6,6 +6,7 @@ version is not stored, never by its place in the list. Invariant 6: a replayed p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -15,6 +16,8 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap, backfilled, why_invalid
 from tidelore.engine.ports import Batch, Page, Shelf
 from tidelore.model import Item, RemoteId, Version
+
+_LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -92,6 +95,7 @@ class Intake(Generic[R]):
         reason = why_invalid(cursor, self.now_ms())
         if reason is None:
             return cursor
+        _LOG.warning("cursor_invalid: %s", reason)
         self.shelf.set_aside(reason)
         self.tally.cursor_reset = reason
         return backfilled(self.now_ms(), safe_backfill_ms)
@@ -105,7 +109,8 @@ class Intake(Generic[R]):
         gone: Sequence[RemoteId] = (),
     ) -> None:
         """Commit what is new on a page together with the cursor that covers it."""
-        found = sort_out(page.items, self.shelf.stored([item.version.id for item in page.items]))
+        stored = self.shelf.stored([item.version.id for item in page.items]) if page.items else {}
+        found = sort_out(page.items, stored)
         self.seam(Seam.BEFORE_COMMIT)
         self.shelf.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
         self.seam(Seam.AFTER_COMMIT)

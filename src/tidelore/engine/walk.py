@@ -15,7 +15,17 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window, forward
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Lister, ListRequest, Page
-from tidelore.engine.window import MAX_PASSES, Order, advance, begin, believable, recall
+from tidelore.engine.window import (
+    MAX_PASSES,
+    Order,
+    advance,
+    begin,
+    believable,
+    bounded,
+    is_open,
+    lasting,
+    recall,
+)
 from tidelore.errors import RemoteError, RemoteTransient
 from tidelore.model import Rejected
 
@@ -42,44 +52,50 @@ class Walk(Generic[R]):
 
     async def run(self) -> Tally:
         """Read everything that may have changed since the watermark."""
-        cursor = self._intake.load(self._plan.safe_backfill_ms)
-        started_at, remembered = cursor.watermark, cursor.window
-        window: Window | None = begin(cursor, self._plan.order, self._plan.overlap_ms)
+        plan = self._plan
+        cursor = self._intake.load(plan.safe_backfill_ms)
+        started_at, opened_at = cursor.watermark, None
+        remembered = cursor.window if cursor.window is not None and not is_open(cursor.window) else None
+        window: Window | None = begin(cursor, plan.order, plan.overlap_ms)
         while window is not None:
+            if window.passes > MAX_PASSES:
+                raise RemoteTransient("the list kept changing while it was read", reason="unstable_list")
             page = await self._fetch(window, cursor)
+            if page is None:
+                window = Window(window.instant, window.since, before=window.before, passes=window.passes + 1)
+                continue
             self._intake.seam(Seam.AFTER_FETCH)
             if page.not_modified:
                 self._intake.take(page, cursor)
                 break
+            opened_at = page.server_at if opened_at is None else opened_at
             positions = believable((item.position for item in page.items), page.server_at)
-            step = advance(window, positions, page.next_token, self._plan.order, self._plan.margin_ms)
+            step = advance(window, positions, page.next_token, plan.order, plan.margin_ms)
             remembered = step.remember or remembered
             window = None if step.window is None else recall(step.window, remembered)
-            watermark = forward(cursor.watermark, step.watermark)
+            kept = remembered if window is None else window
+            watermark = forward(cursor.watermark, bounded(step.watermark, opened_at))
             quiet = window is None and self._intake.tally.pages == 0 and watermark == started_at
             cursor = replace(
                 cursor,
                 watermark=watermark,
-                window=remembered if window is None else window,
+                window=None if kept is None else lasting(kept, opened_at, plan.overlap_ms),
                 # Only a complete one-page answer whose address will be asked again may be remembered.
                 validator=page.validator if quiet else None,
                 complete=cursor.complete or window is None,
             )
             self._intake.take(page, cursor)
-            if window is not None and window.passes > MAX_PASSES:
-                raise RemoteTransient("the list kept changing while it was read", reason="unstable_list")
         await self._retry_quarantined(cursor)
         return self._intake.tally
 
-    async def _fetch(self, window: Window, cursor: Cursor) -> Page[R]:
-        request = ListRequest(window.since, window.token, cursor.validator)
+    async def _fetch(self, window: Window, cursor: Cursor) -> Page[R] | None:
+        """Read a window's next page; None when the server does not know it any more: the window starts over."""
         try:
-            return await self._lister.fetch(request)
+            return await self._lister.fetch(ListRequest(window.since, window.token, cursor.validator))
         except RemoteError as error:
-            if request.token is None or error.retryable or error.status not in {400, 404, 410, 422}:
+            if window.token is None or error.retryable or error.status not in {400, 404, 410, 422}:
                 raise
-            # The server no longer knows the page an interrupted walk stopped at: its window starts over.
-            return await self._lister.fetch(replace(request, token=None))
+            return None
 
     async def _retry_quarantined(self, cursor: Cursor) -> None:
         """Ask again, by its own id, for what could not be understood."""
@@ -88,4 +104,6 @@ class Walk(Generic[R]):
                 page = await self._lister.fetch_one(entry.locator)
             except RemoteError as error:
                 page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
-            self._intake.take(page, cursor, released=() if page.rejected else (entry.key,))
+            # Rejected under another name, the old entry would be due at every walk, before all others.
+            again = any(rejected.key == entry.key for rejected in page.rejected)
+            self._intake.take(page, cursor, released=() if again else (entry.key,))

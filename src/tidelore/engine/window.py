@@ -42,14 +42,22 @@ class Step(Struct, frozen=True):
 def begin(cursor: Cursor, order: Order, overlap_ms: int) -> Window:
     """Return the first window of a walk: the one a crash interrupted, or the overlap before the watermark."""
     saved = cursor.window
-    if saved is not None and saved.token is not None:
+    if saved is not None and is_open(saved):
         # What was written late, just before the interrupted window, shows in the pass that must follow.
         since = None if saved.since is None else max(min(saved.since, saved.instant - overlap_ms), 0)
+        if saved.passes:
+            # That pass was due or under way: it starts over, and the one before it still counts.
+            return Window(saved.instant, since, before=saved.before, passes=1)
         return replace(saved, since=since, before="interrupted")
     if cursor.watermark is None:
         return Window(instant=ALL_TIME if order is Order.ID else -1, since=None)
     since = max(cursor.watermark.at - overlap_ms, 0)
     return Window(instant=ALL_TIME if order is Order.ID else since, since=since)
+
+
+def is_open(window: Window) -> bool:
+    """Return whether a stored window was interrupted, and is not the memory of one that was read whole."""
+    return window.token is not None or window.passes > 0
 
 
 def believable(positions: Iterable[Position], server_at: int | None) -> list[Position]:
@@ -82,10 +90,26 @@ def advance(
 
 
 def recall(window: Window, remembered: Window | None) -> Window:
-    """Give a new window the digest of the last whole pass over the same instant, from an earlier walk."""
-    if remembered is None or remembered.instant != window.instant or window.pages or window.before:
+    """Give a window the digest of the last whole pass over the same instant, from an earlier walk."""
+    if remembered is None or remembered.instant != window.instant or window.before:
         return window
     return replace(window, before=remembered.before)
+
+
+def bounded(candidate: Position | None, opened_at: int | None) -> Position | None:
+    """Keep a watermark from passing the server's clock at the walk's first answer.
+
+    What surfaces late, behind a walk under way, is then still inside the overlap of the next one.
+    """
+    if candidate is None or opened_at is None or candidate.at <= opened_at:
+        return candidate
+    return Position(opened_at, 0)
+
+
+def lasting(window: Window, opened_at: int | None, overlap_ms: int) -> Window:
+    """Return a window as another walk may trust it: a digest proves nothing while its instant can still grow."""
+    final = window.instant >= ALL_TIME or (opened_at is not None and window.instant + overlap_ms <= opened_at)
+    return window if final else replace(window, before="")
 
 
 def _inside(window: Window, positions: Sequence[Position], order: Order) -> Position | None:

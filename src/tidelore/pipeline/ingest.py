@@ -21,6 +21,7 @@ from tidelore.pipeline.report import ScopeReport
 from tidelore.pipeline.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.cursors import reset_cursor
+from tidelore.store.leases import fence
 from tidelore.store.projects import ProjectRow, find_configured, save_project
 from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, Family, ParentShelf
 
@@ -138,6 +139,7 @@ async def _walk(
     report.links = shelf.links
     if full:
         with shop.database.transaction() as tx:
+            fence(tx, session.lease)
             reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
     intake = Intake(shelf, shop.clock.now_ms, shop.seam, lambda tally: on_page(target, tally))
     report.tally = intake.tally
@@ -149,6 +151,7 @@ async def _walk(
 async def _look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
     record = await source.resolve(configured)
     with session.shop.database.transaction() as tx:
+        fence(tx, session.lease)
         project = save_project(tx, source.name, configured, record, session.shop.clock.now_ms())
     session.shop.seam(Seam.PROJECT_RESOLVED)
     return project

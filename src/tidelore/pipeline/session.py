@@ -17,7 +17,7 @@ from tidelore.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.errors import LeaseLost, TideloreError
+from tidelore.errors import IllegalTransition, LeaseLost, TideloreError
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.leases import LeaseTable
@@ -92,6 +92,15 @@ async def open_session(
 
 
 def _close(session: Session, *, cancelled: bool = False) -> None:
+    try:
+        _finish(session, cancelled=cancelled)
+    except IllegalTransition:
+        # Whoever took the lease over has closed our row, as that of a process it gave up: then that is the error.
+        session.lease.heartbeat()
+        raise
+
+
+def _finish(session: Session, *, cancelled: bool) -> None:
     run = session.run
     run.set_counters(session.counters)
     if cancelled:

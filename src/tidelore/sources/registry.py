@@ -56,18 +56,25 @@ class GitLabSource:
 
     kind = "gitlab"
 
-    def __init__(self, host: GitLabHost, client: GitLabClient, config: Config, clock: Clock) -> None:
+    def __init__(
+        self, host: GitLabHost, client: GitLabClient, config: Config, clock: Clock, *, signed_in: bool
+    ) -> None:
         self.name = host.name
         self.configured = host.projects
         self._client = client
         self._clock = clock
+        self._signed_in = signed_in
         self._per_page = config.http.per_page
         self._keyset = config.sync.use_keyset_pagination
 
     async def greet(self) -> str:
         """Return who we are there, how far the clocks are apart, and what the rate limit leaves."""
-        user, reply = await self._client.user()
-        parts = [f"signed in as {user.username}"]
+        if self._signed_in:
+            user, reply = await self._client.user()
+            parts = [f"signed in as {user.username}"]
+        else:
+            reply = await self._client.greet()
+            parts = ["reachable without a token"]
         if reply.server_at is not None:
             skew = abs(reply.server_at - self._clock.now_ms()) // 1000
             if skew > 300:
@@ -106,4 +113,4 @@ async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabS
         on_request=wiring.on_request,
         transport=wiring.transport,
     ) as http:
-        yield GitLabSource(host, GitLabClient(http), config, wiring.clock)
+        yield GitLabSource(host, GitLabClient(http), config, wiring.clock, signed_in=token is not None)

@@ -17,6 +17,7 @@ from tidelore.engine.cursor import SKEW_MS, decode_window
 from tidelore.errors import DatabaseUnusable
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
+from tidelore.store.migrate import migrations
 from tidelore.store.payloads import unpacked
 from tidelore.store.runs import RunTable
 
@@ -117,13 +118,13 @@ _RULES = (
 
 def check_database(database: Database, now_ms: int, dead: Callable[[ProcessIdentity], bool] = is_dead) -> list[Finding]:
     """Verify the copy; one finding for each check, in a fixed order."""
-    plain = [(rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in _RULES]
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("database", lambda: _own_integrity(database)),
+        ("schema", lambda: _schema(database)),
         ("payloads-intact", lambda: _payloads_intact(database)),
         ("windows", lambda: _windows(database)),
         ("runs", lambda: _runs(database, dead)),
-        *plain,
+        *((rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in _RULES),
     ]
     return [_survive(check, look) for check, look in checks]
 
@@ -139,29 +140,36 @@ def _apply(database: Database, rule: Rule, now_ms: int) -> Finding:
     params = {"latest": now_ms + SKEW_MS} if ":latest" in rule.offenders else None
     count = int(database.read(f"SELECT COUNT(*) FROM ({rule.offenders}) AS offenders", params)[0][0])
     sample = database.read(f"{rule.offenders} ORDER BY name LIMIT {_SAMPLE}", params) if count else []
-    return _finding(rule.check, rule.holds, rule.broken, count, [str(name) for (name,) in sample])
+    return _finding(rule.check, rule.holds, rule.broken, [str(name) for (name,) in sample], count)
 
 
-def _finding(check: str, holds: str, broken: str, count: int, sample: Sequence[str]) -> Finding:
+def _finding(check: str, holds: str, broken: str, names: Sequence[str], count: int | None = None) -> Finding:
+    count = len(names) if count is None else count
     if not count:
         return Finding(check, ok=True, detail=holds, count=0)
-    more = ", ..." if count > len(sample) else ""
-    return Finding(check, ok=False, detail=f"{broken}: {', '.join(sample)}{more}", count=count)
+    more = ", ..." if count > _SAMPLE else ""
+    return Finding(check, ok=False, detail=f"{broken}: {', '.join(names[:_SAMPLE])}{more}", count=count)
 
 
 def _own_integrity(database: Database) -> Finding:
-    found = database.problems()
-    return _finding("database", "the database finds itself sound", "the database reports", len(found), found[:_SAMPLE])
+    return _finding("database", "the database finds itself sound", "the database reports", database.problems())
+
+
+def _schema(database: Database) -> Finding:
+    """Compare the recorded steps with ours by content: opening the database compares their numbers only."""
+    shipped = {(step.version, step.checksum) for step in migrations(database.dialect)}
+    recorded = {(version, text) for version, text in database.read("SELECT version, checksum FROM schema_version")}
+    bad = [f"step {version}" for version in sorted({version for version, _ in shipped ^ recorded})]
+    return _finding("schema", "every step of the schema is ours", "steps that differ", bad)
 
 
 def _payloads_intact(database: Database) -> Finding:
     count = 0
     sample: list[str] = []
-    for payload_id in _damaged_payloads(database):
-        count += 1
+    for count, payload_id in enumerate(_damaged_payloads(database), 1):  # noqa: B007 - the last count is the result
         if len(sample) < _SAMPLE:
             sample.append(str(payload_id))
-    return _finding("payloads-intact", "every payload hashes to its address", "payloads that do not", count, sample)
+    return _finding("payloads-intact", "every payload hashes to its address", "payloads that do not", sample, count)
 
 
 def _damaged_payloads(database: Database) -> Iterator[int]:
@@ -183,11 +191,9 @@ def _damaged_payloads(database: Database) -> Iterator[int]:
 def _windows(database: Database) -> Finding:
     rows = database.read(f"SELECT {_SCOPE}, reading FROM cursors WHERE reading IS NOT NULL ORDER BY 1")
     bad = [str(name) for name, reading in rows if decode_window(reading) is None]
-    return _finding("windows", "every stored window can be read", "unreadable windows", len(bad), bad[:_SAMPLE])
+    return _finding("windows", "every stored window can be read", "unreadable windows", bad)
 
 
 def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> Finding:
     bad = [f"run {row.id}" for row in RunTable(database).running() if dead(row.holder)]
-    return _finding(
-        "runs", "no run is open whose process is gone", "open runs whose process is gone", len(bad), bad[:_SAMPLE]
-    )
+    return _finding("runs", "no run is open whose process is gone", "open runs whose process is gone", bad)

@@ -6,18 +6,20 @@ and fetched again; a killed process loses nothing.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import apsw
+import msgspec
 
 from tidelore.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
 from tidelore.store.database import SCHEMA_RECORD, Params, Row, foreign_database
 
 BUSY_TIMEOUT_MS = 15_000
+CHECKPOINT_PAGES = 4_000
+"""How far the log grows (16 MB) before it is copied into the file; each time costs a sync of both."""
 _WAL_ATTEMPTS = 20
 
 
@@ -54,6 +56,7 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._connection.execute("PRAGMA temp_store = MEMORY")
+                self._connection.wal_autocheckpoint(CHECKPOINT_PAGES)
             except BaseException:
                 # What is refused stays as it is, down to the log another program left beside it.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -93,7 +96,7 @@ class SqliteDatabase:
         return f"IN (SELECT value FROM json_each(:{parameter}))"
 
     def integers(self, values: Iterable[int]) -> Any:
-        return json.dumps(list(values))
+        return msgspec.json.encode(list(values)).decode()
 
     def script(self, sql: str) -> None:
         with self._translated():

@@ -1,7 +1,7 @@
 """The schema and how it grows. Owns the SQL files, each applied in one transaction with its own record.
 
 Two programs that start at once apply each migration once. A database written by a newer program is
-refused, and so is a file whose recorded migrations are not ours.
+refused; one whose recorded steps are not ours is refused before the next step, and found by `lore check`.
 """
 
 from __future__ import annotations

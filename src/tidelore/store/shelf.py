@@ -81,6 +81,8 @@ class ParentShelf(Generic[R]):
 
     def set_aside(self, reason: str) -> None:
         with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
             set_aside(tx, self._scope, reason, self._now_ms())
 
     def commit(self, batch: Batch[R]) -> None:

@@ -50,12 +50,23 @@ class Reader(Generic[P, R]):
             payload = bytes(raw)
             try:
                 record = self._transform(self._decode(payload))
+                if b"\\u0000" in payload:
+                    refuse_nul(record)
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 rejected.append(reject(payload, str(error)))
                 continue
             version = Version(record.remote_id, record.updated_at, digest(payload))
             items.append(Item(version, at(record), payload, record))
         return Understood(items, rejected)
+
+
+def refuse_nul(record: Struct) -> None:
+    """Refuse a text with a NUL in it: PostgreSQL stores none, and one item must not fail its whole page."""
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and "\x00" in text for text in texts):
+            raise ValueError(f"{name}: contains a NUL character")
 
 
 ISSUES = Reader(Issue, transform_issue)
@@ -90,6 +101,11 @@ class GitLabClient:
     async def user(self) -> tuple[User, Reply]:
         """Ask who we are: the cheapest proof that the token works."""
         return await self._http.get_json(f"{API}/user", as_type=User, route="user")
+
+    async def greet(self) -> Reply:
+        """Ask for something anybody may read: proof that a GitLab answers."""
+        _, reply = await self._http.get_json(f"{API}/projects", {"per_page": 1}, as_type=list[Raw], route="projects")
+        return reply
 
     @property
     def remaining(self) -> int | None:

@@ -5,7 +5,12 @@ Old and new names stand side by side: old servers send the old ones, new servers
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""What both databases can store; a greater one is a mistake of that item and not the end of a run."""
 
 
 class User(Struct, frozen=True):
@@ -22,13 +27,13 @@ class References(Struct, frozen=True):
 
 
 class TimeStats(Struct, frozen=True):
-    time_estimate: int = 0
-    total_time_spent: int = 0
+    time_estimate: Number = 0
+    total_time_spent: Number = 0
 
 
 class Issue(Struct, frozen=True):
-    id: int
-    iid: int
+    id: Number
+    iid: Number
     title: str
     state: str
     created_at: str
@@ -41,7 +46,7 @@ class Issue(Struct, frozen=True):
     confidential: bool | None = None
     discussion_locked: bool | None = None
     issue_type: str | None = None
-    user_notes_count: int | None = None
+    user_notes_count: Number | None = None
     time_stats: TimeStats | None = None
     references: References | None = None
     web_url: str | None = None
@@ -50,8 +55,8 @@ class Issue(Struct, frozen=True):
 
 
 class MergeRequest(Struct, frozen=True):
-    id: int
-    iid: int
+    id: Number
+    iid: Number
     title: str
     state: str
     created_at: str
@@ -71,7 +76,7 @@ class MergeRequest(Struct, frozen=True):
     merge_user: User | None = None
     merged_by: User | None = None
     milestone: Milestone | None = None
-    user_notes_count: int | None = None
+    user_notes_count: Number | None = None
     web_url: str | None = None
     labels: tuple[str, ...] = ()
     assignees: tuple[User, ...] = ()
@@ -79,7 +84,7 @@ class MergeRequest(Struct, frozen=True):
 
 
 class Project(Struct, frozen=True):
-    id: int
+    id: Number
     path_with_namespace: str
     name: str
     web_url: str | None = None

@@ -64,7 +64,7 @@ class ProjectList(Generic[R]):
             rejected=found.rejected,
             next_token=self._next(reply, len(raws)),
             server_at=reply.server_at,
-            validator=Validator(reply.url, reply.etag) if reply.etag else None,
+            validator=self._validator(reply, len(raws)),
         )
 
     async def fetch_one(self, locator: str) -> Page[R]:
@@ -105,6 +105,12 @@ class ProjectList(Generic[R]):
         same = validator is not None and validator.url == self._client.address(self._address, params)
         etag = validator.etag if validator is not None and same else None
         return await self._client.list_page(self._address, params, etag=etag, route=self._resource)
+
+    def _validator(self, reply: Reply, count: int) -> Validator | None:
+        """Return what proves an unchanged answer: never for a full page, whose ETag is blind to the page after it."""
+        told = reply.headers.get("x-per-page", "")
+        size = min(self._per_page, int(told)) if told.isdecimal() else self._per_page
+        return Validator(reply.url, reply.etag) if reply.etag and count < size else None
 
     def _next(self, reply: Reply, count: int) -> str | None:
         following = next_page(reply.headers, reply.url, count, self._per_page)

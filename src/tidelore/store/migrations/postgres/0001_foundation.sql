@@ -243,8 +243,8 @@ CREATE INDEX idx_mr_reviewers_username ON mr_reviewers (username);
 -- The name and columns under which the cursors of forge lists are documented.
 CREATE VIEW sync_cursors AS
 SELECT project_id,
-       split_part(surface, '.', 2)  AS resource_type,
-       watermark_at                             AS updated_at_cursor,
-       CAST(watermark_id AS BIGINT)            AS tie_breaker_id
+       substr(surface, strpos(surface, '.') + 1) AS resource_type,
+       watermark_at                              AS updated_at_cursor,
+       CASE WHEN watermark_id ~ '^[0-9]+$' THEN CAST(watermark_id AS BIGINT) END AS tie_breaker_id
 FROM cursors
 WHERE project_id IS NOT NULL;

@@ -245,6 +245,6 @@ CREATE VIEW sync_cursors AS
 SELECT project_id,
        substr(surface, instr(surface, '.') + 1) AS resource_type,
        watermark_at                             AS updated_at_cursor,
-       CAST(watermark_id AS INTEGER)            AS tie_breaker_id
+       CASE WHEN watermark_id NOT GLOB '*[^0-9]*' THEN CAST(watermark_id AS INTEGER) END AS tie_breaker_id
 FROM cursors
 WHERE project_id IS NOT NULL;

@@ -1,0 +1,49 @@
+"""The command: run the benchmarks, print one table, write one file, and fail when a bound is broken."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from benchmarks import cold_start, memory, mirror, poll
+from benchmarks.findings import Finding, save, table
+from benchmarks.scale import FULL, QUICK, Scale
+
+BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
+    "cold-start": cold_start.run,
+    "poll": poll.run,
+    "memory": memory.run,
+    "mirror": mirror.run,
+}
+
+
+def main() -> int:
+    """Return 1 when a bound is broken."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what the project promises.")
+    parser.add_argument("--only", choices=sorted(BENCHMARKS), action="append", metavar="NAME", help="%(choices)s")
+    parser.add_argument("--quick", action="store_true", help="smaller histories and fewer rounds, same bounds")
+    options = parser.parse_args()
+    conditions = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "quick": options.quick,
+    }
+    findings: list[Finding] = []
+    for name, run in BENCHMARKS.items():
+        if options.only and name not in options.only:
+            continue
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        findings.extend(run(QUICK if options.quick else FULL))
+    print(table(findings))
+    path = save(findings, conditions)
+    print(f"\nwritten to benchmarks/results/{path.name}")
+    return int(any(finding.broken for finding in findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Benchmark `mirror`: a first mirror against the floor, without and with latency.
+
+Both are timed in turn, round after round, against one server whose pages are warm, and the medians are
+compared: what disturbs the machine disturbs both.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from benchmarks.findings import Finding
+from benchmarks.floor import Requests, fetch_again, recorder, sorted_out
+from benchmarks.scale import Scale
+from benchmarks.workplace import copy_world, served_world, stored
+
+BOUND = 1.5
+LATENCIES_MS = (0, 20)
+
+
+def run(scale: Scale) -> Iterator[Finding]:
+    """Measure at each latency."""
+    for latency_ms in LATENCIES_MS:
+        with served_world(scale.items, latency_ms) as url, tempfile.TemporaryDirectory() as folder:
+            yield from _compare(url, Path(folder), scale, f"{scale.items:,} items at {latency_ms} ms")
+
+
+def _compare(url: str, folder: Path, scale: Scale, title: str) -> Iterator[Finding]:
+    requests = _record(url, folder / "recorded.db", scale.items)
+    fetch_again(url, requests)
+    floors: list[float] = []
+    mirrors: list[float] = []
+    for number in range(scale.rounds):
+        floors.append(_timed(lambda: fetch_again(url, requests)))
+        path = folder / f"{number}.db"
+        mirrors.append(_timed(lambda path=path: copy_world(url, path)))  # type: ignore[misc]
+        path.unlink()
+    yield Finding("mirror", f"{title}: mirror, median of {scale.rounds}", median(mirrors), "s")
+    yield Finding("mirror", f"{title}: floor, {requests.total:,} requests", median(floors), "s")
+    yield Finding("mirror", f"{title}: mirror / floor", median(mirrors) / median(floors), "x", BOUND)
+
+
+def _record(url: str, database: Path, items: int) -> Requests:
+    """Mirror once with the requests recorded; that also warms the server's pages."""
+    transport = recorder(url)
+    report = copy_world(url, database, transport)
+    if stored(report) != items:
+        raise RuntimeError(f"{stored(report)} of {items} items were mirrored")
+    return sorted_out(transport.addresses)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    gc.collect()
+    started = perf_counter()
+    work()
+    return perf_counter() - started

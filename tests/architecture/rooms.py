@@ -1,0 +1,94 @@
+"""The rooms of the house and the rule between them: imports lead downward, never up, never sideways, never round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.source_tree import Module, internal_imports, read_modules
+
+STOREYS = (
+    ("errors", "model", "clock", "config", "content", "process", ""),
+    ("engine",),
+    ("sources", "store", "embedding"),
+    ("pipeline", "search", "feedback"),
+    ("service",),
+    ("app",),
+    ("cli", "console", "web", "mcp_server"),
+)
+"""From the ground up. Rooms of one storey do not know each other, except the leaves, which make no circle."""
+
+SIMULATOR = "simulator"
+SIMULATOR_DOORS = frozenset({"cli.demo", "cli.simulate"})
+
+OPENED_LATE = frozenset({("store.database", "store.dialect_postgres"), ("store.database", "store.dialect_sqlite")})
+"""The one way round that is meant: the door to a database imports only the driver that is needed, when it is."""
+
+_HEIGHT = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
+
+
+def misplaced_imports(root: Path) -> list[str]:
+    """Return every import that leads upward, sideways, or through a wall of the simulator."""
+    return [
+        f"{module.path.relative_to(root)}:{line}: {problem}"
+        for module, target, line in internal_imports(read_modules(root))
+        if (problem := _judge(module, target)) is not None
+    ]
+
+
+def unknown_rooms(root: Path) -> list[str]:
+    """Return the modules that stand in no room of the plan."""
+    return [
+        f"{module.path.relative_to(root)}: not a room of the plan"
+        for module in read_modules(root)
+        if module.room not in _HEIGHT and module.room != SIMULATOR
+    ]
+
+
+def circles(root: Path, meant: frozenset[tuple[str, str]] = OPENED_LATE) -> list[str]:
+    """Return every circle of imports, also through functions, as `a -> b -> a`."""
+    graph: dict[str, set[str]] = {}
+    for module, target, _ in internal_imports(read_modules(root), types=False):
+        if target != module.name and (module.name, target) not in meant:
+            graph.setdefault(module.name, set()).add(target)
+    return sorted(" -> ".join([*component, component[0]]) for component in _components(graph))
+
+
+def _judge(module: Module, target: str) -> str | None:
+    room, other = module.room, target.partition(".")[0]
+    if SIMULATOR in (room, other):
+        inside = room == other or (room == SIMULATOR and other == "")
+        if inside or (other == SIMULATOR and module.name in SIMULATOR_DOORS):
+            return None
+        return f"{room} and {other} are kept apart"
+    if room == other or room not in _HEIGHT or other not in _HEIGHT:
+        return None
+    if _HEIGHT[other] > _HEIGHT[room]:
+        return f"{room} imports {other}, which lies above it"
+    if _HEIGHT[other] == _HEIGHT[room] > 0:
+        return f"{room} imports {other}, which lies beside it"
+    return None
+
+
+def _components(graph: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Yield the circles: for each module that can reach itself, a shortest way round, each set once."""
+    told: set[frozenset[str]] = set()
+    for start in sorted(graph):
+        way = _way_round(graph, start)
+        if way and frozenset(way) not in told:
+            told.add(frozenset(way))
+            yield way
+
+
+def _way_round(graph: dict[str, set[str]], start: str) -> list[str]:
+    ways = [[start]]
+    reached = {start}
+    while ways:
+        way = ways.pop(0)
+        for target in sorted(graph.get(way[-1], ())):
+            if target == start:
+                return way
+            if target not in reached:
+                reached.add(target)
+                ways.append([*way, target])
+    return []

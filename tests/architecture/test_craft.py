@@ -1,0 +1,88 @@
+"""Small modules with names and docstrings, nothing put off; each rule is shown to catch what it forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.architecture.craft import ENGINE_LINES, code_lines, oversized, put_off, shapeless_names, undocumented
+
+Plant = Callable[[dict[str, str]], Path]
+
+
+def test_modules_and_functions_stay_small(source: Path) -> None:
+    assert oversized(source) == []
+
+
+def test_the_engine_stays_readable_in_one_sitting(source: Path) -> None:
+    lines = code_lines(source / "engine")
+    assert 0 < lines < ENGINE_LINES
+
+
+def test_every_module_says_what_it_owns(source: Path) -> None:
+    assert undocumented(source) == []
+
+
+def test_names_say_what_a_module_is(source: Path) -> None:
+    assert shapeless_names(source) == []
+
+
+def test_nothing_is_put_off(source: Path) -> None:
+    assert put_off(source) == []
+
+
+def test_a_long_module_is_caught(plant: Plant) -> None:
+    assert oversized(plant({"engine/a.py": "x = 1\n" * 400})) == []
+    assert oversized(plant({"engine/a.py": "x = 1\n" * 401})) == ["engine/a.py: 401 lines"]
+
+
+@pytest.mark.parametrize("keyword", ["def", "async def"])
+def test_a_long_function_is_caught(plant: Plant, keyword: str) -> None:
+    body = "class A:\n    " + keyword + " f(self):\n" + "        x = 1\n" * 49
+    assert oversized(plant({"engine/a.py": body})) == []
+    assert oversized(plant({"engine/a.py": body + "        x = 1\n"})) == ["engine/a.py:2: f has 51 lines"]
+
+
+def test_lines_of_code_leave_out_blanks_comments_and_docstrings(plant: Plant) -> None:
+    text = '''"""Two
+lines."""
+
+# why
+import os  # counts
+
+
+class A:
+    """Doc."""
+
+    x = 1
+    """What x is."""
+
+    def f(self):
+        """Doc."""
+        return [
+            1,
+        ]
+'''
+    assert code_lines(plant({"__init__.py": "", "engine/a.py": text})) == 7
+
+
+def test_a_module_without_a_docstring_is_caught(plant: Plant) -> None:
+    assert undocumented(plant({"engine/a.py": "# only a comment\n"})) == ["engine/a.py"]
+
+
+@pytest.mark.parametrize("path", ["engine/utils.py", "helpers/a.py", "store/base.py", "cli/common.py", "manager.py"])
+def test_a_name_that_says_nothing_is_caught(plant: Plant, path: str) -> None:
+    assert shapeless_names(plant({path: ""})) == [path]
+
+
+def test_a_name_that_only_contains_a_forbidden_word_passes(plant: Plant) -> None:
+    assert shapeless_names(plant({"store/database.py": ""})) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["# TODO: more", "x = 1  # FIXME", "# XXX", '"""Good enough for now."""', "# Currently"]
+)
+def test_what_is_put_off_is_caught(plant: Plant, text: str) -> None:
+    assert len(put_off(plant({"engine/a.py": text}))) == 1
+    assert len(put_off(plant({"engine/a.py": "", "store/migrations/1.sql": f"-- {text}"}))) == 1

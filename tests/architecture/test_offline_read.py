@@ -1,0 +1,99 @@
+"""What a command loads before it answers: an offline read pays for nothing it does not use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidelore.store.database import open_database
+from tidelore.store.migrate import migrate
+
+HEAVY = frozenset(
+    {
+        "httpx2",
+        "httpcore2",
+        "anyio",
+        "asyncio",
+        "ssl",
+        "socket",
+        "rich",
+        "textual",
+        "starlette",
+        "mcp",
+        "psycopg",
+        "pathlib",
+        "subprocess",
+        "logging",
+        "tidelore.simulator",
+        "tidelore.sources",
+    }
+)
+SCRIPT = """
+import json, sys
+from tidelore.cli.main import main
+code = main(sys.argv[1:])
+sys.stderr.write(json.dumps([code, sorted(sys.modules)]))
+"""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """An empty copy."""
+    path = tmp_path / "lore.db"
+    database = open_database(str(path))
+    migrate(database, 1)
+    database.close()
+    return path
+
+
+def loaded_by(tmp_path: Path, *argv: str) -> set[str]:
+    """Run a command in a process of its own and return the modules it ended with."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "XDG_", "COV_", "PYTHON"))
+    }
+    environ = kept | {"HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *argv], capture_output=True, text=True, env=environ, check=True
+    )
+    code, modules = json.loads(done.stderr)
+    assert code == 0, done.stdout
+    assert done.stdout
+    return set(modules)
+
+
+@pytest.mark.parametrize("command", [["count"], ["--robot", "count"], ["count", "issues"], ["cursors", "list"]])
+def test_an_offline_read_loads_no_client_no_loop_and_no_screen(copy: Path, tmp_path: Path, command: list[str]) -> None:
+    modules = loaded_by(tmp_path, *command, "--db", str(copy))
+    assert "tidelore.store.dialect_sqlite" in modules
+    assert sorted(HEAVY & modules) == []
+
+
+def test_a_command_that_acts_does_load_them(tmp_path: Path) -> None:
+    # The list above is spelled as Python spells it: what is heavy is found where it is used.
+    config = tmp_path / "config.toml"
+    config.write_text('[[gitlab]]\nbase_url = "http://127.0.0.1:9"\n')
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "doctor", "--config", str(config), "--db", str(tmp_path / "lore.db")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LORE_HTTP_MAX_RETRIES": "0"},
+        check=True,
+    )
+    modules = set(json.loads(done.stderr[done.stderr.index("[1, ") :])[1])
+    assert {"httpx2", "asyncio", "ssl", "pathlib", "logging"} <= modules
+
+
+def test_the_version_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+    script = (
+        "import sys, json\nfrom tidelore.cli.entry import run\nrun()\nsys.stderr.write(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.startswith("lore ")
+    assert {"click", "msgspec", "apsw"} & set(json.loads(done.stderr)) == set()

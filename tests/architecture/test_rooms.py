@@ -1,0 +1,96 @@
+"""Imports lead downward; each rule is shown to catch what it forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.architecture.rooms import OPENED_LATE, circles, misplaced_imports, unknown_rooms
+
+Plant = Callable[[dict[str, str]], Path]
+
+
+def test_no_room_imports_one_above_or_beside_it(source: Path) -> None:
+    assert misplaced_imports(source) == []
+
+
+def test_every_module_stands_in_a_room_of_the_plan(source: Path) -> None:
+    assert unknown_rooms(source) == []
+
+
+def test_no_imports_run_in_a_circle(source: Path) -> None:
+    assert circles(source) == []
+
+
+def test_the_circles_that_are_allowed_still_exist(source: Path) -> None:
+    # An exception nobody needs any more would hide the next circle.
+    found = " ".join(circles(source, frozenset()))
+    assert OPENED_LATE
+    assert all(f"{module} -> {target}" in found for module, target in OPENED_LATE)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problem"),
+    [
+        ("engine/walk.py", "from tidelore.store.cursors import x", "engine imports store, which lies above it"),
+        ("store/issues.py", "import tidelore.sources.http", "store imports sources, which lies beside it"),
+        ("sources/http.py", "from tidelore import store", "sources imports store, which lies beside it"),
+        ("pipeline/ingest.py", "from tidelore.app import App", "pipeline imports app, which lies above it"),
+        ("cli/main.py", "from tidelore.web import pages", "cli imports web, which lies beside it"),
+        ("errors.py", "from tidelore.engine import walk", "errors imports engine, which lies above it"),
+        ("engine/walk.py", "def f():\n    from tidelore.sources import http", "lies above it"),
+        ("engine/walk.py", "from ..store import cursors", "lies above it"),
+        ("engine/__init__.py", "from ..store import cursors", "lies above it"),
+        ("engine/walk.py", "import importlib\nimportlib.import_module('tidelore.store.cursors')", "lies above it"),
+        ("engine/walk.py", "if TYPE_CHECKING:\n    from tidelore.cli import main", "lies above it"),
+        ("cli/count.py", "from tidelore.simulator.world import World", "cli and simulator are kept apart"),
+        ("pipeline/ingest.py", "from tidelore import simulator", "pipeline and simulator are kept apart"),
+        ("simulator/world.py", "from tidelore.clock import Clock", "simulator and clock are kept apart"),
+    ],
+)
+def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, text: str, problem: str) -> None:
+    rooms = ("store", "sources", "web", "engine", "simulator", "pipeline", "cli")
+    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app.py", "clock.py"), "")
+    found = misplaced_imports(plant(files | {path: text}))
+    assert len(found) == 1
+    assert found[0].startswith(path)
+    assert problem in found[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("cli/demo.py", "from tidelore.simulator.world import World"),
+        ("cli/simulate.py", "def f():\n    from tidelore.simulator.world import World"),
+        ("simulator/server.py", "from tidelore.simulator.world import World"),
+        ("cli/main.py", "from tidelore.errors import UserError"),
+        ("config.py", "from tidelore.errors import ConfigError"),
+        ("store/issues.py", "from tidelore.engine import walk"),
+    ],
+)
+def test_an_import_in_the_right_direction_passes(plant: Plant, path: str, text: str) -> None:
+    files = {"simulator/world.py": "", "errors.py": "", "engine/walk.py": ""}
+    assert misplaced_imports(plant(files | {path: text})) == []
+
+
+def test_a_module_outside_the_plan_is_caught(plant: Plant) -> None:
+    assert unknown_rooms(plant({"extras/thing.py": ""})) == ["extras/thing.py: not a room of the plan"]
+
+
+@pytest.mark.parametrize("form", ["from tidelore.engine.a import x", "def f():\n    from tidelore.engine import a"])
+def test_a_circle_is_caught_also_through_a_function(plant: Plant, form: str) -> None:
+    files = {
+        "engine/a.py": "from tidelore.engine.b import x",
+        "engine/b.py": "from tidelore.engine.c import x",
+        "engine/c.py": form,
+    }
+    assert circles(plant(files)) == ["engine.a -> engine.b -> engine.c -> engine.a"]
+
+
+def test_an_import_for_types_alone_makes_no_circle(plant: Plant) -> None:
+    files = {
+        "engine/a.py": "from tidelore.engine.b import x",
+        "engine/b.py": "if TYPE_CHECKING:\n    from tidelore.engine.a import x",
+    }
+    assert circles(plant(files)) == []

@@ -1,0 +1,129 @@
+"""SQL, HTTP and time stay in the rooms that own them; each rule is shown to catch what it forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.architecture.walls import (
+    clocks_outside_the_clock,
+    http_clients_outside_the_sources,
+    sql_outside_the_store,
+)
+
+Plant = Callable[[dict[str, str]], Path]
+
+
+def test_sql_is_written_in_the_store_only(source: Path) -> None:
+    assert sql_outside_the_store(source) == []
+
+
+def test_http_is_spoken_in_the_sources_only(source: Path) -> None:
+    assert http_clients_outside_the_sources(source) == []
+
+
+def test_clocks_are_read_in_the_clock_only(source: Path) -> None:
+    assert clocks_outside_the_clock(source) == []
+
+
+def test_the_rules_see_what_they_forbid_where_it_is_allowed(source: Path, plant: Plant) -> None:
+    # The same text, moved to a room that may not hold it: a rule that is blind would pass the tests above.
+    stolen = {
+        "cli/cursors.py": (source / "store" / "cursors.py").read_text(),
+        "cli/transport.py": (source / "sources" / "transport.py").read_text(),
+        "cli/clock.py": (source / "clock.py").read_text(),
+    }
+    root = plant(stolen)
+    assert sql_outside_the_store(root)
+    assert http_clients_outside_the_sources(root)
+    assert {line.rpartition(" ")[2] for line in clocks_outside_the_clock(root)} == {
+        "time.time_ns",
+        "time.monotonic",
+        "asyncio.sleep",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'q = "SELECT 1"',
+        'q = "  SELECT id FROM issues"',
+        'q = """\n    insert into issues values (1)"""',
+        'q = f"UPDATE {table} SET x = 1"',
+        'q = "delete from issues"',
+        'q = ("CREATE TABLE x" " (a)")',
+        'def f():\n    run("PRAGMA user_version")',
+        'q = "select id\\nfrom issues"',
+    ],
+)
+def test_sql_outside_the_store_is_caught(plant: Plant, text: str) -> None:
+    assert len(sql_outside_the_store(plant({"pipeline/ingest.py": text}))) == 1
+    assert sql_outside_the_store(plant({"pipeline/ingest.py": "", "store/issues.py": text})) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""SELECT what matters."""',
+        'help = "Select a project"',
+        'help = "Create one with: lore init"',
+        'note = "update the configuration"',
+        'name = "SELECTED"',
+    ],
+)
+def test_plain_english_is_no_sql(plant: Plant, text: str) -> None:
+    assert sql_outside_the_store(plant({"pipeline/ingest.py": text})) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import httpx2",
+        "from httpx2 import AsyncClient",
+        "import urllib.request",
+        "from urllib import request",
+        "from urllib.request import urlopen",
+        "import http.client",
+        "def f():\n    import requests",
+    ],
+)
+def test_an_http_client_outside_the_sources_is_caught(plant: Plant, text: str) -> None:
+    assert len(http_clients_outside_the_sources(plant({"pipeline/ingest.py": text}))) == 1
+    assert http_clients_outside_the_sources(plant({"pipeline/ingest.py": "", "sources/http.py": text})) == []
+
+
+def test_addresses_and_status_names_are_no_http_client(plant: Plant) -> None:
+    text = "from urllib.parse import urlsplit\nfrom http import HTTPStatus\nimport httpx2ish"
+    assert http_clients_outside_the_sources(plant({"pipeline/ingest.py": text})) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("import time\ntime.time()", "time.time"),
+        ("import time as t\nt.sleep(1)", "time.sleep"),
+        ("from time import monotonic as m\nm()", "time.monotonic"),
+        ("import time\nstart = time.monotonic", "time.monotonic"),
+        ("from datetime import datetime\ndatetime.now()", "datetime.datetime.now"),
+        ("import datetime as d\nd.datetime.utcnow()", "datetime.datetime.utcnow"),
+        ("from datetime import date\ndate.today()", "datetime.date.today"),
+        ("def f():\n    import asyncio\n    asyncio.sleep(0)", "asyncio.sleep"),
+    ],
+)
+def test_a_clock_outside_the_clock_is_caught(plant: Plant, text: str, name: str) -> None:
+    found = clocks_outside_the_clock(plant({"engine/walk.py": text}))
+    assert len(found) == 1
+    assert found[0].endswith(f": {name}")
+
+
+def test_the_simulator_may_wait_but_not_know_the_time(plant: Plant) -> None:
+    waiting = "import asyncio\nasyncio.sleep(0)"
+    assert clocks_outside_the_clock(plant({"simulator/server.py": waiting})) == []
+    knowing = "import time\ntime.time()"
+    assert len(clocks_outside_the_clock(plant({"simulator/server.py": knowing}))) == 1
+
+
+def test_the_clock_port_is_no_clock(plant: Plant) -> None:
+    text = "async def f(clock):\n    await clock.sleep(1)\n    return clock.monotonic()"
+    assert clocks_outside_the_clock(plant({"engine/walk.py": text})) == []

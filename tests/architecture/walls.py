@@ -1,0 +1,103 @@
+"""What may be spoken where: SQL only in the store, HTTP only in the sources, time only in the clock."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.source_tree import Module, docstrings, read_modules
+
+_SQL = re.compile(
+    r"""\s*(?: (?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|PRAGMA|WITH)\s+\w
+        | (?i:select\s.+\sfrom\s+\w | insert\s+(?:or\s+\w+\s+)?into\s+\w | update\s+\w+\s+set\s+\w
+              | delete\s+from\s+\w | (?:create|alter|drop)\s+(?:table|index|view|trigger)\s+\w) )""",
+    re.VERBOSE | re.DOTALL,
+)
+_CLIENTS = (
+    "httpx2",
+    "httpx",
+    "httpcore2",
+    "httpcore",
+    "requests",
+    "aiohttp",
+    "urllib3",
+    "urllib.request",
+    "http.client",
+)
+_CLOCKS = frozenset(
+    {
+        *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
+        "datetime.date.today",
+        *(f"time.{name}" for name in ("time", "time_ns", "monotonic", "monotonic_ns", "sleep", "perf_counter")),
+        "asyncio.sleep",
+    }
+)
+# A simulated server delays real sockets; but its world must not know what the time is outside.
+_SIMULATOR_MAY = frozenset({"asyncio.sleep", "time.sleep", "time.monotonic"})
+
+
+def sql_outside_the_store(root: Path) -> list[str]:
+    """Return every string that is SQL and stands outside `store/`."""
+    return [
+        f"{module.path.relative_to(root)}:{line}: {text.strip()[:60]!r}"
+        for module in read_modules(root)
+        if module.room not in {"store", "simulator"}
+        for line, text in _texts(module)
+        if _SQL.match(text)
+    ]
+
+
+def http_clients_outside_the_sources(root: Path) -> list[str]:
+    """Return every import of an HTTP client outside `sources/` and `embedding/`."""
+    return sorted(
+        {
+            f"{module.path.relative_to(root)}:{imported.line}: {client}"
+            for module in read_modules(root)
+            if module.room not in {"sources", "embedding"}
+            for imported in module.imports()
+            for client in _CLIENTS
+            if imported.name == client or imported.name.startswith(f"{client}.")
+        }
+    )
+
+
+def clocks_outside_the_clock(root: Path) -> list[str]:
+    """Return every reading of a clock, and every sleep, outside `clock.py`."""
+    return [
+        f"{module.path.relative_to(root)}:{line}: {name}"
+        for module in read_modules(root)
+        if module.name != "clock"
+        for line, name in _clock_names(module)
+        if not (module.room == "simulator" and name in _SIMULATOR_MAY)
+    ]
+
+
+def _texts(module: Module) -> Iterator[tuple[int, str]]:
+    skipped = docstrings(module.tree)
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(id(part) for part in node.values)
+            parts = [part.value if isinstance(part, ast.Constant) else "x" for part in node.values]
+            yield node.lineno, "".join(str(part) for part in parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.lineno, node.value
+
+
+def _clock_names(module: Module) -> Iterator[tuple[int, str]]:
+    aliases = module.aliases()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            name = _dotted(node, aliases)
+            if name in _CLOCKS:
+                yield node.lineno, name
+
+
+def _dotted(node: ast.expr, aliases: dict[str, str]) -> str:
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id, "")
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value, aliases)
+        return f"{inner}.{node.attr}" if inner else ""
+    return ""

@@ -1,0 +1,267 @@
+"""`check_database` finds each kind of damage, names it, and accuses nothing else."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.databases.samples import CREATED, add_project, dump, issue, merge_request, scope_of
+
+from tidelore.clock import ManualClock
+from tidelore.content import digest
+from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
+from tidelore.engine.ledger import Run
+from tidelore.engine.ports import Batch
+from tidelore.model import Position, Rejected
+from tidelore.process import ProcessIdentity
+from tidelore.store import check
+from tidelore.store.check import Finding, check_database
+from tidelore.store.database import Database, open_database
+from tidelore.store.migrate import migrate
+from tidelore.store.runs import RunTable
+from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, ParentShelf
+
+CHECKS = [
+    "database", "schema", "payloads-intact", "windows", "runs", "payloads-present", "content-hash", "times",
+    "watermarks", "labels", "quarantine", "gaps",
+]  # fmt: skip
+Execute = Callable[..., None]
+
+
+@pytest.fixture
+def filled(database: Database, clock: ManualClock) -> Database:
+    """Two projects with something in every table, all of it sound."""
+    fill(database, clock)
+    return database
+
+
+def fill(database: Database, clock: ManualClock) -> None:
+    for number, path in ((1, "port/harbour"), (2, "port/quay")):
+        project = add_project(database, number, path)
+        window = Window(instant=CREATED, since=None, token="page=2")
+        issues = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+        issues.commit(
+            Batch(
+                [issue(number * 10 + n, labels=("bug", path), description="long " * 50) for n in range(3)],
+                Cursor(watermark=Position(clock.now_ms() + SKEW_MS, 3), window=window),
+                rejected=[Rejected("77", "77", b"{}", "title missing")],
+                gaps=[Gap(Position(9, 1), "t", 9), Gap(None, None, 3), Gap(Position(2, 1), "t", None)],
+            )
+        )
+        changes = ParentShelf(database, scope_of(project, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
+        changes.commit(Batch([merge_request(number * 10, labels=("bug",))], Cursor(watermark=Position(0, 0))))
+    Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity.current())
+    Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity("gone", 1, "1")).finish_succeeded()
+
+
+@pytest.fixture
+def break_it(filled: Database) -> Execute:
+    """Change the database in a way the program never would: constraints do not hold."""
+
+    def execute(sql: str, **params: object) -> None:
+        if filled.dialect == "sqlite":
+            filled.read("PRAGMA foreign_keys = OFF")
+        else:
+            filled.read("SET session_replication_role = replica")
+        with filled.transaction() as tx:
+            assert tx.change(sql, params) >= 1
+
+    return execute
+
+
+def failures(database: Database, clock: ManualClock) -> dict[str, Finding]:
+    found = check_database(database, clock.now_ms())
+    assert [finding.check for finding in found] == CHECKS
+    for finding in found:
+        assert finding.ok is (finding.count == 0)
+        assert finding.detail
+    return {finding.check: finding for finding in found if not finding.ok}
+
+
+def only(database: Database, clock: ManualClock, name: str) -> Finding:
+    found = failures(database, clock)
+    assert found.keys() == {name}
+    return found[name]
+
+
+def test_a_sound_copy_passes_every_check_and_is_not_changed(filled: Database, clock: ManualClock) -> None:
+    before = dump(filled)
+    assert failures(filled, clock) == {}
+    assert dump(filled) == before
+
+
+def test_an_empty_copy_passes_every_check(database: Database, clock: ManualClock) -> None:
+    assert failures(database, clock) == {}
+
+
+def test_what_the_database_itself_finds_wrong_is_reported(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    if filled.dialect == "sqlite":
+        break_it("UPDATE cursors SET project_id = 4711 WHERE surface = 'gitlab.issues' AND scope = '1'")
+        assert "missing row of projects" in only(filled, clock, "database").detail
+    else:
+        filled.read("ALTER TABLE issues ADD CONSTRAINT never_checked CHECK (iid > 1000) NOT VALID")
+        assert "never_checked" in only(filled, clock, "database").detail
+
+
+def test_a_step_of_the_schema_that_is_not_ours_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    break_it("UPDATE schema_version SET checksum = 'forged' WHERE version = 1")
+    assert only(filled, clock, "schema").detail.endswith(": step 1")
+
+
+@pytest.mark.parametrize("table", ["issues", "merge_requests"])
+def test_a_row_without_its_payload_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, table: str
+) -> None:
+    break_it(f"DELETE FROM raw_payloads WHERE id = (SELECT MIN(raw_payload_id) FROM {table})")
+    found = failures(filled, clock)
+    # SQLite itself sees the dangling reference as well.
+    assert found.keys() == {"payloads-present"} | ({"database"} if filled.dialect == "sqlite" else set())
+    assert found["payloads-present"].count == 1
+    assert f"{table} " in found["payloads-present"].detail
+
+
+@pytest.mark.parametrize(
+    ("encoding", "damaged"),
+    [("identity", b'{"title": "forged"}'), ("zlib", zlib.compress(b"forged")), ("zlib", b"no zlib at all")],
+    ids=["forged", "forged-and-compressed", "cannot-be-unpacked"],
+)
+def test_a_payload_that_is_not_what_its_address_says_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, encoding: str, damaged: bytes
+) -> None:
+    (lowest,) = filled.read("SELECT MIN(id) FROM raw_payloads")[0]
+    break_it(
+        "UPDATE raw_payloads SET payload = :payload, encoding = :encoding WHERE id = :id",
+        payload=damaged, encoding=encoding, id=lowest,
+    )  # fmt: skip
+    finding = only(filled, clock, "payloads-intact")
+    assert finding.count == 1
+    assert finding.detail.endswith(f": {lowest}")
+
+
+def test_payloads_are_checked_in_every_batch_to_the_last(
+    filled: Database, clock: ManualClock, break_it: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "_BATCH", 3)
+    (count,) = filled.read("SELECT COUNT(*) FROM raw_payloads")[0]
+    assert count > 6
+    break_it("UPDATE raw_payloads SET payload = :payload, encoding = 'identity'", payload=b"forged")
+    finding = only(filled, clock, "payloads-intact")
+    assert finding.count == count
+    assert finding.detail.endswith(", ...")
+
+
+@pytest.mark.parametrize("table", ["issues", "merge_requests"])
+def test_a_row_that_names_other_content_than_its_payload_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, table: str
+) -> None:
+    break_it(f"UPDATE {table} SET content_hash = :other WHERE remote_id = 10", other=digest(b"other"))
+    assert f"{table} " in only(filled, clock, "content-hash").detail
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [(table, column) for table, columns in check._TIMES.items() for column in columns],
+)
+@pytest.mark.parametrize("instant", [0, -1])
+def test_an_instant_at_or_before_the_epoch_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, table: str, column: str, instant: int
+) -> None:
+    break_it(f"UPDATE {table} SET {column} = :instant WHERE remote_id = 10", instant=instant)
+    assert only(filled, clock, "times").count == 1
+
+
+@pytest.mark.parametrize("offset", [None, SKEW_MS + 1], ids=["before-the-epoch", "in-the-future"])
+def test_a_watermark_that_cannot_be_true_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, offset: int | None
+) -> None:
+    at = -1 if offset is None else clock.now_ms() + offset
+    break_it("UPDATE cursors SET watermark_at = :at WHERE surface = 'gitlab.issues' AND scope = '2'", at=at)
+    finding = only(filled, clock, "watermarks")
+    assert (finding.count, finding.detail.endswith("gitlab gitlab.issues 2")) == (1, True)
+
+
+@pytest.mark.parametrize("reading", ["{not json", "[]", '{"instant": "soon", "since": 1}', '{"since": 1}', ""])
+def test_a_window_that_cannot_be_read_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, reading: str
+) -> None:
+    break_it("UPDATE cursors SET reading = :reading WHERE surface = 'gitlab.issues' AND scope = '1'", reading=reading)
+    assert only(filled, clock, "windows").detail.endswith("gitlab gitlab.issues 1")
+
+
+@pytest.mark.parametrize(("link", "table", "column"), check._LINKS)
+def test_a_link_to_a_label_of_another_project_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, link: str, table: str, column: str
+) -> None:
+    break_it(
+        f"INSERT INTO {link} ({column}, label_id) SELECT r.id, l.id FROM {table} r, labels l, projects p"
+        " WHERE r.remote_id = 10 AND l.name = 'port/quay' AND p.remote_id = 2 AND l.project_id = p.id"
+    )
+    finding = only(filled, clock, "labels")
+    assert (finding.count, finding.detail.endswith("port/quay")) == (1, True)
+
+
+def test_an_open_run_of_a_dead_process_is_found(filled: Database, clock: ManualClock) -> None:
+    child = os.posix_spawn("/bin/true", ["true"], {})
+    os.waitpid(child, 0)
+    here = ProcessIdentity.current().host
+    run = Run.start(RunTable(filled), clock, "lore ingest", ProcessIdentity(here, child, "1"))
+    assert only(filled, clock, "runs").detail.endswith(f": run {run.id}")
+
+
+def test_an_open_run_on_another_host_is_not_accused(filled: Database, clock: ManualClock) -> None:
+    Run.start(RunTable(filled), clock, "lore ingest", ProcessIdentity("far away", 1, "1"))
+    assert failures(filled, clock) == {}
+
+
+def test_a_quarantined_entry_without_a_payload_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    break_it("UPDATE quarantine SET payload = :empty WHERE scope = '2'", empty=b"")
+    assert only(filled, clock, "quarantine").detail.endswith("gitlab gitlab.issues 2 77")
+
+
+def test_a_gap_whose_floor_lies_above_its_top_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+    break_it("UPDATE gaps SET floor_at = top_at + 1 WHERE scope = '1' AND place = 0")
+    assert only(filled, clock, "gaps").detail.endswith("gitlab gitlab.issues 1 0")
+
+
+def test_many_offenders_are_counted_and_a_few_are_named(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    break_it("UPDATE issues SET created_at = 0")
+    break_it("UPDATE merge_requests SET created_at = 0")
+    finding = only(filled, clock, "times")
+    assert finding.count == 8
+    assert finding.detail.count(",") == 5
+    assert finding.detail.endswith(", ...")
+
+
+def test_two_kinds_of_damage_are_two_findings(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+    break_it("UPDATE issues SET created_at = 0")
+    break_it("UPDATE quarantine SET payload = :empty", empty=b"")
+    assert failures(filled, clock).keys() == {"times", "quarantine"}
+
+
+def test_a_damaged_file_is_a_finding_and_the_other_checks_go_on(sqlite_address: str, clock: ManualClock) -> None:
+    with closing(open_database(sqlite_address)) as database:
+        migrate(database, clock.now_ms())
+        fill(database, clock)
+        (root,) = database.read("SELECT rootpage FROM sqlite_schema WHERE name = 'raw_payloads'")[0]
+        (size,) = database.read("PRAGMA page_size")[0]
+    file = Path(sqlite_address)
+    content = bytearray(file.read_bytes())
+    content[(root - 1) * size : root * size] = b"\xee" * size
+    file.write_bytes(content)
+    with closing(open_database(sqlite_address)) as database:
+        found = failures(database, clock)
+    assert {"database", "payloads-intact"} <= found.keys()
+    assert "cannot be read" in found["payloads-intact"].detail
+    assert not {"windows", "runs", "times", "watermarks", "labels", "quarantine", "gaps"} & found.keys()

@@ -1,0 +1,51 @@
+"""A stage on each kind of database, and what an uninterrupted run over the same world costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.crash.stage import Stage, open_stage
+
+from tidelore.engine.crashpoint import Seam
+
+
+@dataclass(frozen=True)
+class Uninterrupted:
+    """A run that nothing disturbed."""
+
+    requests: int
+    visits: dict[Seam, int]
+
+
+@pytest.fixture
+def stage(address: str, tmp_path: Path) -> Iterator[Stage]:
+    """The standard world beside an empty database, on both kinds."""
+    with open_stage(address, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sqlite_stage(sqlite_address: str, tmp_path: Path) -> Iterator[Stage]:
+    """The standard world beside an empty SQLite file."""
+    with open_stage(sqlite_address, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Uninterrupted]:
+    """The cost of mirroring the standard world in one go, measured once for each list."""
+    measured: dict[str, Uninterrupted] = {}
+
+    def measure(resource: str) -> Uninterrupted:
+        if resource not in measured:
+            folder = tmp_path_factory.mktemp("uninterrupted")
+            with open_stage(str(folder / "lore.db"), folder) as stage:
+                visits = stage.count_visits("ingest", "--type", resource)
+                stage.assert_copy_is_true(resource)
+                measured[resource] = Uninterrupted(stage.requests, visits)
+        return measured[resource]
+
+    return measure

@@ -1,0 +1,47 @@
+"""The command `lore` in a process that dies by SIGKILL at a chosen instant.
+
+    python driver.py SEAM N [VISITS_FILE] -- lore arguments...
+
+Owns the death: at the N-th visit of the seam the process kills itself, with no handler, no flush and no
+rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how often each seam was passed.
+Production code is called as it is: the seam is a parameter of `main`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidelore.cli.main import main
+from tidelore.engine.crashpoint import Crashpoint, Seam
+
+
+def kill_at(seam: Seam, visit: int, visits: Counter[Seam]) -> Crashpoint:
+    """Return a crashpoint that counts every visit and ends the process at one of them."""
+
+    def passing(here: Seam) -> None:
+        visits[here] += 1
+        if here is seam and visits[here] == visit:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return passing
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run the command; come back only if the seam was visited fewer than N times."""
+    cut = argv.index("--")
+    (name, visit, *report), command = argv[:cut], argv[cut + 1 :]
+    visits: Counter[Seam] = Counter()
+    code = main(command, seam=kill_at(Seam(name), int(visit), visits))
+    if report and visit == "0":
+        Path(report[0]).write_text(json.dumps({seam.value: visits[seam] for seam in Seam}))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,266 @@
+"""A simulated forge on a socket, a database, and real processes between them.
+
+Owns the world of the crash tests, the environment a `lore` process is given, and the reading of what it left
+behind. Nothing here reaches into a process: it is started, signalled, waited for, and judged by its exit code,
+its output, the requests it made and the rows it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.cursor import Window, decode_window
+from tidelore.simulator.server import Server, serve
+from tidelore.simulator.world import World
+from tidelore.store.check import check_database
+from tidelore.store.database import Database, open_database
+from tidelore.store.payloads import unpacked
+
+PROJECTS = ("harbour/cranes", "harbour/tides")
+PER_PAGE = 10
+SPREAD, TOGETHER = 37, 27
+"""Items of each list with an instant of their own, and items that share one: a window of three pages."""
+PATIENCE_SECONDS = 60.0
+DRIVER = Path(__file__).with_name("driver.py")
+_LORE = "from tidelore.cli.entry import run; run()"
+_MONTH_SECONDS = 30 * 86_400
+_LABELS = {"issues": ("issue_labels", "issue_id"), "merge_requests": ("mr_labels", "merge_request_id")}
+
+
+def build_world(spread: int = SPREAD, together: int = TOGETHER) -> World:
+    """Two projects; in the middle of each list a group of items that share one instant."""
+    world = World()
+    for path in PROJECTS:
+        world.gitlab.create_project(path)
+        world.gitlab.bulk(path, together, together, same_instant=True)
+    world.advance(_MONTH_SECONDS)
+    for path in PROJECTS:
+        world.gitlab.bulk(path, spread, spread)
+    return world
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that is gone."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Its whole standard output as the one JSON document it must be."""
+        found: dict[str, Any] = json.loads(self.stdout)
+        return found
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What a successful robot answer says."""
+        assert self.document["ok"], self.stdout
+        found: dict[str, Any] = self.document["data"]
+        return found
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """What a failed robot answer says."""
+        assert not self.document["ok"], self.stdout
+        found: dict[str, Any] = self.document["error"]
+        return found
+
+
+class Process:
+    """One running `lore`."""
+
+    def __init__(self, words: Sequence[str], environ: dict[str, str], **how: Any) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-P", *words],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **how,
+        )
+        self.pid = self._child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child.poll() is None
+
+    def signal(self, number: int) -> None:
+        self._child.send_signal(number)
+
+    def wait(self) -> Ended:
+        try:
+            stdout, stderr = self._child.communicate(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.discard()
+            raise
+        return Ended(self._child.returncode, stdout, stderr)
+
+    def discard(self) -> None:
+        """End it whatever it does; nothing is left running after a test that failed half way."""
+        if self.running:
+            self._child.kill()
+        self._child.communicate()
+
+
+class Stage:
+    """A served world, an empty database, and the processes a test starts between them."""
+
+    def __init__(self, world: World, server: Server, address: str, folder: Path) -> None:
+        self.world = world
+        self.server = server
+        self.address = address
+        self._folder = folder
+        self._started: list[Process] = []
+        config = folder / "config.toml"
+        config.write_text(f'[[gitlab]]\nbase_url = "{server.url}"\nprojects = {json.dumps(PROJECTS)}\n')
+        self._environ = {
+            **{name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ},
+            "HOME": str(folder),
+            "LORE_CONFIG": str(config),
+            "LORE_DB": address,
+            "LORE_HTTP_PER_PAGE": str(PER_PAGE),
+            # Verification spends requests of its own: where it is the subject, a test turns it on.
+            "LORE_SYNC_SCRUB_SHARE": "0",
+        }
+
+    def start(self, *argv: str, environ: dict[str, str] | None = None, **how: Any) -> Process:
+        """Start the command as its users do."""
+        return self._remember(["-c", _LORE, *argv], environ, how)
+
+    def lore(self, *argv: str, environ: dict[str, str] | None = None, **how: Any) -> Ended:
+        """Run the command to its end."""
+        return self.start(*argv, environ=environ, **how).wait()
+
+    def lore_killed_at(self, seam: Seam, visit: int, *argv: str, environ: dict[str, str] | None = None) -> Ended:
+        """Run the command to the n-th visit of a seam."""
+        return self._remember([str(DRIVER), seam, str(visit), "--", *argv], environ, {}).wait()
+
+    def count_visits(self, *argv: str) -> dict[Seam, int]:
+        """Run the command unharmed and return how often it passed each seam."""
+        report = self._folder / "visits.json"
+        ended = self._remember([str(DRIVER), Seam.AFTER_FETCH, "0", str(report), "--", *argv], None, {}).wait()
+        assert ended.code == 0, ended
+        return {Seam(name): count for name, count in json.loads(report.read_text()).items()}
+
+    def discard_processes(self) -> None:
+        for process in self._started:
+            process.discard()
+
+    @property
+    def requests(self) -> int:
+        """How many requests have reached the world, once no more are on their way."""
+        while True:
+            seen = self.world.requests.total()
+            time.sleep(0.02)
+            if self.world.requests.total() == seen:
+                return seen
+
+    def wait_for_requests(self, count: int) -> None:
+        """Wait until a process has come this far."""
+        wait_until(lambda: self.world.requests.total() >= count)
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """The database as it stands, to look into."""
+        database = open_database(self.address, create=False)
+        try:
+            yield database
+        finally:
+            database.close()
+
+    def rows(self, sql: str, **params: Any) -> list[tuple[Any, ...]]:
+        with self.database() as database:
+            return database.read(sql, params)
+
+    def change(self, sql: str, **params: Any) -> None:
+        with self.database() as database, database.transaction() as tx:
+            assert tx.change(sql, params) == 1
+
+    def run_statuses(self) -> list[str]:
+        return [status for (status,) in self.rows("SELECT status FROM sync_runs ORDER BY id")]
+
+    def payloads(self) -> list[str]:
+        """Every stored payload in one canonical form."""
+        rows = self.rows("SELECT encoding, payload FROM raw_payloads ORDER BY id")
+        return [canonical(json.loads(unpacked(*row))) for row in rows]
+
+    def watermarks(self) -> dict[tuple[str, str], tuple[int, int]]:
+        rows = self.rows("SELECT surface, scope, watermark_at, watermark_id FROM cursors WHERE watermark_at > 0")
+        return {(surface, scope): (at, int(key)) for surface, scope, at, key in rows}
+
+    def windows(self) -> list[Window]:
+        """The windows that were being read, one for each scope that stands inside one."""
+        rows = self.rows("SELECT reading FROM cursors WHERE reading IS NOT NULL")
+        return [window for (text,) in rows if (window := decode_window(text)) is not None]
+
+    def truth(self, resource: str) -> dict[tuple[str, int], dict[str, Any]]:
+        """What the forge shows now, by project and id."""
+        with self.world.lock:
+            show = getattr(self.world.gitlab, f"truth_{resource}")
+            return {(path, item["id"]): item for path in PROJECTS for item in show(path)}
+
+    def assert_copy_is_true(self, resource: str) -> None:
+        """Every item is there once, as the forge shows it, and the database holds what it must hold."""
+        link, column = _LABELS[resource]
+        rows = self.rows(
+            "SELECT p.path, r.remote_id, r.title, r.content_hash, w.content_hash, w.encoding, w.payload"
+            f" FROM {resource} r JOIN projects p ON p.id = r.project_id"
+            " JOIN raw_payloads w ON w.id = r.raw_payload_id WHERE r.deleted_at IS NULL"
+        )
+        labels = self.rows(
+            f"SELECT p.path, r.remote_id, l.name FROM {link} k JOIN {resource} r ON r.id = k.{column}"
+            " JOIN labels l ON l.id = k.label_id JOIN projects p ON p.id = r.project_id WHERE r.deleted_at IS NULL"
+        )
+        truth = self.truth(resource)
+        copy = {(path, key): json.loads(unpacked(*payload)) for path, key, _, _, _, *payload in rows}
+        assert len(rows) == len(copy)
+        assert copy == truth
+        assert all(bytes(own) == bytes(stored) for _, _, _, own, stored, *_ in rows)
+        assert {(path, key): title for path, key, title, *_ in rows} == {k: v["title"] for k, v in truth.items()}
+        assert sorted(labels) == sorted((*key, name) for key, item in truth.items() for name in item["labels"])
+        with self.database() as database:
+            findings = check_database(database, time.time_ns() // 1_000_000)
+        assert [finding for finding in findings if not finding.ok] == []
+
+    def _remember(self, words: list[str], environ: dict[str, str] | None, how: dict[str, Any]) -> Process:
+        process = Process(words, {**self._environ, **(environ or {})}, **how)
+        self._started.append(process)
+        return process
+
+
+@contextmanager
+def open_stage(address: str, folder: Path, world: World | None = None) -> Iterator[Stage]:
+    """Serve a world beside an empty database; at the end no process is left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    world = world or build_world()
+    with serve(world) as server:
+        stage = Stage(world, server, address, folder)
+        try:
+            yield stage
+        finally:
+            stage.discard_processes()
+
+
+def canonical(value: Any) -> str:
+    """One text for one value."""
+    return json.dumps(value, sort_keys=True)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)

@@ -1,0 +1,213 @@
+"""A real process, killed at every seam and started again: nothing lost, nothing doubled, little repeated."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from math import ceil
+from pathlib import Path
+
+import pytest
+from tests.crash.conftest import Uninterrupted
+from tests.crash.stage import PER_PAGE, PROJECTS, TOGETHER, Stage, canonical, open_stage
+
+from tidelore.engine.crashpoint import Seam
+
+ONCE = (Seam.LEASE_ACQUIRED, Seam.RUN_STARTED, Seam.BEFORE_FINISH, Seam.AFTER_FINISH)
+PER_SCOPE = (Seam.PROJECT_RESOLVED, Seam.SCOPE_DONE)
+PER_PAGE_READ = (Seam.AFTER_FETCH, Seam.BEFORE_COMMIT, Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT)
+PLACES = {
+    **dict.fromkeys(ONCE, ("first",)),
+    **dict.fromkeys(PER_SCOPE, ("first", "last")),
+    **dict.fromkeys(PER_PAGE_READ, ("first", "second", "middle", "late", "last")),
+}
+DIALECTS = ("sqlite", "postgres")
+LISTS = ("issues", "merge_requests")
+CHANGED = 6
+"""How many items are edited or made while the process is dead."""
+
+EVERY = [(seam, place) for seam, places in PLACES.items() for place in places]
+REDUCED = [
+    *(("sqlite", seam, "first") for seam in ONCE),
+    ("sqlite", Seam.PROJECT_RESOLVED, "first"),
+    ("sqlite", Seam.SCOPE_DONE, "first"),
+    ("sqlite", Seam.AFTER_FETCH, "late"),
+    ("sqlite", Seam.BEFORE_COMMIT, "second"),
+    ("sqlite", Seam.INSIDE_COMMIT, "middle"),
+    ("sqlite", Seam.AFTER_COMMIT, "late"),
+    ("postgres", Seam.LEASE_ACQUIRED, "first"),
+    ("postgres", Seam.INSIDE_COMMIT, "middle"),
+    ("postgres", Seam.BEFORE_FINISH, "first"),
+]
+
+
+@pytest.fixture
+def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Stage]]:
+    """The standard world beside a database of the dialect a case names."""
+    opened = []
+
+    def stage(dialect: str) -> Stage:
+        opened.append(open_stage(request.getfixturevalue(f"{dialect}_address"), tmp_path))
+        return opened[-1].__enter__()
+
+    yield stage
+    for context in opened:
+        context.__exit__(None, None, None)
+
+
+def test_every_seam_has_its_places_and_is_visited_as_often_as_they_need(
+    uninterrupted: Callable[[str], Uninterrupted],
+) -> None:
+    assert set(PLACES) == set(Seam)
+    for resource in LISTS:
+        visits = uninterrupted(resource).visits
+        assert {seam: visits[seam] for seam in ONCE} == dict.fromkeys(ONCE, 1)
+        assert {seam: visits[seam] for seam in PER_SCOPE} == dict.fromkeys(PER_SCOPE, len(PROJECTS))
+        assert all(visits[seam] >= 20 for seam in PER_PAGE_READ)
+
+
+@pytest.mark.parametrize(("dialect", "seam", "place"), REDUCED)
+def test_a_run_killed_at_a_seam_goes_on_where_it_stopped(
+    staged: Callable[[str], Stage],
+    uninterrupted: Callable[[str], Uninterrupted],
+    dialect: str,
+    seam: Seam,
+    place: str,
+) -> None:
+    die_and_go_on(staged(dialect), seam, place, "issues", uninterrupted("issues"))
+
+
+@pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.AFTER_COMMIT])
+def test_changes_made_while_the_process_was_dead_are_found(
+    staged: Callable[[str], Stage], uninterrupted: Callable[[str], Uninterrupted], seam: Seam
+) -> None:
+    die_and_go_on(staged("sqlite"), seam, "middle", "merge_requests", uninterrupted("merge_requests"), changed=True)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("changed", [False, True], ids=["unchanged", "changed"])
+@pytest.mark.parametrize("resource", LISTS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(("seam", "place"), EVERY)
+def test_every_seam_at_every_place(
+    staged: Callable[[str], Stage],
+    uninterrupted: Callable[[str], Uninterrupted],
+    seam: Seam,
+    place: str,
+    dialect: str,
+    resource: str,
+    changed: bool,
+) -> None:
+    die_and_go_on(staged(dialect), seam, place, resource, uninterrupted(resource), changed=changed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_run_killed_again_and_again_still_arrives(staged: Callable[[str], Stage], dialect: str) -> None:
+    """Each life commits one page of each of the seams' kinds; the last one finds nothing left to do twice."""
+    stage = staged(dialect)
+    deaths = 0
+    while stage.lore_killed_at(Seam.AFTER_COMMIT, 2, "ingest", "--type", "issues").code == -signal.SIGKILL:
+        deaths += 1
+        assert deaths < 60, "the walk does not get on"
+        if deaths % 5 == 0:
+            change_the_world(stage, "issues")
+    assert deaths > 5
+    assert stage.run_statuses() == ["crashed"] * deaths + ["succeeded"]
+    assert stage.lore("ingest", "--type", "issues").code == 0
+    stage.assert_copy_is_true("issues")
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+@pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.INSIDE_COMMIT])
+def test_a_verification_killed_half_way_buries_what_is_gone_and_nothing_else(
+    sqlite_stage: Stage, seam: Seam, place: str
+) -> None:
+    stage = sqlite_stage
+    assert stage.lore("ingest", "--type", "issues").code == 0
+    with stage.world.lock:
+        for path in PROJECTS:
+            for issue in stage.world.gitlab.truth_issues(path)[5:50:15]:
+                stage.world.gitlab.delete_issue(path, issue["iid"])
+    stored = sorted(stage.payloads())
+    killed = stage.lore_killed_at(seam, 1 if place == "first" else 8, "scrub", "--all")
+    assert killed.code == -signal.SIGKILL, killed
+    again = stage.lore("scrub", "--all", "--robot")
+    assert again.code == 0, again
+    stage.assert_copy_is_true("issues")
+    assert stage.rows("SELECT COUNT(*) FROM issues WHERE deleted_at IS NOT NULL") == [(3 * len(PROJECTS),)]
+    assert sorted(stage.payloads()) == stored
+
+
+def die_and_go_on(
+    stage: Stage, seam: Seam, place: str, resource: str, whole: Uninterrupted, *, changed: bool = False
+) -> None:
+    """Kill a run at one place, start it again, and compare what both did with one run that nothing disturbed."""
+    command = ("ingest", "--type", resource)
+    killed = stage.lore_killed_at(seam, visit_number(place, whole.visits[seam]), *command)
+    assert killed.code == -signal.SIGKILL, killed
+    assert killed.stdout == ""
+    allowed = whole.requests + repeated_at_most(stage, seam)
+    payloads, watermarks = stage.payloads(), stage.watermarks()
+    if changed:
+        allowed += added_at_most(stage)
+        change_the_world(stage, resource)
+
+    restarted = stage.lore(*command, "--robot")
+
+    assert restarted.code == 0, restarted
+    assert restarted.data["lease"] == "dead"
+    assert stage.run_statuses() == {
+        Seam.LEASE_ACQUIRED: ["succeeded"],
+        Seam.AFTER_FINISH: ["succeeded", "succeeded"],
+    }.get(seam, ["crashed", "succeeded"])
+    stage.assert_copy_is_true(resource)
+    truth = {canonical(item) for item in stage.truth(resource).values()}
+    assert sorted(stage.payloads()) == sorted({*payloads, *truth})
+    assert stage.requests <= allowed
+    after = stage.watermarks()
+    assert all(after[scope] >= before for scope, before in watermarks.items())
+    assert stage.rows("SELECT COUNT(*) FROM leases WHERE holder_host IS NOT NULL") == [(0,)]
+
+
+def repeated_at_most(stage: Stage, seam: Seam) -> int:
+    """Return how many requests a death at this seam may cost, by what the dead process had made durable.
+
+    Before the first request: none. Else one page for each scope; the look-up of each project that was asked for
+    but not stored yet; and where a window of several pages was being confirmed, the pages of that pass.
+    """
+    if seam in {Seam.LEASE_ACQUIRED, Seam.RUN_STARTED}:
+        return 0
+    unknown = len(PROJECTS) - len(stage.rows("SELECT id FROM projects"))
+    confirming = sum(window.pages for window in stage.windows() if window.passes)
+    return len(PROJECTS) + unknown + confirming
+
+
+def added_at_most(stage: Stage) -> int:
+    """Return how many requests the changes of `change_the_world` add to those of an unchanged world.
+
+    They stand at the end of one list and fill less than a page. A window that was being read has lost one of its
+    items to them: two equal passes over it now take one pass more.
+    """
+    interrupted = any(window.token or window.passes for window in stage.windows())
+    return 1 + (ceil(TOGETHER / PER_PAGE) if interrupted else 0)
+
+
+def visit_number(place: str, visits: int) -> int:
+    return {"first": 1, "second": 2, "middle": visits // 2, "late": visits * 3 // 4, "last": visits}[place]
+
+
+def change_the_world(stage: Stage, resource: str) -> None:
+    """Edit old, recent and simultaneous items of one project, and make new ones: less than a page in all."""
+    noun = resource.removesuffix("s")
+    forge, path = stage.world.gitlab, PROJECTS[0]
+    with stage.world.lock:
+        stage.world.advance(90)
+        numbers = [
+            item["iid"] for item in stage.truth(resource).values() if item["project_id"] == forge.project(path).id
+        ]
+        for number in (numbers[0], numbers[len(numbers) // 2], numbers[-3], numbers[-1]):
+            getattr(forge, f"edit_{noun}")(path, number)
+            stage.world.advance(7)
+        for _ in range(CHANGED - 4):
+            getattr(forge, f"create_{noun}")(path)

@@ -1,0 +1,175 @@
+"""Reading the copy: `count`, `sync-status`, `cursors`, `check`."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+
+CURSOR = {
+    "source",
+    "surface",
+    "scope",
+    "project",
+    "watermark_at",
+    "watermark_id",
+    "complete",
+    "gaps",
+    "polled_at",
+    "verified_at",
+    "etag",
+    "url",
+    "reading",
+    "set_aside",
+    "set_aside_at",
+}
+
+
+def test_count_shows_states_and_deletions(desk: Desk) -> None:
+    desk.ingested()
+    with desk.world.lock:
+        desk.world.gitlab.delete_issue(LEDGER, 2)
+    assert desk.run("scrub", "--all").code == 0
+    assert desk.run("count").out == ("Issues: 6\n  closed: 1\n  opened: 5\n  (and 1 deleted)\nMerge Requests: 0\n")
+
+
+def test_count_of_one_project_and_of_one_kind(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    assert desk.robot("count", "-p", "console").data == {
+        "project": CONSOLE,
+        "issues": {"total": 2, "by_state": {"opened": 2}, "deleted": 0},
+        "mrs": {"total": 3, "by_state": {"opened": 3}, "deleted": 0},
+    }
+    assert set(desk.robot("count", "mrs").data) == {"project", "mrs"}
+
+
+def test_count_of_an_unknown_project_names_the_known_ones(desk: Desk) -> None:
+    desk.ingested()
+    done = desk.robot("count", "-p", "nowhere")
+    assert done.code == 6
+    assert done.error["fix"] == f"known projects: {LEDGER}, {CONSOLE}"
+
+
+def test_a_copy_that_does_not_exist_is_not_found_and_not_made(desk: Desk) -> None:
+    for command in (["count"], ["sync-status"], ["cursors", "list"], ["check"]):
+        done = desk.robot(*command)
+        assert done.code == 6
+        assert done.error["code"] == "NOT_FOUND"
+        assert "lore ingest" in done.error["fix"]
+    assert not desk.db.exists()
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(desk: Desk) -> None:
+    desk.db.write_text("these are notes of mine\n" * 50)
+    done = desk.robot("count")
+    assert done.code == 8
+    assert done.error["code"] == "DATABASE_UNUSABLE"
+    assert desk.db.read_text().startswith("these are notes of mine")
+
+
+def test_a_newer_schema_is_refused(desk: Desk) -> None:
+    desk.ingested()
+    desk.query("INSERT INTO schema_version VALUES (9999, 'later', 'x', 1)")
+    done = desk.robot("count")
+    assert done.code == 8
+    assert done.error["code"] == "SCHEMA_TOO_NEW"
+
+
+def test_sync_status_shows_lists_runs_and_freshness(desk: Desk) -> None:
+    assert desk.run("sync-status").code == 6
+    desk.ingested()
+    done = desk.robot("sync-status")
+    assert set(done.data) == {"projects", "cursors", "quarantine", "oldest_verification", "runs"}
+    assert {project["path"] for project in done.data["projects"]} == {LEDGER, CONSOLE}
+    assert all(set(cursor) == CURSOR for cursor in done.data["cursors"])
+    assert [run["status"] for run in done.data["runs"]] == ["succeeded"]
+    assert done.document["meta"]["synced_at"] == done.data["runs"][0]["finished_at"]
+    shown = desk.run("sync-status").out
+    assert "gitlab.issues" in shown
+    assert "lore ingest --type issues" in shown
+
+
+def test_sync_status_shows_as_many_runs_as_asked_for(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested()
+    assert [run["id"] for run in desk.robot("sync-status", "--runs", "1").data["runs"]] == [2]
+    assert desk.robot("sync-status", "--runs", "0").data["runs"] == []
+
+
+def test_cursors_are_listed_as_items(desk: Desk) -> None:
+    desk.ingested()
+    data = desk.robot("cursors", "list").data
+    assert set(data) == {"items", "total", "next"}
+    assert data["total"] == len(data["items"]) == 2
+    assert data["next"] is None
+
+
+@pytest.mark.parametrize("scope", [LEDGER, "ledger"])
+def test_a_cursor_is_shown_by_path_ending_or_number(desk: Desk, scope: str) -> None:
+    desk.ingested()
+    shown = desk.robot("cursors", "show", "gitlab.issues", scope).data
+    assert set(shown) == CURSOR
+    assert shown["project"] == LEDGER
+    assert shown["complete"] is True
+    assert desk.robot("cursors", "show", "gitlab.issues", shown["scope"]).data == shown
+    assert f"project       {LEDGER}\n" in desk.run("cursors", "show", "gitlab.issues", scope).out
+
+
+def test_a_cursor_that_does_not_exist_names_those_that_do(desk: Desk) -> None:
+    desk.ingested()
+    done = desk.robot("cursors", "show", "gitlab.merge_requests", "ledger")
+    assert done.code == 6
+    assert f"gitlab.issues {LEDGER}" in done.error["fix"]
+
+
+def test_an_ambiguous_cursor_is_refused(desk: Desk) -> None:
+    desk.world.gitlab.create_project("other/ledger")
+    desk.configure(LEDGER, "other/ledger")
+    desk.ingested()
+    done = desk.robot("cursors", "show", "gitlab.issues", "ledger")
+    assert done.code == 2
+    assert "other/ledger" in done.error["fix"]
+
+
+@pytest.mark.parametrize("mode", [[], ["--robot"]])
+def test_a_reset_needs_a_confirmation(desk: Desk, mode: list[str]) -> None:
+    desk.ingested()
+    before = desk.robot("cursors", "list").data
+    done = desk.spawn("cursors", "reset", "gitlab.issues", "ledger", *mode)
+    assert done.code == 2
+    assert "--yes" in done.out + done.err
+    assert desk.robot("cursors", "list").data == before
+
+
+def test_a_reset_is_logged_in_the_ledger_and_the_next_run_reads_all(desk: Desk) -> None:
+    desk.ingested()
+    done = desk.robot("cursors", "reset", "gitlab.issues", "ledger", "--yes")
+    assert done.data["reset"]["project"] == LEDGER
+    run = desk.robot("sync-status", "--runs", "1").data["runs"][0]
+    assert run["command"] == "lore cursors reset"
+    assert run["note"] == f"cursor reset by the operator: gitlab.issues {LEDGER}"
+    assert run["status"] == "succeeded"
+    scopes = desk.robot("ingest", "--type", "issues").data["scopes"]
+    assert {scope["project"]: scope["replayed"] for scope in scopes}[LEDGER] == 5
+
+
+def test_check_finds_a_sound_copy_sound(desk: Desk) -> None:
+    desk.ingested()
+    done = desk.robot("check")
+    assert done.code == 0
+    assert all(found["ok"] and found["count"] == 0 for found in done.data["checks"])
+    assert "BAD" not in desk.run("check").out
+
+
+def test_check_names_what_is_broken_and_exits_with_8(desk: Desk) -> None:
+    desk.ingested()
+    desk.query("UPDATE issues SET updated_at = 0 WHERE iid = 2")
+    done = desk.robot("check")
+    assert done.code == 8
+    assert done.error["code"] == "INTEGRITY"
+    broken = [found["check"] for found in done.document["data"]["checks"] if not found["ok"]]
+    assert broken == ["times"]
+    shown = desk.run("check")
+    assert shown.code == 8
+    assert "BAD times" in shown.out
+    assert "error: 1 of " in shown.err

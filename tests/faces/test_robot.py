@@ -1,0 +1,177 @@
+"""Robot mode: one JSON document on stdout, whatever happens, and the documented exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.faces.desk import Desk
+
+from tidelore import __version__
+from tidelore.cli.main import COMMANDS, main
+from tidelore.cli.render import Answer
+from tidelore.errors import TideloreError, every_error
+
+COMMAND_LINES = [
+    ["count"],
+    ["count", "issues"],
+    ["sync-status"],
+    ["cursors", "list"],
+    ["cursors", "show", "gitlab.issues", "ledger"],
+    ["check"],
+    ["doctor"],
+    ["scrub"],
+    ["ingest", "--type", "issues"],
+    ["completions", "bash"],
+    ["cursors", "reset", "gitlab.issues", "ledger", "--yes"],
+]
+FAILING = [
+    ["cuont"],
+    ["count", "everything"],
+    ["count", "--unknown"],
+    ["count", "-p", "nowhere"],
+    ["ingest"],
+    ["ingest", "--type", "commits"],
+    ["cursors"],
+    ["cursors", "shwo"],
+    ["cursors", "show"],
+    ["init"],
+    ["completions", "tcsh"],
+    ["sync-status", "--runs", "many"],
+    [],
+]
+
+
+@pytest.mark.parametrize("argv", COMMAND_LINES, ids=" ".join)
+def test_success_is_one_document_and_nothing_else(desk: Desk, argv: list[str]) -> None:
+    desk.ingested()
+    done = desk.robot(*argv)
+    assert done.document["ok"] is True
+    assert done.err == ""
+    meta = done.document["meta"]
+    assert meta["version"] == __version__
+    assert isinstance(meta["elapsed_ms"], int)
+    assert meta["command"] == " ".join(argv[: 2 if argv[0] == "cursors" else 1])
+
+
+@pytest.mark.parametrize("argv", FAILING, ids=" ".join)
+def test_failure_is_one_document_and_nothing_else(desk: Desk, argv: list[str]) -> None:
+    desk.ingested()
+    done = desk.robot(*argv)
+    assert done.error["message"]
+    assert done.error["fix"]
+    assert done.err == ""
+    assert done.code == (6 if "nowhere" in argv else 2)
+
+
+def without_time(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "meta": {**document["meta"], "elapsed_ms": 0}}
+
+
+@pytest.mark.parametrize("argv", [*COMMAND_LINES[:6], *FAILING[:9]], ids=" ".join)
+def test_robot_means_the_same_before_and_after_the_command(desk: Desk, argv: list[str]) -> None:
+    desk.ingested()
+    before = desk.run("--robot", *argv)
+    after = desk.run(*argv, "--robot")
+    assert before.code == after.code
+    expected = without_time(after.document)
+    assert without_time(before.document) == expected
+    if len(argv) > 1 and argv[0] == "cursors":
+        assert without_time(desk.run("cursors", "--robot", *argv[1:]).document) == expected
+
+
+def test_where_to_look_may_be_said_before_the_command_too(desk: Desk) -> None:
+    desk.ingested()
+    desk.read()
+    assert main(["--config", str(desk.config), "--db", str(desk.db), "--robot", "count"]) == 0
+    assert json.loads(desk.read()[0])["data"]["issues"]["total"] == 7
+
+
+@pytest.mark.parametrize("error", every_error(), ids=lambda error: error.code)
+@pytest.mark.parametrize("robot", [True, False])
+def test_every_error_of_the_tree_has_its_envelope_and_exit_code(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: type[TideloreError], robot: bool
+) -> None:
+    def fail(_: object) -> Answer:
+        raise error("what happened", fix="what to do", where="here")
+
+    monkeypatch.setattr("tidelore.cli.face.Face.open_store", fail)
+    done = desk.run("count", *(["--robot"] if robot else []))
+    assert done.code == error.exit_code
+    if robot:
+        assert done.error == {
+            "code": error.code,
+            "message": "what happened",
+            "details": {"where": "here"},
+            "retryable": error.retryable,
+            "fix": "what to do",
+        }
+    else:
+        assert done.out == ""
+        assert done.err == "error: what happened\nfix:   what to do\n"
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+def test_what_nobody_foresaw_is_still_one_document(desk: Desk, monkeypatch: pytest.MonkeyPatch, verbose: bool) -> None:
+    def fail(_: object) -> Answer:
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr("tidelore.cli.face.Face.open_store", fail)
+    done = desk.robot("count", *(["--verbose"] if verbose else []))
+    assert done.code == 1
+    assert done.error["code"] == "FAILURE"
+    assert done.error["message"] == "unexpected ZeroDivisionError: of all things"
+    assert ("Traceback" in done.err) == verbose
+
+
+def test_an_interrupted_command_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: object) -> Answer:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidelore.cli.face.Face.open_store", interrupt)
+    done = desk.robot("count")
+    assert done.code == 130
+    assert done.error["code"] == "INTERRUPTED"
+
+
+def test_a_real_process_answers_alike(desk: Desk) -> None:
+    desk.ingested()
+    done = desk.spawn("--robot", "count")
+    assert done.data["issues"]["total"] == 7
+    assert done.err == ""
+    failed = desk.spawn("count", "-p", "nowhere", "--robot")
+    assert failed.code == 6
+    assert failed.error["code"] == "NOT_FOUND"
+    assert failed.err == ""
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "cursors list", "cursors show", "cursors reset"])
+def test_every_command_explains_itself(home: object, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert main([*command.split(), "--help"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert f"Usage: lore {command}" in shown.out
+    for option in ("--config", "--db", "--robot", "--no-color", "--verbose", "--quiet", "--help"):
+        assert option in shown.out
+
+
+def test_the_program_explains_itself_and_its_exit_codes(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(f" {command} {summary}" in shown for command, (_, summary) in COMMANDS.items())
+    assert "0 ok, 1 failure, 2 usage, 3 lock held, 4 credentials" in shown
+
+
+def test_without_a_command_the_help_is_shown_as_help(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("Usage: lore ")
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sync-statsu"]) == 2
+    assert "did you mean `lore sync-status`?" in capsys.readouterr().err
+    assert main(["frobnicate"]) == 2
+    assert "`lore --help` lists the commands" in capsys.readouterr().err

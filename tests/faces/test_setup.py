@@ -1,0 +1,172 @@
+"""The first minutes: `init` and `doctor`."""
+
+from __future__ import annotations
+
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+
+from tidelore.cli.main import main
+from tidelore.config import load_config
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_init_writes_a_private_file_that_can_be_read_back(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["init", "--gitlab-url", "https://git.example.com", "--token-env", "MINE", "-p", "a/b", "-p", "c/d"]) == 0
+    )
+    path = home / ".config" / "tidelore" / "config.toml"
+    assert mode(path) == 0o600
+    assert mode(path.parent) == 0o700
+    host = load_config(None, {"HOME": str(home)}).gitlab[0]
+    assert (host.base_url, host.token_env, host.projects) == ("https://git.example.com", "MINE", ("a/b", "c/d"))
+    shown = capsys.readouterr().out
+    assert str(path) in shown
+    assert "export MINE=" in shown
+
+
+def test_init_writes_where_it_is_told(desk: Desk, home: Path) -> None:
+    desk.config.unlink()
+    assert desk.robot("init").data == {"path": str(desk.config), "projects": []}
+    assert not (home / ".config").exists()
+
+
+def test_init_refuses_to_overwrite_unless_told_to(desk: Desk) -> None:
+    before = desk.config.read_text()
+    desk.config.chmod(0o644)
+    done = desk.robot("init", "-p", "a/b")
+    assert done.code == 2
+    assert done.error["code"] == "USAGE"
+    assert desk.config.read_text() == before
+    assert desk.robot("init", "-p", "a/b", "--overwrite").code == 0
+    assert tomllib.loads(desk.config.read_text())["gitlab"][0]["projects"] == ["a/b"]
+    assert mode(desk.config) == 0o600
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "ftp://git.example.com", "http://[::1", "https://", "https://host:port", "https://host?x=1"]
+)
+def test_init_with_an_address_that_is_none_leaves_nothing(tmp_path: Path, home: Path, url: str) -> None:
+    path = tmp_path / "new" / "config.toml"
+    assert main(["init", "--gitlab-url", url, "--config", str(path)]) == 2
+    assert not path.parent.exists()
+
+
+def test_init_with_a_wrong_address_leaves_an_existing_file_as_it_was(desk: Desk) -> None:
+    before = desk.config.read_bytes()
+    assert desk.run("init", "--gitlab-url", "nonsense", "--overwrite").code == 2
+    assert desk.config.read_bytes() == before
+
+
+def test_init_refuses_an_address_with_a_password_and_does_not_repeat_it(desk: Desk) -> None:
+    done = desk.run("init", "--overwrite", "--gitlab-url", "https://me:hunter2@git.example.com")
+    assert done.code == 2
+    assert "hunter2" not in done.out + done.err
+
+
+def test_init_takes_no_token_for_the_name_of_a_variable(desk: Desk) -> None:
+    done = desk.run("init", "--overwrite", "--token-env", "glpat-abcdefghij0123456789")
+    assert done.code == 2
+    assert "glpat" not in done.out + done.err + desk.config.read_text()
+
+
+@pytest.mark.parametrize("name", ["grüppe/projekt", "日本/語", "g/😀", 'a"b\\c', "tab\tand\x7f"])
+def test_init_keeps_every_character_of_a_project(desk: Desk, name: str) -> None:
+    assert desk.robot("init", "--overwrite", "-p", name).data["projects"] == [name]
+    assert tomllib.loads(desk.config.read_text())["gitlab"][0]["projects"] == [name]
+
+
+def test_init_where_nothing_can_be_written_says_so(desk: Desk) -> None:
+    (desk.folder / "file").write_text("")
+    done = main(["init", "--config", str(desk.folder / "file" / "config.toml")])
+    out, err = desk.read()
+    assert done == 1
+    assert "cannot write" in err
+    assert out == ""
+
+
+def test_doctor_finds_everything_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.ingested()
+    monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
+    desk.world.gitlab.token = "a-token-that-works"
+    findings = desk.robot("doctor").data["findings"]
+    assert all(found["ok"] for found in findings)
+    assert [found["subject"] for found in findings][2:] == [
+        f"gitlab ({desk.url})",
+        f"gitlab {LEDGER}",
+        f"gitlab {CONSOLE}",
+    ]
+    assert "signed in as " in findings[2]["detail"]
+    assert "BAD" not in desk.run("doctor").out
+
+
+def test_doctor_needs_no_token_for_a_host_on_this_machine(desk: Desk) -> None:
+    findings = desk.robot("doctor").data["findings"]
+    assert "reachable without a token" in findings[2]["detail"]
+
+
+def test_doctor_says_how_far_the_clocks_are_apart(desk: Desk) -> None:
+    # The world's clock stands in March 2026; whatever the date is here, that is not now.
+    assert "its clock differs from ours by " in desk.run("doctor").out
+
+
+def test_doctor_finds_a_wrong_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.world.gitlab.token = "the-right-token"
+    monkeypatch.setenv("GITLAB_TOKEN", "the-wrong-token")
+    done = desk.robot("doctor")
+    assert done.code == 4
+    assert done.error["code"] == "CREDENTIALS_REJECTED"
+    assert done.error["fix"]
+    assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, False]
+
+
+def test_doctor_finds_a_missing_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(desk.folder))
+    desk.configure(LEDGER, url="https://gitlab.invalid")
+    done = desk.robot("doctor")
+    assert done.code == 4
+    assert done.error["code"] == "CREDENTIALS_MISSING"
+    assert "GITLAB_TOKEN" in done.error["fix"]
+
+
+def test_doctor_finds_a_host_out_of_reach(desk: Desk) -> None:
+    desk.configure(LEDGER, url="http://127.0.0.1:9")
+    done = desk.robot("doctor")
+    assert done.code == 1
+    assert done.error["code"] == "REMOTE_UNAVAILABLE"
+    assert done.error["retryable"]
+
+
+def test_doctor_finds_a_missing_project_and_goes_on(desk: Desk) -> None:
+    desk.configure("harbor/nowhere", CONSOLE)
+    done = desk.robot("doctor")
+    assert done.code == 6
+    assert done.error["code"] == "REMOTE_NOT_FOUND"
+    assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
+
+
+def test_doctor_finds_a_database_others_can_read(desk: Desk) -> None:
+    desk.ingested()
+    assert mode(desk.db) == 0o600
+    desk.db.chmod(0o644)
+    done = desk.robot("doctor", "--offline")
+    assert done.code == 1
+    assert done.error["fix"] == f"chmod 600 {desk.db}"
+
+
+def test_doctor_offline_asks_nobody(desk: Desk) -> None:
+    assert desk.robot("doctor", "--offline").code == 0
+    assert desk.world.requests.total() == 0
+
+
+def test_doctor_finds_a_broken_configuration(desk: Desk) -> None:
+    desk.config.write_text("[htp]\n")
+    done = desk.robot("doctor")
+    assert done.code == 2
+    assert done.error["details"] == {"file": str(desk.config), "key": "htp", "nearest": "http"}

@@ -1,0 +1,144 @@
+"""`lore simulate`, `lore demo` and `lore completions`, as real processes where that matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from tests.faces.desk import COMMAND, META, Desk
+
+
+@contextmanager
+def simulating(*argv: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*COMMAND, "simulate", "--scale", "0.05", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_simulated_world_is_served_until_a_signal_ends_it(home: Path, number: signal.Signals) -> None:
+    with simulating("--robot", "--port", "0", "--seed", "3") as process:
+        assert process.stdout is not None
+        document = json.loads(process.stdout.readline())
+        assert set(document) == {"ok", "data", "meta"}
+        assert set(document["meta"]) == META
+        assert document["meta"]["command"] == "simulate"
+        with urlopen(f"{document['data']['url']}/_sim/projects", timeout=10) as answer:
+            served = [project["path"] for project in json.load(answer)]
+        assert served == document["data"]["projects"]
+        process.send_signal(number)
+        out, err = process.communicate(timeout=10)
+        assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_a_simulated_world_prints_what_to_put_into_the_configuration(desk: Desk) -> None:
+    with simulating() as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("Control:"):
+            lines.append(process.stdout.readline())
+        shown = "".join(lines)
+        start = shown.index("[[gitlab]]")
+        desk.config.write_text(shown[start : shown.index("Control:")])
+        assert desk.run("ingest", "--type", "issues").code == 0
+        assert desk.robot("count").data["issues"]["total"] > 0
+
+
+def test_a_port_that_is_taken_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [*COMMAND, "simulate", "--scale", "0.05", "--robot", "--port", str(port)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    error = json.loads(done.stdout)["error"]
+    assert error["details"] == {"port": port}
+    assert "--port" in error["fix"]
+
+
+def test_the_demo_tells_its_story_and_ends_with_no_difference(desk: Desk, tmp_path: Path) -> None:
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    done = desk.spawn("demo", "--scale", "0.2", TMPDIR=str(spare))
+    assert done.code == 0
+    assert done.err == ""
+    assert "6. Comparison with the simulator's truth" in done.out
+    comparison = [line for line in done.out.splitlines() if "missing" in line]
+    assert len(comparison) == 2
+    assert all(line.endswith("0 missing, 0 extra, 0 different") for line in comparison)
+    assert list(spare.iterdir()) == []
+    assert not desk.db.exists()
+
+
+def test_the_demo_reports_to_programs(desk: Desk) -> None:
+    data = desk.robot("demo", "--scale", "0.2", "--seed", "11").data
+    assert set(data) == {"seed", "requests", "stored", "gone", "changes", "comparison"}
+    assert data["seed"] == 11
+    assert [found["list"] for found in data["comparison"]] == ["issues", "merge_requests"]
+    for found in data["comparison"]:
+        assert found["truth"] == found["copy"] > 0
+        assert (found["missing"], found["extra"], found["different"]) == (0, 0, 0)
+    assert data["stored"]["quiet"] == 0
+    assert data["requests"]["quiet"] < data["requests"]["first"]
+
+
+def test_the_demo_would_notice_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidelore.store import parents
+
+    whole = parents.live_payloads
+
+    def lossy(database: object, table: str, path: str) -> dict[int, bytes]:
+        found = dict(whole(database, table, path))  # type: ignore[arg-type]
+        found.popitem()
+        return found
+
+    monkeypatch.setattr(parents, "live_payloads", lossy)
+    done = desk.robot("demo", "--scale", "0.1")
+    assert done.code == 8
+    assert done.error["code"] == "INTEGRITY"
+    assert all(found["missing"] for found in done.document["data"]["comparison"])
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_is_printed_for_each_shell(desk: Desk, shell: str) -> None:
+    data = desk.robot("completions", shell).data
+    assert data["shell"] == shell
+    assert "_LORE_COMPLETE" in data["script"]
+    assert desk.run("completions", shell).out == data["script"].rstrip("\n") + "\n"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_the_bash_script_can_be_evaluated(desk: Desk) -> None:
+    script = desk.robot("completions", "bash").data["script"]
+    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("lore co", {"count", "completions"}), ("lore cursors re", {"reset"}), ("lore in", {"init", "ingest"})],
+)
+def test_what_a_shell_asks_for_is_completed(home: Path, words: str, offered: set[str]) -> None:
+    environ = {"_LORE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(COMMAND, capture_output=True, text=True, env=os.environ | environ, timeout=60, check=True)
+    assert {line.removeprefix("plain,") for line in done.stdout.split()} == offered

@@ -1,0 +1,191 @@
+"""The schema grows step by step, each step once and whole, on both databases."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.databases.catalogue import columns_of, indexes_of, schema_of
+from tests.databases.racing import race
+from tests.databases.samples import TABLES, add_project, dump
+
+from tidelore.errors import DatabaseUnusable, SchemaTooNew
+from tidelore.store import migrate as module
+from tidelore.store.database import Database, open_database
+from tidelore.store.migrate import migrate, migrations
+
+EXTRA = (
+    "CREATE TABLE extra (id BIGINT PRIMARY KEY);"
+    " ALTER TABLE projects ADD COLUMN extra TEXT;"
+    " UPDATE projects SET extra = path;"
+)
+
+
+@pytest.fixture
+def with_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], int]:
+    """Let the program ship one more step than it does."""
+    shipped = Path(module.__file__).parent / "migrations"
+
+    def ship(sql: str) -> int:
+        number = max(step.version for step in migrations("sqlite")) + 1
+        shutil.copytree(shipped, tmp_path / "migrations")
+        for dialect in ("sqlite", "postgres"):
+            (tmp_path / "migrations" / dialect / f"{number:04d}_one_more_step.sql").write_text(sql)
+        monkeypatch.setattr(module, "_folder", lambda dialect: str(tmp_path / "migrations" / dialect))
+        return number
+
+    return ship
+
+
+def versions(database: Database) -> list[int]:
+    return [row[0] for row in database.read("SELECT version FROM schema_version ORDER BY version")]
+
+
+def test_steps_are_numbered_from_one_without_a_hole_and_alike_in_both_dialects(dialect: str) -> None:
+    steps = migrations(dialect)
+    assert [step.version for step in steps] == list(range(1, len(steps) + 1))
+    assert [step.description for step in steps] == [step.description for step in migrations("sqlite")]
+
+
+def test_a_fresh_database_gets_every_step_and_a_record_of_each(connect: Callable[[], Database], dialect: str) -> None:
+    database = connect()
+    assert migrate(database, 77) == [step.version for step in migrations(dialect)]
+    recorded = database.read("SELECT version, description, checksum, applied_at FROM schema_version ORDER BY version")
+    assert recorded == [(step.version, step.description, step.checksum, 77) for step in migrations(dialect)]
+    assert set(TABLES) | {"schema_version", "sync_cursors"} == columns_of(database).keys()
+
+
+def test_a_database_migrated_step_by_step_has_the_schema_of_a_fresh_one(
+    connect: Callable[[], Database], with_step: Callable[[str], int], tmp_path_factory: pytest.TempPathFactory,
+    dialect: str, request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    last = with_step(EXTRA)
+    stepped = connect()
+    for version in range(1, last + 1):
+        assert migrate(stepped, version, upto=version) == [version]
+    if dialect == "sqlite":
+        _compare(str(tmp_path_factory.mktemp("fresh") / "lore.db"), stepped)
+    else:
+        with request.getfixturevalue("postgres_server").fresh_database() as address:
+            _compare(address, stepped)
+
+
+def _compare(address: str, stepped: Database) -> None:
+    with closing(open_database(address)) as fresh:
+        migrate(fresh, 1)
+        assert len(schema_of(fresh)) > 40
+        assert schema_of(fresh) == schema_of(stepped)
+        assert versions(fresh) == versions(stepped)
+
+
+def test_migrating_again_changes_nothing(database: Database) -> None:
+    project = add_project(database)
+    before = schema_of(database), dump(database), database.read("SELECT * FROM schema_version")
+    assert migrate(database, 999) == []
+    assert migrate(database, 999, upto=1) == []
+    assert (schema_of(database), dump(database), database.read("SELECT * FROM schema_version")) == before
+    assert before[1]["projects"][0][0] == project.id
+
+
+def test_a_later_step_is_applied_to_the_rows_that_are_there(
+    database: Database, with_step: Callable[[str], int]
+) -> None:
+    add_project(database)
+    last = with_step(EXTRA)
+    assert migrate(database, 5) == [last]
+    assert database.read("SELECT extra FROM projects") == [("port/harbour",)]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "CREATE TABLE half (x BIGINT); INSERT INTO half VALUES (1); INSERT INTO absent VALUES (1);",
+        "CREATE TABLE half (x BIGINT); ALTER TABLE projects ADD COLUMN half TEXT; UPDATE projects SET id = NULL;",
+        "CREATE TABLE half (x BIGINT); this is no SQL",
+    ],
+    ids=["missing-table", "refused-row", "syntax"],
+)
+def test_a_step_that_fails_half_way_leaves_nothing_of_itself(
+    database: Database, with_step: Callable[[str], int], broken: str
+) -> None:
+    add_project(database)
+    before = schema_of(database), dump(database), versions(database)
+    with_step(broken)
+    with pytest.raises(Exception, match=r"absent|refused a row|no such|syntax|mismatch"):
+        migrate(database, 5)
+    assert (schema_of(database), dump(database), versions(database)) == before
+
+
+def test_a_first_step_that_fails_leaves_an_empty_database(
+    connect: Callable[[], Database], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "0001_broken.sql").write_text("CREATE TABLE a (x BIGINT); no SQL")
+    monkeypatch.setattr(module, "_folder", lambda _: str(tmp_path))
+    database = connect()
+    with pytest.raises(Exception, match="syntax"):
+        migrate(database, 5)
+    assert schema_of(database) == []
+
+
+def test_a_database_of_a_newer_program_is_refused_and_left_alone(database: Database) -> None:
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO schema_version VALUES (99, 'from elsewhere', 'abc', 1)")
+    before = schema_of(database), database.read("SELECT * FROM schema_version ORDER BY version")
+    with pytest.raises(SchemaTooNew) as caught:
+        migrate(database, 5)
+    assert (caught.value.code, caught.value.exit_code) == ("SCHEMA_TOO_NEW", 8)
+    assert caught.value.details == {"found": 99, "supported": max(step.version for step in migrations("sqlite"))}
+    assert (schema_of(database), database.read("SELECT * FROM schema_version ORDER BY version")) == before
+
+
+def test_no_step_is_added_to_a_database_whose_steps_are_not_those_this_program_ships(
+    database: Database, with_step: Callable[[str], int]
+) -> None:
+    with database.transaction() as tx:
+        tx.execute("UPDATE schema_version SET checksum = 'forged' WHERE version = 1")
+    with_step(EXTRA)
+    before = schema_of(database)
+    with pytest.raises(DatabaseUnusable) as caught:
+        migrate(database, 5)
+    assert caught.value.details["version"] == 1
+    assert schema_of(database) == before
+
+
+def test_another_programs_record_of_its_schema_is_refused(postgres_address: str) -> None:
+    """A SQLite file like this is refused earlier, when it is opened."""
+    with closing(open_database(postgres_address)) as database:
+        with database.transaction() as tx:
+            tx.execute("CREATE TABLE schema_version (installed_rank INTEGER, version TEXT, checksum INTEGER)")
+        before = schema_of(database)
+        with pytest.raises(DatabaseUnusable):
+            migrate(database, 5)
+        assert schema_of(database) == before
+
+
+PREPARE = "from tidelore.store.database import open_database\nfrom tidelore.store.migrate import migrate\n"
+ACT = "database = open_database(sys.argv[1])\nprint(migrate(database, 5))\ndatabase.close()\n"
+
+
+def test_processes_that_migrate_at_once_apply_each_step_once(address: str) -> None:
+    """They open the database at once too: for SQLite that is the moment it becomes a WAL file."""
+    every = [step.version for step in migrations("sqlite")]
+    applied = [eval(output) for output in race(4, PREPARE, ACT, [address])]  # the lists our own script printed
+    assert sorted(version for steps in applied for version in steps) == every
+    with closing(open_database(address)) as database:
+        assert versions(database) == every
+        assert migrate(database, 9) == []
+
+
+def test_both_databases_have_the_same_tables_columns_and_indexes(sqlite_address: str, postgres_address: str) -> None:
+    with closing(open_database(sqlite_address)) as sqlite, closing(open_database(postgres_address)) as postgres:
+        migrate(sqlite, 1)
+        migrate(postgres, 1)
+        ours, theirs = columns_of(sqlite), columns_of(postgres)
+        assert ours.keys() == theirs.keys()
+        for table in ours.keys() - {"sync_cursors"}:
+            assert ours[table] == theirs[table], table
+        assert [name for name, _ in ours["sync_cursors"]] == [name for name, _ in theirs["sync_cursors"]]
+        assert indexes_of(sqlite) == indexes_of(postgres)

@@ -1,0 +1,24 @@
+"""How much effort a property gets: little in every change's gate, much in the long run (TIDELORE_DEEP=1)."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+
+def is_deep() -> bool:
+    """Whether this is the long run."""
+    return bool(os.environ.get("TIDELORE_DEEP"))
+
+
+def examples(few: int, many: int) -> settings:
+    """Random at every run, no directory of examples; a failure prints the blob that repeats it."""
+    return settings(
+        max_examples=many if is_deep() else few,
+        deadline=None,
+        database=None,
+        derandomize=False,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
