@@ -74,12 +74,16 @@ class ManualClock:
 def parse_instant(text: str) -> int:
     """Return milliseconds UTC (truncated) of an RFC 3339 timestamp, or raise ValueError."""
     # fromisoformat alone is too kind: it takes bare dates, week dates and local times.
-    if not isinstance(text, str) or len(text) < 20 or text[4] != "-" or text[10] not in "Tt ":
+    shaped = isinstance(text, str) and len(text) >= 20 and text[4] == text[7] == "-" and text[13] == ":"
+    if not shaped or text[10] not in "Tt ":
         raise ValueError(f"not a timestamp with an offset: {text!r}")
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without an offset: {text!r}")
-    return (moment - _EPOCH) // _MILLISECOND
+    instant_ms = (moment - _EPOCH) // _MILLISECOND
+    if instant_ms < 0:
+        raise ValueError(f"timestamp before 1970: {text!r}")
+    return instant_ms
 
 
 def format_instant(instant_ms: int) -> str:

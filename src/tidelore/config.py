@@ -272,9 +272,12 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
         )
     from difflib import get_close_matches
 
-    near = get_close_matches(key, valid, n=1, cutoff=0.5)
-    fix = f"did you mean {near[0]}?" if near else f"valid here: {', '.join(sorted(valid))}"
-    return ConfigError(f"{file}: unknown key {key}", fix=fix, file=file, key=key, nearest=near[0] if near else None)
+    # Only the last part is compared: the path before it is the same in all, and would make all of them near.
+    table = key.removesuffix(leaf)
+    near = get_close_matches(leaf, [name.removeprefix(table) for name in valid], n=1, cutoff=0.5)
+    nearest = f"{table}{near[0]}" if near else None
+    fix = f"did you mean {nearest}?" if nearest else f"valid here: {', '.join(sorted(valid))}"
+    return ConfigError(f"{file}: unknown key {key}", fix=fix, file=file, key=key, nearest=nearest)
 
 
 def _check_hosts(config: Config, file: str) -> None:

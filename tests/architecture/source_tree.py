@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 PACKAGE = "tidelore"
@@ -37,7 +37,7 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, str(self.path))
+        return _parse(self.text)
 
     @property
     def room(self) -> str:
@@ -118,6 +118,12 @@ def docstrings(tree: ast.Module) -> set[int]:
         for node in ast.walk(tree)
         if isinstance(node, owners) and node.body and isinstance(node.body[0], ast.Expr)
     }
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> ast.Module:
+    # Every rule reads the whole package; no rule changes a tree.
+    return ast.parse(text)
 
 
 def _for_types(tree: ast.Module) -> set[int]:

@@ -53,9 +53,7 @@ def copy(tmp_path: Path) -> Path:
 
 def loaded_by(tmp_path: Path, *argv: str) -> set[str]:
     """Run a command in a process of its own and return the modules it ended with."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "XDG_", "COV_", "PYTHON"))
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "XDG_", "COV_"))}
     environ = kept | {"HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *argv], capture_output=True, text=True, env=environ, check=True

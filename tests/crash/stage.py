@@ -169,8 +169,9 @@ class Stage:
                 return seen
 
     def wait_for_requests(self, count: int) -> None:
-        """Wait until a process has come this far."""
-        wait_until(lambda: self.world.requests.total() >= count)
+        """Wait until the process started last has come this far."""
+        wait_until(lambda: self.world.requests.total() >= count or not self._started[-1].running)
+        assert self.world.requests.total() >= count, self._started[-1].wait()
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -227,13 +228,15 @@ class Stage:
         truth = self.truth(resource)
         copy = {(path, key): json.loads(unpacked(*payload)) for path, key, _, _, _, *payload in rows}
         assert len(rows) == len(copy)
-        assert copy == truth
+        wrong = sorted(key for key in copy.keys() | truth.keys() if copy.get(key) != truth.get(key))
+        assert not wrong, f"missing, extra or different: {wrong}"
         assert all(bytes(own) == bytes(stored) for _, _, _, own, stored, *_ in rows)
         assert {(path, key): title for path, key, title, *_ in rows} == {k: v["title"] for k, v in truth.items()}
         assert sorted(labels) == sorted((*key, name) for key, item in truth.items() for name in item["labels"])
         with self.database() as database:
             findings = check_database(database, time.time_ns() // 1_000_000)
-        assert [finding for finding in findings if not finding.ok] == []
+        broken = [finding for finding in findings if not finding.ok]
+        assert not broken, broken
 
     def _remember(self, words: list[str], environ: dict[str, str] | None, how: dict[str, Any]) -> Process:
         process = Process(words, {**self._environ, **(environ or {})}, **how)

@@ -32,8 +32,9 @@ REDUCED = [
     ("sqlite", Seam.PROJECT_RESOLVED, "first"),
     ("sqlite", Seam.SCOPE_DONE, "first"),
     ("sqlite", Seam.AFTER_FETCH, "late"),
-    ("sqlite", Seam.BEFORE_COMMIT, "second"),
-    ("sqlite", Seam.INSIDE_COMMIT, "middle"),
+    ("sqlite", Seam.BEFORE_COMMIT, "middle"),
+    # Not in the middle: the second pass over a window would bring back what a torn commit lost.
+    ("sqlite", Seam.INSIDE_COMMIT, "second"),
     ("sqlite", Seam.AFTER_COMMIT, "late"),
     ("postgres", Seam.LEASE_ACQUIRED, "first"),
     ("postgres", Seam.INSIDE_COMMIT, "middle"),
@@ -104,15 +105,15 @@ def test_every_seam_at_every_place(
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_run_killed_again_and_again_still_arrives(staged: Callable[[str], Stage], dialect: str) -> None:
-    """Each life commits one page of each of the seams' kinds; the last one finds nothing left to do twice."""
+    """Each life is long enough for a window of several pages: that much of it is confirmed in one go."""
     stage = staged(dialect)
     deaths = 0
-    while stage.lore_killed_at(Seam.AFTER_COMMIT, 2, "ingest", "--type", "issues").code == -signal.SIGKILL:
+    while stage.lore_killed_at(Seam.AFTER_COMMIT, 8, "ingest", "--type", "issues").code == -signal.SIGKILL:
         deaths += 1
-        assert deaths < 60, "the walk does not get on"
-        if deaths % 5 == 0:
+        assert deaths < 20, "the walk does not get on"
+        if deaths in {1, 2}:
             change_the_world(stage, "issues")
-    assert deaths > 5
+    assert deaths >= 2
     assert stage.run_statuses() == ["crashed"] * deaths + ["succeeded"]
     assert stage.lore("ingest", "--type", "issues").code == 0
     stage.assert_copy_is_true("issues")

@@ -37,6 +37,7 @@ def test_a_simulated_world_is_served_until_a_signal_ends_it(home: Path, number: 
         assert set(document) == {"ok", "data", "meta"}
         assert set(document["meta"]) == META
         assert document["meta"]["command"] == "simulate"
+        assert set(document["data"]) == {"url", "projects"}
         with urlopen(f"{document['data']['url']}/_sim/projects", timeout=10) as answer:
             served = [project["path"] for project in json.load(answer)]
         assert served == document["data"]["projects"]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import httpx2
-
 from tests.properties.inprocess import BASE_URL, Reaper, WorldTransport
+
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap, order_key
 from tidelore.engine.ports import Batch, Quarantined

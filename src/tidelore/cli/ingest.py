@@ -39,4 +39,5 @@ def command(ctx: click.Context, resource: str, project: str | None, full: bool, 
     request = MirrorRequest((resource,), project, full=full, force=force)
     with progress(face) as on_page:
         report = run_until_signalled(mirror(app, request, f"lore ingest --type {resource}", on_page))
+    face.open_store().close()  # so that the answer says how fresh the copy is now
     return Answer(report_data(report), report_lines(report, resource), verdict(report.scopes))

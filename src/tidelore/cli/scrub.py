@@ -35,4 +35,5 @@ def command(ctx: click.Context, everything: bool, budget: int, project: str | No
     spend = EVERYTHING if everything else budget
     request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
     report = run_until_signalled(mirror(app, request, "lore scrub"))
+    face.open_store().close()  # so that the answer says how fresh the copy is now
     return Answer(report_data(report), scrub_lines(report), verdict(report.scrubbed))

@@ -141,9 +141,13 @@ class DependentSync(Generic[C]):
         while parents := self._nursery.due(self._limit):
             ready = [p for p in parents if decide(p, server_now, self._settle_ms) is Due.FETCH]
             self.tally.waiting += len(parents) - len(ready)
-            async with asyncio.TaskGroup() as group:
-                for parent in ready:
-                    group.create_task(self._sync(parent))
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for parent in ready:
+                        group.create_task(self._sync(parent))
+            except BaseExceptionGroup as several:
+                # The caller waits for an error of the tree, not for a bundle of them.
+                raise several.exceptions[0] from None
         return self.tally
 
     async def _sync(self, parent: Parent) -> None:

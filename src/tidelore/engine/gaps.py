@@ -22,6 +22,9 @@ from tidelore.model import Position
 
 R = TypeVar("R")
 
+LEAST_PAGES = 3
+"""One for the head, one to pass an item that stands at its floor, one for the gap: with fewer none would close."""
+
 
 class DescentPlan(Struct, frozen=True):
     """How far down one walk goes."""
@@ -73,7 +76,8 @@ class Descent(Generic[R]):
         below = list(self._intake.shelf.gaps())
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
-        while spans and self._intake.tally.pages < self._plan.max_pages:
+        limit = max(self._plan.max_pages, LEAST_PAGES)
+        while spans and self._intake.tally.pages < limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor)
             self._intake.seam(Seam.AFTER_FETCH)

@@ -6,7 +6,7 @@ text with `:named` parameters serves both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -40,6 +40,10 @@ class Transaction(Lists, Protocol):
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         """Run one statement for each set of parameters."""
+        ...
+
+    def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
+        """Run one statement for each row of values; `names` stand in the order the statement first uses them."""
         ...
 
     def change(self, sql: str, params: Params | None = None) -> int:

@@ -6,7 +6,7 @@ For teams that outgrow one machine. Imported only when a postgresql:// address i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -57,6 +57,9 @@ class PostgresDatabase:
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         with self._translated(), self._connection.cursor() as cursor:
             cursor.executemany(translated(sql), rows)
+
+    def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
+        self.execute_many(sql, (dict(zip(names, row, strict=True)) for row in rows))
 
     def change(self, sql: str, params: Params | None = None) -> int:
         with self._translated():

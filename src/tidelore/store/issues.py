@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
 
 from tidelore.model import IssueRecord, Item
-from tidelore.store.database import Transaction
+from tidelore.store.database import Row, Transaction
 from tidelore.store.labels import relink_labels, relink_people
-from tidelore.store.parents import LinkCounts, row_ids, upsert_sql
+from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
 
 TABLE = "issues"
 RESOURCE_TYPE = "issue"
 
 _COLUMNS = (
-    "iid", "title", "description", "state", "author_username", "milestone_title", "due_date", "confidential",
-    "discussion_locked", "issue_type", "user_notes_count", "time_estimate_seconds", "time_spent_seconds",
+    "iid", "title", "description", "state", "author_username", "milestone_title", "due_date",
+    "issue_type", "user_notes_count", "time_estimate_seconds", "time_spent_seconds",
     "references_short", "references_full", "created_at", "updated_at", "closed_at", "web_url",
 )  # fmt: skip
-_UPSERT = upsert_sql(TABLE, _COLUMNS)
+_FLAGS = ("confidential", "discussion_locked")
+_NAMES = (*_COLUMNS, *_FLAGS, *IDENTITY)
+_UPSERT = upsert_sql(TABLE, (*_COLUMNS, *_FLAGS))
+_values = attrgetter(*_COLUMNS)
 
 
 def write_issues(
     tx: Transaction, project_id: int, items: Sequence[Item[IssueRecord]], known: set[int], now_ms: int
 ) -> LinkCounts:
     """Upsert issues whose payloads are stored, and link their labels and assignees anew."""
-    tx.execute_many(_UPSERT, [_row(project_id, item, now_ms) for item in items])
+    tx.execute_rows(_UPSERT, _NAMES, [_row(project_id, item, now_ms) for item in items])
     ids = row_ids(tx, TABLE, project_id, [item.record.remote_id for item in items])
     counts = LinkCounts()
     for fresh in (True, False):
@@ -41,12 +44,15 @@ def write_issues(
     return counts
 
 
-def _row(project_id: int, item: Item[IssueRecord], now_ms: int) -> dict[str, Any]:
-    row = {name: getattr(item.record, name) for name in _COLUMNS}
-    row["confidential"] = int(item.record.confidential)
-    row["discussion_locked"] = int(item.record.discussion_locked)
-    row["remote_id"] = item.record.remote_id
-    row["project_id"] = project_id
-    row["last_seen_at"] = now_ms
-    row["content_hash"] = item.version.digest
-    return row
+def _row(project_id: int, item: Item[IssueRecord], now_ms: int) -> Row:
+    """Return the values of `_NAMES`; flags are integers because both databases store them so."""
+    record = item.record
+    return (
+        *_values(record),
+        int(record.confidential),
+        int(record.discussion_locked),
+        record.remote_id,
+        project_id,
+        now_ms,
+        item.version.digest,
+    )

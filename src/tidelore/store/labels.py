@@ -33,9 +33,10 @@ def relink_labels(
             [{"project_id": project_id, "name": name} for name in created],
         )
         known = _label_ids(tx, project_id)
-    tx.execute_many(
+    tx.execute_rows(
         f"INSERT INTO {table} ({column}, label_id) VALUES (:parent, :label) ON CONFLICT DO NOTHING",
-        [{"parent": parent, "label": known[name]} for parent, names in names_by_parent.items() for name in names],
+        ("parent", "label"),
+        [(parent, known[name]) for parent, names in names_by_parent.items() for name in names],
     )
     return len(created)
 
@@ -50,13 +51,11 @@ def relink_people(
     """Make each parent name exactly these people; return how many links that is."""
     if not fresh:
         _clear(tx, table, column, names_by_parent)
-    rows = [
-        {"parent": parent, "username": name}
-        for parent, names in names_by_parent.items()
-        for name in dict.fromkeys(names)
-    ]
+    rows = [(parent, name) for parent, names in names_by_parent.items() for name in dict.fromkeys(names)]
     if rows:
-        tx.execute_many(f"INSERT INTO {table} ({column}, username) VALUES (:parent, :username)", rows)
+        tx.execute_rows(
+            f"INSERT INTO {table} ({column}, username) VALUES (:parent, :username)", ("parent", "username"), rows
+        )
     return len(rows)
 
 

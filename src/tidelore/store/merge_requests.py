@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import attrgetter
 
 from tidelore.model import Item, MergeRequestRecord
-from tidelore.store.database import Transaction
+from tidelore.store.database import Row, Transaction
 from tidelore.store.labels import relink_labels, relink_people
-from tidelore.store.parents import LinkCounts, row_ids, upsert_sql
+from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
 
 TABLE = "merge_requests"
 RESOURCE_TYPE = "merge_request"
 
 _COLUMNS = (
-    "iid", "title", "description", "state", "draft", "author_username", "source_branch", "target_branch",
+    "iid", "title", "description", "state", "author_username", "source_branch", "target_branch",
     "head_sha", "references_short", "references_full", "detailed_merge_status", "merge_user_username",
     "milestone_title", "user_notes_count", "created_at", "updated_at", "merged_at", "closed_at", "web_url",
 )  # fmt: skip
-_UPSERT = upsert_sql(TABLE, _COLUMNS)
+_FLAGS = ("draft",)
+_NAMES = (*_COLUMNS, *_FLAGS, *IDENTITY)
+_UPSERT = upsert_sql(TABLE, (*_COLUMNS, *_FLAGS))
+_values = attrgetter(*_COLUMNS)
 _PARENT = "merge_request_id"
 
 
@@ -26,7 +29,7 @@ def write_merge_requests(
     tx: Transaction, project_id: int, items: Sequence[Item[MergeRequestRecord]], known: set[int], now_ms: int
 ) -> LinkCounts:
     """Upsert merge requests whose payloads are stored, and link labels, assignees and reviewers anew."""
-    tx.execute_many(_UPSERT, [_row(project_id, item, now_ms) for item in items])
+    tx.execute_rows(_UPSERT, _NAMES, [_row(project_id, item, now_ms) for item in items])
     ids = row_ids(tx, TABLE, project_id, [item.record.remote_id for item in items])
     counts = LinkCounts()
     for fresh in (True, False):
@@ -45,11 +48,14 @@ def write_merge_requests(
     return counts
 
 
-def _row(project_id: int, item: Item[MergeRequestRecord], now_ms: int) -> dict[str, Any]:
-    row = {name: getattr(item.record, name) for name in _COLUMNS}
-    row["draft"] = int(item.record.draft)
-    row["remote_id"] = item.record.remote_id
-    row["project_id"] = project_id
-    row["last_seen_at"] = now_ms
-    row["content_hash"] = item.version.digest
-    return row
+def _row(project_id: int, item: Item[MergeRequestRecord], now_ms: int) -> Row:
+    """Return the values of `_NAMES`; flags are integers because both databases store them so."""
+    record = item.record
+    return (
+        *_values(record),
+        int(record.draft),
+        record.remote_id,
+        project_id,
+        now_ms,
+        item.version.digest,
+    )

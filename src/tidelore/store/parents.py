@@ -27,9 +27,13 @@ class LinkCounts(Struct):
         self.reviewers += other.reviewers
 
 
+IDENTITY = ("remote_id", "project_id", "last_seen_at", "content_hash")
+"""What every parent's row ends with, after the columns of its own table."""
+
+
 def upsert_sql(table: str, columns: Sequence[str]) -> str:
     """Return the upsert of a parent table; a row seen again is no longer a tombstone."""
-    names = (*columns, "remote_id", "project_id", "last_seen_at", "content_hash")
+    names = (*columns, *IDENTITY)
     values = ", ".join(f":{name}" for name in names)
     updates = ", ".join(f"{name} = excluded.{name}" for name in (*columns, "last_seen_at", "content_hash"))
     payload = "(SELECT id FROM raw_payloads WHERE content_hash = :content_hash)"

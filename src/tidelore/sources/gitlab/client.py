@@ -5,6 +5,7 @@ A list item that cannot be understood becomes a `Rejected` beside its readable n
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -16,7 +17,7 @@ from msgspec import Raw, Struct
 from tidelore.content import digest
 from tidelore.errors import RemoteNotFound
 from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Rejected, Version
-from tidelore.sources.gitlab.payloads import Identity, Issue, MergeRequest, Project, User
+from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project, User
 from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
 from tidelore.sources.http import HttpClient, Reply
 
@@ -76,11 +77,15 @@ MERGE_REQUESTS = Reader(MergeRequest, transform_merge_request)
 def reject(payload: bytes, error: str) -> Rejected:
     """Name a payload that cannot be understood as well as it allows."""
     try:
-        identity = msgspec.json.decode(payload, type=Identity)
-    except (msgspec.DecodeError, RecursionError):
-        identity = Identity()
-    key = f"content:{digest(payload).hex()}" if identity.id is None else str(identity.id)
-    locator = None if identity.iid is None else str(identity.iid)
+        # The tolerant reader: a broken text elsewhere in the payload must not hide what it is about.
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        value = None
+    known = value if isinstance(value, dict) else {}
+    remote_id, iid = known.get("id"), known.get("iid")
+    named = isinstance(remote_id, int | str) and not isinstance(remote_id, bool) and remote_id != ""
+    key = str(remote_id) if named else f"content:{digest(payload).hex()}"
+    locator = str(iid) if isinstance(iid, int) and not isinstance(iid, bool) else None
     _LOG.warning("item %s could not be understood: %s", key, error)
     return Rejected(key, locator, payload, error)
 

@@ -89,10 +89,3 @@ class Project(Struct, frozen=True):
     name: str
     web_url: str | None = None
     archived: bool | None = None
-
-
-class Identity(Struct, frozen=True):
-    """As much of a payload as can be asked for again."""
-
-    id: int | str | None = None
-    iid: int | None = None

@@ -52,7 +52,7 @@ def transform_merge_request(payload: MergeRequest) -> MergeRequestRecord:
         title=payload.title,
         description=payload.description,
         state=payload.state,
-        draft=bool(payload.work_in_progress if payload.draft is None else payload.draft),
+        draft=bool(payload.draft or payload.work_in_progress),
         author_username=_username(payload.author),
         source_branch=payload.source_branch,
         target_branch=payload.target_branch,

@@ -1,0 +1,98 @@
+"""The spans of a newest-first list: opened, shrunk, joined and closed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.unit.engine.lists import NOW, PlainShelf, Script, at, item
+
+from tidelore.engine.cursor import Cursor, Gap
+from tidelore.engine.gaps import LEAST_PAGES, Descent, DescentPlan, close, highest, open_head, shrink
+from tidelore.engine.intake import Intake
+from tidelore.engine.ports import Page
+from tidelore.errors import RemoteTransient
+from tidelore.model import Position
+
+TOP = Position(900, "at://top")
+
+
+def descend(script: Script, shelf: PlainShelf, **plan: Any) -> None:
+    asyncio.run(Descent(script, Intake(shelf, lambda: NOW), DescentPlan(**plan)).run())
+
+
+def test_the_head_reaches_down_to_the_newest_gap_else_the_mark_else_the_look_back() -> None:
+    assert open_head(TOP, [Gap(Position(950, "at://g"), "t", 1)], 5).floor == 950
+    assert open_head(TOP, [Gap(None, "t", 1)], 5).floor == 900
+    assert open_head(TOP, [], 5).floor == 900
+    assert open_head(None, [], 5).floor == 5
+
+
+def test_a_span_ends_below_its_floor_and_not_at_it() -> None:
+    gap = Gap(None, None, 900)
+    assert shrink(gap, at((950, "b"), (900, "a")), "t", 0) == Gap(Position(950, "b"), "t", 900)
+    assert shrink(gap, at((950, "b"), (899, "a")), "t", 0) is None
+    assert shrink(gap, at((950, "b"), (899, "a")), "t", 1) == Gap(Position(950, "b"), "t", 900)
+
+
+def test_a_span_ends_with_the_list_and_not_with_an_empty_page() -> None:
+    gap = Gap(TOP, "t", 5)
+    assert shrink(gap, [], "u", 0) == Gap(TOP, "u", 5)
+    assert shrink(gap, at((800, "a")), None, 0) is None
+
+
+def test_a_finished_span_lifts_the_gap_below_it() -> None:
+    below = [Gap(TOP, "t", 5), Gap(Position(4, "at://low"), "u", 1)]
+    assert close(Position(950, "b"), below) == [Gap(Position(950, "b"), "t", 5), below[1]]
+    assert close(None, below) == below
+    assert close(Position(950, "b"), []) == []
+    assert highest(None, None) is None
+
+
+def test_the_mark_moves_only_when_nothing_is_left_open() -> None:
+    shelf = PlainShelf(Cursor(watermark=TOP))
+    pages = [Page([item(f"at://{n}", n)], next_token=str(n)) for n in (999, 998, 997)]
+    descend(Script(*pages), shelf, max_pages=LEAST_PAGES)
+    assert shelf.cursor.watermark == TOP
+    assert shelf.open_gaps == (Gap(Position(999, "at://999"), "997", 900),)
+    script = Script(
+        Page([item("at://999", 999), item("at://998", 998)], next_token="x"),
+        Page([item("at://899", 899)], next_token="y"),
+    )
+    descend(script, shelf, max_pages=LEAST_PAGES)
+    assert [request.token for request in script.asked] == [None, "997"]
+    assert shelf.open_gaps == ()
+    assert shelf.cursor.watermark == Position(999, "at://999")
+
+
+def test_a_pinned_item_does_not_end_the_walk() -> None:
+    shelf = PlainShelf(Cursor(watermark=TOP))
+    first = Page([item("at://950", 950), item("at://old", 1)], next_token="2", pinned=frozenset({"at://old"}))
+    script = Script(first, Page([item("at://940", 940), item("at://890", 890)], next_token="3"))
+    descend(script, shelf)
+    assert set(shelf.items) == {"at://950", "at://old", "at://940", "at://890"}
+
+
+def test_a_walk_with_few_pages_still_gets_to_its_gap() -> None:
+    """Nothing is new, yet the head costs a page to see that: the gap below gets one as well."""
+    shelf = PlainShelf(Cursor(), [Gap(TOP, "deep", 5)])
+    script = Script(
+        Page([item("at://top", 900)], next_token="h"), Page([item("at://b", 890)], next_token="i"),
+        Page([item("at://deep", 3)], next_token="z"),
+    )  # fmt: skip
+    descend(script, shelf, max_pages=1)
+    assert [request.token for request in script.asked] == [None, "h", "deep"]
+    assert shelf.open_gaps == ()
+
+
+@pytest.mark.parametrize(("status", "forgotten"), [(500, True), (503, False), (None, False)])
+def test_a_token_the_server_cannot_read_is_forgotten_and_its_span_read_anew(
+    status: int | None, forgotten: bool
+) -> None:
+    shelf = PlainShelf(Cursor(watermark=Position(1, "at://low")), [Gap(TOP, "bad", 5)])
+    head = Page([item("at://top", 900), item("at://b", 890)], next_token="h")
+    with pytest.raises(RemoteTransient):
+        descend(Script(head, RemoteTransient("broken", status=status)), shelf)
+    assert [gap.token for gap in shelf.open_gaps] == [None if forgotten else "bad"]
+    assert shelf.cursor.watermark == Position(1, "at://low")

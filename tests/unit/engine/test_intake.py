@@ -1,0 +1,79 @@
+"""What a page means to us: new by identity, durable in one commit."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.engine.lists import NOW, PlainShelf, item
+
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.intake import Intake, sort_out
+from tidelore.engine.ports import Batch, Page
+from tidelore.model import Position, Rejected
+
+
+def test_an_item_is_new_when_its_version_is_not_stored_wherever_it_stands() -> None:
+    stored = {1: item(1, 500, "a").version, 2: item(2, 500, "a").version, 3: item(3, 500, "a").version}
+    found = sort_out([item(1, 500, "a"), item(2, 500, "b"), item(3, 600, "a"), item(4, 1, "a")], stored)
+    assert [entry.version.id for entry in found.changed] == [2, 3]
+    assert [entry.version.id for entry in found.created] == [4]
+    assert (found.replayed, found.stale) == (1, 0)
+
+
+def test_an_older_version_never_replaces_a_newer_one() -> None:
+    found = sort_out([item(1, 400, "old")], {1: item(1, 500, "new").version})
+    assert (found.created, found.changed, found.stale) == ([], [], 1)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_one_item_shown_twice_on_a_page_the_newer_version_counts(order: int) -> None:
+    shown = [item(1, 400, "old"), item(1, 500, "new")][::order]
+    found = sort_out(shown, {})
+    assert [entry.record for entry in found.created] == ["new"]
+    assert found.replayed == 1
+
+
+def test_a_replayed_page_writes_no_row_and_still_moves_the_cursor() -> None:
+    shelf = PlainShelf()
+    intake = Intake(shelf, lambda: NOW)
+    cursor = Cursor(watermark=Position(100, 1))
+    for _ in range(2):
+        intake.take(Page([item(1, 100)]), cursor)
+    assert [len(batch.items) for batch in shelf.batches] == [1, 0]
+    assert shelf.cursor == cursor
+    assert (intake.tally.created, intake.tally.replayed, intake.tally.pages) == (1, 1, 2)
+
+
+def test_everything_about_a_page_is_one_batch() -> None:
+    shelf = PlainShelf()
+    rejected = (Rejected("9", "90", b"", "bad"),)
+    Intake(shelf, lambda: NOW).take(Page([item(1, 100)], rejected), Cursor(), [], ("8",), (7,))
+    assert shelf.batches == [Batch([item(1, 100)], Cursor(), rejected, [], ("8",), (7,))]
+
+
+def test_a_commit_that_fails_counts_nothing() -> None:
+    shelf = PlainShelf()
+
+    def fail(_batch: object) -> None:
+        raise OSError
+
+    shelf.on_commit = fail
+    intake = Intake(shelf, lambda: NOW)
+    with pytest.raises(OSError):
+        intake.take(Page([item(1, 100)]), Cursor())
+    assert intake.tally.created == 0
+
+
+def test_the_seams_stand_around_the_commit() -> None:
+    seen: list[object] = []
+    shelf = PlainShelf()
+    shelf.on_commit = lambda _batch: seen.append("commit")
+    Intake(shelf, lambda: NOW, seen.append).take(Page(), Cursor())
+    assert seen == [Seam.BEFORE_COMMIT, "commit", Seam.AFTER_COMMIT]
+
+
+def test_progress_is_told_after_the_page_is_durable() -> None:
+    shelf, told = PlainShelf(), []
+    intake = Intake(shelf, lambda: NOW, on_page=lambda tally: told.append((tally.pages, len(shelf.batches))))
+    intake.take(Page([item(1, 100)]), Cursor())
+    assert told == [(1, 1)]

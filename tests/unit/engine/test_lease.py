@@ -1,0 +1,142 @@
+"""The single-writer lock: who may take it, who learns that it was taken."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from tidelore.clock import ManualClock
+from tidelore.engine.lease import Lease, LeaseRow, acquire, held_error, why_takeable
+from tidelore.errors import LeaseLost, LockHeld
+from tidelore.process import ProcessIdentity
+
+ME = ProcessIdentity("here", 100, "1")
+YOU = ProcessIdentity("there", 200, "2")
+STALE_MS = 600_000
+
+
+class Rows:
+    """Lease rows with a compare-and-swap; `race` runs once between a read and the swap after it."""
+
+    def __init__(self) -> None:
+        self.row: LeaseRow | None = None
+        self.race: LeaseRow | None = None
+
+    def read(self, name: str) -> LeaseRow | None:
+        return self.row
+
+    def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
+        if self.race is not None:
+            self.row, self.race = self.race, None
+        if (None if self.row is None else self.row.generation) != expected_generation:
+            return False
+        self.row = row
+        return True
+
+
+def take(rows: Rows, clock: ManualClock, who: ProcessIdentity, *, force: bool = False, dead: bool = False) -> Lease:
+    return acquire(rows, "sync", who, "ingest", clock, stale_after_ms=STALE_MS, is_dead=lambda _who: dead, force=force)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "force", "dead", "why"),
+    [
+        (0, False, False, None),
+        (STALE_MS, False, False, None),
+        (STALE_MS + 1, False, False, "stale"),
+        (0, False, True, "dead"),
+        (0, True, False, "forced"),
+        (STALE_MS + 1, True, True, "dead"),
+    ],
+)
+def test_a_lease_is_taken_from_the_dead_the_stale_and_by_force(
+    age_ms: int, force: bool, dead: bool, why: str | None
+) -> None:
+    row = LeaseRow("sync", 3, YOU, "ingest", 0, 1000)
+    assert why_takeable(row, 1000 + age_ms, STALE_MS, force, lambda _who: dead) == why
+
+
+def test_a_lease_nobody_holds_is_free() -> None:
+    assert why_takeable(None, 0, STALE_MS, False, lambda _who: False) == "free"
+    assert why_takeable(LeaseRow("sync", 3, None, "x", 0, 0), 0, STALE_MS, False, lambda _who: False) == "free"
+
+
+def test_the_loser_learns_who_holds_it() -> None:
+    rows, clock = Rows(), ManualClock()
+    take(rows, clock, YOU)
+    clock.advance(90)
+    with pytest.raises(LockHeld) as raised:
+        take(rows, clock, ME)
+    assert raised.value.details["holder_pid"] == 200
+    assert raised.value.details["holder_host"] == "there"
+    assert "1 minute" in raised.value.message
+
+
+def test_the_generation_grows_with_every_holder() -> None:
+    rows, clock = Rows(), ManualClock()
+    for generation in (1, 2, 3):
+        lease = take(rows, clock, ME)
+        assert (lease.generation, lease.taken_as) == (generation, "free")
+        lease.release()
+    assert rows.row is not None
+    assert rows.row.holder is None
+
+
+def test_a_holder_that_was_taken_over_finds_out_and_cannot_give_back_what_is_not_its_own() -> None:
+    rows, clock = Rows(), ManualClock()
+    mine = take(rows, clock, ME)
+    yours = take(rows, clock, YOU, force=True)
+    assert yours.taken_as == "forced"
+    with pytest.raises(LeaseLost):
+        mine.heartbeat()
+    mine.release()
+    assert rows.row is not None
+    assert rows.row.holder == YOU
+    yours.heartbeat()
+
+
+def test_of_two_that_race_one_wins() -> None:
+    rows, clock = Rows(), ManualClock()
+    rows.race = LeaseRow("sync", 1, YOU, "ingest", clock.now_ms(), clock.now_ms())
+    with pytest.raises(LockHeld):
+        take(rows, clock, ME)
+
+
+def test_a_race_lost_to_a_holder_that_is_already_gone_is_tried_again() -> None:
+    rows, clock = Rows(), ManualClock()
+    rows.race = LeaseRow("sync", 4, None, "ingest", 0, 0)
+    assert take(rows, clock, ME).generation == 5
+
+
+def test_a_heartbeat_keeps_a_lease_from_going_stale() -> None:
+    rows, clock = Rows(), ManualClock()
+    mine = take(rows, clock, ME)
+    clock.advance(STALE_MS / 1000)
+    mine.heartbeat()
+    clock.advance(1)
+    with pytest.raises(LockHeld):
+        take(rows, clock, YOU)
+    assert mine.generation == 1
+
+
+def test_keep_beats_until_the_lease_is_lost() -> None:
+    rows, clock = Rows(), ManualClock()
+    mine = take(rows, clock, ME)
+    beats: list[int] = []
+
+    def also() -> None:
+        beats.append(clock.now_ms())
+        if len(beats) == 3:
+            take(rows, clock, YOU, force=True)
+
+    with pytest.raises(LeaseLost):
+        asyncio.run(mine.keep(30, also))
+    assert len(beats) == 3
+    assert clock.slept == [30] * 4
+
+
+def test_the_error_speaks_of_a_holder_it_does_not_know() -> None:
+    row = LeaseRow("sync", 3, YOU, "ingest", 0, 0)
+    assert "another process" in held_error(replace(row, holder=None), 1000).message

@@ -1,0 +1,125 @@
+"""The life of a run row: forward through its phases to exactly one end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tidelore.clock import ManualClock
+from tidelore.engine.ledger import Counters, Run, RunRow, close_crashed
+from tidelore.errors import IllegalTransition
+from tidelore.process import ProcessIdentity
+
+ME = ProcessIdentity("here", 100, "1")
+ENDS: dict[str, Callable[[Run], None]] = {
+    "succeeded": Run.finish_succeeded,
+    "failed": lambda run: run.finish_failed("why"),
+    "cancelled": Run.finish_cancelled,
+}
+
+
+class Rows:
+    """Run rows of which only a running one can change."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, dict[str, Any]] = {}
+
+    def insert(
+        self, command: str, mode: str, phase: str, identity: ProcessIdentity, now_ms: int, note: str | None
+    ) -> int:
+        key = len(self.rows) + 1
+        self.rows[key] = {"status": "running", "phase": phase, "holder": identity, "heartbeat_at": now_ms, "note": note}
+        return key
+
+    def update(self, run_id: int, **columns: object) -> bool:
+        row = self.rows[run_id]
+        if row["status"] != "running":
+            return False
+        row.update(columns)
+        return True
+
+    def running(self) -> Sequence[RunRow]:
+        live = [(key, row) for key, row in self.rows.items() if row["status"] == "running"]
+        return [RunRow(key, row["holder"], row["heartbeat_at"]) for key, row in live]
+
+
+def start(rows: Rows, clock: ManualClock, **options: Any) -> Run:
+    return Run.start(rows, clock, "ingest", ME, **options)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_run_ends_once(end: str) -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock)
+    ENDS[end](run)
+    assert rows.rows[run.id]["status"] == end
+    assert rows.rows[run.id]["finished_at"] == clock.now_ms()
+    for again in ENDS.values():
+        with pytest.raises(IllegalTransition):
+            again(run)
+    assert rows.rows[run.id]["status"] == end
+
+
+def test_an_ended_run_takes_no_phase_counter_or_heartbeat() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock)
+    run.finish_succeeded()
+    clock.advance(60)
+    for step in (lambda: run.set_phase("docs"), lambda: run.set_counters(Counters()), run.heartbeat_if_due):
+        with pytest.raises(IllegalTransition):
+            step()
+
+
+def test_phases_go_forward_or_stay() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, phase="ingest")
+    run.set_phase("ingest")
+    run.set_phase("docs")
+    with pytest.raises(IllegalTransition) as raised:
+        run.set_phase("ingest")
+    assert raised.value.details == {"before": "docs", "after": "ingest"}
+    assert rows.rows[run.id]["phase"] == "docs"
+
+
+@pytest.mark.parametrize("phase", ["done", "nonsense"])
+def test_only_a_working_phase_can_be_entered(phase: str) -> None:
+    rows, clock = Rows(), ManualClock()
+    with pytest.raises(IllegalTransition):
+        start(rows, clock, phase=phase)
+    assert rows.rows == {}
+    with pytest.raises(IllegalTransition):
+        start(rows, clock).set_phase(phase)
+
+
+def test_warnings_and_the_operators_word_are_kept() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, note="full")
+    run.finish_succeeded_with_warnings(3)
+    assert rows.rows[run.id]["warnings_count"] == 3
+    assert rows.rows[run.id]["note"] == "full"
+
+
+def test_a_heartbeat_is_written_at_most_once_per_interval() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, heartbeat_interval_ms=30_000)
+    first = rows.rows[run.id]["heartbeat_at"]
+    clock.advance(29)
+    run.heartbeat_if_due()
+    assert rows.rows[run.id]["heartbeat_at"] == first
+    clock.advance(1)
+    run.heartbeat_if_due()
+    assert rows.rows[run.id]["heartbeat_at"] == first + 30_000
+
+
+@pytest.mark.parametrize(("dead", "age_s", "closed"), [(True, 0, True), (False, 601, True), (False, 600, False)])
+def test_the_next_run_closes_the_row_of_one_that_is_gone(dead: bool, age_s: int, closed: bool) -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock)
+    clock.advance(age_s)
+    assert close_crashed(rows, clock, lambda _who: dead, 600_000) == ([run.id] if closed else [])
+    assert rows.rows[run.id]["status"] == ("crashed" if closed else "running")
+    if closed:
+        with pytest.raises(IllegalTransition):
+            run.finish_succeeded()

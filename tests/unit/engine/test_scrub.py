@@ -1,0 +1,101 @@
+"""One stride of verification: what differs is taken, what is missing is asked for, what is gone is buried."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.engine.lists import NOW, PlainShelf, Script, item
+
+from tidelore.engine.cursor import Census, Cursor
+from tidelore.engine.intake import Intake
+from tidelore.engine.ports import Page
+from tidelore.engine.scrub import MAX_QUESTIONS, Scrub
+from tidelore.errors import RemoteTransient
+from tidelore.model import Rejected
+
+
+def stride(script: Script, shelf: PlainShelf) -> bool:
+    return asyncio.run(Scrub(script, Intake(shelf, lambda: NOW)).stride())
+
+
+def holding(*created: int, after: int = 0) -> PlainShelf:
+    shelf = PlainShelf(Cursor(census=Census(after=after, started_at=5 if after else None)))
+    shelf.created = {made: (made, str(made)) for made in created}
+    return shelf
+
+
+def test_a_whole_list_on_one_page_completes_a_cycle() -> None:
+    shelf = holding(10, 20)
+    assert stride(Script(Page([item(10, 10), item(20, 20)], server_at=NOW)), shelf)
+    assert shelf.cursor.census == Census(after=0, started_at=None, verified_at=NOW)
+
+
+def test_a_stride_ends_at_the_last_creation_on_its_page_and_the_next_begins_there() -> None:
+    shelf = holding(10, 20, 30)
+    assert not stride(Script(Page([item(10, 10), item(20, 20)], next_token="2", server_at=NOW)), shelf)
+    assert shelf.cursor.census == Census(after=20, started_at=NOW)
+    script = Script(Page([item(20, 20), item(30, 30)], server_at=NOW + 9))
+    assert stride(script, shelf)
+    assert script.asked[0].since == 20
+    assert shelf.cursor.census.verified_at == NOW
+
+
+def test_items_created_in_one_instant_are_read_to_the_end_of_it() -> None:
+    shelf = holding(after=20)
+    script = Script(
+        Page([item(1, 20)], next_token="2"), Page([item(2, 20)], next_token="3"), Page([item(3, 25)], next_token="4")
+    )
+    assert not stride(script, shelf)
+    assert [request.token for request in script.asked] == [None, "2", "3"]
+    assert shelf.cursor.census.after == 25
+
+
+def test_only_an_answer_of_gone_makes_a_tombstone() -> None:
+    shelf = holding(10, 20, 25)
+    script = Script(
+        Page([item(30, 30)], next_token="2"),
+        singles={
+            "10": Page(),
+            "20": Page([item(20, 20, "hidden")]),
+            "25": Page(rejected=(Rejected("25", "25", b"", "bad"),)),
+        },
+    )
+    stride(script, shelf)
+    assert list(shelf.batches[0].gone) == [10]
+    assert 20 in shelf.items
+    assert shelf.batches[0].rejected[0].key == "25"
+
+
+def test_a_failed_question_buries_nothing_and_moves_nothing() -> None:
+    shelf = holding(10, 20)
+    with pytest.raises(RemoteTransient):
+        stride(Script(Page(), singles={"10": Page(), "20": RemoteTransient("down")}), shelf)
+    assert shelf.batches == []
+
+
+def test_what_is_on_the_page_but_unreadable_is_not_missing() -> None:
+    shelf = holding(10)
+    script = Script(Page(rejected=(Rejected("10", "10", b"", "bad"),)))
+    assert stride(script, shelf)
+    assert script.asked_alone == []
+
+
+def test_what_was_created_at_the_end_of_the_page_is_left_to_the_next_stride() -> None:
+    shelf = holding(10, 30)
+    script = Script(Page([item(10, 10), item(31, 30)], next_token="2"))
+    stride(script, shelf)
+    assert script.asked_alone == []
+
+
+def test_a_stride_asks_a_bounded_number_of_questions_and_comes_back_for_the_rest() -> None:
+    made = range(100, 100 + MAX_QUESTIONS + 5)
+    shelf = holding(*made)
+    singles = {str(key): Page[str]() for key in made}
+    script = Script(Page(), singles=singles)
+    assert not stride(script, shelf)
+    assert len(script.asked_alone) == MAX_QUESTIONS
+    assert shelf.cursor.census == Census()
+    for key in shelf.batches[0].gone:
+        del shelf.created[key]
+    assert stride(Script(Page(), singles=singles), shelf)

@@ -1,0 +1,182 @@
+"""The walk: pages become durable with their cursor, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.unit.engine.lists import NOW, PlainShelf, Script, item
+
+from tidelore.engine.cursor import SKEW_MS, Cursor, Validator, Window
+from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.ports import Page, Quarantined
+from tidelore.engine.walk import Plan, Walk
+from tidelore.engine.window import MAX_PASSES
+from tidelore.errors import RemotePermanent, RemoteTransient
+from tidelore.model import Position, Rejected
+
+ETAG = Validator("http://127.0.0.1/list", "an etag")
+
+
+def walk(script: Script, shelf: PlainShelf, plan: Plan | None = None) -> Tally:
+    intake = Intake(shelf, lambda: NOW)
+    return asyncio.run(Walk(script, intake, plan or Plan()).run())
+
+
+def test_each_page_commits_with_the_cursor_that_covers_it() -> None:
+    shelf = PlainShelf()
+    script = Script(Page([item(1, 100), item(2, 200)], next_token="2"), Page([item(2, 200), item(3, 300)]))
+    tally = walk(script, shelf)
+    assert [batch.cursor.watermark for batch in shelf.batches] == [Position(200, 2), Position(300, 3)]
+    assert [[entry.version.id for entry in batch.items] for batch in shelf.batches] == [[1, 2], [3]]
+    assert [request.since for request in script.asked] == [None, 199]
+    assert (tally.created, tally.replayed, tally.pages) == (3, 1, 2)
+    assert shelf.cursor.complete
+
+
+def test_an_unbelievable_instant_is_stored_but_moves_no_watermark() -> None:
+    shelf = PlainShelf()
+    walk(Script(Page([item(1, NOW), item(2, NOW + SKEW_MS + 1)], server_at=NOW)), shelf)
+    assert set(shelf.items) == {1, 2}
+    assert shelf.cursor.watermark == Position(NOW, 1)
+
+
+def test_a_list_of_nothing_but_unbelievable_instants_is_read_to_its_end() -> None:
+    shelf = PlainShelf()
+    far = NOW + 10 * SKEW_MS
+    pages = [Page([item(n, far + n)], next_token=token, server_at=NOW) for n, token in ((1, "2"), (2, None))]
+    walk(Script(*pages, *pages), shelf)
+    assert set(shelf.items) == {1, 2}
+    assert shelf.cursor.watermark is None
+
+
+def test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill() -> None:
+    shelf = PlainShelf(Cursor(watermark=Position(NOW + SKEW_MS + 1, 9)))
+    script = Script(Page())
+    tally = walk(script, shelf, Plan(overlap_ms=2000, safe_backfill_ms=86_400_000))
+    assert len(shelf.aside) == 1
+    assert tally.cursor_reset
+    assert script.asked[0].since == NOW - 86_400_000 - 2000
+
+
+def test_an_answer_is_remembered_only_when_the_same_address_will_be_asked_again() -> None:
+    shelf = PlainShelf()
+    walk(Script(Page([item(1, 100)], validator=ETAG)), shelf)
+    assert shelf.cursor.validator is None
+    walk(Script(Page([item(1, 100)], validator=ETAG)), shelf)
+    assert shelf.cursor.validator == ETAG
+    script = Script(Page(not_modified=True))
+    before = shelf.cursor
+    assert walk(script, shelf).not_modified
+    assert script.asked[0].validator == ETAG
+    assert shelf.cursor == before
+
+
+def test_a_walk_resumes_inside_a_window_of_many_pages() -> None:
+    shelf = PlainShelf(
+        Cursor(Position(9000, 4), Window(9000, 8999, token="2", pages=1, seen="half", top=Position(9000, 4)))
+    )
+    script = Script(
+        Page([item(2, 9000)]), Page([item(4, 9000), item(3, 9000)], next_token="2"), Page([item(2, 9000)]),
+        Page([item(4, 9000), item(3, 9000)], next_token="2"), Page([item(2, 9000)]),
+    )  # fmt: skip
+    walk(script, shelf)
+    assert [request.token for request in script.asked] == ["2", None, "2", None, "2"]
+    assert set(shelf.items) == {2, 3, 4}
+
+
+def test_an_interrupted_window_is_forgotten_once_it_was_read() -> None:
+    """Its pass shrank to one page; kept, it would send every later walk back to its instant."""
+    shelf = PlainShelf(Cursor(Position(9000, 4), Window(9000, 8999, before="whole", passes=1)))
+    walk(Script(Page([item(4, 9000)])), shelf)
+    script = Script(Page([item(5, 90_000)]))
+    walk(script, shelf)
+    script = Script(Page())
+    walk(script, shelf)
+    assert script.asked[0].since == 88_000
+
+
+def test_a_page_the_server_no_longer_knows_starts_its_window_over() -> None:
+    shelf = PlainShelf(
+        Cursor(Position(9000, 4), Window(9000, 8999, token="gone", pages=1, seen="half", top=Position(9000, 4)))
+    )
+    script = Script(RemotePermanent("no such page", status=400), Page([item(4, 9000)]))
+    walk(script, shelf)
+    assert [request.token for request in script.asked] == ["gone", None]
+
+
+def test_a_server_that_never_knows_its_own_next_page_does_not_keep_the_walk_for_ever() -> None:
+    page = Page([item(2, 9000), item(1, 9000)], next_token="refused")
+    script = Script(*[page, RemotePermanent("no such page", status=400)] * (MAX_PASSES + 5))
+    with pytest.raises(RemoteTransient) as raised:
+        walk(script, PlainShelf())
+    assert raised.value.reason == "unstable_list"
+    assert len(script.asked) <= 2 * (MAX_PASSES + 1)
+
+
+def test_a_list_that_never_holds_still_ends_the_walk_with_an_error_and_keeps_what_was_read() -> None:
+    pages = [
+        page
+        for n in range(MAX_PASSES + 5)
+        for page in (Page([item(1000 + n, 9000), item(1, 9000)], next_token="2"), Page([item(2, 9000)]))
+    ]
+    shelf = PlainShelf()
+    with pytest.raises(RemoteTransient) as raised:
+        walk(Script(*pages), shelf)
+    assert raised.value.reason == "unstable_list"
+    assert {1, 2, 1000} <= set(shelf.items)
+
+
+@pytest.mark.parametrize("status", [401, 403, 500])
+def test_other_failures_of_a_next_page_are_not_taken_for_a_lost_page(status: int) -> None:
+    kind = RemoteTransient if status == 500 else RemotePermanent
+    script = Script(Page([item(1, 9000)], next_token="2"), kind("no", status=status))
+    with pytest.raises(kind):
+        walk(script, PlainShelf())
+
+
+def test_what_was_quarantined_is_asked_for_by_itself_and_released() -> None:
+    shelf = PlainShelf()
+    shelf.quarantined = [Quarantined("7", "70", 1)]
+    script = Script(Page(), singles={"70": Page([item(7, 500)])})
+    assert walk(script, shelf).released == 1
+    assert shelf.batches[-1].released == ("7",)
+    assert 7 in shelf.items
+
+
+def test_what_is_gone_leaves_quarantine() -> None:
+    shelf = PlainShelf()
+    shelf.quarantined = [Quarantined("7", "70", 1)]
+    walk(Script(Page(), singles={"70": Page()}), shelf)
+    assert shelf.batches[-1].released == ("7",)
+
+
+def test_what_still_cannot_be_understood_stays_and_stops_nothing() -> None:
+    shelf = PlainShelf()
+    shelf.quarantined = [Quarantined("7", "70", 1), Quarantined("8", "80", 1), Quarantined("9", "90", 1)]
+    rejected = Page[str](rejected=(Rejected("7", "70", b"x", "bad"),))
+    singles = {"70": rejected, "80": RemoteTransient("down"), "90": Page([item(9, 500)])}
+    walk(Script(Page(), singles=singles), shelf)
+    assert [batch.released for batch in shelf.batches[1:]] == [(), (), ("9",)]
+    assert [entry.key for batch in shelf.batches for entry in batch.rejected] == ["7", "8"]
+
+
+def test_an_entry_rejected_under_its_real_name_gives_up_the_makeshift_one() -> None:
+    """Kept, it would be due at every walk and stand before all others."""
+    shelf = PlainShelf()
+    shelf.quarantined = [Quarantined("content:abc", "70", 1)]
+    walk(Script(Page(), singles={"70": Page(rejected=(Rejected("7", "70", b"x", "bad"),))}), shelf)
+    assert shelf.batches[-1].released == ("content:abc",)
+    assert shelf.batches[-1].rejected[0].key == "7"
+
+
+def test_the_watermark_stays_behind_what_changed_while_the_walk_ran() -> None:
+    shelf = PlainShelf()
+    script = Script(
+        Page([item(1, NOW - 500), item(2, NOW)], next_token="2", server_at=NOW),
+        Page([item(3, NOW + 60_000)], server_at=NOW + 60_000),
+    )
+    walk(script, shelf)
+    assert 3 in shelf.items
+    assert shelf.cursor.watermark is not None
+    assert shelf.cursor.watermark.at == NOW

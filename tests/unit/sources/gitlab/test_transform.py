@@ -1,0 +1,192 @@
+"""From GitLab's payloads to our records: new names before old ones, nothing invented, bad times named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidelore.model import IssueRecord, MergeRequestRecord
+from tidelore.simulator.world import World
+from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project
+from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
+
+LEAST: dict[str, Any] = {
+    "id": 7,
+    "iid": 3,
+    "title": "T",
+    "state": "opened",
+    "created_at": "2026-03-02T09:00:00.123Z",
+    "updated_at": "2026-03-02T10:00:00.456+01:00",
+}
+AT = 1_772_442_000_123
+
+
+def issue(**fields: Any) -> IssueRecord:
+    return transform_issue(msgspec.convert({**LEAST, **fields}, Issue))
+
+
+def request(**fields: Any) -> MergeRequestRecord:
+    return transform_merge_request(msgspec.convert({**LEAST, **fields}, MergeRequest))
+
+
+def user(name: str) -> dict[str, str]:
+    return {"username": name}
+
+
+def test_an_issue_with_nothing_optional_is_understood() -> None:
+    assert issue() == IssueRecord(
+        remote_id=7,
+        iid=3,
+        title="T",
+        description=None,
+        state="opened",
+        author_username=None,
+        milestone_title=None,
+        due_date=None,
+        confidential=False,
+        discussion_locked=False,
+        issue_type=None,
+        user_notes_count=0,
+        time_estimate_seconds=0,
+        time_spent_seconds=0,
+        references_short=None,
+        references_full=None,
+        created_at=AT,
+        updated_at=AT + 333,
+        closed_at=None,
+        web_url=None,
+        labels=(),
+        assignees=(),
+    )
+
+
+def test_an_issue_with_everything_keeps_everything() -> None:
+    found = issue(
+        description="D",
+        author=user("ann"),
+        milestone={"title": "M"},
+        due_date="2026-04-01",
+        confidential=True,
+        discussion_locked=True,
+        issue_type="incident",
+        user_notes_count=4,
+        time_stats={"time_estimate": 60, "total_time_spent": 30},
+        references={"short": "#3", "full": "g/p#3"},
+        closed_at="2026-03-02T09:00:00.123Z",
+        web_url="https://h/3",
+        labels=["a", "b"],
+        assignees=[user("bob"), user("eve")],
+        a_field_of_a_newer_server={"x": 1},
+    )
+    assert (found.description, found.author_username, found.milestone_title) == ("D", "ann", "M")
+    assert (found.confidential, found.discussion_locked, found.issue_type) == (True, True, "incident")
+    assert (found.user_notes_count, found.time_estimate_seconds, found.time_spent_seconds) == (4, 60, 30)
+    assert (found.references_short, found.references_full, found.web_url) == ("#3", "g/p#3", "https://h/3")
+    assert (found.due_date, found.closed_at) == ("2026-04-01", AT)
+    assert (found.labels, found.assignees) == (("a", "b"), ("bob", "eve"))
+
+
+NULLABLE = ("description", "author", "milestone", "user_notes_count", "references", "closed_at", "web_url")
+
+
+@pytest.mark.parametrize(
+    "field", [*NULLABLE, "confidential", "discussion_locked", "time_stats", "due_date", "issue_type"]
+)
+def test_an_optional_field_of_an_issue_may_be_null(field: str) -> None:
+    assert issue(**{field: None}) == issue()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *NULLABLE,
+        *("draft", "work_in_progress", "sha", "source_branch", "target_branch", "merge_status", "merged_at"),
+        *("detailed_merge_status", "merge_user", "merged_by"),
+    ],
+)
+def test_an_optional_field_of_a_merge_request_may_be_null(field: str) -> None:
+    assert request(**{field: None}) == request()
+
+
+@pytest.mark.parametrize(
+    ("fields", "draft"),
+    [
+        ({}, False),
+        ({"draft": True}, True),
+        ({"work_in_progress": True}, True),
+        ({"draft": None, "work_in_progress": True}, True),
+        ({"draft": True, "work_in_progress": False}, True),
+        ({"draft": False, "work_in_progress": True}, True),
+    ],
+)
+def test_either_name_makes_a_draft(fields: dict[str, Any], draft: bool) -> None:
+    assert request(**fields).draft is draft
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, None),
+        ({"merge_status": "can_be_merged"}, "can_be_merged"),
+        ({"detailed_merge_status": "mergeable", "merge_status": "can_be_merged"}, "mergeable"),
+        ({"detailed_merge_status": None, "merge_status": "can_be_merged"}, "can_be_merged"),
+    ],
+)
+def test_the_detailed_merge_status_wins(fields: dict[str, Any], status: str | None) -> None:
+    assert request(**fields).detailed_merge_status == status
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({}, None),
+        ({"merged_by": user("old")}, "old"),
+        ({"merge_user": user("new"), "merged_by": user("old")}, "new"),
+        ({"merge_user": None, "merged_by": user("old")}, "old"),
+    ],
+)
+def test_the_merge_user_wins_over_merged_by(fields: dict[str, Any], name: str | None) -> None:
+    assert request(**fields).merge_user_username == name
+
+
+@pytest.mark.parametrize("value", ["", "soon", "2026-03-02", "2026-03-02T09:00:00", "0000-00-00T00:00:00Z"])
+@pytest.mark.parametrize("field", ["created_at", "updated_at", "closed_at"])
+def test_a_bad_time_is_an_error_that_names_its_field(field: str, value: str) -> None:
+    for transform in (issue, request):
+        with pytest.raises(ValueError, match=f"^{field}: "):
+            transform(**{field: value})
+
+
+def test_a_bad_merge_time_names_its_field() -> None:
+    with pytest.raises(ValueError, match=r"^merged_at: "):
+        request(merged_at="soon")
+
+
+def test_old_and_new_servers_give_the_same_record() -> None:
+    world = World()
+    world.gitlab.create_project("g/p")
+    made = world.gitlab.create_merge_request("g/p")
+    world.advance(60)
+    world.gitlab.merge_merge_request("g/p", made.iid)
+    records = []
+    for old in (False, True):
+        world.gitlab.old_server = old
+        payload = world.gitlab.truth_merge_requests("g/p")[0]
+        records.append(transform_merge_request(msgspec.convert(payload, MergeRequest)))
+    new, before = records
+    assert new.merge_user_username is not None
+    # An old server knows no detailed status; everything else is the same fact under another name.
+    assert msgspec.structs.replace(new, detailed_merge_status=None) == msgspec.structs.replace(
+        before, detailed_merge_status=None
+    )
+    assert before.detailed_merge_status is not None
+
+
+def test_a_project_is_understood() -> None:
+    payload = {"id": 5, "path_with_namespace": "g/p", "name": "P", "archived": True, "web_url": "https://h/g/p"}
+    found = transform_project(msgspec.convert(payload, Project))
+    assert (found.remote_id, found.path, found.name, found.archived) == (5, "g/p", "P", True)
+    del payload["archived"]
+    assert transform_project(msgspec.convert(payload, Project)).archived is False

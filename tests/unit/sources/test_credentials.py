@@ -1,0 +1,171 @@
+"""Where a token comes from: the variable, the keyring, the forge's own tool, in that order, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tidelore.errors import CredentialsMissing
+from tidelore.sources import credentials
+from tidelore.sources.credentials import Token, find_token, is_loopback
+
+HOST = "https://gitlab.example.com:8443/gitlab"
+TOOL = ("glab", "config", "get", "token", "--host", "gitlab.example.com")
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Put a `glab` on an otherwise empty path; it notes how it was called."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+
+    def install(script: str) -> Path:
+        program = folder / "glab"
+        program.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/called"\n{script}\n')
+        program.chmod(0o755)
+        return tmp_path / "called"
+
+    return install
+
+
+@pytest.fixture
+def keyring(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str, str], str | None] | None], list[str]]:
+    """Stand in for the keyring; None means that it is not installed."""
+    asked: list[str] = []
+
+    def install(answer: Callable[[str, str], str | None] | None) -> list[str]:
+        def load(name: str) -> SimpleNamespace:
+            assert name == "keyring"
+            asked.append(name)
+            if answer is None:
+                raise ModuleNotFoundError(name)
+            return SimpleNamespace(get_password=answer)
+
+        monkeypatch.setattr(credentials, "importlib", SimpleNamespace(import_module=load))
+        return asked
+
+    return install
+
+
+def find(environ: dict[str, str] | None = None, variable: str = "GITLAB_TOKEN") -> Token | None:
+    return find_token(HOST, variable, TOOL, environ or {}, "work")
+
+
+def test_the_variable_comes_first_and_nobody_else_is_asked(tool: Callable, keyring: Callable) -> None:
+    asked = keyring(lambda *_: "from-the-keyring")
+    called = tool("echo from-the-tool")
+    found = find({"GITLAB_TOKEN": "  from-the-variable\n"})
+    assert found == Token("from-the-variable", "$GITLAB_TOKEN")
+    assert asked == []
+    assert not called.exists()
+
+
+def test_the_keyring_comes_second_and_is_asked_for_this_host(tool: Callable, keyring: Callable) -> None:
+    questions: list[tuple[str, str]] = []
+
+    def answer(service: str, user: str) -> str:
+        questions.append((service, user))
+        return "from-the-keyring"
+
+    keyring(answer)
+    called = tool("echo from-the-tool")
+    assert find({"GITLAB_TOKEN": "   "}) == Token("from-the-keyring", "keyring")
+    assert questions == [("tidelore", "gitlab.example.com")]
+    assert not called.exists()
+
+
+def locked(*_: str) -> str:
+    raise RuntimeError("the keyring is locked")
+
+
+@pytest.mark.parametrize("answer", [None, locked, lambda *_: None, lambda *_: ""])
+def test_the_tool_comes_last_also_when_the_keyring_is_missing_or_broken(
+    tool: Callable, keyring: Callable, answer: Callable | None
+) -> None:
+    asked = keyring(answer)
+    called = tool("echo from-the-tool")
+    assert find() == Token("from-the-tool", "glab")
+    assert asked == ["keyring"]
+    assert called.read_text() == "config get token --host gitlab.example.com\n"
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo a-token; exit 1", "echo", "exit 0"])
+def test_a_tool_that_has_none_is_no_source(tool: Callable, keyring: Callable, script: str) -> None:
+    keyring(None)
+    called = tool(script)
+    with pytest.raises(CredentialsMissing) as caught:
+        find()
+    assert called.exists()
+    assert caught.value.exit_code == 4
+    assert caught.value.details == {"source": "work", "token_env": "GITLAB_TOKEN"}
+    assert caught.value.fix == "export GITLAB_TOKEN, or sign in with `glab auth login`"
+
+
+def test_a_tool_that_hangs_is_left_behind(tool: Callable, keyring: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    keyring(None)
+    monkeypatch.setattr(credentials, "_TOOL_SECONDS", 0.2)
+    tool("while :; do :; done")
+    with pytest.raises(CredentialsMissing):
+        find()
+
+
+def test_a_tool_that_cannot_be_run_is_no_source(tool: Callable, keyring: Callable) -> None:
+    keyring(None)
+    program = tool("").parent / "bin" / "glab"
+    program.write_text("#!/nowhere/interpreter\n")
+    with pytest.raises(CredentialsMissing):
+        find()
+
+
+def test_without_a_tool_and_a_variable_the_remedy_names_the_key(
+    keyring: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keyring(None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CredentialsMissing, match="no token for work") as caught:
+        find(variable="")
+    assert "token_env" in str(caught.value.fix)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost", "http://[::1]:80/x"])
+def test_a_host_on_this_machine_needs_none(tool: Callable, keyring: Callable, url: str) -> None:
+    asked = keyring(lambda *_: "from-the-keyring")
+    called = tool("echo from-the-tool")
+    assert find_token(url, "GITLAB_TOKEN", TOOL, {}, "here") is None
+    assert asked == []
+    assert not called.exists()
+    given = find_token(url, "GITLAB_TOKEN", TOOL, {"GITLAB_TOKEN": "given"}, "here")
+    assert given is not None
+    assert given.value == "given"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://gitlab.com",
+        "http://127.0.0.1.example.com",
+        "http://localhost.example.com",
+        "http://127.0.0.1@example.com",
+        "http://10.0.0.1",
+        "http://[::2]",
+        "nonsense",
+    ],
+)
+def test_a_host_elsewhere_is_not_taken_for_this_machine(url: str) -> None:
+    assert not is_loopback(url)
+
+
+def test_a_token_does_not_show_itself() -> None:
+    token = Token("hunter2-hunter2", "keyring")
+    assert "hunter2" not in f"{token} {token!r} {[token]}"
+    assert "keyring" in repr(token)
+
+
+def test_the_real_keyring_module_is_looked_for_by_name() -> None:
+    # The stand-in above replaces this very call.
+    assert credentials.importlib is importlib

@@ -1,0 +1,111 @@
+"""Time: strict timestamps in, one format out, and clocks that a test can hold."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tidelore.clock import ManualClock, SystemClock, describe_age, format_instant, parse_instant
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2026-03-02T09:00:00Z", 1_772_442_000_000),
+        ("2026-03-02T09:00:00.123Z", 1_772_442_000_123),
+        ("2026-03-02T09:00:00.123999Z", 1_772_442_000_123),
+        ("2026-03-02T10:00:00+01:00", 1_772_442_000_000),
+        ("2026-03-02T01:30:00.500-07:30", 1_772_442_000_500),
+        ("2026-03-02t09:00:00Z", 1_772_442_000_000),
+        ("2026-03-02 09:00:00Z", 1_772_442_000_000),
+        ("2024-02-29T00:00:00Z", 1_709_164_800_000),
+        ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
+    ],
+)
+def test_a_timestamp_with_an_offset_is_understood(text: str, instant: int) -> None:
+    assert parse_instant(text) == instant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "yesterday",
+        "0",
+        "1772442000",
+        "2026-03-02",
+        "2026-03-02T09:00:00",
+        "2026-03-02T09:00:00.123",
+        "2026-W10-1T09:00:00Z",
+        "20260302T090000.0000Z",
+        "2026-03-02T090000.000Z",
+        "2026-03-02_09:00:00Z",
+        "2026-13-02T09:00:00Z",
+        "2026-02-29T09:00:00Z",
+        "2026-03-02T25:00:00Z",
+        "2026-03-02T09:00:00+25:00",
+        "2026-03-02T09:00:00 UTC",
+        "0000-00-00T00:00:00Z",
+        None,
+        1_772_442_000,
+    ],
+)
+def test_anything_else_is_refused_and_never_0(text: object) -> None:
+    with pytest.raises(ValueError):
+        parse_instant(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("instant", [0, 1, 999, 1_772_442_000_123, 253_402_300_799_999])
+def test_what_is_written_can_be_read_back(instant: int) -> None:
+    text = format_instant(instant)
+    assert len(text) == 24
+    assert parse_instant(text) == instant
+
+
+def test_an_instant_beyond_the_calendar_is_shown_at_its_edge() -> None:
+    assert format_instant(-5) == "1970-01-01T00:00:00.000Z"
+    assert format_instant(10**18) == "9999-12-31T23:59:59.999Z"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0 seconds"),
+        (0, "0 seconds"),
+        (1, "1 second"),
+        (59.9, "59 seconds"),
+        (60, "1 minute"),
+        (3_599, "59 minutes"),
+        (7_200, "2 hours"),
+        (86_400, "1 day"),
+        (1_000_000, "11 days"),
+    ],
+)
+def test_an_age_is_told_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert describe_age(seconds) == text
+
+
+def test_a_manual_clock_moves_only_by_hand() -> None:
+    clock = ManualClock(5_000)
+    assert (clock.now_ms(), clock.monotonic()) == (5_000, 0.0)
+    clock.advance(1.5)
+    assert (clock.now_ms(), clock.monotonic()) == (6_500, 1.5)
+
+
+def test_a_sleep_of_a_manual_clock_passes_at_once_and_is_remembered() -> None:
+    clock = ManualClock(0)
+    before = SystemClock().monotonic()
+    asyncio.run(clock.sleep(3600))
+    assert SystemClock().monotonic() - before < 60
+    assert clock.slept == [3600]
+    assert clock.now_ms() == 3_600_000
+
+
+def test_the_system_clock_goes_forward() -> None:
+    clock = SystemClock()
+    first = clock.monotonic()
+    asyncio.run(clock.sleep(0.01))
+    assert clock.monotonic() - first >= 0.01
+    assert clock.now_ms() > 1_700_000_000_000

@@ -1,0 +1,79 @@
+"""The error tree: stable codes, exit codes by who must act, and fields instead of prose."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tidelore import errors
+from tidelore.errors import RateLimited, RemoteError, RemoteTransient, TideloreError, UserError, every_error
+
+EXIT_CODES = {
+    "FAILURE": 1,
+    "USAGE": 2,
+    "CONFIG_INVALID": 2,
+    "CREDENTIALS_MISSING": 4,
+    "NOT_FOUND": 6,
+    "REMOTE_FAILED": 1,
+    "REMOTE_UNAVAILABLE": 1,
+    "RATE_LIMITED": 5,
+    "REMOTE_REFUSED": 1,
+    "CREDENTIALS_REJECTED": 4,
+    "REMOTE_NOT_FOUND": 6,
+    "FOREIGN_ORIGIN": 1,
+    "RESPONSE_TOO_LARGE": 1,
+    "LOCK_HELD": 3,
+    "LEASE_LOST": 3,
+    "PARTIAL_SUCCESS": 7,
+    "INTEGRITY": 8,
+    "SCHEMA_TOO_NEW": 8,
+    "ILLEGAL_TRANSITION": 8,
+    "DATABASE_UNUSABLE": 8,
+    "STORAGE_FAILED": 1,
+    "INTERRUPTED": 130,
+}
+
+
+def test_codes_and_exit_codes_are_what_scripts_rely_on() -> None:
+    assert {error.code: error.exit_code for error in every_error()} == EXIT_CODES
+
+
+def test_the_tree_drawn_in_the_module_is_the_tree() -> None:
+    drawn = dict(re.findall(r"(?:── |^    )(\w+) +exit (\d+)", errors.__doc__ or "", flags=re.MULTILINE))
+    assert drawn == {error.__name__: str(error.exit_code) for error in every_error()}
+
+
+def test_every_class_of_the_module_is_found() -> None:
+    defined = {thing for thing in vars(errors).values() if isinstance(thing, type) and issubclass(thing, TideloreError)}
+    assert set(every_error()) >= defined
+    assert every_error()[0] is TideloreError
+
+
+@pytest.mark.parametrize("error", every_error(), ids=lambda error: error.code)
+def test_an_error_carries_fields_and_drops_empty_ones(error: type[TideloreError]) -> None:
+    raised = error("what", fix="how", one=1, none=None)
+    assert (raised.message, raised.fix, str(raised)) == ("what", "how", "what")
+    assert raised.details == {"one": 1}
+
+
+def test_a_remote_error_shows_where_and_why() -> None:
+    raised = RateLimited("slow down", status=429, url="https://h/x", reason="rate_limit", retry_after_seconds=7.5)
+    assert raised.details == {"status": 429, "url": "https://h/x", "reason": "rate_limit", "retry_after_seconds": 7.5}
+    assert (raised.status, raised.retry_after_seconds) == (429, 7.5)
+
+
+def test_only_what_can_pass_by_itself_is_retryable() -> None:
+    retryable = {error.code for error in every_error() if error.retryable}
+    assert retryable == {
+        "REMOTE_UNAVAILABLE",
+        "RATE_LIMITED",
+        "LOCK_HELD",
+        "LEASE_LOST",
+        "PARTIAL_SUCCESS",
+        "STORAGE_FAILED",
+        "INTERRUPTED",
+    }
+    assert all(error.retryable for error in every_error() if issubclass(error, RemoteTransient))
+    assert not any(error.retryable for error in every_error() if issubclass(error, UserError))
+    assert not RemoteError.retryable

@@ -1,0 +1,96 @@
+"""Whether a holder still lives: dead, alive, a zombie, a stranger with its number, another host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tidelore import process
+from tidelore.process import ProcessIdentity, is_dead
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system shows no start marks")
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+
+def identity_of(pid: int) -> ProcessIdentity:
+    return ProcessIdentity(os.uname().nodename, pid, process._start_mark(pid))
+
+
+def test_this_process_is_alive_and_names_itself() -> None:
+    current = ProcessIdentity.current()
+    assert (current.host, current.pid) == (os.uname().nodename, os.getpid())
+    assert current == ProcessIdentity.current()
+    assert not is_dead(current)
+
+
+def test_a_process_is_dead_once_it_has_ended() -> None:
+    child = sleeper()
+    identity = identity_of(child.pid)
+    assert not is_dead(identity)
+    child.communicate(b"\n", timeout=10)
+    assert is_dead(identity)
+
+
+@needs_proc
+def test_a_zombie_is_dead_though_its_number_is_taken() -> None:
+    child = sleeper()
+    identity = identity_of(child.pid)
+    child.kill()
+    # Waits for the end but leaves the body: the number stays taken until the parent looks.
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        os.kill(child.pid, 0)
+        assert is_dead(identity)
+    finally:
+        child.communicate(timeout=10)
+
+
+@needs_proc
+def test_a_stranger_that_inherited_the_number_is_not_the_holder() -> None:
+    current = ProcessIdentity.current()
+    assert is_dead(msgspec.structs.replace(current, started=f"{current.started}0"))
+
+
+@needs_proc
+def test_a_stranger_of_another_user_is_not_the_holder_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(process.os, "kill", forbidden)
+    current = ProcessIdentity.current()
+    assert not is_dead(current)
+    assert is_dead(msgspec.structs.replace(current, started="1"))
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("", "123"), ("123", "")])
+def test_without_a_start_mark_a_number_in_use_counts_as_alive(
+    monkeypatch: pytest.MonkeyPatch, ours: str, theirs: str
+) -> None:
+    monkeypatch.setattr(process, "_start_mark", lambda _pid: theirs)
+    assert not is_dead(ProcessIdentity(os.uname().nodename, os.getpid(), ours))
+
+
+def test_nothing_is_guessed_about_another_host() -> None:
+    assert not is_dead(ProcessIdentity("elsewhere.example.com", 2**22 + 1, "1"))
+
+
+@needs_proc
+def test_a_name_with_brackets_and_blanks_does_not_confuse_the_start_mark(tmp_path: Path) -> None:
+    program = tmp_path / ") Z 1 (x"
+    program.symlink_to("/bin/sleep")
+    with subprocess.Popen([str(program), "30"]) as child:
+        try:
+            mark = process._start_mark(child.pid)
+            assert mark.isdigit()
+            assert abs(int(mark) - int(process._start_mark(os.getpid()))) < 100 * 3600 * 24
+            assert not is_dead(identity_of(child.pid))
+        finally:
+            child.kill()
