@@ -17,7 +17,7 @@ from tidelore.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.errors import IllegalTransition, LeaseLost, TideloreError
+from tidelore.errors import IllegalTransition, TideloreError
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.leases import LeaseTable
@@ -115,10 +115,13 @@ def _finish(session: Session, *, cancelled: bool) -> None:
 
 @asynccontextmanager
 async def _beating(session: Session, interval_seconds: float) -> AsyncIterator[None]:
-    """Keep the lease and the run row alive. A lease that is lost shows at the next commit, by its fence."""
+    """Keep the lease and the run row alive.
+
+    A beat that fails says nothing of its own: a lost lease or a failing disk shows at the next commit.
+    """
 
     async def beat() -> None:
-        with suppress(LeaseLost):
+        with suppress(TideloreError):
             await session.lease.keep(interval_seconds, session.run.heartbeat_if_due)
 
     task = asyncio.create_task(beat())

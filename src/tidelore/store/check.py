@@ -7,7 +7,6 @@ is broken is named, never touched.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
@@ -181,7 +180,7 @@ def _damaged_payloads(database: Database) -> Iterator[int]:
         for payload_id, address, encoding, payload in rows:
             try:
                 intact = digest(unpacked(encoding, payload)) == bytes(address)
-            except zlib.error:
+            except ValueError:
                 intact = False
             if not intact:
                 yield payload_id

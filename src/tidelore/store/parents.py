@@ -36,7 +36,8 @@ def upsert_sql(table: str, columns: Sequence[str]) -> str:
     names = (*columns, *IDENTITY)
     values = ", ".join(f":{name}" for name in names)
     updates = ", ".join(f"{name} = excluded.{name}" for name in (*columns, "last_seen_at", "content_hash"))
-    payload = "(SELECT id FROM raw_payloads WHERE content_hash = :content_hash)"
+    address = "remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash"
+    payload = f"(SELECT id FROM raw_payloads WHERE {address})"
     return (
         f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({values}, {payload})"
         f" ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates},"

@@ -111,16 +111,18 @@ CREATE TABLE quarantine (
     PRIMARY KEY (source, surface, scope, remote_key)
 ) STRICT, WITHOUT ROWID;
 
--- Payloads as they came. The content is its own address: the same bytes are stored once.
+-- Payloads as they came. The content is its own address: the same bytes are stored once. The address starts with
+-- the remote id, so that a page's payloads lie side by side instead of all over the index.
 CREATE TABLE raw_payloads (
     id            INTEGER PRIMARY KEY,
-    content_hash  BLOB NOT NULL UNIQUE,
+    content_hash  BLOB NOT NULL,
     project_id    INTEGER REFERENCES projects (id) ON DELETE CASCADE,
     resource_type TEXT NOT NULL,
     remote_id     TEXT NOT NULL,
-    encoding      TEXT NOT NULL CHECK (encoding IN ('identity', 'zlib')),
+    encoding      TEXT NOT NULL CHECK (encoding IN ('identity', 'zstd')),
     payload       BLOB NOT NULL,
-    fetched_at    INTEGER NOT NULL
+    fetched_at    INTEGER NOT NULL,
+    UNIQUE (remote_id, content_hash)
 ) STRICT;
 
 CREATE TABLE labels (
