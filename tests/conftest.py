@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidelore.clock import ManualClock
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
 
 if TYPE_CHECKING:
     from tests.databases.postgres_server import PostgresServer

@@ -15,8 +15,9 @@ from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config, database_address
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.errors import Cancelled, RemoteError, TideloreError
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
 
 if TYPE_CHECKING:
     from tidelore.engine.intake import Tally

@@ -21,9 +21,6 @@ STOREYS = (
 SIMULATOR = "simulator"
 SIMULATOR_DOORS = frozenset({"cli.demo", "cli.simulate"})
 
-OPENED_LATE = frozenset({("store.database", "store.dialect_postgres"), ("store.database", "store.dialect_sqlite")})
-"""The one way round that is meant: the door to a database imports only the driver that is needed, when it is."""
-
 _HEIGHT = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
 
 
@@ -45,11 +42,11 @@ def unknown_rooms(root: Path) -> list[str]:
     ]
 
 
-def circles(root: Path, meant: frozenset[tuple[str, str]] = OPENED_LATE) -> list[str]:
+def circles(root: Path) -> list[str]:
     """Return every circle of imports, also through functions, as `a -> b -> a`."""
     graph: dict[str, set[str]] = {}
     for module, target, _ in internal_imports(read_modules(root), types=False):
-        if target != module.name and (module.name, target) not in meant:
+        if target != module.name:
             graph.setdefault(module.name, set()).add(target)
     return sorted(" -> ".join([*component, component[0]]) for component in _components(graph))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tidelore.store.database import open_database
 from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
 
 HEAVY = frozenset(
     {

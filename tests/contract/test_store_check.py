@@ -20,8 +20,9 @@ from tidelore.model import Position, Rejected
 from tidelore.process import ProcessIdentity
 from tidelore.store import check
 from tidelore.store.check import Finding, check_database
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
 from tidelore.store.runs import RunTable
 from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, ParentShelf
 

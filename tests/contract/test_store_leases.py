@@ -175,7 +175,7 @@ from tidelore.clock import SystemClock
 from tidelore.engine.lease import acquire
 from tidelore.errors import LockHeld
 from tidelore.process import ProcessIdentity
-from tidelore.store.database import open_database
+from tidelore.store.opening import open_database
 from tidelore.store.leases import LeaseTable
 database = open_database(sys.argv[1])
 """

@@ -23,7 +23,8 @@ from tidelore.engine.cursor import Window, decode_window
 from tidelore.simulator.server import Server, serve
 from tidelore.simulator.world import World
 from tidelore.store.check import check_database
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
+from tidelore.store.opening import open_database
 from tidelore.store.payloads import unpacked
 
 PROJECTS = ("harbour/cranes", "harbour/tides")

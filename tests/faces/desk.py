@@ -13,7 +13,8 @@ from typing import Any
 
 from tidelore.cli.main import main
 from tidelore.simulator.world import World
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
+from tidelore.store.opening import open_database
 
 LEDGER = "harbor/platform/ledger"
 CONSOLE = "harbor/web/console"

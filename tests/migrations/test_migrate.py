@@ -14,8 +14,9 @@ from tests.databases.samples import TABLES, add_project, dump
 
 from tidelore.errors import DatabaseUnusable, SchemaTooNew
 from tidelore.store import migrate as module
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
 from tidelore.store.migrate import migrate, migrations
+from tidelore.store.opening import open_database
 
 EXTRA = (
     "CREATE TABLE extra (id BIGINT PRIMARY KEY);"
@@ -165,7 +166,7 @@ def test_another_programs_record_of_its_schema_is_refused(postgres_address: str)
         assert schema_of(database) == before
 
 
-PREPARE = "from tidelore.store.database import open_database\nfrom tidelore.store.migrate import migrate\n"
+PREPARE = "from tidelore.store.opening import open_database\nfrom tidelore.store.migrate import migrate\n"
 ACT = "database = open_database(sys.argv[1])\nprint(migrate(database, 5))\ndatabase.close()\n"
 
 

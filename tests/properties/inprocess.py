@@ -25,8 +25,9 @@ from tidelore.pipeline.report import RunReport
 from tidelore.simulator.faults import SimulatedDisconnect, SimulatedTimeout
 from tidelore.simulator.wire import Request
 from tidelore.simulator.world import World
-from tidelore.store.database import Database, open_database
+from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
 
 PROJECT = "group/project"
 BASE_URL = "http://127.0.0.1:9999"

@@ -7,7 +7,7 @@ The one thing a list promises is kept: a change is visible at most `OVERLAP_US` 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,8 @@ from tests.properties.inprocess import PROJECT, House, Reaper
 
 from tidelore.pipeline.report import RunReport
 from tidelore.simulator.faults import Fault
+from tidelore.simulator.gitlab import churn
+from tidelore.simulator.gitlab.records import NotHere
 from tidelore.simulator.gitlab.state import Item
 from tidelore.simulator.wire import Request
 from tidelore.simulator.world import World
@@ -180,6 +182,17 @@ class Player:
         edit = self._forge.edit_issue if item.kind == "issues" else self._forge.edit_merge_request
         edit(PROJECT, item.iid, at_us=at, description=self._text())
 
+    def disturb(self, request: Request, row: Mapping[str, Any], change: Literal["edit", "delete"]) -> bool:
+        """What a fault does between two pages; its edits too write a text of their own, so none undoes another."""
+        if change == "delete" or "iid" not in row:
+            return churn.disturb(self._forge, request, row, change)
+        try:
+            item = self._forge.item("merge_requests" if "source_branch" in row else "issues", PROJECT, row["iid"])
+        except NotHere:
+            return False
+        self._edit_at(item, max(self._world.clock.now_us, item.updated_at_us))
+        return True
+
     def _late(self, amount: int) -> int:
         return self._world.clock.now_us - (0, 400, 999_000, 1_000, 1_500_000, OVERLAP_US)[amount]
 
@@ -204,6 +217,7 @@ def prepare(house: House, setting: Setting) -> Player:
     forge.strip_headers = setting.strip
     forge.foreign_next_link = "http://elsewhere.example/next?page=2" if setting.foreign else None
     player = Player(house.world)
+    forge.disturb = player.disturb  # type: ignore[method-assign]
     for change in setting.start:
         player.play(change)
     return player

@@ -113,6 +113,17 @@ def test_250_items_sharing_one_instant_cost_at_most_4_requests_when_nothing_chan
     compare(house)
 
 
+def test_250_items_created_in_one_instant_cost_no_more(tmp_path: Path) -> None:
+    """Verification spends its one request too, though it needs three strides for such an instant."""
+    house = House(tmp_path)
+    house.world.gitlab.bulk(PROJECT, issues=250, same_instant=True)
+    house.world.advance(3600)
+    house.run(resources=("issues",))
+    for _ in range(8):
+        assert house.count_requests(lambda: house.run(resources=("issues",))) <= 4
+    compare(house)
+
+
 def test_250_items_sharing_one_instant_do_not_hide_a_change_among_them(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.world.gitlab.bulk(PROJECT, issues=250, same_instant=True)

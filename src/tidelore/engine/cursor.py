@@ -47,12 +47,17 @@ class Gap(Struct, frozen=True):
     floor: int | None
 
 
-class Census(Struct, frozen=True):
-    """How far the re-verification of a scope has come, in order of creation, on the server's clock."""
+class Census(Struct, frozen=True, omit_defaults=True):
+    """How far the re-verification of a scope has come, in order of creation, on the server's clock.
+
+    `token` and `met` are set only inside an instant in which more than a page of items was created.
+    """
 
     after: int = 0
     started_at: int | None = None
     verified_at: int | None = None
+    token: str | None = None
+    met: tuple[RemoteId, ...] = ()
 
 
 class Cursor(Struct, frozen=True):
@@ -98,6 +103,19 @@ def backfilled(now_ms: int, safe_backfill_ms: int) -> Cursor:
 def parse_id(text: str) -> RemoteId:
     """Return an id as its source writes it: forges count, Bluesky names."""
     return int(text) if text.isascii() and text.isdecimal() else text
+
+
+def encode_census(census: Census) -> str:
+    """Return the stored form of a census."""
+    return msgspec.json.encode(census).decode()
+
+
+def decode_census(text: str) -> Census:
+    """Return a stored census; one that cannot be read starts over, which only costs requests."""
+    try:
+        return msgspec.json.decode(text, type=Census)
+    except msgspec.DecodeError:
+        return Census()
 
 
 def encode_window(window: Window | None) -> str | None:

@@ -1,6 +1,6 @@
 """Re-verification: what no cursor can see. Owns one stride over the list in order of creation.
 
-A stride reads one page (more only when a whole page was created in one instant), takes every version that
+A stride reads one page, takes every version that
 differs from ours, and asks by itself for each item we hold that should have been on it: only an answer
 of 'gone' makes a tombstone. The position is durable, so every difference has a bounded life at a fixed cost.
 """
@@ -12,9 +12,10 @@ from typing import Generic, TypeVar
 from msgspec.structs import replace
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Census, Cursor
+from tidelore.engine.cursor import Census
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Lister, ListRequest, Page
+from tidelore.errors import RemoteError
 from tidelore.model import RemoteId
 
 R = TypeVar("R")
@@ -31,46 +32,58 @@ class Scrub(Generic[R]):
         self._intake = intake
 
     async def stride(self) -> bool:
-        """Verify the next span; return whether that completed a whole cycle over the scope."""
+        """Verify one more page; return whether that completed a whole cycle over the scope."""
         cursor = self._intake.shelf.load()
-        since = cursor.census.after
-        pages: list[Page[R]] = []
-        token, upto = None, None
-        while True:
-            page = await self._lister.fetch(ListRequest(since=since, token=token))
-            self._intake.seam(Seam.AFTER_FETCH)
-            pages.append(page)
-            token = page.next_token
-            last = max((item.at for item in page.items), default=since)
-            if token is None or last > since:
-                upto = last if token is not None else None
-                break
-        return await self._conclude(pages, cursor, since, upto)
+        census = cursor.census
+        page, census = await self._fetch(census)
+        self._intake.seam(Seam.AFTER_FETCH)
+        met = {*census.met, *(item.version.id for item in page.items), *(entry.key for entry in page.rejected)}
+        last = max((item.at for item in page.items), default=census.after)
+        if page.next_token is not None and last <= census.after:
+            # More than a page was created in one instant: what is missing shows when that instant is left.
+            census = replace(census, token=page.next_token, met=tuple(met))
+            self._intake.take(page, replace(cursor, census=census))
+            return False
+        upto = None if page.next_token is None else last
+        held = self._intake.shelf.held(census.after, upto)
+        missing = {key: locator for key, locator in held.items() if not {key, str(key)} & met}
+        answers, gone = await self._ask(missing)
+        done = len(missing) <= MAX_QUESTIONS
+        if done:
+            census = _onward(census, upto, page.server_at)
+        merged = Page(
+            items=[item for part in (page, *answers) for item in part.items],
+            rejected=[entry for part in (page, *answers) for entry in part.rejected],
+        )
+        self._intake.take(merged, replace(cursor, census=census), gone=gone)
+        return done and upto is None
 
-    async def _conclude(self, pages: list[Page[R]], cursor: Cursor, since: int, upto: int | None) -> bool:
-        present: set[RemoteId] = {item.version.id for page in pages for item in page.items}
-        known = {entry.key for page in pages for entry in page.rejected}
-        held = self._intake.shelf.held(since, upto)
-        missing = {key: at for key, at in held.items() if key not in present and str(key) not in known}
+    async def _fetch(self, census: Census) -> tuple[Page[R], Census]:
+        """Read the page that is due; one the server does not know any more is read from its span's start."""
+        try:
+            return await self._lister.fetch(ListRequest(since=census.after, token=census.token)), census
+        except RemoteError as error:
+            if census.token is None or error.retryable:
+                raise
+            census = replace(census, token=None, met=())
+            return await self._lister.fetch(ListRequest(since=census.after)), census
+
+    async def _ask(self, missing: dict[RemoteId, str]) -> tuple[list[Page[R]], list[RemoteId]]:
+        """Ask by itself for each item that was not met: what is there, and what is gone."""
+        answers: list[Page[R]] = []
         gone: list[RemoteId] = []
         for key in sorted(missing, key=str)[:MAX_QUESTIONS]:
             answer = await self._lister.fetch_one(missing[key])
             if answer.items or answer.rejected:
-                pages.append(answer)
+                answers.append(answer)
             else:
                 gone.append(key)
-        server_at = pages[0].server_at
-        census = cursor.census
-        if len(missing) <= MAX_QUESTIONS:
-            started = census.started_at if census.after else server_at
-            census = (
-                Census(after=0, started_at=None, verified_at=started)
-                if upto is None
-                else Census(after=upto, started_at=started, verified_at=census.verified_at)
-            )
-        merged = Page(
-            items=[item for page in pages for item in page.items],
-            rejected=[entry for page in pages for entry in page.rejected],
-        )
-        self._intake.take(merged, replace(cursor, census=census), gone=gone)
-        return upto is None and len(missing) <= MAX_QUESTIONS
+        return answers, gone
+
+
+def _onward(census: Census, upto: int | None, server_at: int | None) -> Census:
+    """Return the census after a verified span: at the next one, or at the start of a new cycle."""
+    started = census.started_at if census.after else server_at
+    if upto is None:
+        return Census(verified_at=started)
+    return Census(after=upto, started_at=started, verified_at=census.verified_at)

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from tidelore.engine.cursor import Census, Cursor, Gap, Validator, decode_window, encode_window, parse_id
+from tidelore.engine.cursor import (
+    Cursor,
+    Gap,
+    Validator,
+    decode_census,
+    decode_window,
+    encode_census,
+    encode_window,
+    parse_id,
+)
 from tidelore.model import Position, Scope
 from tidelore.store.database import Database, Transaction
 
@@ -43,19 +52,18 @@ def scope_params(scope: Scope) -> dict[str, object]:
 def load_cursor(database: Database, scope: Scope) -> Cursor:
     """Return a scope's cursor as it stands, valid or not."""
     rows = database.read(
-        "SELECT watermark_at, watermark_id, reading, url, etag, bootstrap_complete, census_after,"
-        f" census_started_at, verified_at FROM cursors WHERE {_KEY}",
+        f"SELECT watermark_at, watermark_id, reading, url, etag, bootstrap_complete, census FROM cursors WHERE {_KEY}",
         scope_params(scope),
     )
     if not rows:
         return Cursor()
-    at, key, reading, url, etag, complete, after, started_at, verified_at = rows[0]
+    at, key, reading, url, etag, complete, census = rows[0]
     return Cursor(
         watermark=None if at is None else Position(at, parse_id(key or "0")),
         window=decode_window(reading),
         validator=Validator(url, etag) if url and etag else None,
         complete=bool(complete),
-        census=Census(after, started_at, verified_at),
+        census=decode_census(census),
     )
 
 
@@ -63,14 +71,14 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
     """Write a cursor beside the rows it covers."""
     tx.execute(
         "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, url,"
-        " etag, bootstrap_complete, census_after, census_started_at, verified_at, polled_at, updated_at)"
+        " etag, bootstrap_complete, census, verified_at, polled_at, updated_at)"
         " VALUES (:source, :surface, :scope, :project_id, :watermark_at, :watermark_id, :reading, :url,"
-        " :etag, :complete, :census_after, :census_started_at, :verified_at, :now, :now)"
+        " :etag, :complete, :census, :verified_at, :now, :now)"
         " ON CONFLICT (source, surface, scope) DO UPDATE SET project_id = excluded.project_id,"
         " watermark_at = excluded.watermark_at, watermark_id = excluded.watermark_id,"
         " reading = excluded.reading, url = excluded.url, etag = excluded.etag,"
-        " bootstrap_complete = excluded.bootstrap_complete, census_after = excluded.census_after,"
-        " census_started_at = excluded.census_started_at, verified_at = excluded.verified_at,"
+        " bootstrap_complete = excluded.bootstrap_complete, census = excluded.census,"
+        " verified_at = excluded.verified_at,"
         " polled_at = excluded.polled_at, updated_at = excluded.updated_at",
         {
             **scope_params(scope),
@@ -81,8 +89,7 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
             "url": cursor.validator.url if cursor.validator else None,
             "etag": cursor.validator.etag if cursor.validator else None,
             "complete": int(cursor.complete),
-            "census_after": cursor.census.after,
-            "census_started_at": cursor.census.started_at,
+            "census": encode_census(cursor.census),
             "verified_at": cursor.census.verified_at,
             "now": now_ms,
         },

@@ -83,14 +83,3 @@ def foreign_database(place: str) -> DatabaseUnusable:
         f"{place} is the database of some other program",
         fix="point --db or storage.path at a database of its own",
     )
-
-
-def open_database(address: str, *, create: bool = True) -> Database:
-    """Open a SQLite file or a postgresql:// address; only the driver that is needed is imported."""
-    if address.startswith(("postgresql://", "postgres://")):
-        from tidelore.store.dialect_postgres import PostgresDatabase
-
-        return PostgresDatabase(address)
-    from tidelore.store.dialect_sqlite import SqliteDatabase
-
-    return SqliteDatabase(address, create=create)

@@ -11,7 +11,7 @@ from tidelore.engine.cursor import Census, Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Page
 from tidelore.engine.scrub import MAX_QUESTIONS, Scrub
-from tidelore.errors import RemoteTransient
+from tidelore.errors import RemotePermanent, RemoteTransient
 from tidelore.model import Rejected
 
 
@@ -41,14 +41,25 @@ def test_a_stride_ends_at_the_last_creation_on_its_page_and_the_next_begins_ther
     assert shelf.cursor.census.verified_at == NOW
 
 
-def test_items_created_in_one_instant_are_read_to_the_end_of_it() -> None:
+def test_items_created_in_one_instant_are_read_to_the_end_of_it_one_page_a_stride() -> None:
     shelf = holding(after=20)
     script = Script(
         Page([item(1, 20)], next_token="2"), Page([item(2, 20)], next_token="3"), Page([item(3, 25)], next_token="4")
     )
     assert not stride(script, shelf)
+    assert shelf.cursor.census == Census(after=20, started_at=5, token="2", met=(1,))
+    assert not stride(script, shelf)
+    assert not stride(script, shelf)
     assert [request.token for request in script.asked] == [None, "2", "3"]
-    assert shelf.cursor.census.after == 25
+    assert shelf.cursor.census == Census(after=25, started_at=5)
+
+
+def test_a_page_the_server_forgot_is_read_from_the_start_of_its_instant() -> None:
+    shelf = holding(after=20)
+    script = Script(Page([item(1, 20)], next_token="2"), RemotePermanent("gone", status=400), Page([item(1, 20)]))
+    assert not stride(script, shelf)
+    assert stride(script, shelf)
+    assert [request.token for request in script.asked] == [None, "2", None]
 
 
 def test_only_an_answer_of_gone_makes_a_tombstone() -> None:

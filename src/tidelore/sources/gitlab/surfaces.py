@@ -113,9 +113,14 @@ class ProjectList(Generic[R]):
         return Validator(reply.url, reply.etag) if reply.etag and count < size else None
 
     def _next(self, reply: Reply, count: int) -> str | None:
-        following = next_page(reply.headers, reply.url, count, self._per_page)
+        keyset = "pagination=keyset" in reply.url
+        # A keyset list heeds no page number: only its link leads on, and without one it has ended.
+        following = next_page(reply.headers, reply.url, 0 if keyset else count, self._per_page)
         if following is not None and following.foreign:
             _LOG.warning("%s: refused a next link to another origin", self._resource)
+            if keyset:
+                self._keyset = False
+                return reply.url.replace("pagination=keyset", "page=2")
             kept = {name: value for name, value in reply.headers.items() if name != "link"}
             following = next_page(kept, reply.url, count, self._per_page)
         return None if following is None else following.url

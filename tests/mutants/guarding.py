@@ -1,0 +1,206 @@
+"""Bugs of guarding: the lease and its fence, the ledger, cursors that cannot be true, addresses of others."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_LEASES = "tests/contract/test_store_leases.py"
+_LEASE = "tests/unit/engine/test_lease.py"
+_RACE = "tests/crash/test_lease_race.py"
+_LEDGER = "tests/unit/engine/test_ledger.py"
+_WALK = "tests/unit/engine/test_walk.py"
+SITUATIONS = "tests/properties/test_situations.py"
+
+FENCE = (
+    Mutant(
+        name="fence-removed-from-the-commit",
+        invariant="lease fencing",
+        file="store/shelf.py",
+        before="""            if self._lease is not None:
+                fence(tx, self._lease)
+            if batch.items:
+""",
+        after="            if batch.items:\n",
+        test="tests/contract/test_store_parents.py::test_a_holder_that_was_taken_over_writes_nothing",
+        why="A process that slept through its takeover would write over its successor's cursor.",
+    ),
+    Mutant(
+        name="fence-passes-a-released-lease",
+        invariant="lease fencing",
+        file="store/leases.py",
+        before="""        " AND holder_host IS NOT NULL",\n""",
+        after="""        "",\n""",
+        test=f"{_LEASES}::test_a_fence_stops_a_holder_that_gave_its_lease_back[sqlite]",
+        why="A lease given back is nobody's, also not its last holder's.",
+    ),
+    Mutant(
+        name="look-up-without-a-fence",
+        invariant="lease fencing",
+        file="pipeline/ingest.py",
+        before="        fence(tx, session.lease)\n        project = save_project(",
+        after="        project = save_project(",
+        test=f"{_RACE}::test_a_process_that_wakes_up_without_its_lease_writes_nothing_more[sqlite-looking-up]",
+        why="One write without a fence is enough for two writers.",
+    ),
+    Mutant(
+        name="fence-that-only-looks",
+        invariant="lease fencing",
+        file="store/leases.py",
+        before="""    held = tx.change(
+        "UPDATE leases SET generation = generation WHERE name = :name AND generation = :generation"
+        " AND holder_host IS NOT NULL",
+        {"name": lease.name, "generation": lease.generation},
+    )
+""",
+        after="""    held = len(
+        tx.execute(
+            "SELECT 1 FROM leases WHERE name = :name AND generation = :generation AND holder_host IS NOT NULL",
+            {"name": lease.name, "generation": lease.generation},
+        )
+    )
+""",
+        test=f"{_LEASES}::test_a_takeover_waits_until_the_fenced_transaction_has_ended[postgres]",
+        why="Without the row's lock a successor reads the cursor before its predecessor's last page is there.",
+    ),
+)
+
+TAKEOVER = (
+    Mutant(
+        name="swap-without-comparing",
+        invariant="lease takeover race",
+        file="store/leases.py",
+        before=" WHERE name = :name AND generation = :expected",
+        after=" WHERE name = :name",
+        test=f"{_LEASES}::test_a_swap_succeeds_only_on_the_generation_it_expects[sqlite]",
+        why="Of two that take over at once both would win.",
+    ),
+    Mutant(
+        name="lost-race-taken-for-won",
+        invariant="lease takeover race",
+        file="engine/lease.py",
+        before="        if store.swap(None if row is None else row.generation, mine):\n",
+        after="        if store.swap(None if row is None else row.generation, mine) or row is None:\n",
+        test=f"{_LEASE}::test_of_two_that_race_one_wins",
+        why="The first two processes on a new database would both write.",
+    ),
+    Mutant(
+        name="lease-of-the-dead-stays-held",
+        invariant="lease takeover race",
+        file="engine/lease.py",
+        before="    if is_dead(row.holder):\n",
+        after="    if force and is_dead(row.holder):\n",
+        test=f"{_RACE}::test_a_process_killed_with_minus_nine_leaves_a_lease_that_is_free_at_once[sqlite]",
+        why="After a crash nothing would run until the lease is stale.",
+    ),
+    Mutant(
+        name="takeover-keeps-the-generation",
+        invariant="lease takeover race",
+        file="engine/lease.py",
+        before="        generation = 1 if row is None else row.generation + 1\n",
+        after="        generation = 1 if row is None else row.generation\n",
+        test=f"{_LEASE}::test_a_holder_that_was_taken_over_finds_out_and_cannot_give_back_what_is_not_its_own",
+        why="Whoever was taken over could not tell: its next heartbeat would take the lease back.",
+    ),
+)
+
+LEDGER = (
+    Mutant(
+        name="interrupted-run-left-running",
+        invariant="ledger transitions",
+        file="pipeline/session.py",
+        before="                _close(session, cancelled=True)\n",
+        after="",
+        test="tests/crash/test_signals.py::test_an_interrupted_run_is_closed_as_cancelled_and_gives_the_lease_back",
+        why="Ctrl-C is an end like any other.",
+    ),
+    Mutant(
+        name="ended-run-rewritten",
+        invariant="ledger transitions",
+        file="store/runs.py",
+        before="""WHERE id = :run_id AND status = 'running'",\n""",
+        after="""WHERE id = :run_id",\n""",
+        test="tests/contract/test_store_runs.py::test_a_run_ends_once_and_cannot_be_changed_afterwards",
+        why="A ledger that can be rewritten proves nothing.",
+    ),
+    Mutant(
+        name="phases-run-backwards",
+        invariant="ledger transitions",
+        file="engine/ledger.py",
+        before="        if phase not in PHASES or PHASES.index(phase) < PHASES.index(self._phase):\n",
+        after="        if phase not in PHASES:\n",
+        test=f"{_LEDGER}::test_phases_go_forward_or_stay",
+        why="What a run did would no longer follow from its last phase.",
+    ),
+    Mutant(
+        name="crashed-run-left-running",
+        invariant="ledger transitions",
+        file="engine/ledger.py",
+        before="if is_dead(row.holder) or now - row.heartbeat_at > stale_after_ms]\n",
+        after="if is_dead(row.holder) and now - row.heartbeat_at > stale_after_ms]\n",
+        test=f"{_LEDGER}::test_the_next_run_closes_the_row_of_one_that_is_gone",
+        why="The row of a killed process would say `running` for ever.",
+    ),
+)
+
+CORRUPTION = (
+    Mutant(
+        name="invalid-cursor-reset-to-latest",
+        invariant="cursor corruption",
+        file="engine/cursor.py",
+        before="    return Cursor(watermark=Position(max(now_ms - safe_backfill_ms, 0), 0))\n",
+        after="    return Cursor(watermark=Position(now_ms, 0))\n",
+        test=f"{_WALK}::test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill",
+        why="Everything between the corruption and its discovery would be skipped.",
+    ),
+    Mutant(
+        name="cursor-from-the-future-believed",
+        invariant="cursor corruption",
+        file="engine/cursor.py",
+        before="    if cursor.watermark.at > now_ms + SKEW_MS:\n",
+        after="    if cursor.watermark.at < now_ms - 10**15:\n",
+        test=f"{_WALK}::test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill",
+        why="A list with a watermark of next year is silent until then.",
+    ),
+    Mutant(
+        name="invalid-cursor-not-kept",
+        invariant="cursor corruption",
+        file="engine/intake.py",
+        before="        self.shelf.set_aside(reason)\n",
+        after="",
+        test=f"{_WALK}::test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill",
+        why="Nobody could find out what the cursor said.",
+    ),
+)
+
+FOREIGN = (
+    Mutant(
+        name="foreign-next-link-followed",
+        invariant="foreign origin refused",
+        file="sources/gitlab/surfaces.py",
+        before="        if following is not None and following.foreign:\n",
+        after="        if following is not None and following.foreign and not following.url:\n",
+        test=f"{SITUATIONS}::test_a_foreign_origin_next_link_is_refused_and_loses_nothing",
+        why="Even with the client's own refusal the rest of the list would be lost.",
+    ),
+    Mutant(
+        name="foreign-next-link-ends-the-list",
+        invariant="foreign origin refused",
+        file="sources/gitlab/surfaces.py",
+        before="            following = next_page(kept, reply.url, count, self._per_page)\n",
+        after="            following = None if kept is not None else following\n",
+        test=f"{SITUATIONS}::test_a_foreign_origin_next_link_is_refused_and_loses_nothing",
+        why="A link that must not be followed is no proof that the list has ended.",
+    ),
+    Mutant(
+        name="client-speaks-to-any-origin",
+        invariant="foreign origin refused",
+        file="sources/origin.py",
+        before="        if url is None or url.origin != self._origin:\n",
+        after="        if url is None:\n",
+        test="tests/unit/sources/test_token_safety.py"
+        "::test_an_address_of_another_origin_is_refused_before_anything_is_sent",
+        why="Whoever receives a request receives the token.",
+    ),
+)
+
+MUTANTS = (*FENCE, *TAKEOVER, *LEDGER, *CORRUPTION, *FOREIGN)

@@ -1,0 +1,66 @@
+"""Every promise with the tests that hold it, and every mutant those tests must catch. Data only."""
+
+from __future__ import annotations
+
+from tests.mutants import guarding, understanding, walking
+from tests.mutants.mutant import Mutant, Promise
+
+_HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
+_KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_where_it_stopped"
+
+WITHOUT_CODE = "8"
+"""Inbound intents: promised, and not built; no test and no mutant can stand for it."""
+
+PROMISES = (
+    Promise("1", (f"{walking.PARENTS}::test_an_exception_inside_the_commit_leaves_neither_rows_nor_cursor", _KILLED)),
+    Promise(
+        "2",
+        (
+            _KILLED,
+            "tests/crash/test_kill_matrix.py::test_every_seam_at_every_place",
+            "tests/crash/test_kill_halfway.py::test_a_run_killed_half_way_costs_the_other_half_and_one_page_per_scope",
+        ),
+    ),
+    Promise("3", (_HISTORIES,)),
+    Promise("4", ("tests/unit/engine/test_cursor.py::test_a_watermark_only_moves_forward", _HISTORIES)),
+    Promise("5", (f"{walking.LATE}::test_no_late_change_is_lost_however_the_walk_goes_on",)),
+    Promise("6", (f"{walking.PARENTS}::test_a_replayed_page_changes_one_row_in_all_by_sqlites_own_count", _HISTORIES)),
+    Promise("7", (_HISTORIES,)),
+    Promise(WITHOUT_CODE),
+    Promise("9", ("tests/properties/test_descent.py::test_a_poll_with_nothing_new_costs_one_request",)),
+    Promise("re-anchoring", (_HISTORIES,)),
+    Promise(
+        "two equal passes",
+        ("tests/properties/test_id_order.py::test_no_comment_is_lost_whatever_shifts_the_pages", _HISTORIES),
+    ),
+    Promise(
+        "lease fencing",
+        ("tests/crash/test_lease_race.py::test_a_process_that_wakes_up_without_its_lease_writes_nothing_more",),
+    ),
+    Promise(
+        "lease takeover race",
+        ("tests/crash/test_lease_race.py::test_of_processes_that_start_at_once_one_writes_and_the_others_name_it",),
+    ),
+    Promise("ledger transitions"),
+    Promise(
+        "cursor corruption",
+        (f"{walking.PARENTS}::test_an_invalid_cursor_is_set_aside_and_replaced_by_a_bounded_backfill",),
+    ),
+    Promise("settling"),
+    Promise("children read whole"),
+    Promise(
+        "scrub buries only what is not found",
+        ("tests/properties/test_scrub.py::test_after_verification_nothing_is_missing_and_nothing_is_left_over",),
+    ),
+    Promise(
+        "descending walk keeps its gap",
+        ("tests/properties/test_descent.py::test_no_post_is_lost_whatever_interrupts_the_descent",),
+    ),
+    Promise(
+        "foreign origin refused", (f"{guarding.SITUATIONS}::test_the_token_goes_nowhere_when_headers_are_missing_too",)
+    ),
+    Promise("ETag of a full page"),
+    Promise("quarantine retried", (_HISTORIES,)),
+)
+
+MUTANTS: tuple[Mutant, ...] = (*walking.MUTANTS, *understanding.MUTANTS, *guarding.MUTANTS)

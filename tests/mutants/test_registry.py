@@ -1,0 +1,91 @@
+"""The registry is about this source, these tests and docs/invariants.md as they are, in both directions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.mutants.mutant import Mutant, Promise
+from tests.mutants.registry import MUTANTS, PROMISES, WITHOUT_CODE
+from tests.mutants.runner import PACKAGE, ROOT, SOURCE, mutated
+
+PAGE = ROOT / "docs" / "invariants.md"
+_LINK = re.compile(r"\[`(test_\w+)`\]\(\.\./([\w/.]+)\)")
+_CODE = re.compile(r"`([\w-]+)`")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_snippet_occurs_once_and_the_bug_is_valid_code(mutant: Mutant) -> None:
+    text = (SOURCE / PACKAGE / mutant.file).read_text(encoding="utf-8")
+    changed = mutated(mutant, text)
+    assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
+
+
+def test_a_snippet_that_is_not_there_once_is_refused() -> None:
+    mutant = Mutant("x", "1", "x.py", "a\n", "b\n", "tests/x.py::test_x", "why")
+    assert mutated(mutant, "a\n") == "b\n"
+    for text in ("", "a\na\n"):
+        with pytest.raises(ValueError, match="occurs"):
+            mutated(mutant, text)
+
+
+def test_names_and_bugs_are_unique_and_say_why() -> None:
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert len({(mutant.file, mutant.before, mutant.after) for mutant in MUTANTS}) == len(MUTANTS)
+    assert all(mutant.why for mutant in MUTANTS)
+
+
+def test_every_promise_has_a_mutant_and_every_mutant_a_promise() -> None:
+    keys = [promise.key for promise in PROMISES]
+    assert len(keys) == len(set(keys))
+    assert {mutant.invariant for mutant in MUTANTS} == set(keys) - {WITHOUT_CODE}
+
+
+@pytest.mark.parametrize("test", sorted({*(m.test for m in MUTANTS), *(t for p in PROMISES for t in p.also)}))
+def test_every_named_test_exists(test: str) -> None:
+    path, _, name = plain(test).partition("::")
+    assert name in functions_in(ROOT / path)
+
+
+@cache
+def functions_in(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def plain(test: str) -> str:
+    """A test without its parameter id."""
+    return test.partition("[")[0]
+
+
+def documented() -> dict[str, tuple[set[str], set[str]]]:
+    """The page's rows: key to tests and mutants."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|") or cells[0] in {"no.", "promise"} or set(line) <= set("|- "):
+            continue
+        key, sentence, tests, mutants = cells
+        assert key not in found, key
+        assert sentence
+        linked = [f"{path}::{name}" for name, path in _LINK.findall(tests)]
+        assert tests.count("](") == len(linked), tests
+        assert len(linked) == len(set(linked)), linked
+        found[key] = set(linked), set(_CODE.findall(mutants))
+    return found
+
+
+def test_the_page_lists_every_promise_in_order_and_no_other() -> None:
+    assert list(documented()) == [promise.key for promise in PROMISES]
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.key)
+def test_a_row_lists_the_tests_and_mutants_of_its_promise_and_no_other(promise: Promise) -> None:
+    key, also = promise.key, promise.also
+    own = [mutant for mutant in MUTANTS if mutant.invariant == key]
+    tests, mutants = documented()[key]
+    assert mutants == {mutant.name for mutant in own}
+    assert tests == {*(plain(mutant.test) for mutant in own), *also}

@@ -1,0 +1,21 @@
+"""What a poll costs does not grow with the length of history (invariant 9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.properties.audit import compare
+from tests.properties.inprocess import PROJECT, House
+
+
+@pytest.mark.parametrize("history", [10, 200])
+def test_a_poll_costs_one_request_per_list_however_long_the_history(tmp_path: Path, history: int) -> None:
+    house = House(tmp_path, per_page=10, scrub_share=0.0)
+    house.world.gitlab.bulk(PROJECT, issues=history, merge_requests=history)
+    house.world.advance(86_400)
+    house.run()
+    assert house.count_requests(house.run) == 2
+    house.world.gitlab.edit_issue(PROJECT, 1, description="one change")
+    assert house.count_requests(house.run) == 2
+    compare(house)
