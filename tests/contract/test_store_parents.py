@@ -10,7 +10,7 @@ from tests.databases.samples import CREATED, add_project, dump, issue, merge_req
 
 from tidelore.clock import ManualClock
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Census, Cursor, Gap
+from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.intake import Intake
 from tidelore.engine.lease import acquire
 from tidelore.engine.ports import Batch, Page
@@ -279,8 +279,8 @@ def test_an_exception_inside_the_commit_leaves_neither_rows_nor_cursor(
 def test_rows_are_not_stored_when_the_cursor_that_covers_them_is_refused(parents: Parents) -> None:
     parents.commit(parents.make(1))
     before = dump(parents.database)
-    nowhere: Any = None
-    refused = Cursor(watermark=Position(CREATED + 1, 2), census=Census(after=nowhere))
+    neither: Any = 7
+    refused = Cursor(watermark=Position(CREATED + 1, 2), complete=neither)
     with pytest.raises(IntegrityError):
         parents.commit(parents.make(1, CREATED + 1), parents.make(2), gone=[1], cursor=refused)
     assert dump(parents.database) == before
