@@ -7,6 +7,7 @@ written to a temporary directory that is gone at the end.
 from __future__ import annotations
 
 import tempfile
+import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,8 @@ def _play(app: App, world: World, say: Callable[[str], None]) -> dict[str, Any]:
         changes = world.gitlab.change(60, world.rng, advance=world.advance)
         world.advance(A_DAY)
     done = Counter(change["kind"].replace("_", " ") for change in changes)
-    say("   " + ", ".join(f"{count} × {kind}" for kind, count in sorted(done.items())))
+    listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(done.items()))
+    say(textwrap.fill(listed, 96, initial_indent="   ", subsequent_indent="   "))
 
     say("\n3. Second mirror: only what changed")
     second = _mirror(app)

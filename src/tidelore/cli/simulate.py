@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import click
@@ -32,7 +33,7 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: 
     def ready(url: str) -> None:
         lines = [
             f"A world of {len(projects)} projects at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.",
-            f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {projects}\n\nControl: {url}/_sim/',
+            f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {json.dumps(projects)}\n\nControl: {url}/_sim/',
         ]
         render_answer(Answer({"url": url, "projects": projects}, lines), face, "simulate")
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.cli.render import Answer, ago, instant, plural, table
 from tidelore.service.status import Status, read_status
 from tidelore.store.cursors import CursorRow
 from tidelore.store.runs import RunView
@@ -98,7 +98,7 @@ def _lines(status: Status) -> list[str]:
     lines = cursor_table(status.cursors)
     lines += ["", f"Quarantine: {len(status.quarantine):,}"]
     lines += [
-        f"  {entry.surface} {entry.remote_key}: {entry.error} ({entry.attempts} attempts)"
+        f"  {entry.surface} {entry.remote_key}: {entry.error} ({plural(entry.attempts, 'attempt')})"
         for entry in status.quarantine[:10]
     ]
     oldest = status.oldest_verification
@@ -109,7 +109,7 @@ def _lines(status: Status) -> list[str]:
             [
                 str(run.id),
                 run.command,
-                run.status + (f" ({run.warnings_count} warnings)" if run.warnings_count else ""),
+                run.status + (f" ({plural(run.warnings_count, 'warning')})" if run.warnings_count else ""),
                 f"{run.issues_ingested + run.mrs_ingested:,}",
                 f"{run.requests:,}",
                 ago(run.started_at),

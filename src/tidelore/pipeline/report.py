@@ -45,7 +45,7 @@ def verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
         return errors[0]
     return PartialSuccess(
         f"{len(failed)} of {len(scopes)} lists could not be read; the others are stored",
-        fix="run the command again; `lore sync-status` shows what is behind",
+        fix=errors[0].fix or "run the command again; `lore sync-status` shows what is behind",
         failed=[
             {
                 "project": scope.project,

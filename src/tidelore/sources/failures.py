@@ -46,6 +46,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
             reason="rate_limit",
             retry_after_seconds=verdict.wait_seconds,
             rule=verdict.rule,
+            fix="run the command again later; it goes on where it stopped",
         )
     if status >= 500 and method != "GET":
         return unclear_write(url, status)
@@ -55,6 +56,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
             status=status,
             url=url,
             reason="server_error",
+            fix="run the command again; it goes on where it stopped",
             retry_after_seconds=verdict.wait_seconds or None,
             said=said or None,
         )
@@ -73,6 +75,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
         status=status,
         url=url,
         reason="refused",
+        fix="check that the token may read this" if status == 403 else None,
         said=said or None,
     )
 
@@ -92,7 +95,13 @@ def from_trouble(
             reason="untrusted_certificate",
             fix="for a private authority, name its certificate in http.ca_file",
         )
-    return RemoteTransient(f"no usable answer: {detail}", status=status, url=url, reason=trouble)
+    return RemoteTransient(
+        f"no usable answer: {detail}",
+        status=status,
+        url=url,
+        reason=trouble,
+        fix="check the address and the network, then run the command again; it goes on where it stopped",
+    )
 
 
 def unclear_write(url: str, status: int | None) -> RemoteTransient:

@@ -98,9 +98,17 @@ class GitLabClient:
 
     async def project(self, path_or_id: str | int) -> ProjectRecord:
         """Return a project by its path or its number."""
-        payload, _ = await self._http.get_json(
-            f"{API}/projects/{quote(str(path_or_id), safe='')}", as_type=Project, route="project"
-        )
+        address = f"{API}/projects/{quote(str(path_or_id), safe='')}"
+        try:
+            payload, _ = await self._http.get_json(address, as_type=Project, route="project")
+        except RemoteNotFound as error:
+            raise RemoteNotFound(
+                f"there is no project {path_or_id}, or the token may not see it",
+                fix="correct its path under `projects` of this host, or give the token access to it",
+                status=error.status,
+                url=error.url,
+                project=str(path_or_id),
+            ) from None
         return transform_project(payload)
 
     async def user(self) -> tuple[User, Reply]:
