@@ -21,10 +21,12 @@ from tidelore.process import ProcessIdentity
 from tidelore.store import check
 from tidelore.store.check import Finding, check_database
 from tidelore.store.database import Database
+from tidelore.store.issues import ISSUES
+from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.runs import RunTable
-from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, ParentShelf
+from tidelore.store.shelf import ParentShelf
 
 CHECKS = [
     "database", "schema", "payloads-intact", "windows", "runs", "payloads-present", "content-hash", "times",

@@ -18,11 +18,13 @@ from tidelore.errors import IntegrityError, LeaseLost
 from tidelore.model import Item, Position, Rejected, Scope
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
+from tidelore.store.issues import ISSUES
 from tidelore.store.leases import LeaseTable
+from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.parents import count_by_state, count_deleted
 from tidelore.store.payloads import read_payload
 from tidelore.store.quarantine import list_quarantine
-from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, ParentShelf
+from tidelore.store.shelf import ParentShelf
 
 CURSOR = Cursor(watermark=Position(CREATED, 1))
 Make = Callable[..., Item[Any]]

@@ -18,11 +18,12 @@ MARK = "the program under test: "
 def pytest_sessionstart() -> None:
     """Print where the program came from; the runner believes no verdict about another copy."""
     print(f"{MARK}{tidelore.__file__}")
-    start = subprocess.Popen.__init__
+    popen: Any = subprocess.Popen
+    start = popen.__init__
 
     def start_with_the_copy(self: Any, *words: Any, env: dict[str, str] | None = None, **how: Any) -> None:
         if env is not None:
             env = {**env, "PYTHONPATH": os.environ["PYTHONPATH"]}
         start(self, *words, env=env, **how)
 
-    subprocess.Popen.__init__ = start_with_the_copy  # type: ignore[method-assign]
+    popen.__init__ = start_with_the_copy

@@ -107,10 +107,7 @@ def _play(app: App, world: World, say: Callable[[str], None]) -> dict[str, Any]:
     say("\n6. Comparison with the simulator's truth")
     differences = [compare(app, world, resource) for resource in LISTS]
     for found in differences:
-        say(
-            f"   {LISTS[found.list]:<15} {found.truth:>5} in the world, {found.copy:>5} in the copy: "
-            f"{found.missing} missing, {found.extra} extra, {found.different} different"
-        )
+        say(f"   {_verdict(found)}")
     runs = {"first": first, "second": second, "verification": scrub, "quiet": quiet}
     return {
         "requests": {name: run.requests for name, run in runs.items()},
@@ -144,6 +141,12 @@ def compare(app: App, world: World, resource: str) -> Difference:
     finally:
         database.close()
     return result
+
+
+def _verdict(found: Difference) -> str:
+    sizes = f"{found.truth:>5} in the world, {found.copy:>5} in the copy"
+    faults = f"{found.missing} missing, {found.extra} extra, {found.different} different"
+    return f"{LISTS[found.list]:<15} {sizes}: {faults}"
 
 
 def _app(url: str, world: World, path: str) -> App:

@@ -21,9 +21,12 @@ from tidelore.pipeline.report import ScopeReport
 from tidelore.pipeline.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.cursors import reset_cursor
+from tidelore.store.family import Family
+from tidelore.store.issues import ISSUES
 from tidelore.store.leases import fence
+from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import ProjectRow, find_configured, save_project
-from tidelore.store.shelf import ISSUES, MERGE_REQUESTS, Family, ParentShelf
+from tidelore.store.shelf import ParentShelf
 
 SIDE_BY_SIDE = 8
 FAMILIES: dict[str, Family[Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
@@ -64,7 +67,7 @@ async def ingest(
                 # Two lists of one project that meet here first ask for it once.
                 async with resolving.setdefault((target.source.name, target.configured), asyncio.Lock()):
                     project = await resolve_project(session, target.source, target.configured)
-                await _ingest_target(session, target, project, report, full=full, on_page=on_page)
+                await Reading(session, target, report, full, on_page).run(project)
             except (CredentialsRejected, RateLimited) as error:
                 stopped[target.source.name] = error
                 report.error = error
@@ -104,48 +107,41 @@ def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentSh
     )
 
 
-async def _ingest_target(
-    session: Session,
-    target: Target,
-    project: ProjectRow,
-    report: ScopeReport,
-    *,
-    full: bool,
-    on_page: Callable[[Target, Tally], None],
-) -> None:
-    report.project = project.path
-    try:
-        await _walk(session, target, project, report, full=full, on_page=on_page)
-    except RemoteNotFound:
-        # The number we knew is gone; the same name may stand for a project that was made anew.
-        again = await _look_up(session, target.source, target.configured)
-        if again.remote_id == project.remote_id:
-            raise
-        await _walk(session, target, again, report, full=full, on_page=on_page)
-    session.shop.seam(Seam.SCOPE_DONE)
+class Reading(Struct, frozen=True):
+    """One target while it is being read."""
 
+    session: Session
+    target: Target
+    report: ScopeReport
+    full: bool
+    on_page: Callable[[Target, Tally], None]
 
-async def _walk(
-    session: Session,
-    target: Target,
-    project: ProjectRow,
-    report: ScopeReport,
-    *,
-    full: bool,
-    on_page: Callable[[Target, Tally], None],
-) -> None:
-    shop = session.shop
-    shelf = shelf_for(session, target, project)
-    report.links = shelf.links
-    if full:
-        with shop.database.transaction() as tx:
-            fence(tx, session.lease)
-            reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
-    intake = Intake(shelf, shop.clock.now_ms, shop.seam, lambda tally: on_page(target, tally))
-    report.tally = intake.tally
-    lister = target.source.listing(target.resource, project.remote_id)
-    plan = Plan(overlap_ms=int(shop.config.sync.cursor_rewind_seconds * 1000))
-    await Walk(lister, intake, plan).run()
+    async def run(self, project: ProjectRow) -> None:
+        """Read the target's list to its end."""
+        self.report.project = project.path
+        try:
+            await self._walk(project)
+        except RemoteNotFound:
+            # The number we knew is gone; the same name may stand for a project that was made anew.
+            again = await _look_up(self.session, self.target.source, self.target.configured)
+            if again.remote_id == project.remote_id:
+                raise
+            await self._walk(again)
+        self.session.shop.seam(Seam.SCOPE_DONE)
+
+    async def _walk(self, project: ProjectRow) -> None:
+        shop, target = self.session.shop, self.target
+        shelf = shelf_for(self.session, target, project)
+        self.report.links = shelf.links
+        if self.full:
+            with shop.database.transaction() as tx:
+                fence(tx, self.session.lease)
+                reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
+        intake = Intake(shelf, shop.clock.now_ms, shop.seam, lambda tally: self.on_page(target, tally))
+        self.report.tally = intake.tally
+        lister = target.source.listing(target.resource, project.remote_id)
+        plan = Plan(overlap_ms=int(shop.config.sync.cursor_rewind_seconds * 1000))
+        await Walk(lister, intake, plan).run()
 
 
 async def _look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:

@@ -9,36 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from msgspec import Struct
-
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Batch, Quarantined
-from tidelore.model import IssueRecord, Item, MergeRequestRecord, RemoteId, Scope, Version
-from tidelore.store import issues, merge_requests
+from tidelore.model import Item, RemoteId, Scope, Version
 from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
 from tidelore.store.database import Database, Transaction
+from tidelore.store.family import Family, write_parents
 from tidelore.store.leases import fence
 from tidelore.store.parents import LinkCounts, bury, held_between, stored_versions
 from tidelore.store.payloads import store_payloads
 from tidelore.store.quarantine import admit, due_entries, release
 
 R = TypeVar("R")
-
-
-class Family(Struct, Generic[R], frozen=True):
-    """Which table a scope's records go to, and the function that writes them."""
-
-    table: str
-    resource_type: str
-    write: Callable[[Transaction, int, Sequence[Item[R]], set[int], int], LinkCounts]
-
-
-ISSUES: Family[IssueRecord] = Family(issues.TABLE, issues.RESOURCE_TYPE, issues.write_issues)
-MERGE_REQUESTS: Family[MergeRequestRecord] = Family(
-    merge_requests.TABLE, merge_requests.RESOURCE_TYPE, merge_requests.write_merge_requests
-)
 
 
 class ParentShelf(Generic[R]):
@@ -114,7 +98,7 @@ class ParentShelf(Generic[R]):
             f" AND remote_id {tx.among('ids')}",
             {"project_id": project_id, "ids": tx.integers(_numbers(item.version.id for item in items))},
         )
-        return self._family.write(tx, project_id, items, {row[0] for row in known}, now_ms)
+        return write_parents(tx, self._family, project_id, items, {row[0] for row in known}, now_ms)
 
 
 def _numbers(ids: Iterable[RemoteId]) -> list[int]:

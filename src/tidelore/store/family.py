@@ -1,0 +1,75 @@
+"""One family of parents as data: its table, its own columns, what is linked to its rows; and the way to write it.
+
+Issues and merge requests differ in these facts only, so one function writes both. Links are made anew on every
+upsert: what vanished remotely vanishes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from tidelore.model import Item
+from tidelore.store.database import Row, Transaction
+from tidelore.store.labels import relink_labels, relink_people
+from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
+
+R = TypeVar("R")
+
+
+class Family(Generic[R]):
+    """The facts about one table of parents. `people` maps a field of the record to its junction table."""
+
+    def __init__(
+        self,
+        table: str,
+        resource_type: str,
+        *,
+        columns: Sequence[str],
+        flags: Sequence[str],
+        parent_column: str,
+        label_table: str,
+        people: Mapping[str, str],
+    ) -> None:
+        self.table = table
+        self.resource_type = resource_type
+        self.parent_column = parent_column
+        self.label_table = label_table
+        self.people = people
+        self.names = (*columns, *flags, *IDENTITY)
+        self.upsert = upsert_sql(table, (*columns, *flags))
+        self._values = attrgetter(*columns)
+        self._flags = tuple(flags)
+
+    def row(self, project_id: int, item: Item[Any], now_ms: int) -> Row:
+        """Return the values of `names`; flags are integers because both databases store them so."""
+        record = item.record
+        return (
+            *self._values(record),
+            *[int(getattr(record, flag)) for flag in self._flags],
+            record.remote_id,
+            project_id,
+            now_ms,
+            item.version.digest,
+        )
+
+
+def write_parents(
+    tx: Transaction, family: Family[Any], project_id: int, items: Sequence[Item[Any]], known: set[int], now_ms: int
+) -> LinkCounts:
+    """Upsert parents whose payloads are stored, and link their labels and people anew."""
+    tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
+    ids = row_ids(tx, family.table, project_id, [item.record.remote_id for item in items])
+    counts = LinkCounts()
+    for fresh in (True, False):
+        group = [item.record for item in items if (item.record.remote_id not in known) is fresh]
+        if not group:
+            continue
+        labels = {ids[record.remote_id]: record.labels for record in group}
+        counts.labels_created += relink_labels(tx, project_id, family.label_table, family.parent_column, labels, fresh)
+        for field, table in family.people.items():
+            names = {ids[record.remote_id]: getattr(record, field) for record in group}
+            linked = relink_people(tx, table, family.parent_column, names, fresh)
+            setattr(counts, field, getattr(counts, field) + linked)
+    return counts
