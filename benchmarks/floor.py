@@ -8,18 +8,19 @@ is the price of keeping what was read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 from msgspec import Struct
 
-from tidelore.model import IssueRecord, MergeRequestRecord
+from tidelore.model import IssueRecord, Item, MergeRequestRecord
 from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient, Reader
 from tidelore.sources.http import HttpClient, private_token
 from tidelore.sources.transport import Transport, open_transport
 
+Keep = Callable[[str, Sequence[Item[Any]]], None]
 READERS: dict[str, Reader[Any, Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
 
 
@@ -63,27 +64,28 @@ def sorted_out(addresses: Sequence[str]) -> Requests:
     return Requests(first, pages)
 
 
-def fetch_again(url: str, requests: Requests) -> int:
-    """Fetch and decode what a run asked for; return how many items that brought."""
-    return asyncio.run(_fetch(url, requests))
+def fetch_again(url: str, requests: Requests, keep: Keep = lambda _resource, _items: None) -> int:
+    """Fetch and decode what a run asked for; return how many items that brought. `keep` is handed each page."""
+    return asyncio.run(_fetch(url, requests, keep))
 
 
-async def _fetch(url: str, requests: Requests) -> int:
+async def _fetch(url: str, requests: Requests, keep: Keep) -> int:
     async with HttpClient(url, auth=private_token) as http:
         client = GitLabClient(http)
         for address in requests.first:
             await http.get(address)
         counts = await asyncio.gather(
-            *(_read_pages(client, READERS[resource], addresses) for resource, addresses in requests.pages.items())
+            *(_read_pages(client, resource, addresses, keep) for resource, addresses in requests.pages.items())
         )
     return sum(counts)
 
 
-async def _read_pages(client: GitLabClient, reader: Reader[Any, Any], addresses: Sequence[str]) -> int:
+async def _read_pages(client: GitLabClient, resource: str, addresses: Sequence[str], keep: Keep) -> int:
     count = 0
     for address in addresses:
         raws, _ = await client.list_page(address, None, etag=None, route="floor")
-        found = reader.read(raws or [], _updated_at)
+        found = READERS[resource].read(raws or [], _updated_at)
+        keep(resource, found.items)
         count += len(found.items)
     return count
 

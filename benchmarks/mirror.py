@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from benchmarks.bare_store import BareStore
 from benchmarks.findings import Finding
 from benchmarks.floor import Requests, fetch_again, recorder, sorted_out
 from benchmarks.scale import Scale
@@ -33,14 +34,18 @@ def _compare(url: str, folder: Path, scale: Scale, title: str) -> Iterator[Findi
     requests = _record(url, folder / "recorded.db", scale.items)
     fetch_again(url, requests)
     floors: list[float] = []
+    bares: list[float] = []
     mirrors: list[float] = []
     for number in range(scale.rounds):
         floors.append(_timed(lambda: fetch_again(url, requests)))
+        bares.append(_timed(lambda path=folder / f"bare-{number}.db": _keep_barely(url, requests, path)))  # type: ignore[misc]
         path = folder / f"{number}.db"
         mirrors.append(_timed(lambda path=path: copy_world(url, path)))  # type: ignore[misc]
         path.unlink()
     yield Finding("mirror", f"{title}: mirror, median of {scale.rounds}", median(mirrors), "s")
     yield Finding("mirror", f"{title}: floor, {requests.total:,} requests", median(floors), "s")
+    yield Finding("mirror", f"{title}: floor and a bare SQLite", median(bares), "s")
+    yield Finding("mirror", f"{title}: floor and a bare SQLite / floor", median(bares) / median(floors), "x")
     yield Finding("mirror", f"{title}: mirror / floor", median(mirrors) / median(floors), "x", BOUND)
 
 
@@ -51,6 +56,14 @@ def _record(url: str, database: Path, items: int) -> Requests:
     if stored(report) != items:
         raise RuntimeError(f"{stored(report)} of {items} items were mirrored")
     return sorted_out(transport.addresses)
+
+
+def _keep_barely(url: str, requests: Requests, path: Path) -> None:
+    store = BareStore(path)
+    try:
+        fetch_again(url, requests, store.keep)
+    finally:
+        store.close()
 
 
 def _timed(work: Callable[[], object]) -> float:
