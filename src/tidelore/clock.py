@@ -95,7 +95,8 @@ def format_instant(instant_ms: int) -> str:
 
 def describe_age(seconds: float) -> str:
     """Return a duration in the largest fitting unit, such as '3 days'."""
-    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+    units = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3_600))
+    for unit, size in (*units, ("minute", 60)):
         if seconds >= size:
             count = int(seconds // size)
             return f"{count} {unit}{'' if count == 1 else 's'}"

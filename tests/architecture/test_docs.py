@@ -156,9 +156,9 @@ def every_command() -> dict[str, click.Command]:
 def described(option: click.Parameter) -> tuple[str, str]:
     """An option as the page shows it: its names with the metavar, and its default."""
     assert isinstance(option, click.Option)
-    names = ", ".join(f"`{name}`" for name in option.opts)
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
     if option.is_flag:
-        return names, "off"
+        return names, "—" if option.secondary_opts and option.default is not True else "off"
     metavar = option.make_metavar(click.Context(click.Command("x")))
     shown = f"{names[:-1]} {metavar}`"
     if option.required:

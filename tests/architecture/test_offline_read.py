@@ -64,7 +64,9 @@ def loaded_by(tmp_path: Path, *argv: str) -> set[str]:
     return set(modules)
 
 
-@pytest.mark.parametrize("command", [["count"], ["--robot", "count"], ["count", "issues"], ["cursors", "list"]])
+@pytest.mark.parametrize(
+    "command", [["count"], ["--robot", "count"], ["count", "issues"], ["cursors", "list"], ["list", "mrs"]]
+)
 def test_an_offline_read_loads_no_client_no_loop_and_no_screen(copy: Path, tmp_path: Path, command: list[str]) -> None:
     modules = loaded_by(tmp_path, *command, "--db", str(copy))
     assert "tidelore.store.dialect_sqlite" in modules

@@ -33,6 +33,8 @@ def paths(value: Any, known: set[str], here: str = "") -> Iterator[str]:
         for key, inner in value.items():
             free = f"{here}.*" if here else "*"
             yield from paths(inner, known, free if free in known else f"{here}.{key}" if here else key)
+    elif value == [] and f"{here}[]" in known:
+        yield f"{here}[]"
     elif isinstance(value, list):
         for inner in value:
             yield from paths(inner, known, f"{here}[]")
@@ -62,6 +64,8 @@ def filled(desk: Desk) -> Desk:
     ("command", "argv"),
     [
         ("count", []),
+        ("list issues", []),
+        ("list mrs", []),
         ("sync-status", []),
         ("cursors list", []),
         ("cursors show", ["gitlab.issues", "ledger"]),

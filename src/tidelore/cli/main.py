@@ -24,6 +24,7 @@ COMMANDS = {
     "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
     "ingest": ("tidelore.cli.ingest", "Mirror issues or merge requests of the configured projects."),
     "scrub": ("tidelore.cli.scrub", "Verify what is stored against the remote lists."),
+    "list": ("tidelore.cli.listing", "List issues or merge requests of the copy."),
     "count": ("tidelore.cli.count", "Count what the copy holds."),
     "sync-status": ("tidelore.cli.sync_status", "Show how far every list has been read."),
     "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),

@@ -1,0 +1,103 @@
+"""Lists with every filter, on both databases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
+
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.ports import Batch
+from tidelore.model import Item
+from tidelore.store.database import Database
+from tidelore.store.family import Family
+from tidelore.store.issues import ISSUES
+from tidelore.store.listing import ListFilter, list_parents
+from tidelore.store.merge_requests import MERGE_REQUESTS
+from tidelore.store.projects import ProjectRow
+from tidelore.store.shelf import ParentShelf
+
+CHANGES = [
+    merge_request(1, CREATED + 10, state="merged", author_username="arjun", labels=("bug", "ledger")),
+    merge_request(2, CREATED + 20, draft=True, assignees=("mira",), labels=("bug",), target_branch="release"),
+    merge_request(3, CREATED + 30, reviewers=("yara", "mira"), source_branch="fix/gaps", milestone_title="Q2"),
+    merge_request(4, CREATED + 30, state="locked", created_at=CREATED + 5),
+]
+
+
+def keep(database: Database, project: ProjectRow, family: Family[Any], items: list[Item[Any]], **more: Any) -> None:
+    shelf = ParentShelf(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
+    shelf.commit(Batch(items, Cursor(), **more))
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    keep(database, add_project(database), MERGE_REQUESTS, CHANGES)
+    keep(database, add_project(database, 2, "port/lighthouse"), MERGE_REQUESTS, [merge_request(2001, CREATED + 5)])
+    return database
+
+
+def numbers(database: Database, **wanted: Any) -> list[int]:
+    return [item.iid for item in list_parents(database, MERGE_REQUESTS, ListFilter(**wanted)).items]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, [4, 3, 2, 1, 1]),
+        ({"state": "merged"}, [1]),
+        ({"state": "locked"}, [4]),
+        ({"draft": True}, [2]),
+        ({"draft": False}, [4, 3, 1, 1]),
+        ({"author": "arjun"}, [1]),
+        ({"assignee": "mira"}, [2]),
+        ({"reviewer": "mira"}, [3]),
+        ({"target_branch": "release"}, [2]),
+        ({"source_branch": "fix/gaps"}, [3]),
+        ({"milestone": "Q2"}, [3]),
+        ({"labels": ("bug",)}, [2, 1]),
+        ({"labels": ("bug", "ledger")}, [1]),
+        ({"labels": ("none",)}, []),
+        ({"since": CREATED + 20}, [4, 3, 2]),
+        ({"sort": "created", "ascending": True, "limit": 1}, [1]),
+        ({"sort": "created", "limit": 1}, [4]),
+        ({"ascending": True}, [1, 1, 2, 3, 4]),
+        ({"author": "' OR 1=1 --"}, []),
+    ],
+)
+def test_a_list_is_narrowed_by_each_filter(filled: Database, wanted: dict[str, Any], found: list[int]) -> None:
+    assert numbers(filled, **wanted) == found
+
+
+def test_a_list_of_one_project_shows_its_own_rows_with_their_labels(filled: Database) -> None:
+    page = list_parents(filled, MERGE_REQUESTS, ListFilter(project_id=1, state="merged"))
+    assert [(item.project, item.iid, item.labels) for item in page.items] == [("port/harbour", 1, ("bug", "ledger"))]
+
+
+@pytest.mark.parametrize("sort", ["updated", "created"])
+@pytest.mark.parametrize("ascending", [False, True])
+def test_pages_follow_one_another_without_a_gap_or_a_repetition(
+    filled: Database, sort: str, *, ascending: bool
+) -> None:
+    whole = list_parents(filled, MERGE_REQUESTS, ListFilter(sort=sort, ascending=ascending))
+    assert whole.next is None
+    seen: list[int] = []
+    after = None
+    for _ in range(3):
+        page = list_parents(filled, MERGE_REQUESTS, ListFilter(sort=sort, ascending=ascending, limit=2, after=after))
+        assert page.total == 5
+        seen += [item.id for item in page.items]
+        after = page.next
+    assert after is None
+    assert seen == [item.id for item in whole.items]
+
+
+def test_tombstones_are_listed_only_when_asked_for(database: Database) -> None:
+    project = add_project(database)
+    keep(database, project, ISSUES, [issue(1), issue(2)])
+    keep(database, project, ISSUES, [], gone=[1])
+    alive = list_parents(database, ISSUES, ListFilter())
+    buried = list_parents(database, ISSUES, ListFilter(deleted=True))
+    assert [item.iid for item in alive.items] == [2]
+    assert [(item.iid, item.deleted_at) for item in buried.items] == [(1, CREATED + 99)]

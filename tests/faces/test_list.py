@@ -1,0 +1,103 @@
+"""`lore list`: what people see, what programs get, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+
+from tidelore.cli.since import parse_since
+from tidelore.errors import UserError
+
+NOW = 1_772_442_000_000
+
+
+@pytest.fixture
+def filled(desk: Desk) -> Desk:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    return desk
+
+
+def test_a_list_says_how_many_there_are_and_names_the_projects(filled: Desk) -> None:
+    lines = filled.run("list", "mrs", "-n", "2").out.splitlines()
+    total = filled.robot("count", "mrs").data["mrs"]["total"]
+    assert lines[0] == f"Merge Requests (showing 2 of {total})"
+    assert len(lines) == 3
+    everything = filled.run("list", "issues").out
+    assert LEDGER in everything
+    assert CONSOLE in everything
+    assert LEDGER not in filled.run("list", "issues", "-p", "ledger").out
+
+
+def test_a_draft_is_marked_once(filled: Desk) -> None:
+    with filled.world.lock:
+        filled.world.gitlab.edit_merge_request(LEDGER, 1, title="Draft: detach old partitions")
+    filled.ingested("merge_requests")
+    out = filled.run("list", "mrs", "--draft").out
+    assert "[DRAFT] detach old partitions" in out
+    assert "Draft:" not in out
+    assert "detach old partitions" not in filled.run("list", "mrs", "--no-draft").out
+
+
+def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
+    whole = [(item["project"], item["iid"]) for item in filled.robot("list", "issues").data["items"]]
+    seen, token = [], None
+    while True:
+        after = ["--after", token] if token else []
+        page = filled.robot("list", "issues", "-n", "3", *after).data
+        seen += [(item["project"], item["iid"]) for item in page["items"]]
+        token = page["next"]
+        if token is None:
+            break
+    assert seen == whole
+    assert page["total"] == len(whole)
+
+
+def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
+    page = filled.robot("list", "mrs", "--fields", "iid, title").data
+    assert all(set(item) == {"iid", "title"} for item in page["items"])
+    assert filled.run("list", "mrs", "--json", "-n", "1").data["total"] > 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (["mrs", "--fields", "colour"], 2, "colour"),
+        (["mrs", "--after", "nonsense"], 2, "data.next"),
+        (["issues", "--since", "yesterday"], 2, "7d"),
+        (["issues", "--state", "merged"], 2, "merged"),
+        (["issues", "-p", "nowhere"], 6, "nowhere"),
+        (["issues", "--author", "nobody", "--open"], 6, "loosen the filters"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_remedy(filled: Desk, argv: list[str], code: int, said: str) -> None:
+    done = filled.robot("list", *argv)
+    assert done.code == code
+    assert said in f"{done.error['message']} {done.error['fix']}"
+
+
+def test_nothing_that_matches_is_no_error(filled: Desk) -> None:
+    done = filled.run("list", "issues", "--author", "nobody")
+    assert (done.code, done.out) == (0, "Issues: nothing matches\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("30m", NOW - 30 * 60_000),
+        ("12h", NOW - 12 * 3_600_000),
+        ("7d", NOW - 7 * 86_400_000),
+        ("2w", NOW - 14 * 86_400_000),
+        ("2026-03-01", 1_772_323_200_000),
+        ("2026-03-01T01:00:00+01:00", 1_772_323_200_000),
+        ("999999w", 0),
+    ],
+)
+def test_since_takes_durations_dates_and_timestamps(text: str, instant: int) -> None:
+    assert parse_since(text, NOW) == instant
+
+
+@pytest.mark.parametrize("text", ["", "7", "7 d", "2026-13-01", "-3d", "tomorrow", "2026-03-01T00:00:00"])
+def test_any_other_time_is_refused_with_the_forms_there_are(text: str) -> None:
+    with pytest.raises(UserError, match="is no time"):
+        parse_since(text, NOW)
