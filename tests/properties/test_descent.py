@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.properties.effort import examples
 from tests.properties.inprocess import Killed, Reaper
@@ -159,8 +159,15 @@ def check(world: World, shelf: MemoryShelf) -> None:
     shelf.check()
 
 
+STARVING = [
+    Poll((("post", 0), ("post", 0), ("repost", 0), ("twin", 0)), (), None, broken_token=False),
+    Poll((("repost", 0), ("delete", 0)), (), None, broken_token=False),
+]
+
+
 @examples(few=150, many=2000)
 @given(st.lists(polls, min_size=1, max_size=5), st.integers(2, 4), st.integers(1, 5), st.integers(0, 12))
+@example(STARVING, 2, 1, 3)  # the head alone took every page a walk might read, poll after poll
 def test_no_post_is_lost_whatever_interrupts_the_descent(
     history: list[Poll], limit: int, max_pages: int, posts: int
 ) -> None:

@@ -24,6 +24,8 @@ R = TypeVar("R")
 
 LEAST_PAGES = 3
 """One for the head, one to pass an item that stands at its floor, one for the gap: with fewer none would close."""
+MOST_EMPTY = 10
+"""How many times its limit a walk may read in pages that bring nothing above their floor, before it gives up."""
 
 
 class DescentPlan(Struct, frozen=True):
@@ -76,12 +78,14 @@ class Descent(Generic[R]):
         below = list(self._intake.shelf.gaps())
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
-        limit = max(self._plan.max_pages, LEAST_PAGES)
-        while spans and self._intake.tally.pages < limit:
+        limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor)
             self._intake.seam(Seam.AFTER_FETCH)
             positions = [item.position for item in page.items if item.version.id not in page.pinned]
+            # Passing many items of one instant, or hidden ones, costs the walk nothing: else it could starve there.
+            spent += any(span.floor is None or position.at > span.floor for position in positions)
             rest = shrink(span, positions, page.next_token, self._plan.overlap_ms)
             if rest is not None:
                 spans = [rest, *spans[1:]]
