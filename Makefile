@@ -32,6 +32,7 @@ test: lint  ## every gate of a change: lint, types, architecture, docs, tests
 test-all: lint  ## the above and the long runs: deep properties, full crash matrix, mutants
 	$(BIN)/pytest -n 2 -m "not deep"
 	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m deep
+	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m "not deep" tests/properties
 
 bench: $(READY)  ## speed, memory and request counts as ratios measured in one run
 	$(BIN)/python -m benchmarks
