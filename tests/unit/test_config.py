@@ -15,7 +15,7 @@ EVERYTHING = """
 default_project = "group/project"
 
 [storage]
-path = "/tmp/lore.db"
+path = "copy/lore.db"
 compress_raw_payloads = false
 
 [http]

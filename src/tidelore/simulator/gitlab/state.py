@@ -7,7 +7,7 @@ and the mutations. Invariant: instants are microseconds, and a row's cached byte
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from tidelore.simulator.gitlab.shelf import Shelf
 from tidelore.simulator.prose import Topic
@@ -162,10 +162,8 @@ class Item:
     topic: Topic | None = None
     encoded: bytes | None = None
 
-    @property
-    def kind(self) -> Kind:
-        """Which list shows this item."""
-        raise NotImplementedError
+    kind: ClassVar[Kind]
+    """Which list shows this item."""
 
 
 @dataclass(slots=True, eq=False)
@@ -177,10 +175,7 @@ class Issue(Item):
     issue_type: str = "issue"
     merge_requests_count: int = 0
 
-    @property
-    def kind(self) -> Kind:
-        """Which list shows this item."""
-        return "issues"
+    kind: ClassVar[Kind] = "issues"
 
 
 @dataclass(slots=True, eq=False)
@@ -199,10 +194,7 @@ class MergeRequest(Item):
     versions: list[Version] = field(default_factory=list)
     closes: list[int] = field(default_factory=list)
 
-    @property
-    def kind(self) -> Kind:
-        """Which list shows this item."""
-        return "merge_requests"
+    kind: ClassVar[Kind] = "merge_requests"
 
     @property
     def draft(self) -> bool:
