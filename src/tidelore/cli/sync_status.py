@@ -63,7 +63,7 @@ def cursor_table(cursors: list[CursorRow]) -> list[str]:
         ]
         for cursor in cursors
     ]
-    return table(["LIST", "SCOPE", "WATERMARK", "STATE", "READ", "VERIFIED (SERVER TIME)"], rows)
+    return table(["LIST", "SCOPE", "WATERMARK", "STATE", "READ", "VERIFIED"], rows)
 
 
 def _data(status: Status) -> dict[str, Any]:
