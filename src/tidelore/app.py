@@ -14,13 +14,14 @@ from msgspec import Struct
 from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config, database_address
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import Cancelled, RemoteError, TideloreError
+from tidelore.errors import Cancelled
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 
 if TYPE_CHECKING:
     from tidelore.engine.intake import Tally
+    from tidelore.pipeline.diagnosis import Finding
     from tidelore.pipeline.ingest import Target
     from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.pipeline.report import RunReport
@@ -66,7 +67,7 @@ async def mirror(
 
     from tidelore.pipeline import mirror as run
     from tidelore.pipeline.session import Workshop
-    from tidelore.pipeline.targets import check_resources, choose_projects
+    from tidelore.pipeline.targets import build_targets, check_resources, choose_projects
     from tidelore.sources.registry import Wiring, open_gitlab
 
     check_resources(request.resources)
@@ -79,30 +80,19 @@ async def mirror(
         database = app.open_store(create=True)
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, command)
-        return await run.mirror(shop, sources, request, count, on_page)
+        targets = build_targets(sources, chosen, request.resources)
+        return await run.mirror(shop, targets, request, count, on_page)
 
 
-async def diagnose(app: App) -> list[tuple[str, bool, str, TideloreError | None]]:
+async def diagnose(app: App) -> list[Finding]:
     """Ask every configured host who we are and whether the configured projects are within reach."""
+    from tidelore.pipeline.diagnosis import examine
     from tidelore.sources.registry import Wiring, open_gitlab
 
     wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
-    findings: list[tuple[str, bool, str, TideloreError | None]] = []
+    findings: list[Finding] = []
     for host in app.config.gitlab:
-        subject = f"{host.name} ({host.base_url})"
-        try:
-            async with open_gitlab(host, wiring) as source:
-                findings.append((subject, True, await source.greet(), None))
-                for configured in host.projects:
-                    try:
-                        project = await source.resolve(configured)
-                    except RemoteError as error:
-                        findings.append((f"{host.name} {configured}", False, error.message, error))
-                    else:
-                        detail = f"number {project.remote_id}" + (", archived" if project.archived else "")
-                        findings.append((f"{host.name} {configured}", True, detail, None))
-        except TideloreError as error:
-            findings.append((subject, False, error.message, error))
+        findings += await examine(open_gitlab(host, wiring), host.name, host.base_url, host.projects)
     return findings
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.architecture.reference import code, preface, rows, sections
 from tests.architecture.source_tree import read_modules
 
-from tidelore.cli.face import GLOBAL_OPTIONS
+from tidelore.cli.face import global_options
 from tidelore.cli.main import COMMANDS, lore
 from tidelore.config import Config, GitHubHost, GitHubRepo, GitLabHost
 from tidelore.errors import TideloreError, every_error
@@ -174,7 +174,7 @@ def test_every_command_is_documented_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", every_command())
 def test_every_option_is_documented_with_its_default_and_no_other(name: str) -> None:
-    shared = {option.name for option in GLOBAL_OPTIONS()}
+    shared = {option.name for option in global_options()}
     own = [p for p in every_command()[name].params if isinstance(p, click.Option) and p.name not in shared]
     documented = {row[0]: row[1] for row in rows(sections("commands.md")[f"lore {name}"])}
     assert documented == dict(described(option) for option in own)
@@ -182,4 +182,4 @@ def test_every_option_is_documented_with_its_default_and_no_other(name: str) -> 
 
 def test_the_global_options_are_documented_and_no_other() -> None:
     documented = {row[0]: row[1] for row in rows(sections("commands.md")["Global options"])}
-    assert documented == dict(described(option) for option in GLOBAL_OPTIONS())
+    assert documented == dict(described(option) for option in global_options())

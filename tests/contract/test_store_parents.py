@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.databases.samples import CREATED, add_project, dump, issue, merge_request, scope_of
+from tests.databases.samples import CREATED, add_project, dump, issue, merge_request, scope_of, stored_payload
 
 from tidelore.clock import ManualClock
 from tidelore.engine.crashpoint import Seam
@@ -22,7 +22,6 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.leases import LeaseTable
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.parents import count_by_state, count_deleted
-from tidelore.store.payloads import read_payload
 from tidelore.store.quarantine import list_quarantine
 from tidelore.store.shelf import ParentShelf
 
@@ -81,7 +80,7 @@ def test_a_new_item_is_stored_with_every_field_its_payload_and_the_cursor(parent
     skipped = {"labels", "assignees", "reviewers"}
     for name in set(item.record.__struct_fields__) - skipped:
         assert parents.column(name) == getattr(item.record, name), name
-    assert read_payload(parents.database, parents.column("raw_payload_id")) == item.payload
+    assert stored_payload(parents.database, parents.column("raw_payload_id")) == item.payload
     assert shelf.load() == CURSOR
     assert shelf.stored([1, 2]) == {1: item.version}
 
@@ -96,7 +95,7 @@ def test_a_changed_item_replaces_its_row_and_keeps_its_identity(parents: Parents
     assert (parents.column("title"), parents.column("state")) == ("Renamed", "closed")
     assert parents.column("last_seen_at") == parents.clock.now_ms()
     assert parents.shelf().stored([1]) == {1: changed.version}
-    assert read_payload(parents.database, parents.column("raw_payload_id")) == changed.payload
+    assert stored_payload(parents.database, parents.column("raw_payload_id")) == changed.payload
 
 
 def test_one_remote_id_in_two_projects_is_two_rows(parents: Parents) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.databases.samples import CREATED, add_project
+from tests.databases.samples import CREATED, add_project, stored_payload
 
 from tidelore.content import digest
-from tidelore.errors import NotFound
 from tidelore.model import Item, Version
 from tidelore.store.database import Database
-from tidelore.store.payloads import read_payload, store_payloads
+from tidelore.store.payloads import store_payloads
 
 
 def item(payload: bytes, key: int | str = 1) -> Item[None]:
@@ -39,7 +38,7 @@ def rows(database: Database) -> list[tuple[int, str, int]]:
 def test_a_payload_is_read_back_byte_for_byte(database: Database, payload: bytes, compress: bool) -> None:
     store(database, payload, compress=compress)
     ((payload_id, _, _),) = rows(database)
-    assert read_payload(database, payload_id) == payload
+    assert stored_payload(database, payload_id) == payload
     assert database.read("SELECT content_hash FROM raw_payloads") == [(digest(payload),)]
 
 
@@ -68,8 +67,3 @@ def test_the_same_bytes_are_stored_once_however_often_they_come(database: Databa
 def test_one_byte_more_is_another_payload(database: Database) -> None:
     store(database, b"z" * 200, b"z" * 201)
     assert len(rows(database)) == 2
-
-
-def test_a_payload_that_is_not_there_is_not_found(database: Database) -> None:
-    with pytest.raises(NotFound):
-        read_payload(database, 12345)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tidelore.content import digest
 from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Scope, Version
 from tidelore.store.database import Database
+from tidelore.store.payloads import unpacked
 from tidelore.store.projects import ProjectRow, save_project
 
 CREATED = 1_700_000_000_000
@@ -51,6 +52,12 @@ def merge_request(remote_id: int, updated_at: int = CREATED, **changes: Any) -> 
         closed_at=None, web_url=None, labels=(), assignees=(), reviewers=(),
     )  # fmt: skip
     return _item(replace(record, **changes))
+
+
+def stored_payload(database: Database, payload_id: int) -> bytes:
+    """Return a payload as it came."""
+    rows = database.read("SELECT encoding, payload FROM raw_payloads WHERE id = :id", {"id": payload_id})
+    return unpacked(*rows[0])
 
 
 def dump(database: Database) -> dict[str, list[tuple[Any, ...]]]:

@@ -49,7 +49,7 @@ def test_an_unknown_project_is_not_found(desk: Desk) -> None:
     done = desk.robot("ingest", "--type", "issues", "-p", "edger")
     assert done.code == 6
     assert done.error["code"] == "NOT_FOUND"
-    assert done.error["details"] == {"project": "edger"}
+    assert done.error["details"] == {"wanted": "edger"}
 
 
 def test_an_unknown_type_is_refused_with_the_known_ones(desk: Desk) -> None:

@@ -6,15 +6,14 @@ import sys
 
 import click
 
-from tidelore.cli.face import GLOBAL_OPTIONS, Face, LoreCommand, face_of
+from tidelore.cli.face import Face, LoreCommand, face_of, global_options
 from tidelore.cli.render import Answer
 from tidelore.cli.sync_status import cursor_data, cursor_table
-from tidelore.errors import NotFound, UserError
-from tidelore.store.cursors import CursorRow, list_cursors, reset_cursor
-from tidelore.store.database import Database
+from tidelore.errors import UserError
+from tidelore.store.cursors import find_cursor, list_cursors, reset_cursor
 
 
-@click.group("cursors", help="List, show or reset reading positions.", no_args_is_help=True, params=GLOBAL_OPTIONS())
+@click.group("cursors", help="List, show or reset reading positions.", no_args_is_help=True, params=global_options())
 def command() -> None:
     pass
 
@@ -87,24 +86,3 @@ def _confirmed(face: Face, name: str) -> bool:
     """Ask, but only somebody who can answer."""
     asked = not face.choices.robot and sys.stdin is not None and sys.stdin.isatty()
     return asked and click.confirm(f"Reset {name}?", err=True)
-
-
-def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
-    """Return the one cursor that is meant; a scope may be a number, a path, or an ending of one."""
-    cursors = [cursor for cursor in list_cursors(database) if cursor.surface == surface]
-    exact = [cursor for cursor in cursors if scope in {cursor.scope, cursor.project}]
-    found = exact or [cursor for cursor in cursors if (cursor.project or "").endswith(f"/{scope}")]
-    if not found:
-        known = sorted({f"{cursor.surface} {cursor.project or cursor.scope}" for cursor in list_cursors(database)})
-        raise NotFound(
-            f"no cursor for {surface} {scope}",
-            fix="known: " + ("; ".join(known) if known else "none yet"),
-            surface=surface,
-            scope=scope,
-        )
-    if len(found) > 1:
-        raise UserError(
-            f"{scope!r} matches {len(found)} cursors",
-            fix="name one of: " + ", ".join(cursor.project or cursor.scope for cursor in found),
-        )
-    return found[0]

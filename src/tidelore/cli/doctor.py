@@ -8,24 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
 
 from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.config import config_path
 from tidelore.errors import NotFound, TideloreError
+from tidelore.pipeline.diagnosis import Finding, trouble
 
 if TYPE_CHECKING:
     from tidelore.app import App
-
-
-class Finding(Struct, frozen=True):
-    """One thing that was looked at."""
-
-    subject: str
-    ok: bool
-    detail: str
-    error: TideloreError | None = None
 
 
 @click.command("doctor", cls=LoreCommand)
@@ -42,7 +33,7 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
     if app.config.gitlab and not offline:
         from tidelore.app import diagnose, run_until_signalled
 
-        findings += [Finding(*found) for found in run_until_signalled(diagnose(app))]
+        findings += run_until_signalled(diagnose(app))
     config = app.config
     waiting = {
         "github": config.github,
@@ -80,7 +71,7 @@ def _database(app: App) -> Finding:
     except NotFound:
         return Finding("database", True, f"none yet at {app.address}; the first run creates it")
     except TideloreError as error:
-        return Finding("database", False, error.message, error)
+        return trouble("database", error)
     dialect = database.dialect
     database.close()
     if dialect == "sqlite" and stat.S_IMODE(Path(app.address).stat().st_mode) & 0o077:

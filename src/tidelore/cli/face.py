@@ -73,7 +73,7 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return callback
 
 
-def GLOBAL_OPTIONS() -> list[click.Parameter]:  # noqa: N802 - a constant that must be fresh for each command
+def global_options() -> list[click.Parameter]:
     """Return the options every command takes."""
     return [
         click.Option(
@@ -106,7 +106,7 @@ class LoreCommand(click.Command):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.params.extend(GLOBAL_OPTIONS())
+        self.params.extend(global_options())
 
 
 def face_of(ctx: click.Context) -> Face:

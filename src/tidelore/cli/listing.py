@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tidelore.cli.face import GLOBAL_OPTIONS, LoreCommand, face_of
+from tidelore.cli.face import LoreCommand, face_of, global_options
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.cli.since import parse_since
 from tidelore.clock import SystemClock
@@ -23,7 +23,7 @@ _TITLE_WIDTH = 60
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 
-@click.group("list", help="List issues or merge requests of the copy.", no_args_is_help=True, params=GLOBAL_OPTIONS())
+@click.group("list", help="List issues or merge requests of the copy.", no_args_is_help=True, params=global_options())
 def command() -> None:
     pass
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from tidelore import __version__
-from tidelore.cli.face import GLOBAL_OPTIONS, Choices, Face, command_path
+from tidelore.cli.face import Choices, Face, command_path, global_options
 from tidelore.cli.render import Answer, render_answer, render_error
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.errors import Cancelled, TideloreError, UserError
@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
     help="A complete, queryable local copy of the conversations you follow.",
     epilog="Exit codes: 0 ok, 1 failure, 2 usage, 3 lock held, 4 credentials, 5 rate-limited, 6 not found, "
     "7 partial success, 8 integrity, 130 interrupted.",
-    params=[*GLOBAL_OPTIONS()],
+    params=global_options(),
 )
 @click.version_option(__version__, prog_name="lore", message="%(prog)s %(version)s")
 def lore() -> None:

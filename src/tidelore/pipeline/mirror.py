@@ -14,9 +14,7 @@ from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.report import RunReport
 from tidelore.pipeline.scrub import candidate, scrub, scrub_budget
 from tidelore.pipeline.session import Workshop, open_session
-from tidelore.pipeline.targets import build_targets, choose_projects
 from tidelore.sources.http import RequestMetric
-from tidelore.sources.registry import ProjectSource
 
 
 class MirrorRequest(Struct, frozen=True):
@@ -42,14 +40,13 @@ class RequestCount:
 
 async def mirror(
     shop: Workshop,
-    sources: Sequence[ProjectSource],
+    targets: Sequence[Target],
     request: MirrorRequest,
     count: RequestCount,
     on_page: Callable[[Target, Tally], None],
 ) -> RunReport:
     """Bring the chosen lists up to date and report."""
     started = shop.clock.monotonic()
-    targets = build_targets(sources, choose_projects(shop.config, request.project), request.resources)
     note = "full: cursors reset by the operator" if request.full else None
     async with open_session(shop, force=request.force, note=note) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tidelore.engine.intake import Intake
 from tidelore.engine.scrub import Scrub
-from tidelore.errors import RemoteError
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.pipeline.ingest import Target, resolve_project, shelf_for
 from tidelore.pipeline.report import ScopeReport
 from tidelore.pipeline.session import Session
@@ -51,11 +51,14 @@ async def scrub(
 ) -> list[ScopeReport]:
     """Verify scopes, the least recently verified first, until the budget is spent or all have had a cycle."""
     reports: list[ScopeReport] = []
+    stopped: set[str] = set()
     spent_before = requests()
     for turn in sorted(candidates, key=lambda turn: (turn.verified_at, not turn.under_way)):
         if requests() - spent_before >= budget:
             break
         target = turn.target
+        if target.source.name in stopped:
+            continue
         report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
         reports.append(report)
         try:
@@ -69,4 +72,6 @@ async def scrub(
                 pass
         except RemoteError as error:
             report.error = error
+            if isinstance(error, CredentialsRejected | RateLimited):
+                stopped.add(target.source.name)
     return reports

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelore.config import Config
-from tidelore.errors import ConfigError, NotFound, UserError
+from tidelore.errors import ConfigError, UserError
+from tidelore.matching import match_one
 from tidelore.pipeline.ingest import Target
 from tidelore.sources.registry import RESOURCES, ProjectSource
 
@@ -33,20 +34,7 @@ def choose_projects(config: Config, wanted: str | None) -> dict[str, tuple[str, 
     if wanted is None:
         return everything
     pairs = [(source, name) for source, names in everything.items() for name in names]
-    found = [pair for pair in pairs if pair[1] == wanted] or [p for p in pairs if p[1].endswith(f"/{wanted}")]
-    if not found:
-        raise NotFound(
-            f"no configured project matches {wanted!r}",
-            fix="configured: " + ", ".join(sorted(name for _, name in pairs)),
-            project=wanted,
-        )
-    if len(found) > 1:
-        raise UserError(
-            f"{wanted!r} matches {len(found)} configured projects",
-            fix="name one of: " + ", ".join(sorted(name for _, name in found)),
-            project=wanted,
-        )
-    source, name = found[0]
+    source, name = match_one(wanted, pairs, lambda pair: (pair[1],), "configured project")
     return {source: (name,)}
 
 

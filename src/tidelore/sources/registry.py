@@ -30,7 +30,10 @@ class ProjectSource(Protocol):
 
     name: str
     kind: str
-    configured: tuple[str, ...]
+
+    async def greet(self) -> str:
+        """Return who we are there, and what else a person wants to know of a host."""
+        ...
 
     async def resolve(self, configured: str) -> ProjectRecord:
         """Find a project by the name the user gave it."""
@@ -60,7 +63,6 @@ class GitLabSource:
         self, host: GitLabHost, client: GitLabClient, config: Config, clock: Clock, *, signed_in: bool
     ) -> None:
         self.name = host.name
-        self.configured = host.projects
         self._client = client
         self._clock = clock
         self._signed_in = signed_in

@@ -17,6 +17,8 @@ from tidelore.engine.cursor import (
     encode_window,
     parse_id,
 )
+from tidelore.errors import NotFound
+from tidelore.matching import match_one
 from tidelore.model import Position, Scope
 from tidelore.store.database import Database, Transaction
 
@@ -143,6 +145,16 @@ def save_gaps(tx: Transaction, scope: Scope, gaps: Sequence[Gap], now_ms: int) -
                 "now": now_ms,
             },
         )
+
+
+def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
+    """Return the one cursor that is meant; a scope may be a number, a path, or an ending of one."""
+    everything = list_cursors(database)
+    cursors = [cursor for cursor in everything if cursor.surface == surface]
+    if not cursors:
+        known = "; ".join(f"{cursor.surface} {cursor.project or cursor.scope}" for cursor in everything)
+        raise NotFound(f"no cursor of {surface}", fix=f"known: {known or 'none yet'}", surface=surface)
+    return match_one(scope, cursors, lambda row: (row.project or row.scope, row.scope), f"{surface} cursor")
 
 
 def list_cursors(database: Database) -> list[CursorRow]:

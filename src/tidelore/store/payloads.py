@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidelore.errors import NotFound
 from tidelore.model import Item
-from tidelore.store.database import Database, Transaction
+from tidelore.store.database import Transaction
 
 _COLUMNS = ("content_hash", "project_id", "resource_type", "remote_id", "encoding", "payload", "fetched_at")
 _SMALL = 128
@@ -41,14 +40,6 @@ def store_payloads(
             for item in items
         ],
     )
-
-
-def read_payload(database: Database, payload_id: int) -> bytes:
-    """Return a payload as it came."""
-    rows = database.read("SELECT encoding, payload FROM raw_payloads WHERE id = :id", {"id": payload_id})
-    if not rows:
-        raise NotFound(f"no payload {payload_id} is stored")
-    return unpacked(*rows[0])
 
 
 def unpacked(encoding: str, payload: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.errors import NotFound, UserError
+from tidelore.matching import match_one
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database, Transaction
 
@@ -60,22 +60,5 @@ def list_projects(database: Database) -> list[ProjectRow]:
 
 
 def match_project(database: Database, name: str) -> ProjectRow:
-    """Return the one project whose path is `name` or ends in it; several candidates are an error."""
-    projects = list_projects(database)
-    exact = [project for project in projects if name in {project.path, project.configured}]
-    found = exact or [project for project in projects if project.path.endswith(f"/{name}")]
-    if not found:
-        known = ", ".join(project.path for project in projects) or "none yet"
-        raise NotFound(
-            f"no project matches {name!r}",
-            fix=f"known projects: {known}",
-            project=name,
-        )
-    if len(found) > 1:
-        raise UserError(
-            f"{name!r} matches {len(found)} projects",
-            fix="name one of: " + ", ".join(project.path for project in found),
-            project=name,
-            candidates=[project.path for project in found],
-        )
-    return found[0]
+    """Return the one project that is meant by a path, or by an ending of one."""
+    return match_one(name, list_projects(database), lambda project: (project.path, project.configured), "project")
