@@ -101,6 +101,17 @@ def test_rejected_credentials_end_the_run_with_one_error(desk: Desk, monkeypatch
     assert not done.error["retryable"]
 
 
+def test_verification_asks_a_source_that_rejected_us_only_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.ingested()
+    desk.world.gitlab.token = "the-right-token"
+    monkeypatch.setenv("GITLAB_TOKEN", "the-wrong-token")
+    before = desk.world.requests.total()
+    done = desk.robot("scrub", "--all")
+    assert done.code == 4
+    assert done.error["code"] == "CREDENTIALS_REJECTED"
+    assert desk.world.requests.total() - before == 1
+
+
 def test_a_long_rate_limit_ends_the_run_and_says_how_long(desk: Desk) -> None:
     fault = desk.world.faults.add("status", times=None, status=429, retry_after=3600)
     done = desk.robot("ingest", "--type", "issues")
