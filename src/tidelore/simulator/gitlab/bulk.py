@@ -1,14 +1,16 @@
-"""Many items fast: rows for lists of a hundred thousand, without conversations.
+"""Many items fast: rows for lists of a hundred thousand, bare or each with the same number of children.
 
-Owns the shortcut. Refuses to give such items discussions. Invariant: the rows are ordinary rows; every
-mutation and every list treats them like any other.
+Owns the shortcut for items; what hangs under them comes from `bulk_threads`. Refuses to change a row it did
+not make. Invariant: the rows are ordinary rows; every mutation and every list treats them like any other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidelore.simulator.clock import DAY_US, HOUR_US
+from tidelore.simulator.gitlab.bulk_threads import CONVERSATION_US, Children, Hanger
 from tidelore.simulator.gitlab.records import ProjectRef, Records
 from tidelore.simulator.gitlab.state import Issue, Label, MergeRequest, Project, User, Version
 from tidelore.simulator.prose import Topic
@@ -25,21 +27,69 @@ class _Text:
     labels: list[Label]
 
 
-def fill(forge: Records, ref: ProjectRef, issues: int, merge_requests: int, *, same_instant: bool = False) -> None:
+def fill(
+    forge: Records,
+    ref: ProjectRef,
+    issues: int,
+    merge_requests: int,
+    *,
+    same_instant: bool = False,
+    children: Children | None = None,
+) -> None:
     """Add this many items; spread over half a year before now, or all updated in one instant."""
     project = forge.project(ref)
     people = [forge.user(person) for person in forge.world.prose.people]
-    instants = _instants(forge, issues, same_instant=same_instant)
-    texts = _texts(forge, project, min(issues, TEXTS), change=False)
-    project.issues.add_all(
-        _issue(forge, project, texts[number % len(texts)], people, at) for number, at in enumerate(instants)
-    )
-    project.open_issues += issues
+    made = _fill_issues(forge, project, people, _instants(forge, issues, same_instant=same_instant), children)
     instants = _instants(forge, merge_requests, same_instant=same_instant)
     texts = _texts(forge, project, min(merge_requests, TEXTS), change=True)
-    project.merge_requests.add_all(
-        _merge_request(forge, project, texts[number % len(texts)], people, at) for number, at in enumerate(instants)
-    )
+    hanger = None if children is None else Hanger(forge, project, children, [text.topic for text in texts], people)
+    closable: Sequence[Issue] = made or (list(project.issues) if children else [])
+
+    def make(number: int, at: int) -> MergeRequest:
+        request = _merge_request(forge, project, texts[number % len(texts)], people, at)
+        if hanger is not None:
+            _open_earlier(request)
+            hanger.dress_merge_request(request, number)
+            _close(request, closable, number, mention=bool(made))
+        return request
+
+    project.merge_requests.add_all(make(number, at) for number, at in enumerate(instants))
+
+
+def _fill_issues(
+    forge: Records, project: Project, people: list[User], instants: list[int], children: Children | None
+) -> list[Issue]:
+    """The issues made, when somebody may refer to them."""
+    texts = _texts(forge, project, min(len(instants), TEXTS), change=False)
+    hanger = None if children is None else Hanger(forge, project, children, [text.topic for text in texts], people)
+    made: list[Issue] = []
+
+    def make(number: int, at: int) -> Issue:
+        issue = _issue(forge, project, texts[number % len(texts)], people, at)
+        if hanger is not None:
+            _open_earlier(issue)
+            hanger.dress(issue, number)
+            made.append(issue)
+        return issue
+
+    project.issues.add_all(make(number, at) for number, at in enumerate(instants))
+    project.open_issues += len(instants)
+    return made
+
+
+def _open_earlier(item: Issue | MergeRequest) -> None:
+    """Make room for a conversation before the item's last change."""
+    item.created_at_us -= CONVERSATION_US
+    if isinstance(item, MergeRequest):
+        item.versions[0].created_at_us = item.created_at_us
+
+
+def _close(request: MergeRequest, closable: Sequence[Issue], number: int, *, mention: bool) -> None:
+    """Say which issue a merge request closes; only an issue of the same filling learns of it."""
+    if closable:
+        issue = closable[number % len(closable)]
+        request.closes = [issue.iid]
+        issue.merge_requests_count += mention
 
 
 def _instants(forge: Records, count: int, *, same_instant: bool) -> list[int]:

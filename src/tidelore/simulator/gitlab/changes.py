@@ -100,6 +100,7 @@ class Changes(Records):
         at, actor = self.now(at_us), self.user(by)
         if isinstance(item, Issue):
             item.project.open_issues += (state == "opened") - (item.state == "opened")
+            item.status = None
         item.state = state
         item.closed_at_us, item.closed_by = (at, actor) if state == "closed" else (None, None)
         if state != "locked":

@@ -17,6 +17,7 @@ from tidelore.simulator.gitlab.listing import (
     offset_headers,
     parse_items,
     parse_order,
+    parse_paging,
 )
 from tidelore.simulator.gitlab.records import NotHere
 from tidelore.simulator.gitlab.shelf import Shelf, Slice
@@ -51,9 +52,9 @@ def list_projects(forge: View, request: Request) -> Response:
 
 def group_projects(forge: View, request: Request, group: str) -> Response:
     """`/groups/:id/projects`: direct children, or the whole tree with `include_subgroups`."""
-    inside = [project for project in forge.projects.values() if project.path.startswith(f"{group}/")]
-    if not inside:
+    if group not in forge.groups:
         return error(404, "404 Group Not Found")
+    inside = [project for project in forge.projects.values() if project.path.startswith(f"{group}/")]
     if request.first("include_subgroups") not in ("true", "1"):
         inside = [project for project in inside if project.path.rpartition("/")[0] == group]
     return _projects(forge, request, inside)
@@ -137,7 +138,9 @@ def _of_merge_request(read: Callable[[View, Request, MergeRequest], Response]) -
 
 
 def _closes(forge: View, request: Request, mr: MergeRequest) -> Response:
-    return page_of(forge, request, closed_issues(mr), forge.payload)
+    paging, closing = parse_paging(request), closed_issues(mr)
+    shown = closing[paging.offset : paging.offset + paging.per_page]
+    return page(forge, request, map(forge.encoded, shown), offset_headers(request, paging, len(closing)))
 
 
 def _diffs(forge: View, request: Request, mr: MergeRequest) -> Response:

@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from tidelore.simulator.gitlab import bulk, churn
+from tidelore.simulator.gitlab.bulk_threads import Children
 from tidelore.simulator.gitlab.history import write_history
 from tidelore.simulator.gitlab.records import ProjectRef
 from tidelore.simulator.gitlab.routes import find_route
-from tidelore.simulator.gitlab.view import View
+from tidelore.simulator.gitlab.truth import Truth
 from tidelore.simulator.wire import Request, Response
 
 
-class GitLabForge(View):
+class GitLabForge(Truth):
     """A GitLab instance."""
 
     def route(self, request: Request) -> tuple[str, Callable[[], Response]] | None:
@@ -36,9 +37,14 @@ class GitLabForge(View):
         merge_requests: int = 0,
         *,
         same_instant: bool = False,
+        discussions: int = 0,
+        notes: int = 0,
+        events: int = 0,
+        files: int = 0,
     ) -> None:
-        """Add many items without conversations, quickly."""
-        bulk.fill(self, project, issues, merge_requests, same_instant=same_instant)
+        """Add many items quickly: bare, or each with threads of `notes` notes, events of each family and files."""
+        children = Children(discussions, notes, events, files) or None
+        bulk.fill(self, project, issues, merge_requests, same_instant=same_instant, children=children)
 
     def change(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 from tidelore.simulator.gitlab.changes import PLAIN_FIELDS, Changes, Who, set_plain
 from tidelore.simulator.gitlab.records import ProjectRef
 from tidelore.simulator.gitlab.state import Issue
+from tidelore.simulator.gitlab.statuses import status_named
 from tidelore.simulator.prose import Topic
 
 _FIELDS = PLAIN_FIELDS | {"confidential", "due_date", "issue_type"}
@@ -74,6 +75,19 @@ class Issues(Changes):
         """Reopen an issue."""
         issue = self.issue(project, iid)
         self._set_state(issue, "opened", by, at_us)
+        return issue
+
+    def set_status(
+        self, project: ProjectRef, iid: int, name: str, *, by: Who = None, at_us: int | None = None
+    ) -> Issue:
+        """Give an issue a status; one of the other state closes or reopens the issue, as in GitLab."""
+        issue, status = self.issue(project, iid), status_named(name)
+        actor, at = self.user(by), self.now(at_us)
+        if issue.state != status.state:
+            self._set_state(issue, status.state, actor, at)
+        issue.status = status.name
+        self._system_note(issue, f"set status to **{status.name}**", actor, at)
+        self.touch(issue, at)
         return issue
 
     def delete_issue(self, project: ProjectRef, iid: int) -> None:

@@ -38,10 +38,11 @@ _NEW = (
 def make_diffs(rng: random.Random, paths: Sequence[str]) -> list[FileDiff]:
     """One to three changed files; now and then one is new, renamed or removed."""
     chosen = list(paths[: rng.randint(1, 3)]) or ["README.md"]
-    return [_file_diff(rng, path) for path in chosen]
+    return [make_diff(rng, path) for path in chosen]
 
 
-def _file_diff(rng: random.Random, path: str) -> FileDiff:
+def make_diff(rng: random.Random, path: str) -> FileDiff:
+    """One changed file, once in eight new, once in twelve renamed, once in twenty removed."""
     dice = rng.random()
     if dice < 0.12:
         added = rng.sample(_NEW, 3)

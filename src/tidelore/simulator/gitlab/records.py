@@ -42,6 +42,7 @@ class Records:
     def __init__(self, world: Surroundings) -> None:
         self.world = world
         self.projects: dict[int, Project] = {}
+        self.groups: set[str] = set()
         self._by_path: dict[str, int] = {}
         self._old_paths: dict[str, int] = {}
         self._users: dict[str, User] = {}
@@ -139,6 +140,13 @@ class Records:
         self._by_path[path] = project.id
         self._old_paths.pop(path, None)
         self.projects[project.id] = project
+        self.found_group(path.rpartition("/")[0])
+
+    def found_group(self, path: str) -> None:
+        """Make a group and the groups around it exist; a group outlives its last project."""
+        while path:
+            self.groups.add(path)
+            path = path.rpartition("/")[0]
 
     def retire(self, path: str, project: Project) -> None:
         """Remember a path a project had, so that it redirects."""

@@ -1,4 +1,4 @@
-"""The REST v4 routes: which path means what, and the guards every request passes.
+"""The routes of REST v4 and GraphQL: which path means what, and the guards every request passes.
 
 Owns matching, the token check, the rate budget and finding the project. Refuses to shape payloads.
 Invariant: every path under `/api/v4` has an answer here, so a request is counted under one stable name.
@@ -7,6 +7,7 @@ Invariant: every path under `/api/v4` has an answer here, so a request is counte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 
@@ -21,23 +22,39 @@ from tidelore.simulator.gitlab.endpoints import (
     one_project,
     version,
 )
+from tidelore.simulator.gitlab.graphql import graphql
 from tidelore.simulator.gitlab.listing import BadQuery
 from tidelore.simulator.gitlab.records import NotHere
 from tidelore.simulator.gitlab.state import Kind, Project
 from tidelore.simulator.gitlab.view import View
-from tidelore.simulator.wire import Request, Response
+from tidelore.simulator.wire import Request, Response, json_response
 
 Handler = Callable[[], Response]
 _KINDS: Mapping[str, Kind] = {"issues": "issues", "merge_requests": "merge_requests"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """What the two interfaces do differently at the door."""
+
+    methods: frozenset[str]
+    unauthorized: Mapping[str, object]
+
+
+_REST = _Style(frozenset({"GET"}), {"message": "401 Unauthorized"})
+_QUERY = _Style(frozenset({"GET", "POST"}), {"errors": [{"message": "Invalid token"}]})
+
+
 def find_route(forge: View, request: Request) -> tuple[str, Handler] | None:
     """Name the route and give its guarded handler; None when the path is not GitLab's."""
     segments = request.segments
+    if segments == ("api", "graphql"):
+        answer = partial(graphql, forge, request)
+        return f"{request.method} /api/graphql", partial(_guarded, forge, request, answer, _QUERY)
     if segments[:2] != ("api", "v4"):
         return None
     name, handler = _match(forge, request, segments[2:])
-    return f"{request.method} {name}", partial(_guarded, forge, request, handler)
+    return f"{request.method} {name}", partial(_guarded, forge, request, handler, _REST)
 
 
 def _match(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[str, Handler]:
@@ -72,13 +89,13 @@ def _match_item(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[s
     return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
 
 
-def _guarded(forge: View, request: Request, handler: Handler) -> Response:
+def _guarded(forge: View, request: Request, handler: Handler, style: _Style) -> Response:
     headers, affordable = spend(forge)
     if not affordable:
         response = Response(429, {"content-type": "text/plain"}, b"Retry later\n")
     elif forge.token is not None and _token(request) != forge.token:
-        response = error(401, "401 Unauthorized")
-    elif request.method != "GET":
+        response = json_response(style.unauthorized, 401)
+    elif request.method not in style.methods:
         response = error(405, "405 Not Allowed", "error")
     else:
         try:

@@ -174,6 +174,7 @@ class Issue(Item):
     due_date: str | None = None
     issue_type: str = "issue"
     merge_requests_count: int = 0
+    status: str | None = None
 
     kind: ClassVar[Kind] = "issues"
 

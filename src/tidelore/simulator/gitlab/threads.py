@@ -40,13 +40,15 @@ def discussion_payload(discussion: Discussion, item: Item) -> Payload:
 
 def note_payload(note: Note, item: Item) -> Payload:
     """One note. Only resolvable notes say whether they are resolved, only DiffNotes have a position."""
+    created = iso_millis(note.created_at_us)
+    edited = note.updated_at_us != note.created_at_us
     payload: Payload = {
         "id": note.id,
         "type": note.type,
         "body": note.body,
         "author": user_payload(note.author),
-        "created_at": iso_millis(note.created_at_us),
-        "updated_at": iso_millis(note.updated_at_us),
+        "created_at": created,
+        "updated_at": iso_millis(note.updated_at_us) if edited else created,
         "system": note.system,
         "noteable_id": item.id,
         "noteable_type": noteable_type(item),

@@ -1,8 +1,7 @@
-"""What the simulated GitLab shows now: its options, its truth, and the encoded bytes of its items.
+"""What the simulated GitLab shows now: its options and the encoded bytes of its items.
 
-Owns the options a test may turn and the truth it compares with. Refuses to parse requests (`routes`) or to
-change rows (`issues`, `merge_requests`, `remarks`). Invariant: the truth and the API encode the same payload
-of the same row.
+Owns the options a test may turn. Refuses to parse requests (`routes`) or to change rows (`issues`,
+`merge_requests`, `remarks`). Invariant: cached bytes are those of the payload under the present options.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import json
 from collections import deque
 from typing import Any
 
-from tidelore.simulator.gitlab import items, threads
-from tidelore.simulator.gitlab.records import ProjectRef, Surroundings
+from tidelore.simulator.gitlab import items
+from tidelore.simulator.gitlab.records import Surroundings
 from tidelore.simulator.gitlab.remarks import Remarks
-from tidelore.simulator.gitlab.state import Issue, Item, Kind, MergeRequest
+from tidelore.simulator.gitlab.state import Issue, Item, MergeRequest
 
 ENCODED_ITEMS_KEPT = 30_000
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -29,6 +28,9 @@ class View(Remarks):
     `rate_limit`: requests per world-minute; above it the answer is 429.
     `token`: the only token accepted; None accepts any caller.
     `ties_follow_sort`: rows of one instant come in the direction of the sort, not newest first.
+    `list_omits_reviewers`: lists show no reviewers; `/reviewers` and the single form tell the truth.
+    `statuses`: GraphQL knows work item statuses; without them the type is unknown to the schema.
+    `statuses_licensed`: without it the schema knows statuses, but no work item carries the widget.
     """
 
     def __init__(self, world: Surroundings) -> None:
@@ -40,8 +42,11 @@ class View(Remarks):
         self.token: str | None = None
         self.ties_follow_sort = False
         self.keyset_issues = True
+        self.statuses = True
+        self.statuses_licensed = True
         self.spent: tuple[int, int] = (0, 0)
         self._old_server = False
+        self._list_omits_reviewers = False
         self._kept: deque[Item] = deque()
 
     @property
@@ -52,13 +57,23 @@ class View(Remarks):
     @old_server.setter
     def old_server(self, value: bool) -> None:
         self._old_server = value
-        for item in self._kept:
-            item.encoded = None
+        self._drop_encoded()
+
+    @property
+    def list_omits_reviewers(self) -> bool:
+        """Whether lists hide who reviews a merge request."""
+        return self._list_omits_reviewers
+
+    @list_omits_reviewers.setter
+    def list_omits_reviewers(self, value: bool) -> None:
+        self._list_omits_reviewers = value
+        self._drop_encoded()
 
     def payload(self, item: Item) -> dict[str, Any]:
         """The list form of an item."""
         if isinstance(item, MergeRequest):
-            return items.merge_request_payload(item, old_server=self._old_server)
+            shown = items.merge_request_payload(item, old_server=self._old_server)
+            return shown | {"reviewers": []} if self._list_omits_reviewers else shown
         assert isinstance(item, Issue)
         return items.issue_payload(item, old_server=self._old_server)
 
@@ -71,31 +86,9 @@ class View(Remarks):
                 self._kept.popleft().encoded = None
         return item.encoded
 
-    def truth_issues(self, project: ProjectRef) -> list[dict[str, Any]]:
-        """Every issue of a project as its list would show it now, by number."""
-        return [self.payload(issue) for issue in sorted(self.project(project).issues, key=_iid)]
-
-    def truth_merge_requests(self, project: ProjectRef) -> list[dict[str, Any]]:
-        """Every merge request of a project as its list would show it now, by number."""
-        return [self.payload(request) for request in sorted(self.project(project).merge_requests, key=_iid)]
-
-    def truth_discussions(self, kind: Kind, project: ProjectRef, iid: int) -> list[dict[str, Any]]:
-        """Every discussion under an item."""
-        item = self.item(kind, project, iid)
-        return [threads.discussion_payload(discussion, item) for discussion in item.discussions]
-
-    def truth_events(self, kind: Kind, project: ProjectRef, iid: int, family: str) -> list[dict[str, Any]]:
-        """Every `state`, `label` or `milestone` event of an item."""
-        item = self.item(kind, project, iid)
-        return [threads.event_payload(event, item) for event in item.events if event.family == family]
-
-    def truth_diffs(self, project: ProjectRef, iid: int) -> list[dict[str, Any]]:
-        """Every changed file of a merge request."""
-        return [threads.diff_payload(diff) for diff in self.merge_request(project, iid).diffs]
-
-    def truth_closes(self, project: ProjectRef, iid: int) -> list[dict[str, Any]]:
-        """The issues a merge request closes, as lists show them."""
-        return [self.payload(issue) for issue in closed_issues(self.merge_request(project, iid))]
+    def _drop_encoded(self) -> None:
+        for item in self._kept:
+            item.encoded = None
 
 
 def closed_issues(request: MergeRequest) -> list[Issue]:
@@ -107,7 +100,3 @@ def closed_issues(request: MergeRequest) -> list[Issue]:
 def encode(value: Any) -> bytes:
     """Compact JSON."""
     return _ENCODER.encode(value).encode()
-
-
-def _iid(item: Item) -> int:
-    return item.iid
