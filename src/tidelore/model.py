@@ -129,3 +129,117 @@ class ProjectRecord(Struct, frozen=True):
     name: str
     web_url: str | None
     archived: bool
+
+
+class NoteRecord(Struct, frozen=True):
+    """One note of a discussion. The `position_*` fields place a review note in a diff."""
+
+    remote_id: int
+    note_type: str | None
+    is_system: bool
+    author_username: str | None
+    body: str
+    created_at: int
+    updated_at: int
+    position: int
+    resolvable: bool
+    resolved: bool
+    resolved_by: str | None
+    resolved_at: int | None
+    position_old_path: str | None
+    position_new_path: str | None
+    position_old_line: int | None
+    position_new_line: int | None
+    position_type: str | None
+    position_line_range_start: int | None
+    position_line_range_end: int | None
+    position_base_sha: str | None
+    position_start_sha: str | None
+    position_head_sha: str | None
+    payload: bytes
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the note stands at a place in a diff."""
+        return self.position_new_path is not None or self.position_old_path is not None
+
+
+class DiscussionRecord(Struct, frozen=True):
+    """A discussion with its notes in order."""
+
+    remote_id: str
+    individual_note: bool
+    first_note_at: int | None
+    last_note_at: int | None
+    resolvable: bool
+    resolved: bool
+    notes: tuple[NoteRecord, ...]
+
+
+class StateEventRecord(Struct, frozen=True):
+    """Somebody closed, reopened or merged."""
+
+    remote_id: int
+    user_username: str | None
+    state: str
+    source_commit: str | None
+    source_merge_request_id: int | None
+    created_at: int
+
+
+class LabelEventRecord(Struct, frozen=True):
+    """Somebody added or removed a label; a label that was deleted since has no name."""
+
+    remote_id: int
+    user_username: str | None
+    action: str
+    label_name: str | None
+    created_at: int
+
+
+class MilestoneEventRecord(Struct, frozen=True):
+    """Somebody added or removed the milestone; one that was deleted since has no title."""
+
+    remote_id: int
+    user_username: str | None
+    action: str
+    milestone_title: str | None
+    milestone_remote_id: int | None
+    created_at: int
+
+
+class ClosedIssueRecord(Struct, frozen=True):
+    """An issue that a merge request closes; one of another tracker has a key and a title only."""
+
+    issue_key: str
+    issue_remote_id: int | None
+    issue_iid: int | None
+    issue_project_remote_id: int | None
+    reference: str | None
+    title: str | None
+    web_url: str | None
+
+
+class FileChangeRecord(Struct, frozen=True):
+    """A file that a merge request changes."""
+
+    old_path: str
+    new_path: str
+    new_file: bool
+    renamed_file: bool
+    deleted_file: bool
+
+
+class ReviewerRecord(Struct, frozen=True):
+    """Somebody who is asked to review."""
+
+    username: str
+
+
+class StatusRecord(Struct, frozen=True):
+    """Where an issue stands in its project's workflow, as the forge names it."""
+
+    name: str
+    category: str | None
+    color: str | None
+    icon_name: str | None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
@@ -14,24 +16,50 @@ from tests.databases.samples import CREATED, add_project, dump, issue, merge_req
 from tidelore.clock import ManualClock
 from tidelore.content import digest
 from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
+from tidelore.engine.dependents import Children, Parent
 from tidelore.engine.ledger import Run
 from tidelore.engine.ports import Batch
-from tidelore.model import Position, Rejected
+from tidelore.model import (
+    DiscussionRecord,
+    FileChangeRecord,
+    Item,
+    LabelEventRecord,
+    MilestoneEventRecord,
+    NoteRecord,
+    Position,
+    Rejected,
+    StateEventRecord,
+    Version,
+)
 from tidelore.process import ProcessIdentity
 from tidelore.store import check
 from tidelore.store.check import Finding, check_database
+from tidelore.store.children import DIFFS, RESOURCE_EVENTS
 from tidelore.store.database import Database
+from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.issues import ISSUES
+from tidelore.store.kinds import PARENT_KINDS, ParentKind
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.migrate import migrate
+from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.opening import open_database
+from tidelore.store.projects import ProjectRow
+from tidelore.store.rules import HOMES, LINKS, TIMES
 from tidelore.store.runs import RunTable
 from tidelore.store.shelf import ParentShelf
 
 CHECKS = [
-    "database", "schema", "payloads-intact", "windows", "runs", "payloads-present", "content-hash", "times",
-    "watermarks", "labels", "quarantine", "gaps",
+    "database", "schema", "payloads-intact", "windows", "runs", "payloads-present", "content-hash", "note-payloads",
+    "times", "watermarks", "children-watermarks", "discussions", "note-order", "children", "labels", "quarantine",
+    "gaps",
 ]  # fmt: skip
+FIRST = "WHERE id = (SELECT MIN(id) FROM {0})"
+CHILDREN_OF = {
+    kind.table: "".join(
+        f", {name}_{which}_for_updated_at = NULL" for name in kind.children for which in ("synced", "fetched")
+    )
+    for kind in PARENT_KINDS.values()
+}
 Execute = Callable[..., None]
 
 
@@ -57,8 +85,62 @@ def fill(database: Database, clock: ManualClock) -> None:
         )
         changes = ParentShelf(database, scope_of(project, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
         changes.commit(Batch([merge_request(number * 10, labels=("bug",))], Cursor(watermark=Position(0, 0))))
+        for kind in PARENT_KINDS.values():
+            converse(database, clock, project, kind)
     Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity.current())
     Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity("gone", 1, "1")).finish_succeeded()
+
+
+def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: ParentKind) -> None:
+    """Give the first parent of a kind something of every kind of children, as a run does."""
+    query = f"SELECT MIN(id) FROM {kind.table} WHERE project_id = :project_id"
+    (parent_id,) = database.read(query, {"project_id": project.id})[0]
+    unique = project.remote_id * 10 + (kind.table == "issues")
+    families: list[tuple[ChildFamily[Any], list[Item[Any]]]] = [
+        (DISCUSSIONS, [discussion(f"{unique}-talk", unique * 100)]),
+        (RESOURCE_EVENTS, [event(family, unique) for family in (StateEventRecord, *NAMED_EVENTS)]),
+    ]
+    if "diffs" in kind.children:
+        families.append((DIFFS, [child("a -> a", FileChangeRecord("a", "a", True, False, False))]))
+    for family, items in families:
+        scope = scope_of(project, f"gitlab.{kind.table}")
+        nursery = ParentNursery(database, scope, kind, family, clock.now_ms)
+        parent = Parent(parent_id, 1, CREATED, None, None)
+        nursery.replace(parent, Children(items, (), 1, None), settled=True)
+
+
+NAMED_EVENTS = {LabelEventRecord: "label", MilestoneEventRecord: "milestone"}
+
+
+def event(family: Any, unique: int) -> Item[Any]:
+    extra = {LabelEventRecord: ("add", "bug"), MilestoneEventRecord: ("add", "Spring", 4)}
+    record = family(unique, "mira", *extra.get(family, ("closed", None, None)), CREATED)
+    return child(f"{NAMED_EVENTS.get(family, 'state')}:{unique}", record)
+
+
+def child(key: str, record: Any) -> Item[Any]:
+    payload = repr(record).encode()
+    return Item(Version(key, CREATED, digest(payload)), CREATED, payload, record)
+
+
+def discussion(remote_id: str, first: int) -> Item[DiscussionRecord]:
+    """A talk of four: a person's note, one placed in a diff, the system's own, and the system's placed one."""
+    notes = tuple(
+        note(first + place, place, is_system=place > 1, path="dock.py" if place % 2 else None) for place in range(4)
+    )
+    record = DiscussionRecord(remote_id, False, CREATED, CREATED + 3, True, False, notes)
+    payload = json.dumps([remote_id, first]).encode()
+    return Item(Version(remote_id, CREATED, digest(payload)), CREATED, payload, record)
+
+
+def note(remote_id: int, place: int, *, is_system: bool, path: str | None) -> NoteRecord:
+    nowhere = dict.fromkeys(name for name in NoteRecord.__struct_fields__ if name.startswith("position_"))
+    return NoteRecord(
+        remote_id=remote_id, note_type=None, is_system=is_system, author_username="mira", body="So it is.",
+        created_at=CREATED + place, updated_at=CREATED + place, position=place, resolvable=True, resolved=True,
+        resolved_by="noor", resolved_at=CREATED, payload=json.dumps({"id": remote_id}).encode(),
+        **nowhere | {"position_new_path": path},
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -119,7 +201,7 @@ def test_a_step_of_the_schema_that_is_not_ours_is_found(
     assert only(filled, clock, "schema").detail.endswith(": step 1")
 
 
-@pytest.mark.parametrize("table", ["issues", "merge_requests"])
+@pytest.mark.parametrize("table", ["issues", "merge_requests", "discussions"])
 def test_a_row_without_its_payload_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, table: str
 ) -> None:
@@ -161,23 +243,25 @@ def test_payloads_are_checked_in_every_batch_to_the_last(
     assert finding.detail.endswith(", ...")
 
 
-@pytest.mark.parametrize("table", ["issues", "merge_requests"])
+@pytest.mark.parametrize("table", ["issues", "merge_requests", "discussions"])
 def test_a_row_that_names_other_content_than_its_payload_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, table: str
 ) -> None:
-    break_it(f"UPDATE {table} SET content_hash = :other WHERE remote_id = 10", other=digest(b"other"))
+    break_it(f"UPDATE {table} SET content_hash = :other {FIRST.format(table)}", other=digest(b"other"))
     assert f"{table} " in only(filled, clock, "content-hash").detail
 
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [(table, column) for table, columns in check._TIMES.items() for column in columns],
+    [(table, column) for table, columns in TIMES.items() for column in columns],
 )
 @pytest.mark.parametrize("instant", [0, -1])
 def test_an_instant_at_or_before_the_epoch_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, table: str, column: str, instant: int
 ) -> None:
-    break_it(f"UPDATE {table} SET {column} = :instant WHERE remote_id = 10", instant=instant)
+    # Its neighbour in time goes along, or it would be two kinds of damage.
+    along = {"updated_at": CHILDREN_OF.get(table, ""), "last_note_at": ", first_note_at = :instant"}.get(column, "")
+    break_it(f"UPDATE {table} SET {column} = :instant{along} {FIRST.format(table)}", instant=instant)
     assert only(filled, clock, "times").count == 1
 
 
@@ -199,7 +283,7 @@ def test_a_window_that_cannot_be_read_is_found(
     assert only(filled, clock, "windows").detail.endswith("gitlab gitlab.issues 1")
 
 
-@pytest.mark.parametrize(("link", "table", "column"), check._LINKS)
+@pytest.mark.parametrize(("link", "table", "column"), LINKS)
 def test_a_link_to_a_label_of_another_project_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, link: str, table: str, column: str
 ) -> None:
@@ -236,6 +320,70 @@ def test_a_gap_whose_floor_lies_above_its_top_is_found(filled: Database, clock: 
     assert only(filled, clock, "gaps").detail.endswith("gitlab gitlab.issues 1 0")
 
 
+@pytest.mark.parametrize("kind", ["person", "placed", "placed by the system"])
+def test_a_note_that_lost_its_payload_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, kind: str
+) -> None:
+    place = {"person": 0, "placed": 1, "placed by the system": 3}[kind]
+    break_it(f"UPDATE notes SET raw_payload_id = NULL {FIRST.format('notes WHERE position = :place')}", place=place)
+    finding = only(filled, clock, "note-payloads")
+    assert (finding.count, "notes " in finding.detail) == (1, True)
+
+
+def test_a_note_whose_payload_is_gone_from_the_table_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    break_it("DELETE FROM raw_payloads WHERE id = (SELECT MIN(raw_payload_id) FROM notes)")
+    found = failures(filled, clock)
+    assert found.keys() == {"note-payloads"} | ({"database"} if filled.dialect == "sqlite" else set())
+
+
+def test_a_payload_kept_for_a_note_of_the_system_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    break_it(
+        "UPDATE notes SET raw_payload_id = (SELECT MAX(id) FROM raw_payloads)"
+        f" {FIRST.format('notes WHERE position = 2')}"
+    )
+    assert only(filled, clock, "note-payloads").count == 1
+
+
+def test_a_discussion_without_notes_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+    break_it("DELETE FROM notes WHERE discussion_id = (SELECT MIN(id) FROM discussions)")
+    assert "discussions " in only(filled, clock, "discussions").detail
+
+
+def test_a_discussion_that_ends_before_it_begins_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute
+) -> None:
+    break_it(f"UPDATE discussions SET first_note_at = last_note_at + 1 {FIRST.format('discussions')}")
+    assert only(filled, clock, "note-order").count == 1
+
+
+@pytest.mark.parametrize("which", ["synced", "fetched"])
+@pytest.mark.parametrize(("table", "name"), [(k.table, name) for k in PARENT_KINDS.values() for name in k.children])
+def test_children_read_for_a_version_that_is_not_there_yet_are_found(
+    filled: Database, clock: ManualClock, break_it: Execute, table: str, name: str, which: str
+) -> None:
+    break_it(f"UPDATE {table} SET {name}_{which}_for_updated_at = updated_at + 1 {FIRST.format(table)}")
+    finding = only(filled, clock, "children-watermarks")
+    assert (finding.count, finding.detail.endswith(f" {name}")) == (1, True)
+
+
+@pytest.mark.parametrize(("table", "above", "column"), HOMES)
+def test_a_child_in_another_project_than_its_parent_is_found(
+    filled: Database, clock: ManualClock, break_it: Execute, table: str, above: str, column: str
+) -> None:
+    chosen = f"(SELECT MAX(id) FROM {table} WHERE {column} IS NOT NULL)"
+    break_it(
+        f"UPDATE {table} SET project_id = (SELECT MIN(p.id) FROM projects p WHERE p.id <> {table}.project_id)"
+        f" WHERE id = {chosen}"
+    )
+    finding = only(filled, clock, "children")
+    # A discussion that moved alone left its notes behind.
+    assert (finding.count, f"{table} " in finding.detail) == (5 if table == "discussions" else 1, True)
+
+
 def test_many_offenders_are_counted_and_a_few_are_named(
     filled: Database, clock: ManualClock, break_it: Execute
 ) -> None:
@@ -267,4 +415,4 @@ def test_a_damaged_file_is_a_finding_and_the_other_checks_go_on(sqlite_address: 
         found = failures(database, clock)
     assert {"database", "payloads-intact"} <= found.keys()
     assert "cannot be read" in found["payloads-intact"].detail
-    assert not {"windows", "runs", "times", "watermarks", "labels", "quarantine", "gaps"} & found.keys()
+    assert not {"windows", "runs", "times", "watermarks", "labels", "quarantine", "gaps", "children"} & found.keys()

@@ -8,7 +8,7 @@ from tests.databases.samples import CREATED, add_project
 from tidelore.errors import NotFound, UserError
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database
-from tidelore.store.projects import find_configured, list_projects, match_project, save_project
+from tidelore.store.projects import find_configured, find_remote, list_projects, match_project, save_project
 
 
 def test_a_renamed_project_keeps_its_row(database: Database) -> None:
@@ -35,6 +35,20 @@ def test_a_configured_name_leads_to_the_project_it_was_resolved_to(database: Dat
     assert find_configured(database, "gitlab", "port/harbour") == project
     assert find_configured(database, "github", "port/harbour") is None
     assert find_configured(database, "gitlab", "port/quay") is None
+
+
+def test_a_project_is_found_by_the_number_its_forge_gave_it(database: Database) -> None:
+    project = add_project(database, 7, "port/harbour")
+    assert find_remote(database, "gitlab", 7) == project
+    assert find_remote(database, "github", 7) is None
+    assert find_remote(database, "gitlab", 8) is None
+
+
+def test_a_row_says_when_its_forge_was_last_heard(database: Database) -> None:
+    assert add_project(database, 7, "port/harbour").updated_at == CREATED
+    with database.transaction() as tx:
+        record = ProjectRecord(7, "port/harbour", "harbour", None, archived=False)
+        assert save_project(tx, "gitlab", "port/harbour", record, CREATED + 5).updated_at == CREATED + 5
 
 
 def test_a_project_is_found_by_its_path_or_the_end_of_it(database: Database) -> None:

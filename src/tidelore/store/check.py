@@ -1,4 +1,5 @@
-"""What must hold of the stored copy, verified. Owns the named checks behind `lore check`.
+"""What must hold of the stored copy, verified. Owns the named checks behind `lore check`; those that are one query each
+stand in `rules.py`.
 
 Only reads, in plain SQL that both databases understand; payloads are streamed in batches by id, so memory
 does not grow with the copy. A damaged database is a finding, not the end of the check. Refuses repair: what
@@ -18,6 +19,7 @@ from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrations
 from tidelore.store.payloads import unpacked
+from tidelore.store.rules import RULES, SCOPE, Rule
 from tidelore.store.runs import RunTable
 
 _BATCH = 64
@@ -33,88 +35,6 @@ class Finding(Struct, frozen=True):
     count: int
 
 
-class Rule(Struct, frozen=True):
-    """A check that is one query: each row it returns is the name of an offender."""
-
-    check: str
-    holds: str
-    broken: str
-    offenders: str
-
-
-_TIMES = {
-    "issues": ("created_at", "updated_at", "last_seen_at", "closed_at", "deleted_at"),
-    "merge_requests": ("created_at", "updated_at", "last_seen_at", "merged_at", "closed_at", "deleted_at"),
-}
-_LINKS = (("issue_labels", "issues", "issue_id"), ("mr_labels", "merge_requests", "merge_request_id"))
-_SCOPE = "source || ' ' || surface || ' ' || scope"
-
-
-def _each(parts: Iterator[str]) -> str:
-    return " UNION ALL ".join(parts)
-
-
-_RULES = (
-    Rule(
-        "payloads-present",
-        "every issue and merge request has its payload",
-        "rows without a payload",
-        _each(
-            f"SELECT '{table} ' || r.id AS name FROM {table} r LEFT JOIN raw_payloads p ON p.id = r.raw_payload_id"
-            " WHERE p.id IS NULL"
-            for table in _TIMES
-        ),
-    ),
-    Rule(
-        "content-hash",
-        "every row names the content of its payload",
-        "rows whose content hash is not their payload's",
-        _each(
-            f"SELECT '{table} ' || r.id AS name FROM {table} r JOIN raw_payloads p ON p.id = r.raw_payload_id"
-            " WHERE p.content_hash <> r.content_hash"
-            for table in _TIMES
-        ),
-    ),
-    Rule(
-        "times",
-        "every stored instant lies after the epoch",
-        "rows with an instant at or before the epoch",
-        _each(
-            f"SELECT '{table} ' || id AS name FROM {table} WHERE " + " OR ".join(f"{name} <= 0" for name in columns)
-            for table, columns in _TIMES.items()
-        ),
-    ),
-    Rule(
-        "watermarks",
-        "no watermark lies before the epoch or in the future",
-        "watermarks that cannot be true",
-        f"SELECT {_SCOPE} AS name FROM cursors WHERE watermark_at < 0 OR watermark_at > :latest",
-    ),
-    Rule(
-        "labels",
-        "every label link stays inside its project",
-        "links to a label of another project",
-        _each(
-            f"SELECT '{link} ' || r.id || ' ' || l.name AS name FROM {link} k JOIN {table} r ON r.id = k.{column}"
-            " JOIN labels l ON l.id = k.label_id WHERE l.project_id <> r.project_id"
-            for link, table, column in _LINKS
-        ),
-    ),
-    Rule(
-        "quarantine",
-        "everything in quarantine has its payload",
-        "quarantined entries without a payload",
-        f"SELECT {_SCOPE} || ' ' || remote_key AS name FROM quarantine WHERE LENGTH(payload) = 0",
-    ),
-    Rule(
-        "gaps",
-        "no gap ends above its top",
-        "gaps whose floor lies above their top",
-        f"SELECT {_SCOPE} || ' ' || place AS name FROM gaps WHERE floor_at > top_at",
-    ),
-)
-
-
 def check_database(database: Database, now_ms: int, dead: Callable[[ProcessIdentity], bool] = is_dead) -> list[Finding]:
     """Verify the copy; one finding for each check, in a fixed order."""
     checks: list[tuple[str, Callable[[], Finding]]] = [
@@ -123,7 +43,7 @@ def check_database(database: Database, now_ms: int, dead: Callable[[ProcessIdent
         ("payloads-intact", lambda: _payloads_intact(database)),
         ("windows", lambda: _windows(database)),
         ("runs", lambda: _runs(database, dead)),
-        *((rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in _RULES),
+        *((rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in RULES),
     ]
     return [_survive(check, look) for check, look in checks]
 
@@ -188,7 +108,7 @@ def _damaged_payloads(database: Database) -> Iterator[int]:
 
 
 def _windows(database: Database) -> Finding:
-    rows = database.read(f"SELECT {_SCOPE}, reading FROM cursors WHERE reading IS NOT NULL ORDER BY 1")
+    rows = database.read(f"SELECT {SCOPE}, reading FROM cursors WHERE reading IS NOT NULL ORDER BY 1")
     bad = [str(name) for name, reading in rows if decode_window(reading) is None]
     return _finding("windows", "every stored window can be read", "unreadable windows", bad)
 

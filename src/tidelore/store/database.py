@@ -30,6 +30,10 @@ class Lists(Protocol):
         """Return integers in the form `among` expects as its parameter."""
         ...
 
+    def by_index(self, name: str) -> str:
+        """Return what makes a query use one index where the planner has no statistics to find it."""
+        ...
+
 
 class Transaction(Lists, Protocol):
     """Statements inside one transaction."""

@@ -103,6 +103,9 @@ class SqliteDatabase:
     def integers(self, values: Iterable[int]) -> Any:
         return msgspec.json.encode(list(values)).decode()
 
+    def by_index(self, name: str) -> str:
+        return f"INDEXED BY {name}"
+
     def script(self, sql: str) -> None:
         with self._translated():
             # Rows must be drawn: the statements after one that returns some would not run.

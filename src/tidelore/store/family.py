@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from tidelore.model import Item
 from tidelore.store.database import Row, Transaction
+from tidelore.store.kinds import ParentKind
 from tidelore.store.labels import relink_labels, relink_people
 from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
 
@@ -23,22 +24,22 @@ class Family(Generic[R]):
 
     def __init__(
         self,
-        table: str,
+        kind: ParentKind,
         resource_type: str,
         *,
         columns: Sequence[str],
         flags: Sequence[str],
-        parent_column: str,
         label_table: str,
         people: Mapping[str, str],
     ) -> None:
-        self.table = table
+        self.kind = kind
+        self.table = kind.table
         self.resource_type = resource_type
-        self.parent_column = parent_column
+        self.parent_column = kind.column
         self.label_table = label_table
         self.people = people
         self.names = (*columns, *flags, *IDENTITY)
-        self.upsert = upsert_sql(table, (*columns, *flags))
+        self.upsert = upsert_sql(kind, (*columns, *flags))
         self._values = attrgetter(*columns)
         self._flags = tuple(flags)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tidelore.model import IssueRecord
 from tidelore.store.family import Family
+from tidelore.store.kinds import ISSUE
 
 ISSUES: Family[IssueRecord] = Family(
-    "issues",
+    ISSUE,
     "issue",
     columns=(
         "iid", "title", "description", "state", "author_username", "milestone_title", "due_date",
@@ -14,7 +15,6 @@ ISSUES: Family[IssueRecord] = Family(
         "references_short", "references_full", "created_at", "updated_at", "closed_at", "web_url",
     ),
     flags=("confidential", "discussion_locked"),
-    parent_column="issue_id",
     label_table="issue_labels",
     people={"assignees": "issue_assignees"},
 )  # fmt: skip

@@ -5,7 +5,7 @@ Every filter is a condition with bound parameters: none of the user's words reac
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,8 +20,11 @@ _EQUAL = {
     "target_branch": "target_branch",
     "source_branch": "source_branch",
     "milestone": "milestone_title",
+    "status": "status_name",
     "project_id": "project_id",
 }
+_OF_REQUESTS = "t.draft, t.source_branch, t.target_branch, NULL"
+_OF_ISSUES = "0, NULL, NULL, t.status_name"
 
 
 class ListFilter(Struct, frozen=True, kw_only=True):
@@ -35,6 +38,7 @@ class ListFilter(Struct, frozen=True, kw_only=True):
     target_branch: str | None = None
     source_branch: str | None = None
     milestone: str | None = None
+    status: str | None = None
     labels: tuple[str, ...] = ()
     project_id: int | None = None
     since: int | None = None
@@ -43,10 +47,18 @@ class ListFilter(Struct, frozen=True, kw_only=True):
     ascending: bool = False
     limit: int = 20
     after: tuple[int, int] | None = None
+    with_talk: bool = False
+
+
+class Talk(NamedTuple):
+    """How much is said: discussions in which somebody spoke, and those of all that wait to be resolved."""
+
+    discussions: int = 0
+    unresolved: int = 0
 
 
 class ListedParent(Struct, frozen=True):
-    """One line of a list."""
+    """One line of a list. `talk` is counted only when it was asked for."""
 
     id: int
     project: str
@@ -62,7 +74,9 @@ class ListedParent(Struct, frozen=True):
     draft: int
     source_branch: str | None
     target_branch: str | None
+    status_name: str | None
     labels: tuple[str, ...] = ()
+    talk: Talk = Talk()
 
 
 class Listing(Struct, frozen=True):
@@ -83,7 +97,7 @@ def list_parents(database: Database, family: Family[Any], wanted: ListFilter) ->
     if wanted.after is not None:
         where += f" AND ({column} {beyond} :after_at OR ({column} = :after_at AND t.id {beyond} :after_id))"
         params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
-    own = "t.draft, t.source_branch, t.target_branch" if "draft" in family.names else "0, NULL, NULL"
+    own = _OF_REQUESTS if "draft" in family.names else _OF_ISSUES
     # One row more than asked for tells whether there is a next page.
     rows = database.read(
         "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
@@ -92,8 +106,10 @@ def list_parents(database: Database, family: Family[Any], wanted: ListFilter) ->
         {**params, "limit": wanted.limit + 1},
     )
     shown = rows[: wanted.limit]
-    labels = _labels(database, family, [row[0] for row in shown])
-    items = [replace(ListedParent(*row), labels=labels.get(row[0], ())) for row in shown]
+    ids = [row[0] for row in shown]
+    labels = _labels(database, family, ids)
+    talk = _talk(database, family, ids) if wanted.with_talk else {}
+    items = [replace(ListedParent(*row), labels=labels.get(row[0], ()), talk=talk.get(row[0], Talk())) for row in shown]
     more = len(rows) > wanted.limit
     return Listing(items, total, _key(items[-1], wanted.sort) if more else None)
 
@@ -140,3 +156,14 @@ def _labels(database: Database, family: Family[Any], ids: list[int]) -> dict[int
     for parent, name in rows:
         found[parent] = (*found.get(parent, ()), name)
     return found
+
+
+def _talk(database: Database, family: Family[Any], ids: list[int]) -> dict[int, Talk]:
+    """Count the discussions of one page; through indexes only, so the length of the page is all it costs."""
+    rows = database.read(
+        f"SELECT d.{family.parent_column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
+        " AND n.is_system = 0) THEN 1 ELSE 0 END), SUM(d.resolvable * (1 - d.resolved)) FROM discussions d"
+        f" WHERE d.{family.parent_column} {database.among('ids')} GROUP BY d.{family.parent_column}",
+        {"ids": database.integers(ids)},
+    )
+    return {parent: Talk(int(spoken), int(unresolved)) for parent, spoken, unresolved in rows}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tidelore.model import MergeRequestRecord
 from tidelore.store.family import Family
+from tidelore.store.kinds import MERGE_REQUEST
 
 MERGE_REQUESTS: Family[MergeRequestRecord] = Family(
-    "merge_requests",
+    MERGE_REQUEST,
     "merge_request",
     columns=(
         "iid", "title", "description", "state", "author_username", "source_branch", "target_branch",
@@ -14,7 +15,6 @@ MERGE_REQUESTS: Family[MergeRequestRecord] = Family(
         "milestone_title", "user_notes_count", "created_at", "updated_at", "merged_at", "closed_at", "web_url",
     ),
     flags=("draft",),
-    parent_column="merge_request_id",
     label_table="mr_labels",
     people={"assignees": "mr_assignees", "reviewers": "mr_reviewers"},
 )  # fmt: skip

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tidelore.model import RemoteId, Version
 from tidelore.store.database import Database, Transaction
+from tidelore.store.kinds import ParentKind
 from tidelore.store.payloads import unpacked
 
 
@@ -31,8 +32,9 @@ IDENTITY = ("remote_id", "project_id", "last_seen_at", "content_hash")
 """What every parent's row ends with, after the columns of its own table."""
 
 
-def upsert_sql(table: str, columns: Sequence[str]) -> str:
+def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
     """Return the upsert of a parent table; a row seen again is no longer a tombstone."""
+    table = kind.table
     names = (*columns, *IDENTITY)
     values = ", ".join(f":{name}" for name in names)
     updates = ", ".join(f"{name} = excluded.{name}" for name in (*columns, "last_seen_at", "content_hash"))
@@ -41,8 +43,24 @@ def upsert_sql(table: str, columns: Sequence[str]) -> str:
     return (
         f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({values}, {payload})"
         f" ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates},"
-        " raw_payload_id = excluded.raw_payload_id, deleted_at = NULL"
+        f" raw_payload_id = excluded.raw_payload_id, deleted_at = NULL, {_make_due(kind)}"
     )
+
+
+def _make_due(kind: ParentKind) -> str:
+    """Return what an upsert means for a parent's children: a new version is tried afresh, and a change that its
+    `updated_at` does not tell of makes those children due that it may concern."""
+    table = kind.table
+    parts = []
+    for name, tells in kind.children.items():
+        differs = [f"{table}.deleted_at IS NOT NULL", *(f"excluded.{c} IS DISTINCT FROM {table}.{c}" for c in tells)]
+        silent = f"excluded.updated_at = {table}.updated_at AND ({' OR '.join(differs)})"
+        parts += [
+            f"{column} = CASE WHEN {silent} THEN NULL ELSE {table}.{column} END"
+            for column in (f"{name}_synced_for_updated_at", f"{name}_fetched_for_updated_at")
+        ]
+        parts.append(f"{name}_sync_attempts = 0")
+    return ", ".join(parts)
 
 
 def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int]) -> dict[int, int]:
@@ -82,13 +100,14 @@ def held_between(
     return {remote_id: str(iid) for remote_id, iid in rows}
 
 
-def bury(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int], now_ms: int) -> None:
-    """Tombstone rows the forge no longer knows: kept, marked, out of lists."""
-    tx.execute(
+def bury(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int], now_ms: int) -> list[int]:
+    """Tombstone rows the forge no longer knows: kept, marked, out of lists. Return their iids."""
+    rows = tx.execute(
         f"UPDATE {table} SET deleted_at = :now WHERE project_id = :project_id AND deleted_at IS NULL"
-        f" AND remote_id {tx.among('ids')}",
+        f" AND remote_id {tx.among('ids')} RETURNING iid",
         {"now": now_ms, "project_id": project_id, "ids": tx.integers(remote_ids)},
     )
+    return [iid for (iid,) in rows]
 
 
 def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:

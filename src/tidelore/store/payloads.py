@@ -42,6 +42,18 @@ def store_payloads(
     )
 
 
+def forget_payloads(
+    tx: Transaction, project_id: int, resource_type: str, table: str, remote_ids: Sequence[str]
+) -> None:
+    """Drop the payloads of these objects that no row of their table refers to any more."""
+    tx.execute_many(
+        "DELETE FROM raw_payloads WHERE remote_id = :remote_id AND resource_type = :resource_type"
+        " AND project_id = :project_id"
+        f" AND NOT EXISTS (SELECT 1 FROM {table} t WHERE t.raw_payload_id = raw_payloads.id)",
+        [{"remote_id": key, "resource_type": resource_type, "project_id": project_id} for key in remote_ids],
+    )
+
+
 def unpacked(encoding: str, payload: bytes) -> bytes:
     """Return the bytes behind a stored payload."""
     if encoding == "identity":

@@ -8,11 +8,13 @@ from tidelore.matching import match_one
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database, Transaction
 
-_FIELDS = "id, source, remote_id, path, name, configured, archived"
+_FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at"
 
 
 class ProjectRow(Struct, frozen=True):
-    """A project as we know it. `configured` is the name under which the user asked for it."""
+    """A project as we know it. `configured` is the name under which it was asked for, `updated_at` when we last
+    heard of it from its forge.
+    """
 
     id: int
     source: str
@@ -21,6 +23,7 @@ class ProjectRow(Struct, frozen=True):
     name: str
     configured: str
     archived: int
+    updated_at: int
 
 
 def save_project(tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int) -> ProjectRow:
@@ -50,6 +53,15 @@ def find_configured(database: Database, source: str, configured: str) -> Project
     rows = database.read(
         f"SELECT {_FIELDS} FROM projects WHERE source = :source AND configured = :configured ORDER BY id DESC LIMIT 1",
         {"source": source, "configured": configured},
+    )
+    return ProjectRow(*rows[0]) if rows else None
+
+
+def find_remote(database: Database, source: str, remote_id: int) -> ProjectRow | None:
+    """Return the project a forge calls by this number."""
+    rows = database.read(
+        f"SELECT {_FIELDS} FROM projects WHERE source = :source AND remote_id = :remote_id",
+        {"source": source, "remote_id": remote_id},
     )
     return ProjectRow(*rows[0]) if rows else None
 

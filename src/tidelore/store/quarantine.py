@@ -76,6 +76,21 @@ def release(tx: Transaction, scope: Scope, keys: Sequence[str]) -> None:
     )
 
 
+def release_scope(tx: Transaction, scope: Scope) -> None:
+    """Forget all entries of a scope: it was understood as a whole."""
+    tx.execute(
+        "DELETE FROM quarantine WHERE source = :source AND surface = :surface AND scope = :scope", scope_params(scope)
+    )
+
+
+def release_children(tx: Transaction, scope: Scope, iids: Sequence[int]) -> None:
+    """Forget what belongs to children of these parents: they are gone, and nobody will ask for it again."""
+    tx.execute_many(
+        "DELETE FROM quarantine WHERE source = :source AND surface LIKE :below AND scope = :scope",
+        [{"source": scope.source, "below": f"{scope.surface}.%", "scope": f"{scope.key}/{iid}"} for iid in iids],
+    )
+
+
 def due_entries(database: Database, scope: Scope, now_ms: int, limit: int) -> list[Quarantined]:
     """Return what should be asked for again now, the longest overdue first."""
     rows = database.read(

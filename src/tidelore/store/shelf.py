@@ -20,7 +20,7 @@ from tidelore.store.family import Family, write_parents
 from tidelore.store.leases import fence
 from tidelore.store.parents import LinkCounts, bury, held_between, stored_versions
 from tidelore.store.payloads import store_payloads
-from tidelore.store.quarantine import admit, due_entries, release
+from tidelore.store.quarantine import admit, due_entries, release, release_children
 
 R = TypeVar("R")
 
@@ -78,7 +78,8 @@ class ParentShelf(Generic[R]):
             if batch.items:
                 links = self._write(tx, batch.items, now)
             if batch.gone:
-                bury(tx, self._family.table, self._scope.project_id, _numbers(batch.gone), now)
+                buried = bury(tx, self._family.table, self._scope.project_id, _numbers(batch.gone), now)
+                release_children(tx, self._scope, buried)
             if batch.rejected:
                 admit(tx, self._scope, batch.rejected, now)
             released = [*batch.released, *(str(item.version.id) for item in batch.items)]

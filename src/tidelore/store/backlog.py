@@ -1,0 +1,88 @@
+"""What is behind: the children that are due, settling or failing, and how long ago the others were read.
+
+Owns the condition under which children are due and which kinds are read at all. Counting costs what is due, not the
+length of history: the partial indexes hold nothing else.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tidelore.config import Sync
+from tidelore.store.database import Database
+from tidelore.store.kinds import ParentKind
+
+
+class Backlog(Struct, frozen=True):
+    """One kind of children of one list.
+
+    `due` parents are not synced for their version. Of these the `settling` were read too soon after their change to
+    be sure, and the `failing` could not be read the last time: `error` is what the latest of them met. `oldest` is
+    when the children that were not read for the longest time were read.
+    """
+
+    kind: str
+    due: int
+    settling: int
+    failing: int
+    error: str | None
+    oldest: int | None
+
+
+def is_due(name: str) -> str:
+    """Return the condition under which a parent's children are not synced for its version."""
+    return f"updated_at > COALESCE({name}_synced_for_updated_at, -1)"
+
+
+def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
+    """Return the kinds of children that are to be read for a list."""
+    wanted = {
+        "discussions": True,
+        "resource_events": settings.fetch_resource_events,
+        "closes_issues": settings.fetch_mr_closes_issues,
+        "diffs": settings.fetch_mr_diffs,
+        "reviewers": settings.verify_reviewers,
+    }
+    return tuple(name for name in kind.children if wanted[name])
+
+
+def count_due(database: Database, kind: ParentKind, name: str, project_id: int) -> tuple[int, int]:
+    """Return how many parents of a project are due for one kind of children, and how many there are."""
+    due = database.read(f"SELECT COUNT(*) {_due(database, kind, name)}", {"project_id": project_id})
+    live = database.read(
+        f"SELECT COUNT(*) FROM {kind.table} WHERE project_id = :project_id AND deleted_at IS NULL",
+        {"project_id": project_id},
+    )
+    return int(due[0][0]), int(live[0][0])
+
+
+def read_backlog(database: Database, kind: ParentKind, name: str, project_id: int) -> Backlog:
+    """Return how far one kind of children of a project is behind."""
+    params = {"project_id": project_id}
+    behind = _due(database, kind, name)
+    due, settling, failing = database.read(
+        f"SELECT COUNT(*), COUNT(CASE WHEN {name}_fetched_for_updated_at = updated_at THEN 1 END),"
+        f" COUNT(CASE WHEN {name}_sync_attempts > 0 THEN 1 END) {behind}",
+        params,
+    )[0]
+    errors = database.read(
+        f"SELECT {name}_sync_last_error {behind} AND {name}_sync_attempts > 0"
+        f" ORDER BY {name}_sync_last_attempt_at DESC, id LIMIT 1",
+        params,
+    )
+    oldest = database.read(
+        f"SELECT {name}_sync_last_attempt_at FROM {kind.table}"
+        f" {database.by_index(f'idx_{kind.short}_{name}_verified')} WHERE project_id = :project_id"
+        f" AND deleted_at IS NULL AND {name}_sync_last_attempt_at IS NOT NULL"
+        f" ORDER BY {name}_sync_last_attempt_at LIMIT 1",
+        params,
+    )
+    error = errors[0][0] if errors else None
+    return Backlog(name, int(due), int(settling), int(failing), error, oldest[0][0] if oldest else None)
+
+
+def _due(database: Database, kind: ParentKind, name: str) -> str:
+    return (
+        f"FROM {kind.table} {database.by_index(f'idx_{kind.short}_{name}_sync')}"
+        f" WHERE project_id = :project_id AND deleted_at IS NULL AND {is_due(name)}"
+    )

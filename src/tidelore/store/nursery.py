@@ -1,0 +1,194 @@
+"""Parents and how far their children were read. Owns the sync health columns and the one commit per parent.
+
+For each kind of children a parent's row carries `<kind>_synced_for_updated_at` (read after it had settled),
+`<kind>_fetched_for_updated_at` (read, perhaps too early), the attempts and the last error. Invariant 7: whatever
+goes wrong, only these change, and what could not be understood goes to quarantine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.dependents import Children, Parent
+from tidelore.engine.lease import Lease
+from tidelore.model import Item, Rejected, Scope
+from tidelore.store.backlog import is_due
+from tidelore.store.database import Database, Params, Row, Transaction
+from tidelore.store.kinds import ISSUE, ParentKind
+from tidelore.store.leases import fence
+from tidelore.store.quarantine import admit, release_children, release_scope
+
+C = TypeVar("C")
+Read = Callable[[str, Params], list[Row]]
+
+PATIENCE = 3
+"""So many failures in a row are tried again by the next run; after that the pauses grow to a day."""
+_PAUSE_MS = 600_000
+_LONGEST_PAUSE_MS = 86_400_000
+
+
+class Renewal(Struct, Generic[C], frozen=True):
+    """One parent's children, about to replace those we hold."""
+
+    project_id: int
+    kind: ParentKind
+    parent_id: int
+    items: Sequence[Item[C]]
+    now_ms: int
+    compress: bool
+
+
+class ChildFamily(Struct, Generic[C], frozen=True):
+    """One kind of children: the prefix of its columns, and what its tables can do.
+
+    `write` makes a parent hold exactly these children and counts what that changed; `held` names what a parent
+    holds, each with its content hash; `tell` counts children by what people call them.
+    """
+
+    name: str
+    write: Callable[[Transaction, Renewal[C]], int]
+    held: Callable[[Read, ParentKind, int], dict[str, bytes]]
+    tell: Callable[[Sequence[Item[C]]], dict[str, int]]
+
+
+class ParentNursery(Generic[C]):
+    """Implements the engine's `Nursery` for one project and one kind of children.
+
+    One object serves one run: a parent comes up at most once.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope,
+        kind: ParentKind,
+        family: ChildFamily[C],
+        now_ms: Callable[[], int],
+        *,
+        lease: Lease | None = None,
+        compress: bool = True,
+        seam: Crashpoint = no_seam,
+        seen: Counter[str] | None = None,
+        failed_since: int | None = None,
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._kind = kind
+        self._family = family
+        self._now_ms = now_ms
+        self._lease = lease
+        self._compress = compress
+        self._seam = seam
+        # What failed since then is left for the next run; None leaves nothing.
+        self._failed_since = 2**62 if failed_since is None else failed_since
+        self._after = (-1, -1)
+        self.seen: Counter[str] = Counter() if seen is None else seen
+
+    def due(self, limit: int) -> Sequence[Parent]:
+        name, now = self._family.name, self._now_ms()
+        rows = self._database.read(
+            f"SELECT id, iid, updated_at, {name}_synced_for_updated_at, {name}_fetched_for_updated_at"
+            f" FROM {self._kind.table} {self._database.by_index(f'idx_{self._kind.short}_{name}_sync')}"
+            f" WHERE project_id = :project_id AND deleted_at IS NULL AND {is_due(name)}"
+            f" AND ({name}_sync_attempts = 0 OR {name}_sync_last_attempt_at < :failed_since)"
+            " AND (updated_at, id) > (:at, :id)"
+            f" AND ({name}_sync_attempts < {PATIENCE}"
+            f" OR {name}_sync_last_attempt_at + {name}_sync_attempts * {_PAUSE_MS} <= :now"
+            f" OR {name}_sync_last_attempt_at + {_LONGEST_PAUSE_MS} <= :now)"
+            " ORDER BY updated_at, id LIMIT :limit",
+            {
+                "project_id": self._scope.project_id,
+                "at": self._after[0],
+                "id": self._after[1],
+                "now": now,
+                "failed_since": self._failed_since,
+                "limit": limit,
+            },
+        )
+        parents = [Parent(*row) for row in rows]
+        if parents:
+            self._after = (parents[-1].updated_at, parents[-1].id)
+        return parents
+
+    def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> int:
+        name, now = self._family.name, self._now_ms()
+        renewal = Renewal(self._scope.project_id, self._kind, parent.id, children.items, now, self._compress)
+        with self._writing() as tx:
+            changed = self._family.write(tx, renewal)
+            synced = f"{name}_synced_for_updated_at = :version, " if settled else ""
+            tx.execute(
+                f"UPDATE {self._kind.table} SET {synced}{name}_fetched_for_updated_at = :version,"
+                f" {name}_sync_last_attempt_at = :now, {name}_sync_attempts = 0, {name}_sync_last_error = NULL"
+                " WHERE id = :id",
+                {"version": parent.updated_at, "now": now, "id": parent.id},
+            )
+            release_scope(tx, self._home(parent))
+            self._seam(Seam.INSIDE_COMMIT)
+        self.seen.update(self._family.tell(children.items))
+        return changed
+
+    def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
+        name, now = self._family.name, self._now_ms()
+        with self._writing() as tx:
+            tx.execute(
+                f"UPDATE {self._kind.table} SET {name}_sync_last_attempt_at = :now,"
+                f" {name}_sync_attempts = {name}_sync_attempts + 1, {name}_sync_last_error = :error WHERE id = :id",
+                {"now": now, "error": error, "id": parent.id},
+            )
+            admit(tx, self._home(parent), rejected, now)
+
+    def bury(self, parents: Sequence[int]) -> None:
+        """Tombstone parents that the forge does not know any more."""
+        with self._writing() as tx:
+            rows = tx.execute(
+                f"UPDATE {self._kind.table} SET deleted_at = :now WHERE deleted_at IS NULL AND id {tx.among('ids')}"
+                " RETURNING iid",
+                {"now": self._now_ms(), "ids": tx.integers(parents)},
+            )
+            release_children(tx, self._scope, [iid for (iid,) in rows])
+
+    def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
+        """Return synced parents and when their children were last read, the longest ago first."""
+        name = self._family.name
+        rows = self._database.read(
+            f"SELECT {name}_sync_last_attempt_at, id, iid, updated_at, {name}_synced_for_updated_at,"
+            f" {name}_fetched_for_updated_at FROM {self._kind.table}"
+            f" {self._database.by_index(f'idx_{self._kind.short}_{name}_verified')}"
+            f" WHERE project_id = :project_id AND deleted_at IS NULL AND {name}_sync_last_attempt_at < :before"
+            f" AND {name}_synced_for_updated_at = updated_at ORDER BY {name}_sync_last_attempt_at LIMIT :limit",
+            {"project_id": self._scope.project_id, "limit": limit, "before": before},
+        )
+        return [(row[0], Parent(*row[1:])) for row in rows]
+
+    def _home(self, parent: Parent) -> Scope:
+        """Return where the quarantine keeps what belongs to one parent."""
+        scope = self._scope
+        surface = f"{scope.surface}.{self._family.name}"
+        return Scope(scope.source, surface, f"{scope.key}/{parent.iid}", scope.project_id, scope.title)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            yield tx
+
+
+def reset_watermarks(tx: Transaction, kind: ParentKind, project_id: int) -> None:
+    """Make every parent of a project due again, by an operator's word."""
+    changes = [
+        f"{name}_synced_for_updated_at = NULL, {name}_fetched_for_updated_at = NULL, {name}_sync_attempts = 0,"
+        f" {name}_sync_last_error = NULL"
+        for name in kind.children
+    ]
+    if kind == ISSUE:
+        changes.append("status_synced_for_updated_at = NULL")
+    tx.execute(
+        f"UPDATE {kind.table} SET {', '.join(changes)} WHERE project_id = :project_id", {"project_id": project_id}
+    )

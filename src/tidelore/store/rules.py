@@ -1,0 +1,158 @@
+"""What must hold of the stored rows, as data. Owns the checks of `lore check` that are one query each.
+
+Plain SQL that both databases understand. Refuses to run them: `check.py` does. A rule names its offenders; it never
+says how to mend them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from tidelore.store.kinds import PARENT_KINDS
+
+
+class Rule(Struct, frozen=True):
+    """A check that is one query: each row it returns is the name of an offender."""
+
+    check: str
+    holds: str
+    broken: str
+    offenders: str
+
+
+EVENTS = ("resource_state_events", "resource_label_events", "resource_milestone_events")
+TIMES = {
+    "issues": ("created_at", "updated_at", "last_seen_at", "closed_at", "deleted_at"),
+    "merge_requests": ("created_at", "updated_at", "last_seen_at", "merged_at", "closed_at", "deleted_at"),
+    "discussions": ("first_note_at", "last_note_at", "last_seen_at"),
+    "notes": ("created_at", "updated_at", "last_seen_at", "resolved_at"),
+    **dict.fromkeys(EVENTS, ("created_at",)),
+}
+"""Every instant that is stored of what a forge holds."""
+LINKS = (("issue_labels", "issues", "issue_id"), ("mr_labels", "merge_requests", "merge_request_id"))
+HOMES = (
+    *((table, kind.table, kind.column) for table in ("discussions", *EVENTS) for kind in PARENT_KINDS.values()),
+    ("mr_file_changes", "merge_requests", "merge_request_id"),
+    ("notes", "discussions", "discussion_id"),
+)
+"""Each table of children with a table of its parents and the column that leads there."""
+SCOPE = "source || ' ' || surface || ' ' || scope"
+
+_WITH_PAYLOAD = ("issues", "merge_requests", "discussions")
+_PLACED = "(n.position_new_path IS NOT NULL OR n.position_old_path IS NOT NULL)"
+
+
+def _each(parts: Iterable[str]) -> str:
+    return " UNION ALL ".join(parts)
+
+
+_OF_PAYLOADS = (
+    Rule(
+        "payloads-present",
+        "every issue, merge request and discussion has its payload",
+        "rows without a payload",
+        _each(
+            f"SELECT '{table} ' || r.id AS name FROM {table} r LEFT JOIN raw_payloads p ON p.id = r.raw_payload_id"
+            " WHERE p.id IS NULL"
+            for table in _WITH_PAYLOAD
+        ),
+    ),
+    Rule(
+        "content-hash",
+        "every row names the content of its payload",
+        "rows whose content hash is not their payload's",
+        _each(
+            f"SELECT '{table} ' || r.id AS name FROM {table} r JOIN raw_payloads p ON p.id = r.raw_payload_id"
+            " WHERE p.content_hash <> r.content_hash"
+            for table in _WITH_PAYLOAD
+        ),
+    ),
+    Rule(
+        "note-payloads",
+        "notes that people wrote or placed in a diff have their payload, the system's own have none",
+        "notes without their payload, or with one they should not have",
+        "SELECT 'notes ' || n.id AS name FROM notes n LEFT JOIN raw_payloads p ON p.id = n.raw_payload_id"
+        f" WHERE ((n.is_system = 0 OR {_PLACED}) AND p.id IS NULL)"
+        f" OR (n.is_system = 1 AND NOT {_PLACED} AND n.raw_payload_id IS NOT NULL)",
+    ),
+)
+_OF_TIME = (
+    Rule(
+        "times",
+        "every stored instant lies after the epoch",
+        "rows with an instant at or before the epoch",
+        _each(
+            f"SELECT '{table} ' || id AS name FROM {table} WHERE " + " OR ".join(f"{name} <= 0" for name in columns)
+            for table, columns in TIMES.items()
+        ),
+    ),
+    Rule(
+        "watermarks",
+        "no watermark lies before the epoch or in the future",
+        "watermarks that cannot be true",
+        f"SELECT {SCOPE} AS name FROM cursors WHERE watermark_at < 0 OR watermark_at > :latest",
+    ),
+    Rule(
+        "children-watermarks",
+        "no children were read for a version that is not there yet",
+        "children read for a later version than the stored one",
+        _each(
+            f"SELECT '{kind.table} ' || id || ' {name}' AS name FROM {kind.table}"
+            f" WHERE {name}_synced_for_updated_at > updated_at OR {name}_fetched_for_updated_at > updated_at"
+            for kind in PARENT_KINDS.values()
+            for name in kind.children
+        ),
+    ),
+)
+_OF_CONVERSATIONS = (
+    Rule(
+        "discussions",
+        "every discussion has a note",
+        "discussions without a note",
+        "SELECT 'discussions ' || d.id AS name FROM discussions d"
+        " WHERE NOT EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id)",
+    ),
+    Rule(
+        "note-order",
+        "no discussion ends before it begins",
+        "discussions whose last note is older than their first",
+        "SELECT 'discussions ' || id AS name FROM discussions WHERE first_note_at > last_note_at",
+    ),
+    Rule(
+        "children",
+        "every child belongs to its parent's project",
+        "children in another project than their parent",
+        _each(
+            f"SELECT '{table} ' || c.id AS name FROM {table} c JOIN {above} r ON r.id = c.{column}"
+            " WHERE c.project_id <> r.project_id"
+            for table, above, column in HOMES
+        ),
+    ),
+)
+_OF_THE_REST = (
+    Rule(
+        "labels",
+        "every label link stays inside its project",
+        "links to a label of another project",
+        _each(
+            f"SELECT '{link} ' || r.id || ' ' || l.name AS name FROM {link} k JOIN {table} r ON r.id = k.{column}"
+            " JOIN labels l ON l.id = k.label_id WHERE l.project_id <> r.project_id"
+            for link, table, column in LINKS
+        ),
+    ),
+    Rule(
+        "quarantine",
+        "everything in quarantine has its payload",
+        "quarantined entries without a payload",
+        f"SELECT {SCOPE} || ' ' || remote_key AS name FROM quarantine WHERE LENGTH(payload) = 0",
+    ),
+    Rule(
+        "gaps",
+        "no gap ends above its top",
+        "gaps whose floor lies above their top",
+        f"SELECT {SCOPE} || ' ' || place AS name FROM gaps WHERE floor_at > top_at",
+    ),
+)
+RULES = (*_OF_PAYLOADS, *_OF_TIME, *_OF_CONVERSATIONS, *_OF_THE_REST)

@@ -1,0 +1,90 @@
+"""What is behind, counted on both databases: due, settling, failing, and the oldest read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
+
+from tidelore.clock import ManualClock
+from tidelore.config import Sync
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.dependents import Children
+from tidelore.engine.ports import Batch
+from tidelore.store.backlog import Backlog, count_due, read_backlog, wanted_children
+from tidelore.store.database import Database
+from tidelore.store.discussions import DISCUSSIONS
+from tidelore.store.issues import ISSUES
+from tidelore.store.kinds import ISSUE, MERGE_REQUEST, PARENT_KINDS
+from tidelore.store.merge_requests import MERGE_REQUESTS
+from tidelore.store.nursery import ParentNursery
+from tidelore.store.projects import ProjectRow
+from tidelore.store.shelf import ParentShelf
+
+NOTHING: Children[Any] = Children((), (), 1, None)
+
+
+@pytest.fixture
+def project(database: Database, clock: ManualClock) -> ProjectRow:
+    """A project of five issues and one merge request, and a neighbour that must not be counted."""
+    for number, path in ((2, "port/quay"), (1, "port/harbour")):
+        row = add_project(database, number, path)
+        shelf = ParentShelf(database, scope_of(row), ISSUES, clock.now_ms)
+        shelf.commit(Batch([issue(number * 100 + n) for n in range(5)], Cursor()))
+        changes = ParentShelf(database, scope_of(row, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
+        changes.commit(Batch([merge_request(number * 100)], Cursor()))
+    return row
+
+
+def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> ParentNursery[Any]:
+    return ParentNursery(database, scope_of(project), ISSUE, DISCUSSIONS, clock.now_ms)
+
+
+def test_parents_are_counted_by_what_became_of_their_children(
+    database: Database, clock: ManualClock, project: ProjectRow
+) -> None:
+    at = clock.now_ms()
+    parents = nursery(database, clock, project)
+    synced, settling, failing, again, _untouched = parents.due(10)
+    parents.replace(synced, NOTHING, settled=True)
+    clock.advance(1)
+    parents.replace(settling, NOTHING, settled=False)
+    clock.advance(1)
+    parents.record_failure(failing, "no answer")
+    clock.advance(1)
+    parents.record_failure(again, "a gateway in the way")
+    found = read_backlog(database, ISSUE, "discussions", project.id)
+    assert found == Backlog("discussions", 4, 1, 2, "a gateway in the way", at)
+    assert count_due(database, ISSUE, "discussions", project.id) == (4, 5)
+
+
+def test_a_new_version_makes_what_settled_due_and_no_longer_settling(
+    database: Database, clock: ManualClock, project: ProjectRow
+) -> None:
+    parents = nursery(database, clock, project)
+    for parent in parents.due(10):
+        parents.replace(parent, NOTHING, settled=False)
+    shelf = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+    shelf.commit(Batch([issue(100, CREATED + 1000)], Cursor()))
+    found = read_backlog(database, ISSUE, "discussions", project.id)
+    assert (found.due, found.settling) == (5, 4)
+
+
+def test_tombstones_are_not_behind(database: Database, clock: ManualClock, project: ProjectRow) -> None:
+    assert read_backlog(database, ISSUE, "discussions", project.id).due == 5
+    shelf = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+    shelf.commit(Batch([], Cursor(), gone=[100]))
+    assert read_backlog(database, ISSUE, "discussions", project.id).due == 4
+
+
+@pytest.mark.parametrize(("table", "name"), [(k.table, name) for k in PARENT_KINDS.values() for name in k.children])
+def test_every_kind_of_children_can_be_counted(database: Database, project: ProjectRow, table: str, name: str) -> None:
+    found = read_backlog(database, PARENT_KINDS[table], name, project.id)
+    assert found == Backlog(name, 5 if table == "issues" else 1, 0, 0, None, None)
+
+
+def test_the_kinds_that_are_read_follow_the_settings() -> None:
+    assert wanted_children(ISSUE, Sync()) == ("discussions", "resource_events")
+    off = Sync(fetch_resource_events=False, fetch_mr_closes_issues=False, fetch_mr_diffs=False, verify_reviewers=True)
+    assert wanted_children(MERGE_REQUEST, off) == ("discussions", "reviewers")
