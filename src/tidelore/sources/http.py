@@ -36,6 +36,9 @@ MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # A body that takes longer than this many timeouts to drip in is as good as none.
 _TOTAL_PER_STEP = 4
+_LOOKED_AT = 4096
+"""How much of an error's body is searched for secrets; far more than is ever shown of it."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -106,6 +109,11 @@ class HttpClient:
     def address(self, path_or_url: str, params: Params | None = None) -> str:
         """Return the full address a request would go to: what a validator belongs to."""
         return str(self._origin.resolve(path_or_url, params))
+
+    def clean(self, text: str) -> str:
+        """Return the beginning of what the server said inside an answer, on one line and without secrets."""
+        # Cleaned before it is cut: a token across the border would be left in part.
+        return excerpt(self._clean(text[:_LOOKED_AT]).encode())
 
     async def get(
         self,
@@ -255,7 +263,7 @@ class HttpClient:
         redirected = status in _REDIRECTS and call.method == "GET"
         if 200 <= status < 300 or redirected or (status == 304 and call.conditional):
             return Reply(status, str(url), answer.headers, answer.body, server_at)
-        where, said = self._clean(str(url)), self._clean(excerpt(answer.body))
+        where, said = self._clean(str(url)), self.clean(answer.body[:_LOOKED_AT].decode("utf-8", "replace"))
         raise from_status(call.method, status, verdict, where, said)
 
     def _report(

@@ -5,8 +5,8 @@ Adding a forge means adding a builder here and a package beside this file; nothi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -14,10 +14,14 @@ from msgspec import Struct
 
 from tidelore.clock import Clock, describe_age
 from tidelore.config import Config, GitLabHost
-from tidelore.engine.ports import Lister
-from tidelore.model import ProjectRecord
+from tidelore.engine.ports import Lister, Pages
+from tidelore.errors import CredentialsMissing, TideloreError
+from tidelore.model import ProjectRecord, StatusRecord
 from tidelore.sources.credentials import find_token
+from tidelore.sources.gitlab.children import child_lists
 from tidelore.sources.gitlab.client import GitLabClient
+from tidelore.sources.gitlab.groups import group_projects
+from tidelore.sources.gitlab.statuses import read_statuses
 from tidelore.sources.gitlab.surfaces import issue_list, merge_request_list
 from tidelore.sources.http import HttpClient, RequestMetric, private_token
 from tidelore.sources.transport import Transport
@@ -26,10 +30,11 @@ RESOURCES = ("issues", "merge_requests")
 
 
 class ProjectSource(Protocol):
-    """A forge that holds projects with lists in them."""
+    """A forge that holds projects with lists in them. `closed` says why nothing may be asked of it, if so."""
 
     name: str
     kind: str
+    closed: TideloreError | None
 
     async def greet(self) -> str:
         """Return who we are there, and what else a person wants to know of a host."""
@@ -39,8 +44,20 @@ class ProjectSource(Protocol):
         """Find a project by the name the user gave it."""
         ...
 
-    def listing(self, resource: str, remote_id: int, *, by_creation: bool = False) -> Lister[Any]:
+    async def group(self, path: str) -> Sequence[ProjectRecord]:
+        """Return every project of a group, of the groups inside it too."""
+        ...
+
+    def listing(self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False) -> Lister[Any]:
         """Return one list of one project."""
+        ...
+
+    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[Any]]:
+        """Return the lists of one kind that hang on one item."""
+        ...
+
+    async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
+        """Return the status of each of these issues, None where it shows none; None at all: this forge has none."""
         ...
 
 
@@ -55,19 +72,25 @@ class Wiring(Struct, frozen=True):
 
 
 class GitLabSource:
-    """One configured GitLab host."""
+    """One configured GitLab host. In place of a client it may be given the reason why there is none."""
 
     kind = "gitlab"
 
     def __init__(
-        self, host: GitLabHost, client: GitLabClient, config: Config, clock: Clock, *, signed_in: bool
+        self, host: GitLabHost, door: GitLabClient | TideloreError, config: Config, clock: Clock, *, signed_in: bool
     ) -> None:
         self.name = host.name
-        self._client = client
+        self.closed = door if isinstance(door, TideloreError) else None
+        self._door = door
         self._clock = clock
         self._signed_in = signed_in
         self._per_page = config.http.per_page
-        self._keyset = config.sync.use_keyset_pagination
+
+    @property
+    def _client(self) -> GitLabClient:
+        if isinstance(self._door, TideloreError):
+            raise self._door
+        return self._door
 
     async def greet(self) -> str:
         """Return who we are there, how far the clocks are apart, and what the rate limit leaves."""
@@ -88,10 +111,24 @@ class GitLabSource:
     async def resolve(self, configured: str) -> ProjectRecord:
         return await self._client.project(configured)
 
-    def listing(self, resource: str, remote_id: int, *, by_creation: bool = False) -> Lister[Any]:
+    async def group(self, path: str) -> Sequence[ProjectRecord]:
+        return await group_projects(self._client, path, per_page=self._per_page)
+
+    def listing(self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False) -> Lister[Any]:
         build = issue_list if resource == "issues" else merge_request_list
-        keyset = self._keyset and not by_creation
-        return build(self._client, remote_id, per_page=self._per_page, by_creation=by_creation, keyset=keyset)
+        return build(
+            self._client,
+            remote_id,
+            per_page=self._per_page,
+            by_creation=by_creation,
+            keyset=keyset and not by_creation,
+        )
+
+    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[Any]]:
+        return child_lists(self._client, kind, resource, remote_id, iid, per_page=self._per_page)
+
+    async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
+        return await read_statuses(self._client, path, iids)
 
 
 @asynccontextmanager
@@ -116,3 +153,17 @@ async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabS
         transport=wiring.transport,
     ) as http:
         yield GitLabSource(host, GitLabClient(http), config, wiring.clock, signed_in=token is not None)
+
+
+async def open_hosts(hosts: Sequence[GitLabHost], wiring: Wiring, stack: AsyncExitStack) -> list[ProjectSource]:
+    """Open hosts until the stack unwinds. One without a token stays closed; when all do, that is the error."""
+    sources: list[ProjectSource] = []
+    for host in hosts:
+        try:
+            sources.append(await stack.enter_async_context(open_gitlab(host, wiring)))
+        except CredentialsMissing as error:
+            sources.append(GitLabSource(host, error, wiring.config, wiring.clock, signed_in=False))
+    closed = [source.closed for source in sources if source.closed is not None]
+    if closed and len(closed) == len(sources):
+        raise closed[0]
+    return sources

@@ -168,3 +168,13 @@ def test_a_log_record_tells_what_happened(caplog: pytest.LogCaptureFixture) -> N
         f"GET {home.url}/issues?page=2&private_token=***: status 500, 0 ms, 2 bytes, attempt 1, transient",
         f"GET {home.url}/issues?page=2&private_token=***: status 200, 0 ms, 3 bytes, attempt 2, ok",
     ]
+
+
+@pytest.mark.parametrize("before", range(180, 201, 4))
+def test_a_token_across_the_border_of_the_excerpt_is_not_left_in_part(before: int) -> None:
+    async def job(client: HttpClient, _home: ScriptedServer, _stranger: ScriptedServer) -> None:
+        with pytest.raises(RemotePermanent) as raised:
+            await client.get("/x")
+        assert "tok-1" not in f"{raised.value.message} {raised.value!r} {vars(raised.value)}"
+
+    _with_stranger(job, answer(status=400, body=b"-" * before + TOKEN.encode()))

@@ -135,6 +135,16 @@ class GitLabClient:
         """Return the full address of a request, as its reply will name it."""
         return self._http.address(path, params)
 
+    async def query(self, document: str, variables: Mapping[str, object], *, as_type: type[P], route: str) -> P:
+        """Ask a GraphQL query, which is a read: by GET, so that it may be repeated like one."""
+        params = {"query": document, "variables": msgspec.json.encode(variables).decode()}
+        answer, _ = await self._http.get_json("api/graphql", params, as_type=as_type, route=route)
+        return answer
+
+    def clean(self, text: str) -> str:
+        """Return the beginning of what the server said, on one line and without secrets."""
+        return self._http.clean(text)
+
     async def exists(self, address: str, *, route: str) -> bool:
         """Return whether an object is there for us."""
         try:

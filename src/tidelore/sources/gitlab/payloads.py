@@ -17,6 +17,12 @@ class User(Struct, frozen=True):
     username: str
 
 
+class Label(Struct, frozen=True):
+    """A label with its details; most lists send the name alone."""
+
+    name: str
+
+
 class Milestone(Struct, frozen=True):
     title: str
 
@@ -50,8 +56,8 @@ class Issue(Struct, frozen=True):
     time_stats: TimeStats | None = None
     references: References | None = None
     web_url: str | None = None
-    labels: tuple[str, ...] = ()
-    assignees: tuple[User, ...] = ()
+    labels: tuple[str | Label, ...] | None = None
+    assignees: tuple[User, ...] | None = None
 
 
 class MergeRequest(Struct, frozen=True):
@@ -78,9 +84,9 @@ class MergeRequest(Struct, frozen=True):
     milestone: Milestone | None = None
     user_notes_count: Number | None = None
     web_url: str | None = None
-    labels: tuple[str, ...] = ()
-    assignees: tuple[User, ...] = ()
-    reviewers: tuple[User, ...] = ()
+    labels: tuple[str | Label, ...] | None = None
+    assignees: tuple[User, ...] | None = None
+    reviewers: tuple[User, ...] | None = None
 
 
 class Project(Struct, frozen=True):

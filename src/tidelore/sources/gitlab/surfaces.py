@@ -113,17 +113,29 @@ class ProjectList(Generic[R]):
         return Validator(reply.url, reply.etag) if reply.etag and count < size else None
 
     def _next(self, reply: Reply, count: int) -> str | None:
-        keyset = "pagination=keyset" in reply.url
+        if "pagination=keyset" not in reply.url:
+            return next_address(reply, count, self._per_page, self._resource)
         # A keyset list heeds no page number: only its link leads on, and without one it has ended.
-        following = next_page(reply.headers, reply.url, 0 if keyset else count, self._per_page)
+        following = next_page(reply.headers, reply.url, 0, self._per_page)
         if following is not None and following.foreign:
-            _LOG.warning("%s: refused a next link to another origin", self._resource)
-            if keyset:
-                self._keyset = False
-                return reply.url.replace("pagination=keyset", "page=2")
-            kept = {name: value for name, value in reply.headers.items() if name != "link"}
-            following = next_page(kept, reply.url, count, self._per_page)
+            _refuse(self._resource)
+            self._keyset = False
+            return reply.url.replace("pagination=keyset", "page=2")
         return None if following is None else following.url
+
+
+def next_address(reply: Reply, count: int, per_page: int, route: str) -> str | None:
+    """Return where an offset list goes on, by the header chain; None at its end."""
+    following = next_page(reply.headers, reply.url, count, per_page)
+    if following is not None and following.foreign:
+        _refuse(route)
+        kept = {name: value for name, value in reply.headers.items() if name != "link"}
+        following = next_page(kept, reply.url, count, per_page)
+    return None if following is None else following.url
+
+
+def _refuse(route: str) -> None:
+    _LOG.warning("%s: refused a next link to another origin", route)
 
 
 def issue_list(

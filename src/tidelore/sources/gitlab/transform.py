@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tidelore.clock import parse_instant
 from tidelore.model import IssueRecord, MergeRequestRecord, ProjectRecord
-from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project, References, TimeStats, User
+from tidelore.sources.gitlab.payloads import Issue, Label, MergeRequest, Project, References, TimeStats, User
 
 _NO_REFERENCES = References()
 _NO_TIME = TimeStats()
@@ -23,7 +23,7 @@ def transform_issue(payload: Issue) -> IssueRecord:
         title=payload.title,
         description=payload.description,
         state=payload.state,
-        author_username=_username(payload.author),
+        author_username=username(payload.author),
         milestone_title=payload.milestone.title if payload.milestone else None,
         due_date=payload.due_date,
         confidential=bool(payload.confidential),
@@ -34,12 +34,12 @@ def transform_issue(payload: Issue) -> IssueRecord:
         time_spent_seconds=spent.total_time_spent,
         references_short=references.short,
         references_full=references.full,
-        created_at=_instant("created_at", payload.created_at),
-        updated_at=_instant("updated_at", payload.updated_at),
-        closed_at=_optional_instant("closed_at", payload.closed_at),
+        created_at=instant("created_at", payload.created_at),
+        updated_at=instant("updated_at", payload.updated_at),
+        closed_at=optional_instant("closed_at", payload.closed_at),
         web_url=payload.web_url,
-        labels=payload.labels,
-        assignees=tuple(user.username for user in payload.assignees),
+        labels=_label_names(payload.labels),
+        assignees=_usernames(payload.assignees),
     )
 
 
@@ -53,24 +53,24 @@ def transform_merge_request(payload: MergeRequest) -> MergeRequestRecord:
         description=payload.description,
         state=payload.state,
         draft=bool(payload.draft or payload.work_in_progress),
-        author_username=_username(payload.author),
+        author_username=username(payload.author),
         source_branch=payload.source_branch,
         target_branch=payload.target_branch,
         head_sha=payload.sha,
         references_short=references.short,
         references_full=references.full,
         detailed_merge_status=payload.detailed_merge_status or payload.merge_status,
-        merge_user_username=_username(payload.merge_user or payload.merged_by),
+        merge_user_username=username(payload.merge_user or payload.merged_by),
         milestone_title=payload.milestone.title if payload.milestone else None,
         user_notes_count=payload.user_notes_count or 0,
-        created_at=_instant("created_at", payload.created_at),
-        updated_at=_instant("updated_at", payload.updated_at),
-        merged_at=_optional_instant("merged_at", payload.merged_at),
-        closed_at=_optional_instant("closed_at", payload.closed_at),
+        created_at=instant("created_at", payload.created_at),
+        updated_at=instant("updated_at", payload.updated_at),
+        merged_at=optional_instant("merged_at", payload.merged_at),
+        closed_at=optional_instant("closed_at", payload.closed_at),
         web_url=payload.web_url,
-        labels=payload.labels,
-        assignees=tuple(user.username for user in payload.assignees),
-        reviewers=tuple(user.username for user in payload.reviewers),
+        labels=_label_names(payload.labels),
+        assignees=_usernames(payload.assignees),
+        reviewers=_usernames(payload.reviewers),
     )
 
 
@@ -85,16 +85,24 @@ def transform_project(payload: Project) -> ProjectRecord:
     )
 
 
-def _username(user: User | None) -> str | None:
+def username(user: User | None) -> str | None:
     return user.username if user else None
 
 
-def _instant(field: str, text: str) -> int:
+def instant(field: str, text: str) -> int:
     try:
         return parse_instant(text)
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from None
 
 
-def _optional_instant(field: str, text: str | None) -> int | None:
-    return None if text is None else _instant(field, text)
+def optional_instant(field: str, text: str | None) -> int | None:
+    return None if text is None else instant(field, text)
+
+
+def _label_names(labels: tuple[str | Label, ...] | None) -> tuple[str, ...]:
+    return tuple(label if isinstance(label, str) else label.name for label in labels or ())
+
+
+def _usernames(users: tuple[User, ...] | None) -> tuple[str, ...]:
+    return tuple(user.username for user in users or ())

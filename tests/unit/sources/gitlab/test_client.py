@@ -55,7 +55,7 @@ def with_client(do: Callable[[GitLabClient], Awaitable[Any]], *script: Answer) -
         ({**GOOD, "iid": "x"}, "7", None, "$.iid"),
         ({**GOOD, "iid": True}, "7", None, "$.iid"),
         ({**GOOD, "title": None}, "7", "3", "$.title"),
-        ({**GOOD, "labels": None}, "7", "3", "$.labels"),
+        ({**GOOD, "labels": "bug"}, "7", "3", "$.labels"),
         ({**GOOD, "author": {"name": "no username"}}, "7", "3", "$.author"),
         ({**GOOD, "user_notes_count": 10**30}, "7", "3", "$.user_notes_count"),
         ({**GOOD, "updated_at": "not a time"}, "7", "3", "updated_at: "),

@@ -88,6 +88,117 @@ def test_an_issue_with_everything_keeps_everything() -> None:
     assert (found.labels, found.assignees) == (("a", "b"), ("bob", "eve"))
 
 
+def test_transforms_gitlab_mr_to_normalized_schema() -> None:
+    found = request(
+        description="D",
+        state="merged",
+        draft=True,
+        author=user("ann"),
+        source_branch="brake",
+        target_branch="main",
+        sha="a" * 40,
+        references={"short": "!3", "full": "g/p!3"},
+        detailed_merge_status="mergeable",
+        merge_user=user("eve"),
+        milestone={"title": "M"},
+        user_notes_count=4,
+        merged_at="2026-03-02T09:00:00.123Z",
+        web_url="https://h/3",
+        labels=["a"],
+        assignees=[user("bob")],
+        reviewers=[user("ada")],
+        a_field_of_a_newer_server={"x": 1},
+    )
+    assert found == MergeRequestRecord(
+        remote_id=7,
+        iid=3,
+        title="T",
+        description="D",
+        state="merged",
+        draft=True,
+        author_username="ann",
+        source_branch="brake",
+        target_branch="main",
+        head_sha="a" * 40,
+        references_short="!3",
+        references_full="g/p!3",
+        detailed_merge_status="mergeable",
+        merge_user_username="eve",
+        milestone_title="M",
+        user_notes_count=4,
+        created_at=AT,
+        updated_at=AT + 333,
+        merged_at=AT,
+        closed_at=None,
+        web_url="https://h/3",
+        labels=("a",),
+        assignees=("bob",),
+        reviewers=("ada",),
+    )
+
+
+@pytest.mark.parametrize("state", ["opened", "closed", "merged", "locked"])
+def test_a_state_is_kept_as_it_is(state: str) -> None:
+    assert request(state=state).state == state
+
+
+def test_extracts_labels_from_mr_payloads() -> None:
+    assert request(labels=["b", "a", "scoped::x"]).labels == ("b", "a", "scoped::x")
+
+
+def test_extracts_assignees_from_mr_payloads() -> None:
+    assert request(assignee=user("bob"), assignees=[user("bob"), user("eve")]).assignees == ("bob", "eve")
+
+
+def test_extracts_reviewers_from_mr_payloads() -> None:
+    assert request(reviewers=[user("ada"), user("bob")]).reviewers == ("ada", "bob")
+
+
+def test_handles_missing_optional_fields_gracefully() -> None:
+    assert request() == MergeRequestRecord(
+        remote_id=7,
+        iid=3,
+        title="T",
+        description=None,
+        state="opened",
+        draft=False,
+        author_username=None,
+        source_branch=None,
+        target_branch=None,
+        head_sha=None,
+        references_short=None,
+        references_full=None,
+        detailed_merge_status=None,
+        merge_user_username=None,
+        milestone_title=None,
+        user_notes_count=0,
+        created_at=AT,
+        updated_at=AT + 333,
+        merged_at=None,
+        closed_at=None,
+        web_url=None,
+        labels=(),
+        assignees=(),
+        reviewers=(),
+    )
+
+
+def test_converts_merged_at_and_closed_at_timestamps() -> None:
+    found = request(merged_at="2026-03-02T10:00:00.123+01:00", closed_at="2026-03-02T09:00:01Z")
+    assert (found.merged_at, found.closed_at) == (AT, 1_772_442_001_000)
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+def test_handles_mrs_with_no_labels_assignees_reviewers(nothing: Any) -> None:
+    assert request(labels=nothing, assignees=nothing, reviewers=nothing) == request()
+    assert issue(labels=nothing, assignees=nothing) == issue()
+
+
+def test_labels_with_details_are_taken_by_name() -> None:
+    detailed = [{"id": 1, "name": "a", "color": "#fff", "description": None, "text_color": "#000"}, "b"]
+    assert (request(labels=detailed).labels, issue(labels=detailed).labels) == (("a", "b"), ("a", "b"))
+
+
 NULLABLE = ("description", "author", "milestone", "user_notes_count", "references", "closed_at", "web_url")
 
 
