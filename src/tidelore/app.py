@@ -6,7 +6,7 @@ to show it in the faces. What only some commands need is imported by them: an of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -14,17 +14,21 @@ from msgspec import Struct
 from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config, database_address
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import Cancelled
+from tidelore.errors import Cancelled, NotFound
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore.store.projects import ProjectRow, list_projects
 
 if TYPE_CHECKING:
-    from tidelore.engine.intake import Tally
+    from contextlib import AsyncExitStack
+
+    from tidelore.pipeline.audit_report import AuditReport
     from tidelore.pipeline.diagnosis import Finding
     from tidelore.pipeline.ingest import Target
     from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import RunReport
+    from tidelore.pipeline.report import Progress, RunReport
+    from tidelore.sources.http import RequestMetric
     from tidelore.sources.transport import Transport
 
 T = TypeVar("T")
@@ -60,43 +64,101 @@ async def mirror(
     app: App,
     request: MirrorRequest,
     command: str,
-    on_page: Callable[[Target, Tally], None] = lambda _target, _tally: None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> RunReport:
     """Open the sources and the store, and run one mirroring command."""
     from contextlib import AsyncExitStack
 
     from tidelore.pipeline import mirror as run
     from tidelore.pipeline.session import Workshop
-    from tidelore.pipeline.targets import build_targets, check_resources, choose_projects
-    from tidelore.sources.registry import Wiring, open_gitlab
+    from tidelore.pipeline.targets import check_resources
 
     check_resources(request.resources)
-    chosen = choose_projects(app.config, request.project)
     count = run.RequestCount()
-    wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
     async with AsyncExitStack() as stack:
-        hosts = [host for host in app.config.gitlab if chosen.get(host.name)]
-        sources = [await stack.enter_async_context(open_gitlab(host, wiring)) for host in hosts]
+        targets = await _find_targets(app, request.project, request.resources, count, stack)
         database = app.open_store(create=True)
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, command)
-        targets = build_targets(sources, chosen, request.resources)
-        return await run.mirror(shop, targets, request, count, on_page)
+        return await run.mirror(shop, targets, request, count, on_progress)
+
+
+async def audit(
+    app: App,
+    project: str | None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> AuditReport:
+    """Open the sources and the store, and compare the two; nothing is written."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.pipeline import audit as run
+    from tidelore.pipeline.mirror import RequestCount
+    from tidelore.sources.registry import RESOURCES
+
+    started = app.clock.monotonic()
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        database = app.open_store()
+        stack.callback(database.close)
+        targets = await _find_targets(app, project, RESOURCES, count, stack)
+        report = await run.audit(database, app.config, targets, on_progress)
+    report.requests, report.seconds = count.total, app.clock.monotonic() - started
+    return report
+
+
+async def _find_targets(
+    app: App,
+    project: str | None,
+    resources: Sequence[str],
+    on_request: Callable[[RequestMetric], None],
+    stack: AsyncExitStack,
+) -> list[Target]:
+    """Open the sources that are meant until the stack unwinds, and return the lists to read there."""
+    from tidelore.pipeline.projects import find_everywhere
+    from tidelore.pipeline.targets import build_targets, check_configured, choose_known, choose_one
+    from tidelore.sources.registry import Wiring, open_hosts
+
+    check_configured(app.config)
+    known = _known_projects(app)
+    one = choose_known(app.config, known, project) if project else None
+    hosts = [
+        host
+        for host in app.config.gitlab
+        if (host.projects or host.groups) and (one is None or one.source == host.name)
+    ]
+    wiring = Wiring(app.config, app.clock, app.environ, on_request, app.transport)
+    sources = await open_hosts(hosts, wiring, stack)
+    chosen = [one] if one is not None else await find_everywhere(sources, hosts, known)
+    if project:
+        chosen = [choose_one(chosen, project)]
+    return build_targets(sources, chosen, resources)
+
+
+def _known_projects(app: App) -> list[ProjectRow]:
+    """Return what the copy knows of projects; a command that may yet be refused does not create it."""
+    try:
+        database = app.open_store()
+    except NotFound:
+        return []
+    try:
+        return list_projects(database)
+    finally:
+        database.close()
 
 
 async def diagnose(app: App) -> list[Finding]:
-    """Ask every configured host who we are and whether the configured projects are within reach."""
+    """Ask every configured host who we are and whether what is configured is within reach."""
     from tidelore.pipeline.diagnosis import examine
     from tidelore.sources.registry import Wiring, open_gitlab
 
     wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
     findings: list[Finding] = []
     for host in app.config.gitlab:
-        findings += await examine(open_gitlab(host, wiring), host.name, host.base_url, host.projects)
+        findings += await examine(open_gitlab(host, wiring), host)
     return findings
 
 
-def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
+def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything read so far is stored") -> T:
     """Run a coroutine; SIGINT and SIGTERM cancel it, so that its run row is finalised, and exit 130."""
     import asyncio
     import signal
@@ -109,9 +171,7 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
         try:
             return await task
         except asyncio.CancelledError:
-            raise Cancelled(
-                "interrupted; everything read so far is stored", fix="run the command again to go on"
-            ) from None
+            raise Cancelled(f"interrupted; {fate}", fix="run the command again") from None
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)

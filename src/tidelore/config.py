@@ -59,12 +59,28 @@ class Sync(Section, frozen=True):
     heartbeat_interval_seconds: Positive = 30
 
 
+class ProjectOverride(Section, frozen=True):
+    """What one project has otherwise than `[sync]`; None where it has not."""
+
+    project: Name
+    cursor_rewind_seconds: NotNegative | None = None
+    settle_seconds: NotNegative | None = None
+    dependent_concurrency: Many | None = None
+    use_keyset_pagination: bool | None = None
+    verify_reviewers: bool | None = None
+    fetch_resource_events: bool | None = None
+    fetch_mr_closes_issues: bool | None = None
+    fetch_mr_diffs: bool | None = None
+
+
 class GitLabHost(Section, frozen=True):
     name: Name = "gitlab"
     base_url: Name = "https://gitlab.com"
     token_env: Variable = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
     projects: tuple[Name, ...] = ()
     groups: tuple[Name, ...] = ()
+    include_archived: bool = False
+    overrides: tuple[ProjectOverride, ...] = ()
 
 
 class GitHubRepo(Section, frozen=True):
@@ -199,6 +215,24 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
     return config
 
 
+def gitlab_host(config: Config, source: str) -> GitLabHost | None:
+    """Return the GitLab host of that name."""
+    return next((host for host in config.gitlab if host.name == source), None)
+
+
+def sync_settings(config: Config, source: str, project: str) -> Sync:
+    """Return how one project is mirrored: `[sync]`, with what is overridden for the project laid over it."""
+    host = gitlab_host(config, source)
+    found = [entry for entry in host.overrides if entry.project == project] if host is not None else []
+    laid_over = {
+        name: value
+        for entry in found
+        for name in entry.__struct_fields__
+        if name != "project" and (value := getattr(entry, name)) is not None
+    }
+    return msgspec.structs.replace(config.sync, **laid_over)
+
+
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str, name: str) -> str:
     root = environ.get(variable) or os.path.join(os.path.expanduser("~"), fallback)
     return os.path.join(root, "tidelore", name)
@@ -304,6 +338,31 @@ def _check_hosts(config: Config, file: str) -> None:
                 key=f"{where}.name",
             )
         names[name] = where
+    for index, gitlab in enumerate(config.gitlab):
+        _check_overrides(gitlab, f"gitlab[{index}].overrides", file)
+
+
+def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
+    """Refuse an override that would be ignored: a second one of a project, one of a project that is not mirrored."""
+    seen: dict[str, str] = {}
+    for index, entry in enumerate(host.overrides):
+        key = f"{where}[{index}].project"
+        if entry.project in seen:
+            raise ConfigError(
+                f"{file}: {key}: {entry.project!r} is overridden already by {seen[entry.project]}",
+                fix="put everything for one project into one table",
+                file=file,
+                key=key,
+            )
+        # What a group holds is not known here: only without groups can a name be wrong for certain.
+        if not host.groups and entry.project not in host.projects:
+            raise ConfigError(
+                f"{file}: {key}: {entry.project!r} is not a project of this host",
+                fix="write it as it stands under `projects`",
+                file=file,
+                key=key,
+            )
+        seen[entry.project] = f"{where}[{index}]"
 
 
 def _is_address(text: str) -> bool:

@@ -9,19 +9,22 @@ as they were and the parent due (invariant 7). A parent counts as synced only wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.ports import Lister, ListRequest
+from tidelore.engine.ports import ListRequest, Pages
 from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteTransient
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
 from tidelore.model import Item, Rejected
 
 C = TypeVar("C")
+
+DUE_AT_ONCE = 200
+"""How many due parents are held in memory."""
 
 
 class Parent(Struct, frozen=True):
@@ -43,7 +46,7 @@ class Due(Enum):
 
 
 class Children(Struct, Generic[C], frozen=True):
-    """Everything one parent has now. `settled` moves its watermark; else it stays due."""
+    """Everything one parent has now, as far as it could be understood."""
 
     items: Sequence[Item[C]]
     rejected: Sequence[Rejected]
@@ -58,12 +61,12 @@ class Nursery(Protocol[C]):
         """Return parents not yet synced for their version, each at most once per run, oldest change first."""
         ...
 
-    def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> None:
-        """Upsert the children, sweep those not seen and move the watermark, in one transaction."""
+    def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> int:
+        """Upsert the children, sweep those not seen and move the watermark, in one transaction; count changes."""
         ...
 
-    def record_failure(self, parent: Parent, error: str) -> None:
-        """Write the failure to the parent's sync health columns and nothing else."""
+    def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
+        """Write the failure to the parent's sync health columns, what was rejected to quarantine, nothing else."""
         ...
 
 
@@ -74,7 +77,9 @@ class DependentTally(Struct):
     settled: int = 0
     waiting: int = 0
     failed: int = 0
+    quarantined: int = 0
     pages: int = 0
+    changed: int = 0
 
 
 def is_settled(updated_at: int, server_at: int | None, settle_ms: int) -> bool:
@@ -91,7 +96,7 @@ def decide(parent: Parent, server_now: int | None, settle_ms: int) -> Due:
     return Due.FETCH if is_settled(parent.updated_at, server_now, settle_ms) else Due.WAIT
 
 
-async def read_all(lister: Lister[C]) -> Children[C]:
+async def read_all(lister: Pages[C]) -> Children[C]:
     """Read every page of a list; one that took several pages is read until two passes agree."""
     before: tuple[object, ...] | None = None
     total = 0
@@ -117,57 +122,95 @@ async def read_all(lister: Lister[C]) -> Children[C]:
     raise RemoteTransient("the children kept changing while they were read", reason="unstable_list")
 
 
+async def read_lists(listers: Sequence[Pages[C]]) -> Children[C]:
+    """Read all lists that make up one kind of children; the earliest clock of them is the clock of all."""
+    parts = [await read_all(lister) for lister in listers]
+    clocks = [part.server_at for part in parts]
+    return Children(
+        [item for part in parts for item in part.items],
+        [entry for part in parts for entry in part.rejected],
+        sum(part.pages for part in parts),
+        None if None in clocks else min(clock for clock in clocks if clock is not None),
+    )
+
+
 class DependentSync(Generic[C]):
-    """Brings the children of all due parents up to date, with bounded concurrency."""
+    """Brings one kind of children of all due parents up to date, with bounded concurrency.
+
+    `missing` are the parents whose children the server does not know: either they are gone, or that is a failure.
+    """
 
     def __init__(
         self,
         nursery: Nursery[C],
-        lister_for: Callable[[Parent], Lister[C]],
+        lists_of: Callable[[Parent], Sequence[Pages[C]]],
         *,
         concurrency: int,
         settle_ms: int,
         seam: Crashpoint = no_seam,
+        tally: DependentTally | None = None,
+        on_parent: Callable[[DependentTally], None] = lambda _tally: None,
     ) -> None:
         self._nursery = nursery
-        self._lister_for = lister_for
-        self._limit = concurrency
+        self._lists_of = lists_of
+        self._concurrency = concurrency
         self._settle_ms = settle_ms
         self._seam = seam
-        self.tally = DependentTally()
+        self._on_parent = on_parent
+        self.tally = DependentTally() if tally is None else tally
+        self.missing: list[Parent] = []
 
     async def run(self, server_now: int | None) -> DependentTally:
         """Work through the due parents; one that fails is recorded and the others go on."""
-        while parents := self._nursery.due(self._limit):
-            ready = [p for p in parents if decide(p, server_now, self._settle_ms) is Due.FETCH]
-            self.tally.waiting += len(parents) - len(ready)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for parent in ready:
-                        group.create_task(self._sync(parent))
-            except BaseExceptionGroup as several:
-                # The caller waits for an error of the tree, not for a bundle of them.
-                raise several.exceptions[0] from None
+        return await self.read(self._ready(server_now))
+
+    async def read(self, parents: Iterable[Parent]) -> DependentTally:
+        """Read the children of these parents, due or not."""
+        queue = iter(parents)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._concurrency):
+                    group.create_task(self._work(queue))
+        except BaseExceptionGroup as several:
+            # The caller waits for an error of the tree, not for a bundle of them.
+            raise several.exceptions[0] from None
         return self.tally
 
+    def _ready(self, server_now: int | None) -> Iterator[Parent]:
+        while parents := self._nursery.due(DUE_AT_ONCE):
+            for parent in parents:
+                if decide(parent, server_now, self._settle_ms) is Due.FETCH:
+                    yield parent
+                else:
+                    self.tally.waiting += 1
+
+    async def _work(self, queue: Iterator[Parent]) -> None:
+        for parent in queue:
+            await self._sync(parent)
+            self._on_parent(self.tally)
+
     async def _sync(self, parent: Parent) -> None:
+        tally = self.tally
         try:
-            children = await read_all(self._lister_for(parent))
+            children = await read_lists(self._lists_of(parent))
         except (CredentialsRejected, RateLimited):
             raise
         except RemoteError as error:
-            self.tally.failed += 1
+            if isinstance(error, RemoteNotFound):
+                self.missing.append(parent)
+            else:
+                tally.failed += 1
             self._nursery.record_failure(parent, error.message)
             return
         self._seam(Seam.AFTER_FETCH)
-        self.tally.pages += children.pages
+        tally.pages += children.pages
         if children.rejected:
-            self.tally.failed += 1
-            self._nursery.record_failure(parent, children.rejected[0].error)
+            tally.quarantined += len(children.rejected)
+            self._nursery.record_failure(parent, children.rejected[0].error, children.rejected)
             return
         settled = is_settled(parent.updated_at, children.server_at, self._settle_ms)
         self._seam(Seam.BEFORE_COMMIT)
-        self._nursery.replace(parent, children, settled=settled)
+        tally.changed += self._nursery.replace(parent, children, settled=settled)
         self._seam(Seam.AFTER_COMMIT)
-        self.tally.fetched += 1
-        self.tally.settled += settled
+        tally.fetched += 1
+        tally.settled += settled

@@ -87,6 +87,7 @@ class Intake(Generic[R]):
         self.now_ms = now_ms
         self.seam = seam
         self.tally = Tally()
+        self.server_at: int | None = None
         self._on_page = on_page
 
     def load(self, safe_backfill_ms: int) -> Cursor:
@@ -114,6 +115,7 @@ class Intake(Generic[R]):
         self.seam(Seam.BEFORE_COMMIT)
         self.shelf.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
         self.seam(Seam.AFTER_COMMIT)
+        self.server_at = page.server_at or self.server_at
         tally = self.tally
         tally.pages += 1
         tally.fetched += len(page.items) + len(page.rejected)

@@ -38,12 +38,16 @@ class Page(Struct, Generic[R], frozen=True):
     pinned: frozenset[RemoteId] = frozenset()
 
 
-class Lister(Protocol[R]):
-    """A remote list for one scope."""
+class Pages(Protocol[R]):
+    """A remote list."""
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         """Read one page."""
         ...
+
+
+class Lister(Pages[R], Protocol[R]):
+    """A remote list for one scope, whose items can be asked for by themselves too."""
 
     async def fetch_one(self, locator: str) -> Page[R]:
         """Read one object again; an empty page means that it is gone."""

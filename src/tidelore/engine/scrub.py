@@ -54,6 +54,7 @@ class Scrub(Generic[R]):
         merged = Page(
             items=[item for part in (page, *answers) for item in part.items],
             rejected=[entry for part in (page, *answers) for entry in part.rejected],
+            server_at=page.server_at,
         )
         self._intake.take(merged, replace(cursor, census=census), gone=gone)
         return done and upto is None

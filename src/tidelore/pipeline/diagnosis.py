@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from msgspec import Struct
 
+from tidelore.config import GitLabHost
 from tidelore.errors import RemoteError, TideloreError
 from tidelore.sources.registry import ProjectSource
 
@@ -25,25 +25,39 @@ def trouble(subject: str, error: TideloreError) -> Finding:
     return Finding(subject, False, error.message, error)
 
 
-async def examine(
-    opening: AbstractAsyncContextManager[ProjectSource], name: str, base_url: str, projects: Sequence[str]
-) -> list[Finding]:
-    """Ask a host who we are there, and for each configured project."""
+async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: GitLabHost) -> list[Finding]:
+    """Ask a host who we are there, and for each configured project and group."""
     findings: list[Finding] = []
-    subject = f"{name} ({base_url})"
+    subject = f"{host.name} ({host.base_url})"
     try:
         async with opening as source:
             findings.append(Finding(subject, True, await source.greet()))
-            findings += [await _project(source, configured) for configured in projects]
+            findings += [await _project(source, configured, host) for configured in host.projects]
+            findings += [await _group(source, group, host) for group in host.groups]
     except TideloreError as error:
         findings.append(trouble(subject, error))
     return findings
 
 
-async def _project(source: ProjectSource, configured: str) -> Finding:
+async def _project(source: ProjectSource, configured: str, host: GitLabHost) -> Finding:
     subject = f"{source.name} {configured}"
     try:
         project = await source.resolve(configured)
     except RemoteError as error:
         return trouble(subject, error)
-    return Finding(subject, True, f"number {project.remote_id}" + (", archived" if project.archived else ""))
+    return Finding(subject, True, f"number {project.remote_id}" + (_archived(host) if project.archived else ""))
+
+
+async def _group(source: ProjectSource, path: str, host: GitLabHost) -> Finding:
+    subject = f"{source.name} group {path}"
+    try:
+        projects = await source.group(path)
+    except RemoteError as error:
+        return trouble(subject, error)
+    archived = [project.path for project in projects if project.archived]
+    count = f"{len(projects):,} project{'' if len(projects) == 1 else 's'}"
+    return Finding(subject, True, count + (f"{_archived(host)}: {', '.join(archived)}" if archived else ""))
+
+
+def _archived(host: GitLabHost) -> str:
+    return ", archived" if host.include_archived else ", archived and skipped"

@@ -7,25 +7,29 @@ the source they belong to, with one error. Errors of ours (integrity, storage, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from tidelore.config import sync_settings
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.walk import Plan, Walk
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
-from tidelore.model import Scope
-from tidelore.pipeline.report import ScopeReport
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, TideloreError
+from tidelore.model import ProjectRecord, Scope
+from tidelore.pipeline.projects import look_up, reason_to_skip, resolve_project
+from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
 from tidelore.pipeline.session import Session
+from tidelore.pipeline.together import together
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.cursors import reset_cursor
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.leases import fence
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow, find_configured, save_project
+from tidelore.store.nursery import reset_watermarks
+from tidelore.store.projects import ProjectRow
 from tidelore.store.shelf import ParentShelf
 
 SIDE_BY_SIDE = 8
@@ -33,11 +37,13 @@ FAMILIES: dict[str, Family[Any]] = {"issues": ISSUES, "merge_requests": MERGE_RE
 
 
 class Target(Struct, frozen=True):
-    """One list of one configured project."""
+    """One list of one project. `listed` is what a group told of it, `failure` why it cannot be read at all."""
 
     source: ProjectSource
     configured: str
     resource: str
+    listed: ProjectRecord | None = None
+    failure: TideloreError | None = None
 
     @property
     def surface(self) -> str:
@@ -49,7 +55,7 @@ async def ingest(
     targets: Sequence[Target],
     *,
     full: bool,
-    on_page: Callable[[Target, Tally], None],
+    on_progress: OnProgress,
 ) -> list[ScopeReport]:
     """Read every target up to its end; the reports come in the targets' order."""
     gate = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -59,15 +65,19 @@ async def ingest(
     async def one(target: Target) -> ScopeReport:
         report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
         async with gate:
-            known = stopped.get(target.source.name)
+            known = target.failure or stopped.get(target.source.name)
             if known is not None:
                 report.error = known
                 return report
             try:
                 # Two lists of one project that meet here first ask for it once.
                 async with resolving.setdefault((target.source.name, target.configured), asyncio.Lock()):
-                    project = await resolve_project(session, target.source, target.configured)
-                await Reading(session, target, report, full, on_page).run(project)
+                    project = await resolve_project(session, target.source, target.configured, target.listed)
+                report.project = project.path
+                report.skipped = reason_to_skip(session.shop.config, project)
+                if report.skipped is not None:
+                    return report
+                await Reading(session, target, report, full, on_progress).run(project)
             except (CredentialsRejected, RateLimited) as error:
                 stopped[target.source.name] = error
                 report.error = error
@@ -76,20 +86,7 @@ async def ingest(
         _count(session, target.resource, report)
         return report
 
-    tasks = [asyncio.create_task(one(target)) for target in targets]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def resolve_project(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
-    """Return a configured project: from the copy when it was found before, else from the forge."""
-    database = session.shop.database
-    known = find_configured(database, source.name, configured)
-    return known if known is not None else await _look_up(session, source, configured)
+    return await together(one(target) for target in targets)
 
 
 def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf[Any]:
@@ -114,16 +111,15 @@ class Reading(Struct, frozen=True):
     target: Target
     report: ScopeReport
     full: bool
-    on_page: Callable[[Target, Tally], None]
+    on_progress: OnProgress
 
     async def run(self, project: ProjectRow) -> None:
         """Read the target's list to its end."""
-        self.report.project = project.path
         try:
             await self._walk(project)
         except RemoteNotFound:
             # The number we knew is gone; the same name may stand for a project that was made anew.
-            again = await _look_up(self.session, self.target.source, self.target.configured)
+            again = await look_up(self.session, self.target.source, self.target.configured)
             if again.remote_id == project.remote_id:
                 raise
             await self._walk(again)
@@ -137,20 +133,19 @@ class Reading(Struct, frozen=True):
             with shop.database.transaction() as tx:
                 fence(tx, self.session.lease)
                 reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
-        intake = Intake(shelf, shop.clock.now_ms, shop.seam, lambda tally: self.on_page(target, tally))
+                reset_watermarks(tx, FAMILIES[target.resource].kind, project.id)
+        intake = Intake(shelf, shop.clock.now_ms, shop.seam, self._tell)
         self.report.tally = intake.tally
-        lister = target.source.listing(target.resource, project.remote_id)
-        plan = Plan(overlap_ms=int(shop.config.sync.cursor_rewind_seconds * 1000))
+        settings = sync_settings(shop.config, target.source.name, target.configured)
+        lister = target.source.listing(target.resource, project.remote_id, keyset=settings.use_keyset_pagination)
+        plan = Plan(overlap_ms=int(settings.cursor_rewind_seconds * 1000))
         await Walk(lister, intake, plan).run()
+        self.report.home, self.report.server_at = project, intake.server_at
 
-
-async def _look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
-    record = await source.resolve(configured)
-    with session.shop.database.transaction() as tx:
-        fence(tx, session.lease)
-        project = save_project(tx, source.name, configured, record, session.shop.clock.now_ms())
-    session.shop.seam(Seam.PROJECT_RESOLVED)
-    return project
+    def _tell(self, tally: Tally) -> None:
+        found = tally.created + tally.changed
+        note = f"{found:,} new or changed, {tally.pages:,} pages"
+        self.on_progress(Progress(self.report.project, self.target.resource, found, None, note))
 
 
 def _count(session: Session, resource: str, report: ScopeReport) -> None:

@@ -1,19 +1,21 @@
-"""One mirroring run: the lists, then the share that is spent on verification, then the verdict.
+"""One mirroring run: the lists, their children, then the share that is spent on verification, then the verdict.
 
 Owns the order of stages inside a run and what its ledger row says at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tidelore.engine.intake import Tally
+from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.ingest import Target, ingest
-from tidelore.pipeline.report import RunReport
-from tidelore.pipeline.scrub import candidate, scrub, scrub_budget
+from tidelore.pipeline.report import OnProgress, RunReport, ScopeReport
+from tidelore.pipeline.scrub import candidate, scrub_budget
 from tidelore.pipeline.session import Workshop, open_session
+from tidelore.pipeline.statuses import StatusStage
+from tidelore.pipeline.verification import verify
 from tidelore.sources.http import RequestMetric
 
 
@@ -26,6 +28,7 @@ class MirrorRequest(Struct, frozen=True):
     force: bool = False
     walk: bool = True
     scrub_budget: int | None = None
+    statuses: bool = True
 
 
 class RequestCount:
@@ -43,28 +46,43 @@ async def mirror(
     targets: Sequence[Target],
     request: MirrorRequest,
     count: RequestCount,
-    on_page: Callable[[Target, Tally], None],
+    on_progress: OnProgress,
 ) -> RunReport:
-    """Bring the chosen lists up to date and report."""
+    """Bring the chosen lists and their children up to date, verify a share of the copy, and report."""
     started = shop.clock.monotonic()
-    note = "full: cursors reset by the operator" if request.full else None
+    note = "full: cursors and watermarks reset by the operator" if request.full else None
     async with open_session(shop, force=request.force, note=note) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
+        statuses = StatusStage(session, on_progress, wanted=request.statuses)
+        began_at = shop.clock.now_ms()
         # Before the walk: what it completes for the first time is verified by that.
         turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
         if request.walk:
-            report.scopes = await ingest(session, targets, full=request.full, on_page=on_page)
+            report.scopes = await ingest(session, targets, full=request.full, on_progress=on_progress)
+            session.run.set_phase("dependents")
+            await sync_children(session, list(zip(targets, report.scopes, strict=True)), on_progress)
+            await statuses.sync(targets, report.scopes)
+        session.run.set_phase("scrub")
         failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
         turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
-        session.run.set_phase("scrub")
         budget = request.scrub_budget
         if budget is None:
             budget = scrub_budget(count.total, shop.config.sync.scrub_share)
-        report.scrubbed = await scrub(session, turns, budget, lambda: count.total)
+        report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at)
+        await statuses.sync(targets, report.scrubbed)
         report.requests = session.counters.requests = count.total
         errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
-        session.warnings = len(errors)
+        session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
+        session.counters.quarantined += sum(_quarantined_children(scope) for scope in report.scopes)
         if report.scopes and all(scope.error is not None for scope in report.scopes):
             session.error = errors[0].message
     report.seconds = shop.clock.monotonic() - started
     return report
+
+
+def _failed_children(scope: ScopeReport) -> int:
+    return sum(child.tally.failed for child in scope.children.values())
+
+
+def _quarantined_children(scope: ScopeReport) -> int:
+    return sum(child.tally.quarantined for child in scope.children.values())

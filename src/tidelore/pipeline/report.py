@@ -1,18 +1,52 @@
-"""What a run did, scope by scope. Owns the shape of reports and the verdict over them."""
+"""What a run did, scope by scope. Owns the shape of reports, of progress, and the verdict over them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
+from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
 from tidelore.errors import PartialSuccess, TideloreError
 from tidelore.store.parents import LinkCounts
+from tidelore.store.projects import ProjectRow
+
+
+class Progress(Struct, frozen=True):
+    """How far one stage of one project is; without a total nobody knows how much there is."""
+
+    project: str
+    stage: str
+    done: int
+    total: int | None
+    note: str
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def silent(_progress: Progress) -> None:
+    """Watch nothing."""
+
+
+class ChildReport(Struct):
+    """One kind of children of one scope. `unchanged` parents were not asked for.
+
+    What is not `vital` may be missing: then it is a warning, and the run succeeded all the same.
+    """
+
+    kind: str
+    due: int = 0
+    unchanged: int = 0
+    tally: DependentTally = field(default_factory=DependentTally)
+    seen: Counter[str] = field(default_factory=Counter)
+    vital: bool = True
 
 
 class ScopeReport(Struct):
-    """One scope of a run."""
+    """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock."""
 
     source: str
     surface: str
@@ -20,7 +54,12 @@ class ScopeReport(Struct):
     project: str
     tally: Tally = field(default_factory=Tally)
     links: LinkCounts = field(default_factory=LinkCounts)
+    children: dict[str, ChildReport] = field(default_factory=dict)
     error: TideloreError | None = None
+    skipped: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    home: ProjectRow | None = None
+    server_at: int | None = None
 
 
 class RunReport(Struct):
@@ -37,23 +76,33 @@ class RunReport(Struct):
 
 def verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
     """Return the error a run as a whole ends with, if any: its own when all failed alike, else a partial one."""
-    failed = [scope for scope in scopes if scope.error is not None]
-    errors = [scope.error for scope in failed if scope.error is not None]
-    if not errors:
-        return None
+    failed = [(scope, scope.error) for scope in scopes if scope.error is not None]
+    if not failed:
+        return _children_verdict(scopes)
+    errors = [error for _, error in failed]
     if len(failed) == len(scopes) and len({type(error) for error in errors}) == 1:
         return errors[0]
     return PartialSuccess(
         f"{len(failed)} of {len(scopes)} lists could not be read; the others are stored",
         fix=errors[0].fix or "run the command again; `lore sync-status` shows what is behind",
         failed=[
-            {
-                "project": scope.project,
-                "surface": scope.surface,
-                "code": scope.error.code,
-                "message": scope.error.message,
-            }
-            for scope in failed
-            if scope.error is not None
+            {"project": scope.project, "surface": scope.surface, "code": error.code, "message": error.message}
+            for scope, error in failed
+        ],
+    )
+
+
+def _children_verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
+    children = [(scope, child) for scope in scopes for child in scope.children.values() if child.vital]
+    behind = [(scope, child) for scope, child in children if child.tally.failed]
+    if not behind:
+        return None
+    count = sum(child.tally.failed for _, child in behind)
+    return PartialSuccess(
+        f"the children of {count:,} items could not be read; what was stored of them stays, and they stay due",
+        fix="run the command again; `lore sync-status` shows what is due and why",
+        failed=[
+            {"project": scope.project, "surface": scope.surface, "kind": child.kind, "failed": child.tally.failed}
+            for scope, child in behind
         ],
     )

@@ -1,7 +1,7 @@
-"""The share of a run that is spent on re-verification. Owns the budget and whose turn it is.
+"""The lists' part of verification. Owns the budget of a run and whose turn it is.
 
-Least recently verified first. A scope that was mirrored for the first time in this run was verified by
-that; it joins the round at the next one.
+Least recently verified first. A scope that was mirrored for the first time in this run was verified by that; it
+joins the round at the next one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from msgspec import Struct
 from tidelore.engine.intake import Intake
 from tidelore.engine.scrub import Scrub
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.pipeline.ingest import Target, resolve_project, shelf_for
+from tidelore.pipeline.ingest import Target, shelf_for
+from tidelore.pipeline.projects import find_chosen, reason_to_skip, resolve_project
 from tidelore.pipeline.report import ScopeReport
 from tidelore.pipeline.session import Session
-from tidelore.store.projects import find_configured
 
 
 class Candidate(Struct, frozen=True):
@@ -34,8 +34,10 @@ def scrub_budget(requests: int, share: float) -> int:
 
 def candidate(session: Session, target: Target) -> Candidate | None:
     """Return a target's place in the round, or None before its first mirror is complete."""
-    project = find_configured(session.shop.database, target.source.name, target.configured)
-    if project is None:
+    if target.failure is not None:
+        return Candidate(target, 0, under_way=True)
+    project = find_chosen(session.shop.database, target.source.name, target.configured, target.listed)
+    if project is None or reason_to_skip(session.shop.config, project) is not None:
         return None
     cursor = shelf_for(session, target, project).load()
     if not cursor.complete:
@@ -61,8 +63,11 @@ async def scrub(
             continue
         report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
         reports.append(report)
+        if target.failure is not None:
+            report.error = target.failure
+            continue
         try:
-            project = await resolve_project(session, target.source, target.configured)
+            project = await resolve_project(session, target.source, target.configured, target.listed)
             report.project = project.path
             intake = Intake(shelf_for(session, target, project), session.shop.clock.now_ms, session.shop.seam)
             report.tally = intake.tally
@@ -70,6 +75,7 @@ async def scrub(
             work = Scrub(lister, intake)
             while not await work.stride() and requests() - spent_before < budget:
                 pass
+            report.home, report.server_at = project, intake.server_at
         except RemoteError as error:
             report.error = error
             if isinstance(error, CredentialsRejected | RateLimited):

@@ -17,14 +17,16 @@ from tidelore.engine.dependents import (
     decide,
     is_settled,
     read_all,
+    read_lists,
 )
-from tidelore.engine.ports import Page
+from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import MAX_PASSES
 from tidelore.errors import CredentialsRejected, RemotePermanent, RemoteTransient
 from tidelore.model import Rejected
 
 SETTLE_MS = 75_000
 BAD = Rejected("9", None, b"", "unreadable")
+Lists = dict[int, Sequence[Script]]
 
 
 class Nest:
@@ -34,24 +36,27 @@ class Nest:
         self._waiting = list(parents)
         self.written: list[tuple[int, list[object], bool]] = []
         self.failures: list[tuple[int, str]] = []
+        self.quarantined: list[Rejected] = []
 
     def due(self, limit: int) -> Sequence[Parent]:
         out, self._waiting = self._waiting[:limit], self._waiting[limit:]
         return out
 
-    def replace(self, parent: Parent, children: Children[str], *, settled: bool) -> None:
+    def replace(self, parent: Parent, children: Children[str], *, settled: bool) -> int:
         self.written.append((parent.id, [child.version.id for child in children.items], settled))
+        return len(children.items)
 
-    def record_failure(self, parent: Parent, error: str) -> None:
+    def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         self.failures.append((parent.id, error))
+        self.quarantined += rejected
 
 
 def parent(key: int = 1, *, updated_at: int = NOW, synced: int | None = None, fetched: int | None = None) -> Parent:
     return Parent(key, key, updated_at, synced, fetched)
 
 
-def sync(nest: Nest, scripts: dict[int, Script], server_now: int | None = NOW, concurrency: int = 2) -> DependentTally:
-    work = DependentSync(nest, lambda p: scripts[p.id], concurrency=concurrency, settle_ms=SETTLE_MS)
+def sync(nest: Nest, lists: Lists, server_now: int | None = NOW, concurrency: int = 2) -> DependentTally:
+    work = DependentSync(nest, lambda p: lists[p.id], concurrency=concurrency, settle_ms=SETTLE_MS)
     return asyncio.run(work.run(server_now))
 
 
@@ -106,43 +111,136 @@ def test_children_that_never_hold_still_are_given_up() -> None:
     assert len(script.asked) == 2 * MAX_PASSES
 
 
+def test_several_lists_are_one_kind_and_the_earliest_clock_is_the_clock_of_all() -> None:
+    lists = (
+        Script(Page([item(1, 1)], server_at=NOW + 9)),
+        Script(Page([item(2, 1)], next_token="2", server_at=NOW), Page(), Page([item(2, 1)], next_token="2"), Page()),
+        Script(Page(server_at=NOW + 5, rejected=(BAD,))),
+    )
+    children = asyncio.run(read_lists(lists))
+    assert [child.version.id for child in children.items] == [1, 2]
+    assert (children.rejected, children.pages) == ([BAD], 6)
+    # Of a list that was read twice, the pass that counts began without a clock; then nothing is known of the whole.
+    assert children.server_at is None
+    assert asyncio.run(read_lists([Script(Page(server_at=NOW + n)) for n in (9, 3, 5)])).server_at == NOW + 3
+
+
+def test_a_kind_is_written_once_when_all_its_lists_were_read() -> None:
+    nest = Nest(parent(1), parent(2))
+    broken = (Script(Page([item(1, 1)], server_at=NOW)), Script(RemoteTransient("down")))
+    whole = (Script(Page([item(2, 1)], server_at=NOW)), Script(Page([item(3, 1)], server_at=NOW)))
+    tally = sync(nest, {1: broken, 2: whole})
+    assert nest.written == [(2, [2, 3], False)]
+    assert nest.failures == [(1, "down")]
+    assert (tally.fetched, tally.failed, tally.pages, tally.changed) == (1, 1, 2, 2)
+
+
 def test_nothing_is_written_before_all_pages_are_understood() -> None:
-    scripts = {
-        1: Script(Page([item(1, 1)], next_token="2"), RemoteTransient("down")),
-        2: Script(Page([item(2, 1)], rejected=(BAD,))),
-        3: Script(Page([item(3, 1)], server_at=NOW)),
+    lists: Lists = {
+        1: [Script(Page([item(1, 1)], next_token="2"), RemoteTransient("down"))],
+        2: [Script(Page([item(2, 1)], rejected=(BAD,)))],
+        3: [Script(Page([item(3, 1)], server_at=NOW))],
     }
     nest = Nest(parent(1), parent(2), parent(3))
-    tally = sync(nest, scripts)
+    tally = sync(nest, lists)
     assert nest.written == [(3, [3], False)]
     assert sorted(nest.failures) == [(1, "down"), (2, "unreadable")]
-    assert (tally.fetched, tally.failed, tally.settled) == (1, 2, 0)
+    assert nest.quarantined == [BAD]
+    assert (tally.fetched, tally.failed, tally.quarantined, tally.settled) == (1, 1, 1, 0)
 
 
 def test_a_parent_counts_as_settled_by_the_clock_of_its_own_answer() -> None:
     nest = Nest(parent(1), parent(2))
-    scripts = {1: Script(Page(server_at=NOW + SETTLE_MS)), 2: Script(Page(server_at=NOW + SETTLE_MS - 1))}
-    assert sync(nest, scripts).settled == 1
+    lists: Lists = {1: [Script(Page(server_at=NOW + SETTLE_MS))], 2: [Script(Page(server_at=NOW + SETTLE_MS - 1))]}
+    assert sync(nest, lists).settled == 1
     assert sorted(nest.written) == [(1, [], True), (2, [], False)]
 
 
 def test_a_parent_that_was_read_and_has_not_settled_is_not_read_again() -> None:
     nest = Nest(parent(1, fetched=NOW))
-    tally = sync(nest, {1: Script()}, server_now=NOW + 10)
+    tally = sync(nest, {1: [Script()]}, server_now=NOW + 10)
     assert (tally.waiting, tally.fetched) == (1, 0)
+
+
+def test_given_parents_are_read_due_or_not() -> None:
+    nest = Nest(parent(7))
+    done = parent(1, synced=NOW, fetched=NOW)
+    lists: Lists = {1: [Script(Page([item(1, 1)], server_at=NOW + SETTLE_MS))]}
+    work = DependentSync(nest, lambda p: lists[p.id], concurrency=2, settle_ms=SETTLE_MS)
+    tally = asyncio.run(work.read([done]))
+    assert nest.written == [(1, [1], True)]
+    assert (tally.fetched, tally.changed) == (1, 1)
+
+
+class Slow:
+    """A list that is not answered before the test says so."""
+
+    def __init__(self, opened: asyncio.Event) -> None:
+        self._opened = opened
+
+    async def fetch(self, _request: ListRequest) -> Page[str]:
+        await self._opened.wait()
+        return Page(server_at=NOW)
+
+
+class Gauge:
+    """A list that knows how many questions it was asked at once."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self.most = 0
+
+    async def fetch(self, _request: ListRequest) -> Page[str]:
+        self._open += 1
+        self.most = max(self.most, self._open)
+        await asyncio.sleep(0)
+        self._open -= 1
+        return Page(server_at=NOW)
+
+
+def test_a_slow_parent_does_not_hold_up_the_others() -> None:
+    nest = Nest(*(parent(key) for key in range(1, 21)))
+
+    async def work() -> None:
+        opened = asyncio.Event()
+
+        def told(tally: DependentTally) -> None:
+            # All others are written while the first still waits: only then it is answered.
+            if tally.fetched == 19:
+                opened.set()
+
+        await DependentSync(
+            nest,
+            lambda p: [Slow(opened)] if p.id == 1 else [Script(Page(server_at=NOW))],
+            concurrency=2,
+            settle_ms=SETTLE_MS,
+            on_parent=told,
+        ).run(NOW)
+
+    asyncio.run(asyncio.wait_for(work(), timeout=5))
+    assert [key for key, _, _ in nest.written] == [*range(2, 21), 1]
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_no_more_parents_are_read_at_once_than_allowed(concurrency: int) -> None:
+    nest = Nest(*(parent(key) for key in range(1, 11)))
+    gauge = Gauge()
+    work = DependentSync(nest, lambda _: [gauge], concurrency=concurrency, settle_ms=SETTLE_MS)
+    asyncio.run(work.run(NOW))
+    assert (len(nest.written), gauge.most) == (10, concurrency)
 
 
 def test_rejected_credentials_stop_the_whole_stage() -> None:
     nest = Nest(parent(1), parent(2))
-    scripts = {1: Script(CredentialsRejected("no", status=401)), 2: Script(Page(server_at=NOW))}
+    lists: Lists = {1: [Script(CredentialsRejected("no", status=401))], 2: [Script(Page(server_at=NOW))]}
     with pytest.raises(CredentialsRejected):
-        sync(nest, scripts, concurrency=1)
+        sync(nest, lists, concurrency=1)
     assert nest.written == []
     assert nest.failures == []
 
 
 def test_one_refused_parent_stays_one_parents_failure() -> None:
     nest = Nest(parent(1), parent(2))
-    scripts = {1: Script(RemotePermanent("forbidden", status=403)), 2: Script(Page(server_at=NOW))}
-    assert sync(nest, scripts, concurrency=1).failed == 1
+    lists: Lists = {1: [Script(RemotePermanent("forbidden", status=403))], 2: [Script(Page(server_at=NOW))]}
+    assert sync(nest, lists, concurrency=1).failed == 1
     assert nest.written == [(2, [], False)]

@@ -1,0 +1,176 @@
+"""The children of what a run brought: discussions, events, closed issues, files, reviewers.
+
+Owns which kinds are read for a project and the order of the work; the engine decides parent by parent, the
+parents' rows say what is due. A failing kind of one project leaves the others alone; rejected credentials or an
+exhausted rate limit stop their source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from tidelore.config import Sync, sync_settings
+from tidelore.engine.dependents import DependentSync, DependentTally, Parent
+from tidelore.engine.ports import Lister, Pages
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.model import Scope
+from tidelore.pipeline.ingest import FAMILIES, Target
+from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
+from tidelore.pipeline.session import Session
+from tidelore.pipeline.together import together
+from tidelore.store.backlog import count_due, wanted_children
+from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIEWERS
+from tidelore.store.discussions import DISCUSSIONS
+from tidelore.store.nursery import ChildFamily, ParentNursery
+from tidelore.store.projects import ProjectRow
+
+CHILDREN: Mapping[str, ChildFamily[Any]] = MappingProxyType(
+    {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
+)
+PROMPT_MS = 2000
+"""How long after a change all but the notes are sure to show: the forge's clock has whole seconds."""
+
+
+def kinds_of(resource: str, settings: Sync) -> tuple[str, ...]:
+    """Return the kinds of children that are to be read for a list."""
+    return wanted_children(FAMILIES[resource].kind, settings)
+
+
+async def sync_children(
+    session: Session,
+    pairs: Sequence[tuple[Target, ScopeReport]],
+    on_progress: OnProgress,
+    failed_since: int | None = None,
+) -> None:
+    """Bring the children of every due parent of these targets up to date; the reports tell what came of it.
+
+    What failed since an instant, the start of this run, is not tried once more.
+    """
+    stopped: dict[str, RemoteError] = {}
+
+    async def one(target: Target, report: ScopeReport) -> None:
+        try:
+            await _project(session, target, report, stopped, on_progress, failed_since)
+        except (CredentialsRejected, RateLimited) as error:
+            stopped[target.source.name] = error
+            report.error = error
+
+    ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
+    await together(one(target, report) for target, report in ready)
+
+
+async def _project(
+    session: Session,
+    target: Target,
+    report: ScopeReport,
+    stopped: Mapping[str, RemoteError],
+    on_progress: OnProgress,
+    failed_since: int | None,
+) -> None:
+    project = report.home
+    assert project is not None, "only targets whose project is known are worked on"
+    settings = sync_settings(session.shop.config, target.source.name, target.configured)
+    for kind in kinds_of(target.resource, settings):
+        if target.source.name in stopped:
+            report.error = stopped[target.source.name]
+            return
+        child = report.children.setdefault(kind, ChildReport(kind))
+        due, live = count_due(session.shop.database, FAMILIES[target.resource].kind, kind, project.id)
+        child.due += due
+        child.unchanged = live - due
+        if due:
+            brood = Brood(session, target, project, child, failed_since)
+            report.tally.gone += await brood.run(report.server_at, due, on_progress)
+
+
+class Brood:
+    """One kind of children of one project while it is being read; `child` is told what comes of it."""
+
+    def __init__(
+        self,
+        session: Session,
+        target: Target,
+        project: ProjectRow,
+        child: ChildReport,
+        failed_since: int | None = None,
+    ) -> None:
+        self._shop = shop = session.shop
+        self._target = target
+        self._project = project
+        self._child = child
+        self._settings = sync_settings(shop.config, target.source.name, target.configured)
+        self.nursery: ParentNursery[Any] = ParentNursery(
+            shop.database,
+            Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
+            FAMILIES[target.resource].kind,
+            CHILDREN[child.kind],
+            shop.clock.now_ms,
+            lease=session.lease,
+            compress=shop.config.storage.compress_raw_payloads,
+            seam=shop.seam,
+            seen=child.seen,
+            failed_since=failed_since,
+        )
+
+    @property
+    def requests_each(self) -> int:
+        """How many requests one parent costs, unless its lists are long."""
+        return len(self._lists(Parent(0, 0, 0, None, None)))
+
+    async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
+        """Read the children of all parents that are due; return how many parents turned out to be gone."""
+        work = self._sync(on_progress, total)
+        await work.run(server_at)
+        return await self._ask_after(work.missing)
+
+    async def read(self, parents: Sequence[Parent]) -> int:
+        """Read the children of these parents again, due or not."""
+        work = self._sync(silent, len(parents))
+        await work.read(parents)
+        return await self._ask_after(work.missing)
+
+    async def _ask_after(self, missing: Sequence[Parent]) -> int:
+        """Bury the parents that are gone; that the children of one that is there are not found is a failure."""
+        if not missing:
+            return 0
+        lister = self._target.source.listing(self._target.resource, self._project.remote_id)
+        gone = [parent for parent in missing if await _is_gone(lister, parent)]
+        self._child.tally.failed += len(missing) - len(gone)
+        self.nursery.bury([parent.id for parent in gone])
+        return len(gone)
+
+    def _sync(self, on_progress: OnProgress, total: int) -> DependentSync[Any]:
+        child, settings = self._child, self._settings
+        stage = f"{self._target.resource} {child.kind}"
+
+        def tell(tally: DependentTally) -> None:
+            done = tally.fetched + tally.failed
+            on_progress(Progress(self._project.path, stage, done, total, f"{tally.pages:,} pages"))
+
+        return DependentSync(
+            self.nursery,
+            self._lists,
+            concurrency=settings.dependent_concurrency,
+            settle_ms=int(settings.settle_seconds * 1000) if child.kind == "discussions" else PROMPT_MS,
+            seam=self._shop.seam,
+            tally=child.tally,
+            on_parent=tell,
+        )
+
+    def _lists(self, parent: Parent) -> Sequence[Pages[Any]]:
+        return self._target.source.children(
+            self._child.kind, self._target.resource, self._project.remote_id, parent.iid
+        )
+
+
+async def _is_gone(lister: Lister[Any], parent: Parent) -> bool:
+    try:
+        page = await lister.fetch_one(str(parent.iid))
+    except (CredentialsRejected, RateLimited):
+        raise
+    except RemoteError:
+        # A question that failed proves nothing.
+        return False
+    return not page.items and not page.rejected

@@ -1,0 +1,165 @@
+"""Projects, from a name or a group to a stored row.
+
+Owns how a project is found, followed and left alone: by its forge's own number once it is known, so that a
+rename or a move changes its path and nothing else; asked for again once a day, so that the row becomes true
+again; skipped while it is archived. Refuses to read what is in a project. Invariant: what a group brings is
+chosen once, however many groups and names lead to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.config import Config, GitLabHost, gitlab_host
+from tidelore.engine.crashpoint import Seam
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, TideloreError
+from tidelore.model import ProjectRecord
+from tidelore.pipeline.session import Session
+from tidelore.sources.registry import ProjectSource
+from tidelore.store.database import Database
+from tidelore.store.leases import fence
+from tidelore.store.projects import ProjectRow, find_configured, find_remote, save_project
+
+REFRESH_MS = 24 * 3600 * 1000
+
+
+class Chosen(Struct, frozen=True):
+    """A project to be read: the name it goes by, what a group told of it, or why it cannot be read.
+
+    A group that could not be listed stands here for the projects it may hold.
+    """
+
+    source: str
+    configured: str
+    path: str
+    listed: ProjectRecord | None = None
+    failure: TideloreError | None = None
+    is_group: bool = False
+
+
+def find_chosen(
+    database: Database, source: str, configured: str, listed: ProjectRecord | None = None
+) -> ProjectRow | None:
+    """Return the stored row of a project, if it was found before."""
+    if listed is not None:
+        return find_remote(database, source, listed.remote_id)
+    return find_configured(database, source, configured)
+
+
+async def resolve_project(
+    session: Session, source: ProjectSource, configured: str, listed: ProjectRecord | None = None
+) -> ProjectRow:
+    """Return a project's row: as stored while that is fresh, else as its group or its forge tells it."""
+    known = find_chosen(session.shop.database, source.name, configured, listed)
+    fresh = known is not None and is_fresh(known, session.shop.clock.now_ms())
+    if listed is not None:
+        if known is not None and fresh and _says_the_same(known, configured, listed):
+            return known
+        return _save(session, source, configured, listed)
+    if known is None:
+        return await look_up(session, source, configured)
+    if fresh:
+        return known
+    try:
+        return _save(session, source, configured, await source.resolve(str(known.remote_id)))
+    except RemoteNotFound:
+        # The number we knew is gone; the same name may stand for a project that was made anew.
+        return await look_up(session, source, configured)
+
+
+async def look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
+    """Ask the forge for a project by its name, and remember the answer."""
+    return _save(session, source, configured, await source.resolve(configured))
+
+
+def is_fresh(project: ProjectRow, now_ms: int) -> bool:
+    """Return whether a row needs no new answer yet; one from after our clock was set back does."""
+    return 0 <= now_ms - project.updated_at <= REFRESH_MS
+
+
+def reason_to_skip(config: Config, project: ProjectRow) -> str | None:
+    """Return why a project is left alone, or None when it is to be read. What is stored of it stays."""
+    host = gitlab_host(config, project.source)
+    return "archived" if project.archived and not (host is not None and host.include_archived) else None
+
+
+async def find_projects(source: ProjectSource, host: GitLabHost, known: Sequence[ProjectRow]) -> list[Chosen]:
+    """Return the projects of a host: the configured ones, then whatever else its groups hold at this moment.
+
+    A group that cannot be listed is one failure under the name `group/*`; a source that refused us altogether
+    fails for all of its projects, and is asked no more.
+    """
+    named = name_projects(host, known)
+    groups = [Chosen(host.name, f"{group}/*", f"{group}/*", is_group=True) for group in host.groups]
+    if source.closed is not None:
+        return [replace(chosen, failure=source.closed) for chosen in (*named, *groups)]
+    listed: dict[int, ProjectRecord] = {}
+    failed: list[Chosen] = []
+    try:
+        for group, chosen in zip(host.groups, groups, strict=True):
+            try:
+                listed |= {record.remote_id: record for record in await source.group(group)}
+            except (CredentialsRejected, RateLimited):
+                raise
+            except RemoteError as error:
+                failed.append(replace(chosen, failure=error))
+        if listed:
+            named = [await _identify(source, chosen, known, listed) for chosen in named]
+    except (CredentialsRejected, RateLimited) as error:
+        return [replace(chosen, failure=error) for chosen in (*named, *groups)]
+    taken = {chosen.listed.remote_id for chosen in named if chosen.listed is not None}
+    grouped = [Chosen(host.name, r.path, r.path, r) for r in listed.values() if r.remote_id not in taken]
+    return [*named, *grouped, *failed]
+
+
+async def find_everywhere(
+    sources: Sequence[ProjectSource], hosts: Sequence[GitLabHost], known: Sequence[ProjectRow]
+) -> list[Chosen]:
+    """Return the projects of all hosts, host by host."""
+    return [
+        chosen
+        for source, host in zip(sources, hosts, strict=True)
+        for chosen in await find_projects(source, host, known)
+    ]
+
+
+def name_projects(host: GitLabHost, known: Sequence[ProjectRow]) -> list[Chosen]:
+    """Return the projects that stand in the configuration, with the paths they were last known by."""
+    paths = {row.configured: row.path for row in known if row.source == host.name}
+    return [Chosen(host.name, name, paths.get(name, name)) for name in dict.fromkeys(host.projects)]
+
+
+async def _identify(
+    source: ProjectSource, chosen: Chosen, known: Sequence[ProjectRow], listed: dict[int, ProjectRecord]
+) -> Chosen:
+    """Find out which project a configured name means, so that a group does not bring it a second time."""
+    rows = [row for row in known if row.source == chosen.source and row.configured == chosen.configured]
+    if rows:
+        # Two of one name: the older is gone, and the name stands for one that was made anew.
+        return replace(chosen, listed=listed.get(max(rows, key=lambda row: row.id).remote_id))
+    found = next((record for record in listed.values() if record.path == chosen.configured), None)
+    if found is not None:
+        return replace(chosen, listed=found)
+    try:
+        # Asked for here instead of later: the answer is handed on.
+        return replace(chosen, listed=await source.resolve(chosen.configured))
+    except (CredentialsRejected, RateLimited):
+        raise
+    except RemoteError as error:
+        return replace(chosen, failure=error)
+
+
+def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) -> bool:
+    stored = (known.configured, known.path, known.name, bool(known.archived))
+    return stored == (configured, listed.path, listed.name, listed.archived)
+
+
+def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:
+    with session.shop.database.transaction() as tx:
+        fence(tx, session.lease)
+        project = save_project(tx, source.name, configured, record, session.shop.clock.now_ms())
+    session.shop.seam(Seam.PROJECT_RESOLVED)
+    return project
