@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.architecture.reference import fields, sections
-from tests.faces.desk import CONSOLE, Desk
+from tests.faces.desk import CONSOLE, LEDGER, Desk
 
 CURSOR = fields(sections("commands.md")["lore cursors show"])
 SCOPE = {
@@ -63,7 +63,6 @@ def filled(desk: Desk) -> Desk:
 @pytest.mark.parametrize(
     ("command", "argv"),
     [
-        ("count", []),
         ("list issues", []),
         ("list mrs", []),
         ("sync-status", []),
@@ -83,6 +82,8 @@ def test_a_command_answers_with_the_documented_fields(filled: Desk, command: str
 
 def test_a_run_is_reported_with_the_documented_fields(filled: Desk) -> None:
     filled.world.gitlab.forbid_project(CONSOLE)
+    filled.world.advance(3600)
+    filled.world.gitlab.add_note(filled.world.gitlab.issue(LEDGER, 2), body="The crane stops at 40 %.")
     filled.query("UPDATE leases SET holder_host = 'elsewhere', holder_pid = 1, holder_started = 'x', heartbeat_at = 1")
     filled.query("UPDATE sync_runs SET status = 'running', finished_at = NULL, heartbeat_at = 1 WHERE id = 1")
     done = filled.robot("ingest", "--type", "issues")

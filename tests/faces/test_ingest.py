@@ -12,7 +12,8 @@ def test_issues_are_mirrored_and_reported_by_project(desk: Desk) -> None:
     assert done.err == ""
     assert f"{LEDGER}: 5 issues fetched" in done.out
     assert f"{CONSOLE}: 2 issues fetched" in done.out
-    assert "Total: 7 new, 0 changed, 0 already stored" in done.out
+    assert "Total: 7 issues, 0 discussions, 0 notes" in done.out
+    assert "\n7 new issues, 0 changed, 0 already stored; " in done.out
 
 
 def test_merge_requests_are_mirrored(desk: Desk) -> None:
@@ -72,7 +73,7 @@ def test_a_full_run_is_recorded_in_the_ledger(desk: Desk) -> None:
     data = desk.robot("ingest", "--type", "issues", "--full").data
     assert [scope["replayed"] for scope in data["scopes"]] == [5, 2]
     runs = desk.robot("sync-status").data["runs"]
-    assert [run["note"] for run in runs] == ["full: cursors reset by the operator", None]
+    assert [run["note"] for run in runs] == ["full: cursors and watermarks reset by the operator", None]
 
 
 def test_one_forbidden_project_fails_alone_and_the_run_is_partial(desk: Desk) -> None:
@@ -159,7 +160,10 @@ def test_scrub_finds_what_no_cursor_can_see(desk: Desk) -> None:
         desk.world.gitlab.delete_issue(LEDGER, 3)
     done = desk.run("scrub", "--all")
     assert done.code == 0
-    assert done.out == "Verified 6 stored items in 2 lists: 0 corrected, 1 gone\n"
+    assert done.out.splitlines() == [
+        "Verified 6 stored items in 2 lists: 0 corrected, 1 gone",
+        "Verified the children of 12 items: 0 corrected",
+    ]
     assert desk.robot("count", "issues").data["issues"] == {
         "total": 6,
         "by_state": {"closed": 1, "opened": 5},

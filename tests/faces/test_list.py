@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.databases.talk import DISCUSSIONS, attach, discussion, note, placed
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
 from tidelore.cli.since import parse_since
 from tidelore.errors import UserError
+from tidelore.store.projects import match_project
 
 NOW = 1_772_442_000_000
 
@@ -57,6 +59,27 @@ def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
     page = filled.robot("list", "mrs", "--fields", "iid, title").data
     assert all(set(item) == {"iid", "title"} for item in page["items"])
     assert filled.run("list", "mrs", "--json", "-n", "1").data["total"] > 1
+
+
+def test_issues_are_narrowed_to_a_status(filled: Desk) -> None:
+    filled.query("UPDATE issues SET status_name = 'Lashed down' WHERE iid = 2")
+    page = filled.robot("list", "issues", "--status", "Lashed down").data
+    assert [(item["iid"], item["status"]) for item in page["items"]] == [(2, "Lashed down"), (2, "Lashed down")]
+    assert filled.run("list", "issues", "--status", "Adrift").out == "Issues: nothing matches\n"
+
+
+def test_programs_are_told_how_much_is_said(filled: Desk) -> None:
+    database = filled.store()
+    try:
+        ledger = match_project(database, LEDGER)
+        asked = discussion("a" * 40, placed(9_001, "Why?", "a.py", 3), note(9_002, "Because."))
+        written = discussion("b" * 40, note(9_003, "approved this", is_system=True))
+        attach(database, ledger, "merge_requests", 1, DISCUSSIONS, asked, written)
+    finally:
+        database.close()
+    for argv in ([], ["--fields", "discussions,unresolved"]):
+        item = filled.robot("list", "mrs", "-p", LEDGER, *argv).data["items"][0]
+        assert (item["discussions"], item["unresolved"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_log_in_json_is_one_object_a_line(desk: Desk) -> None:
     assert records
     assert all(set(record) == {"at", "level", "logger", "message"} for record in records)
     assert any("/api/v4/projects/" in record["message"] for record in records)
-    assert "Total: 5 new" in done.out
+    assert "Total: 5 issues" in done.out
 
 
 @pytest.mark.parametrize(

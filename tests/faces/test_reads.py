@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
@@ -29,7 +32,7 @@ def test_count_shows_states_and_deletions(desk: Desk) -> None:
     with desk.world.lock:
         desk.world.gitlab.delete_issue(LEDGER, 2)
     assert desk.run("scrub", "--all").code == 0
-    assert desk.run("count").out == ("Issues: 6\n  closed: 1\n  opened: 5\n  (and 1 deleted)\nMerge Requests: 0\n")
+    assert desk.run("count").out == ("Issues: 6\n  opened: 5\n  closed: 1\n  (and 1 deleted)\nMerge Requests: 0\n")
 
 
 def test_count_of_one_project_and_of_one_kind(desk: Desk) -> None:
@@ -79,14 +82,104 @@ def test_sync_status_shows_lists_runs_and_freshness(desk: Desk) -> None:
     assert desk.run("sync-status").code == 6
     desk.ingested()
     done = desk.robot("sync-status")
-    assert set(done.data) == {"projects", "cursors", "quarantine", "oldest_verification", "runs"}
+    assert set(done.data) == {
+        "projects", "cursors", "children", "quarantine", "oldest_verification", "oldest_children_verification", "runs",
+    }  # fmt: skip
     assert {project["path"] for project in done.data["projects"]} == {LEDGER, CONSOLE}
     assert all(set(cursor) == CURSOR for cursor in done.data["cursors"])
     assert [run["status"] for run in done.data["runs"]] == ["succeeded"]
     assert done.document["meta"]["synced_at"] == done.data["runs"][0]["finished_at"]
     shown = desk.run("sync-status").out
-    assert "gitlab.issues" in shown
-    assert "lore ingest --type issues" in shown
+    assert f"{LEDGER}\n" in shown
+    assert "ingest --type issues" in shown
+
+
+def backlog(desk: Desk, project: str = LEDGER, surface: str = "gitlab.issues") -> dict[str, dict[str, Any]]:
+    """What sync-status says of each kind of children of one list."""
+    found = desk.robot("sync-status").data["children"]
+    return {entry["kind"]: entry for entry in found if (entry["project"], entry["surface"]) == (project, surface)}
+
+
+def counts(entry: dict[str, Any]) -> tuple[int, int, int]:
+    return entry["due"], entry["settling"], entry["failing"]
+
+
+def test_sync_status_of_a_settled_copy_shows_nothing_due(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    assert set(backlog(desk)) == {"discussions", "resource_events"}
+    assert set(backlog(desk, CONSOLE, "gitlab.merge_requests")) == {
+        "discussions", "resource_events", "closes_issues", "diffs",
+    }  # fmt: skip
+    data = desk.robot("sync-status").data
+    assert all(counts(entry) == (0, 0, 0) and entry["error"] is None for entry in data["children"])
+    assert data["oldest_children_verification"] == min(entry["oldest_read_at"] for entry in data["children"])
+
+
+def test_sync_status_shows_only_the_kinds_that_are_read(desk: Desk) -> None:
+    desk.configure(LEDGER, extra="[sync]\nfetch_resource_events = false\nverify_reviewers = true\n")
+    desk.ingested()
+    desk.ingested("merge_requests")
+    assert set(backlog(desk)) == {"discussions"}
+    kinds = set(backlog(desk, surface="gitlab.merge_requests"))
+    assert kinds == {"discussions", "closes_issues", "diffs", "reviewers"}
+
+
+def test_sync_status_shows_what_settles(desk: Desk) -> None:
+    """A parent that changed a moment ago is read, and stays due until it has settled."""
+    desk.world.gitlab.edit_issue(LEDGER, 3)
+    desk.world.advance(5)
+    desk.ingested()
+    assert counts(backlog(desk)["discussions"]) == (1, 1, 0)
+    assert counts(backlog(desk)["resource_events"]) == (0, 0, 0)
+    desk.world.advance(3600)
+    desk.ingested()
+    assert counts(backlog(desk)["discussions"]) == (0, 0, 0)
+
+
+def test_sync_status_shows_what_fails_and_why(desk: Desk) -> None:
+    fault = desk.world.faults.add("status", re.compile(r"/issues/2/discussions$"), None, status=500)
+    assert desk.run("ingest", "--type", "issues", "-p", "ledger").code == 7
+    entry = backlog(desk)["discussions"]
+    assert counts(entry) == (1, 0, 1)
+    assert "500" in entry["error"]
+    assert entry["error"].split()[0] in desk.run("sync-status").out
+    fault.times = 0
+    desk.ingested()
+    assert counts(backlog(desk)["discussions"]) == (0, 0, 0)
+    assert backlog(desk)["discussions"]["error"] is None
+
+
+def test_sync_status_shows_quarantined_children_with_their_item(desk: Desk) -> None:
+    desk.world.gitlab.add_note(desk.world.gitlab.issue(LEDGER, 2), "The crane stops.")
+    desk.world.advance(3600)
+    desk.world.faults.add("malformed_item", re.compile(r"/issues/2/discussions$"), None)
+    desk.run("ingest", "--type", "issues")
+    (entry,) = desk.robot("sync-status").data["quarantine"]
+    assert entry["surface"] == "gitlab.issues.discussions"
+    assert entry["scope"].endswith("/2")
+    assert counts(backlog(desk)["discussions"]) == (1, 0, 1)
+    assert f"gitlab.issues.discussions {entry['scope']}" in desk.run("sync-status").out
+
+
+def test_sync_status_does_not_count_what_is_deleted(desk: Desk) -> None:
+    desk.ingested()
+    desk.query("UPDATE issues SET updated_at = updated_at + 1, deleted_at = 5 WHERE iid = 2")
+    assert counts(backlog(desk)["discussions"]) == (0, 0, 0)
+
+
+def test_sync_status_fits_a_terminal_of_80_columns(desk: Desk) -> None:
+    desk.world.gitlab.add_note(desk.world.gitlab.issue(LEDGER, 2), "The crane stops.")
+    desk.world.faults.add("malformed_item", re.compile(r"/issues/2/discussions$"), None)
+    desk.world.faults.add("status", re.compile(r"/issues/3/discussions$"), None, status=500)
+    desk.run("ingest", "--type", "issues")
+    desk.ingested("merge_requests")
+    desk.query("UPDATE issues SET discussions_sync_last_error = 'it did not answer ' || discussions_sync_last_error")
+    lines = desk.run("sync-status").out.splitlines()
+    assert any("ingest --type merge_requests" in line for line in lines)
+    assert any("it did not answer" in line for line in lines)
+    # A word that is longer than the line stays whole.
+    assert [line for line in lines if len(line) > 80 and len(line.split()) > 1] == []
 
 
 def test_sync_status_shows_as_many_runs_as_asked_for(desk: Desk) -> None:
@@ -163,7 +256,7 @@ def test_check_finds_a_sound_copy_sound(desk: Desk) -> None:
 
 def test_check_names_what_is_broken_and_exits_with_8(desk: Desk) -> None:
     desk.ingested()
-    desk.query("UPDATE issues SET updated_at = 0 WHERE iid = 2")
+    desk.query("UPDATE issues SET created_at = 0 WHERE iid = 2")
     done = desk.robot("check")
     assert done.code == 8
     assert done.error["code"] == "INTEGRITY"

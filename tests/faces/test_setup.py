@@ -151,6 +151,48 @@ def test_doctor_finds_a_missing_project_and_goes_on(desk: Desk) -> None:
     assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
 
 
+def with_groups(desk: Desk, *groups: str, extra: str = "") -> None:
+    listed = ", ".join(f'"{group}"' for group in groups)
+    desk.config.write_text(
+        f'[[gitlab]]\nbase_url = "{desk.url}"\ngroups = [{listed}]\n{extra}\n[http]\nmax_retries = 0\n'
+    )
+
+
+def test_doctor_counts_the_projects_of_a_group_and_names_the_archived_ones(desk: Desk) -> None:
+    desk.world.gitlab.archive_project(CONSOLE)
+    with_groups(desk, "harbor", "harbor/platform")
+    findings = {found["subject"]: found["detail"] for found in desk.robot("doctor").data["findings"]}
+    assert findings["gitlab group harbor"] == f"2 projects, archived and skipped: {CONSOLE}"
+    assert findings["gitlab group harbor/platform"] == "1 project"
+    with_groups(desk, "harbor", extra="include_archived = true")
+    assert f"gitlab group harbor: 2 projects, archived: {CONSOLE}\n" in desk.run("doctor").out
+
+
+def test_doctor_marks_an_archived_project(desk: Desk) -> None:
+    desk.world.gitlab.archive_project(CONSOLE)
+    findings = {found["subject"]: found["detail"] for found in desk.robot("doctor").data["findings"]}
+    assert findings[f"gitlab {CONSOLE}"].endswith(", archived and skipped")
+    assert "archived" not in findings[f"gitlab {LEDGER}"]
+
+
+def test_doctor_finds_a_missing_group_and_goes_on(desk: Desk) -> None:
+    with_groups(desk, "nowhere", "harbor")
+    done = desk.robot("doctor")
+    assert done.code == 6
+    assert done.error["details"]["group"] == "nowhere"
+    assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
+
+
+def test_doctor_looks_at_every_host(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(desk.folder))
+    desk.configure(LEDGER, extra='[[gitlab]]\nname = "closed"\nbase_url = "https://gitlab.invalid"\n')
+    done = desk.robot("doctor")
+    assert done.code == 4
+    subjects = {found["subject"]: found["ok"] for found in done.document["data"]["findings"]}
+    assert subjects[f"gitlab {LEDGER}"]
+    assert not subjects["closed (https://gitlab.invalid)"]
+
+
 def test_doctor_finds_a_database_others_can_read(desk: Desk) -> None:
     desk.ingested()
     assert mode(desk.db) == 0o600

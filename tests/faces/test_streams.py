@@ -48,7 +48,7 @@ def on_a_terminal(argv: list[str], typed: str = "", **environ: str) -> tuple[int
 def test_progress_is_drawn_on_a_terminal_and_the_report_stays_on_stdout(desk: Desk) -> None:
     code, out, shown = on_a_terminal(desk.arguments("ingest", "--type", "issues"))
     assert code == 0
-    assert "Total: 7 new" in out
+    assert "Total: 7 issues" in out
     assert ESCAPE not in out
     assert f"{LEDGER} issues" in shown
     assert "Total" not in shown

@@ -1,4 +1,4 @@
-"""`lore demo`: mirror a simulated world, change it, mirror again, and compare the copy with the truth.
+"""`lore demo`: mirror a simulated world, be killed, go on, see it change, and compare the copy with the truth.
 
 The simulator is served over real HTTP on this machine and the real commands' code reads it. Everything is
 written to a temporary directory that is gone at the end.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import tempfile
 import textwrap
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
-from msgspec import Struct
 
+from tidelore.cli.comparison import Difference, compare, count_copies
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, plural
 from tidelore.errors import IntegrityError
@@ -24,21 +24,14 @@ if TYPE_CHECKING:
 
     from tidelore.app import App
     from tidelore.pipeline.report import RunReport
+    from tidelore.simulator.wire import Request
     from tidelore.simulator.world import World
 
-LISTS = {"issues": "issues", "merge_requests": "merge requests"}
 A_DAY = 86_400
-
-
-class Difference(Struct):
-    """How the copy of one list differs from the world."""
-
-    list: str
-    truth: int = 0
-    copy: int = 0
-    missing: int = 0
-    extra: int = 0
-    different: int = 0
+KINDS_OF_ISSUES, KINDS_OF_MERGE_REQUESTS = 2, 5
+"""How many kinds of children each has: each is one transaction of the first mirror."""
+SILENT = ("throttled_note", "delete_note", "push")
+"""What happens without a new `updated_at`: a note in the minute after a change, a note deleted, a push."""
 
 
 @click.command("demo", cls=LoreCommand)
@@ -46,12 +39,12 @@ class Difference(Struct):
 @click.option("--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="How big a world.")
 @click.pass_context
 def command(ctx: click.Context, seed: int, scale: float) -> Answer:
-    """Mirror a simulated world and compare the copy with its truth.
+    """Mirror a simulated world, be killed half way, go on, and compare the copy with the truth.
 
     No token, no network, nothing left behind. Exits with 8 if the copy and the world differ.
     """
     from tidelore.simulator.server import serve
-    from tidelore.simulator.world import build_world
+    from tidelore.simulator.world import World
 
     robot = face_of(ctx).choices.robot
 
@@ -59,118 +52,196 @@ def command(ctx: click.Context, seed: int, scale: float) -> Answer:
         if not robot:
             click.echo(text)
 
-    world = build_world(seed, scale)
+    world = World(seed)
+    world.gitlab.populate(scale)
     with tempfile.TemporaryDirectory(prefix="tidelore-demo-") as folder, serve(world) as server:
         say(f"A simulated GitLab at {server.url} (seed {seed}); the copy is in a temporary directory.")
-        data = _play(_app(server.url, world, f"{folder}/lore.db"), world, say)
-    differences: list[Difference] = data["comparison"]
-    wrong = sum(d.missing + d.extra + d.different for d in differences)
+        story = Story(world, server.url, f"{folder}/lore.db", say)
+        data, differences = story.tell()
+    wrong = sum(difference.faults for difference in differences)
     error = None
     if wrong:
         error = IntegrityError(f"the copy and the world differ in {wrong} places", fix="report this with the seed")
-    return Answer({"seed": seed, **data, "comparison": [_plain(d) for d in differences]}, (), error)
+    return Answer({"seed": seed, **data, "comparison": [_plain(found) for found in differences]}, (), error)
 
 
-def _play(app: App, world: World, say: Callable[[str], None]) -> dict[str, Any]:
-    say("\n1. First mirror")
-    first = _mirror(app)
-    for path in _paths(world):
-        counts = [scope.tally.created for scope in first.scopes if scope.project == path]
-        say(f"   {path:<32} {counts[0]:>4} issues {counts[1]:>4} merge requests")
-    say(f"   {_stored(first)} in {plural(first.requests, 'request')}, {first.seconds:.2f} s")
+class Story:
+    """One demonstration: the world, the copy, and what is told about both."""
 
-    say("\n2. The world changes, and a day passes")
-    with world.lock:
-        changes = world.gitlab.change(60, world.rng, advance=world.advance)
-        world.advance(A_DAY)
-    done = Counter(change["kind"].replace("_", " ") for change in changes)
-    listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(done.items()))
-    say(textwrap.fill(listed, 96, initial_indent="   ", subsequent_indent="   "))
+    def __init__(self, world: World, url: str, database: str, say: Callable[[str], None]) -> None:
+        from tidelore.cli.doomed import open_app
 
-    say("\n3. Second mirror: only what changed")
-    second = _mirror(app)
-    tallies = [scope.tally for scope in second.scopes]
-    new, changed = sum(t.created for t in tallies), sum(t.changed for t in tallies)
-    say(f"   {new} new, {changed} changed, in {plural(second.requests, 'request')}")
+        self.world = world
+        self.url = url
+        self.database = database
+        self.say = say
+        self.paths = [project.path for project in world.gitlab.projects.values()]
+        self.app: App = open_app(url, database, self.paths)
+        self.asked: Counter[str] = Counter()
+        world.before_request.append(self._listen)
 
-    say("\n4. Verification: what no cursor can see (deletions, pushes)")
-    scrub = _mirror(app, walk=False, scrub_budget=1_000_000)
-    gone = sum(scope.tally.gone for scope in (*second.scrubbed, *scrub.scrubbed))
-    mended = sum(scope.tally.changed for scope in (*second.scrubbed, *scrub.scrubbed))
-    say(f"   {gone} gone, {mended} corrected, in {plural(scrub.requests, 'request')}")
+    def tell(self) -> tuple[dict[str, Any], list[Difference]]:
+        """Tell the whole story; return its numbers and the comparison at its end."""
+        from tidelore.cli.doomed import mirror_all
 
-    say("\n5. Nothing changes any more")
-    quiet = _mirror(app)
-    stored = sum(scope.tally.created + scope.tally.changed for scope in quiet.scopes)
-    say(f"   {plural(quiet.requests, 'request')} for {plural(len(quiet.scopes), 'list')}, {stored} items stored")
+        killed = self._be_killed()
+        resumed, repeated = self._resume()
+        changes = self._change()
+        changed = mirror_all(self.app)
+        self.say(f"   {_news(changed)}; {_early(changed)} to be read once more when settled")
+        silent = self._change_silently()
+        settled = mirror_all(self.app)
+        self.say(f"   {_reread(settled)}, in {plural(settled.requests, 'request')}")
+        self.say("\n5. Verification: everything is read again and compared")
+        verified = mirror_all(self.app, walk=False, scrub_budget=1_000_000)
+        runs = {"resumed": resumed, "changed": changed, "settled": settled, "verification": verified}
+        corrected = _corrected(list(runs.values()))
+        self.say(f"   {_told(corrected)}, in {plural(verified.requests, 'request')}")
+        self.say("\n6. Nothing changes any more")
+        runs["quiet"] = quiet = mirror_all(self.app)
+        lists = plural(len(quiet.scopes), "list")
+        self.say(f"   {plural(quiet.requests, 'request')} for {lists} and all their children, {_stored(quiet)} stored")
+        return {
+            "killed": killed,
+            "requests": {"killed": killed["requests"], **{name: run.requests for name, run in runs.items()}},
+            "repeated": repeated,
+            "stored": {name: _stored(run) for name, run in runs.items()},
+            "corrected": corrected,
+            "changes": changes,
+            "silent": silent,
+        }, self._compare()
 
-    say("\n6. Comparison with the simulator's truth")
-    differences = [compare(app, world, resource) for resource in LISTS]
-    for found in differences:
-        say(f"   {_verdict(found)}")
-    runs = {"first": first, "second": second, "verification": scrub, "quiet": quiet}
-    return {
-        "requests": {name: run.requests for name, run in runs.items()},
-        "stored": {
-            name: sum(scope.tally.created + scope.tally.changed for scope in (*run.scopes, *run.scrubbed))
-            for name, run in runs.items()
-        },
-        "gone": gone,
-        "changes": dict(done),
-        "comparison": differences,
-    }
+    def _be_killed(self) -> dict[str, Any]:
+        from tidelore.cli.doomed import mirror_and_die
 
+        self.say("\n1. First mirror, in a process that is killed half way")
+        projects = self.world.gitlab.projects.values()
+        issues = sum(len(project.issues) for project in projects)
+        merge_requests = sum(len(project.merge_requests) for project in projects)
+        conversations = issues * KINDS_OF_ISSUES + merge_requests * KINDS_OF_MERGE_REQUESTS
+        mirror_and_die(self.url, self.database, self.paths, conversations // 2)
+        requests = sum(self.asked.values())
+        stored = self._count()
+        self.say(f"   SIGKILL inside a transaction, after {plural(requests, 'request')}. Stored so far:")
+        self.say(_fill([f"{count:,} {_title(name)}" for name, count in stored.items()]))
+        return {"requests": requests, "stored": stored}
 
-def compare(app: App, world: World, resource: str) -> Difference:
-    """Compare every live row's payload with what the forge would show now."""
-    from tidelore.store.parents import live_payloads
+    def _resume(self) -> tuple[RunReport, int]:
+        from tidelore.cli.doomed import mirror_all
 
-    truth_of = world.gitlab.truth_issues if resource == "issues" else world.gitlab.truth_merge_requests
-    result = Difference(resource)
-    database = app.open_store()
-    try:
-        for path in _paths(world):
-            truth = {payload["id"]: payload for payload in truth_of(path)}
-            stored = live_payloads(database, resource, path)
-            copy = {key: msgspec.json.decode(payload) for key, payload in stored.items()}
-            result.truth += len(truth)
-            result.copy += len(copy)
-            result.missing += len(truth.keys() - copy.keys())
-            result.extra += len(copy.keys() - truth.keys())
-            result.different += sum(1 for key in truth.keys() & copy.keys() if truth[key] != copy[key])
-    finally:
-        database.close()
-    return result
+        before = Counter(self.asked)
+        report = mirror_all(self.app)
+        repeated = sum(count for target, count in (self.asked - before).items() if target in before)
+        self.say("\n2. Resumed")
+        for path in self.paths:
+            stored = self._count(path)
+            listed = " ".join(f"{stored[name]:>5,} {_title(name)}" for name in ("issues", "merge_requests", "notes"))
+            self.say(f"   {path:<32}{listed}")
+        self.say(f"   {plural(report.requests, 'request')}, {repeated:,} of them for the second time")
+        return report, repeated
+
+    def _change(self) -> dict[str, int]:
+        from tidelore.simulator.gitlab.actions import EVERYDAY, ON_REQUEST
+
+        self.say("\n3. The world changes, and is mirrored in the same minute")
+        world = self.world
+        with world.lock:
+            done = world.gitlab.change(60, world.rng, [*EVERYDAY, *ON_REQUEST], world.advance)
+            # In the present minute, so that what is written next cannot touch these.
+            done += world.gitlab.change(6, world.rng, ["edit_issue", "edit_merge_request"])
+        return self._tell_changes(done)
+
+    def _change_silently(self) -> dict[str, int]:
+        self.say("\n4. Changes that leave no trace, and a day passes")
+        world = self.world
+        with world.lock:
+            done = [change for kind in SILENT for change in world.gitlab.change(4, world.rng, [kind])]
+            world.advance(A_DAY)
+        return self._tell_changes(done)
+
+    def _tell_changes(self, changes: list[dict[str, Any]]) -> dict[str, int]:
+        done = Counter(change["kind"] for change in changes)
+        self.say(_fill([f"{count} × {_title(kind)}" for kind, count in sorted(done.items())]))
+        return dict(done)
+
+    def _compare(self) -> list[Difference]:
+        from tidelore.cli.truth import true_rows
+
+        self.say("\n7. Comparison with the simulator's truth")
+        database = self.app.open_store()
+        try:
+            differences = compare(database, partial(true_rows, self.world.gitlab), self.paths)
+        finally:
+            database.close()
+        for found in differences:
+            self.say(f"   {_verdict(found)}")
+        return differences
+
+    def _count(self, *paths: str) -> dict[str, int]:
+        database = self.app.open_store()
+        try:
+            return count_copies(database, paths or self.paths)
+        finally:
+            database.close()
+
+    def _listen(self, request: Request) -> None:
+        query = "&".join(f"{name}={value}" for name, value in sorted(request.query.items()))
+        self.asked[f"{request.path}?{query}"] += 1
 
 
 def _verdict(found: Difference) -> str:
-    sizes = f"{found.truth:>5} in the world, {found.copy:>5} in the copy"
-    faults = f"{found.missing} missing, {found.extra} extra, {found.different} different"
-    return f"{LISTS[found.list]:<15} {sizes}: {faults}"
+    sizes = f"{found.truth:>5,} in the world, {found.copy:>5,} in the copy"
+    faults = f"{found.missing:,} missing, {found.extra:,} extra, {found.different:,} different"
+    return f"{_title(found.list):<16} {sizes}: {faults}"
 
 
-def _app(url: str, world: World, path: str) -> App:
-    from tidelore.app import App
-    from tidelore.config import parse_config
-
-    hosts = [{"name": "simulated", "base_url": url, "projects": _paths(world)}]
-    return App(parse_config({"gitlab": hosts}), {}, db=path)
+def _news(report: RunReport) -> str:
+    new = sum(scope.tally.created for scope in report.scopes)
+    changed = sum(scope.tally.changed for scope in report.scopes)
+    return f"{new:,} new, {changed:,} changed, in {plural(report.requests, 'request')}"
 
 
-def _mirror(app: App, *, walk: bool = True, scrub_budget: int | None = None) -> RunReport:
-    from tidelore.app import mirror, run_until_signalled
-    from tidelore.pipeline.mirror import MirrorRequest
-
-    request = MirrorRequest(tuple(LISTS), walk=walk, scrub_budget=scrub_budget)
-    return run_until_signalled(mirror(app, request, "lore demo"))
+def _early(report: RunReport) -> str:
+    tallies = [scope.children["discussions"].tally for scope in report.scopes]
+    return plural(sum(tally.fetched - tally.settled for tally in tallies), "conversation")
 
 
-def _paths(world: World) -> list[str]:
-    return [project.path for project in world.gitlab.projects.values()]
+def _reread(report: RunReport) -> str:
+    tallies = [scope.children["discussions"].tally for scope in report.scopes]
+    reread = plural(sum(tally.fetched for tally in tallies), "conversation")
+    return f"{reread} read once more, {plural(sum(tally.changed for tally in tallies), 'discussion')} changed in them"
 
 
-def _stored(report: RunReport) -> str:
-    return plural(sum(scope.tally.created for scope in report.scopes), "item")
+def _corrected(reports: list[RunReport]) -> dict[str, int]:
+    scopes = [scope for report in reports for scope in report.scrubbed]
+    children = [child for scope in scopes for child in scope.children.values()]
+    return {
+        "gone": sum(scope.tally.gone for scope in scopes),
+        "items": sum(scope.tally.changed for scope in scopes),
+        "children": sum(child.tally.changed for child in children),
+    }
+
+
+def _told(corrected: dict[str, int]) -> str:
+    items, children = plural(corrected["items"], "item"), f"{corrected['children']:,} children"
+    return f"{corrected['gone']:,} gone, {items} and {children} corrected"
+
+
+def _stored(report: RunReport) -> int:
+    """Return how many rows a run stored: items and children, of the walk and of the verification."""
+    scopes = (*report.scopes, *report.scrubbed)
+    items = sum(scope.tally.created + scope.tally.changed for scope in scopes)
+    return items + sum(child.tally.changed for scope in scopes for child in scope.children.values())
+
+
+def _title(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _fill(parts: list[str]) -> str:
+    """Return the parts on indented lines; no line ends within a part."""
+    glued = ", ".join(part.replace(" ", "\u00a0") for part in parts)
+    return textwrap.fill(glued, 97, initial_indent="   ", subsequent_indent="   ").replace("\u00a0", " ")
 
 
 def _plain(difference: Difference) -> dict[str, Any]:

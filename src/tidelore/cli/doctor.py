@@ -35,11 +35,7 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
 
         findings += run_until_signalled(diagnose(app))
     config = app.config
-    waiting = {
-        "github": config.github,
-        "bluesky": config.bluesky.accounts,
-        "gitlab groups": any(host.groups for host in config.gitlab),
-    }
+    waiting = {"github": config.github, "bluesky": config.bluesky.accounts}
     findings += [
         Finding(subject, True, "configured, but this version does not read it")
         for subject, present in waiting.items()

@@ -125,6 +125,6 @@ def command_path(argv: Sequence[str]) -> str:
             skip = True
         elif not word.startswith("-"):
             words.append(word)
-            if words[0] not in {"cursors", "list"} or len(words) == 2:
+            if words[0] not in {"cursors", "list", "show"} or len(words) == 2:
                 break
     return " ".join(words) or "lore"

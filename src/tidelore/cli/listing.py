@@ -8,14 +8,16 @@ from typing import Any
 
 import click
 
+from tidelore.cli.browser import open_page
 from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.remote_text import one_line, shorten
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.cli.since import parse_since
 from tidelore.clock import SystemClock
-from tidelore.errors import NotFound, UserError
+from tidelore.errors import UserError
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
-from tidelore.store.listing import ListedParent, ListFilter, Listing, list_parents
+from tidelore.store.listing import ListedParent, ListFilter, Listing, Talk, list_parents
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import match_project
 
@@ -52,6 +54,7 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command("issues", cls=LoreCommand)
 @click.option("--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="In this state.")
+@click.option("--status", metavar="NAME", help="With this work item status.")
 @_shared_options
 @click.pass_context
 def issues_command(ctx: click.Context, /, **wanted: Any) -> Answer:
@@ -82,6 +85,8 @@ def _list(ctx: click.Context, family: Family[Any], wanted: dict[str, Any]) -> An
     wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
     wanted["since"] = parse_since(wanted["since"], SystemClock().now_ms()) if wanted["since"] else None
     wanted["after"] = _parse_token(wanted["after"]) if wanted["after"] else None
+    # Only programs are told how much is said, so only they wait for the count.
+    wanted["with_talk"] = face.choices.robot and not chosen.isdisjoint(Talk._fields)
     database = face.open_store()
     try:
         project_id = match_project(database, project).id if project else None
@@ -89,7 +94,7 @@ def _list(ctx: click.Context, family: Family[Any], wanted: dict[str, Any]) -> An
     finally:
         database.close()
     if in_browser:
-        _open_first(found)
+        open_page(found.items[0].web_url if found.items else None)
     items = [{name: value for name, value in _item(row, family).items() if name in chosen} for row in found.items]
     token = None if found.next is None else f"{found.next[0]}-{found.next[1]}"
     return Answer({"items": items, "total": found.total, "next": token}, _lines(found, family))
@@ -108,14 +113,17 @@ def _item(row: ListedParent, family: Family[Any]) -> dict[str, Any]:
         "updated_at": instant(row.updated_at),
         "deleted_at": instant(row.deleted_at),
         "web_url": row.web_url,
+        **row.talk._asdict(),
     }
     if family is MERGE_REQUESTS:
         item |= {"draft": bool(row.draft), "source_branch": row.source_branch, "target_branch": row.target_branch}
+    else:
+        item |= {"status": row.status_name}
     return item
 
 
 def _fields(text: str | None, family: Family[Any]) -> set[str]:
-    known = set(_item(ListedParent(0, "", 0, "", "", None, None, 0, 0, None, None, 0, None, None), family))
+    known = set(_item(ListedParent(0, "", 0, "", "", None, None, 0, 0, None, None, 0, None, None, None), family))
     if text is None:
         return known
     chosen = {name.strip() for name in text.split(",") if name.strip()}
@@ -135,13 +143,6 @@ def _parse_token(text: str) -> tuple[int, int]:
     return int(at), int(row_id)
 
 
-def _open_first(found: Listing) -> None:
-    address = found.items[0].web_url if found.items else None
-    if address is None:
-        raise NotFound("there is nothing to open", fix="loosen the filters")
-    click.launch(address)
-
-
 def _lines(found: Listing, family: Family[Any]) -> list[str]:
     title = "Merge Requests" if family is MERGE_REQUESTS else "Issues"
     if not found.items:
@@ -154,12 +155,12 @@ def _lines(found: Listing, family: Family[Any]) -> list[str]:
 
 
 def _row(row: ListedParent, family: Family[Any]) -> list[str]:
-    title = " ".join(row.title.split())
+    title = one_line(row.title)
     if row.draft:
         title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}"
-    short = title if len(title) <= _TITLE_WIDTH else f"{title[: _TITLE_WIDTH - 1]}…"
-    author = f"@{row.author_username}" if row.author_username else "-"
+    short = shorten(title, _TITLE_WIDTH)
+    author = f"@{one_line(row.author_username)}" if row.author_username else "-"
     if family is MERGE_REQUESTS:
-        middle = f"{row.target_branch} <- {row.source_branch}"
+        middle = one_line(f"{row.target_branch} <- {row.source_branch}")
         return [row.project, f"!{row.iid}", short, row.state, author, middle, ago(row.updated_at)]
-    return [row.project, f"#{row.iid}", short, row.state, author, ", ".join(row.labels), ago(row.updated_at)]
+    return [row.project, f"#{row.iid}", short, row.state, author, one_line(", ".join(row.labels)), ago(row.updated_at)]

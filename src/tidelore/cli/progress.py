@@ -1,43 +1,44 @@
-"""Progress on a terminal: one line per list that is being read. Silent everywhere else."""
+"""Progress on a terminal: one line per list and per kind of children that is being read. Silent everywhere else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidelore.cli.face import Face
 
 if TYPE_CHECKING:
-    from tidelore.engine.intake import Tally
-    from tidelore.pipeline.ingest import Target
+    from tidelore.pipeline.report import OnProgress
+    from tidelore.pipeline.report import Progress as Stage
 
 
 @contextmanager
-def progress(face: Face) -> Iterator[Callable[[Target, Tally], None]]:
-    """Draw progress while the block runs; the callable is told of every page."""
+def progress(face: Face) -> Iterator[OnProgress]:
+    """Draw progress while the block runs; the callable is told of every page and every parent."""
     if not face.interactive:
-        yield lambda _target, _tally: None
+        yield lambda _progress: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     # None, not False: the library then asks NO_COLOR itself.
     console = Console(stderr=True, no_color=None if face.choices.color else True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(pulse_style="cyan"),
-        TextColumn("{task.fields[found]}"),
+        TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bars:
-        tasks: dict[tuple[str, str], object] = {}
+        tasks: dict[tuple[str, str], TaskID] = {}
 
-        def on_page(target: Target, tally: Tally) -> None:
-            key = (target.surface, target.configured)
-            found = f"{tally.created + tally.changed:,} new or changed, {tally.pages:,} pages"
+        def on_progress(news: Stage) -> None:
+            key = (news.project, news.stage)
             if key not in tasks:
-                tasks[key] = bars.add_task(f"{target.configured} {target.resource}", total=None, found=found)
-            bars.update(tasks[key], found=found)  # type: ignore[arg-type]
+                title = f"{news.project} {news.stage.replace('_', ' ')}"
+                tasks[key] = bars.add_task(title, total=news.total, note=news.note)
+            completed = news.done if news.total is not None else None
+            bars.update(tasks[key], note=news.note, completed=completed)
 
-        yield on_page
+        yield on_progress

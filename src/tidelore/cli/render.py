@@ -78,7 +78,8 @@ def instant(instant_ms: int | None) -> str | None:
 
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"
 
 
 def _error(error: TideloreError) -> dict[str, Any]:

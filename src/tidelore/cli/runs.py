@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelore.cli.render import plural
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import RunReport, ScopeReport
+    from tidelore.pipeline.report import ChildReport, RunReport, ScopeReport
 
 NOUNS = {"issues": "issue", "merge_requests": "MR"}
+EXTRAS = {
+    "events": "event",
+    "statuses": "status",
+    "closed_issues": "closed issue",
+    "files": "file",
+    "reviewers": "verified reviewer",
+}
 
 
 def report_data(report: RunReport) -> dict[str, Any]:
@@ -30,18 +39,62 @@ def report_lines(report: RunReport, resource: str) -> list[str]:
     noun = NOUNS.get(resource, resource)
     lines = [f"Ingesting {resource.replace('_', ' ')}..."]
     lines += [f"  closed run {run_id}: its process was gone" for run_id in report.crashed_runs]
-    for scope in report.scopes:
-        if scope.error is not None:
-            lines.append(f"  {scope.project}: failed: {scope.error.message}")
-            continue
-        lines.append(f"  {scope.project}: {_found(scope, noun)}")
+    lines += [f"  {scope.project}: {_found(scope, noun)}" for scope in report.scopes]
+    lines += _children_lines(report.scopes, noun)
     tallies = [scope.tally for scope in report.scopes]
+    seen = _seen(report.scopes)
+    fetched = sum(t.created + t.changed for t in tallies)
+    system = seen["system_notes"]
     lines.append(
-        f"Total: {sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed, "
+        f"Total: {plural(fetched, noun)}, {plural(seen['discussions'], 'discussion')}, {plural(seen['notes'], 'note')} "
+        f"(excluding {plural(system, 'system note')})"
+    )
+    unchanged = sum(scope.children["discussions"].unchanged for scope in report.scopes if scope.children)
+    if unchanged:
+        lines.append(f"Skipped discussion sync for {unchanged:,} unchanged {noun if unchanged == 1 else noun + 's'}.")
+    lines.append(
+        f"{plural(sum(t.created for t in tallies), f'new {noun}')}, {sum(t.changed for t in tallies):,} changed, "
         f"{sum(t.replayed for t in tallies):,} already stored; "
         f"{plural(report.requests, 'request')} in {report.seconds:.1f} s"
     )
     return lines + [line for line in scrub_lines(report) if report.scrubbed]
+
+
+def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
+    """Return what was read under the items that changed."""
+    due = sum(scope.children["discussions"].due for scope in scopes if scope.children)
+    lines = [f"Fetching discussions ({plural(due, noun)} with updates)..."] if due else []
+    for scope in scopes:
+        done = scope.children.get("discussions")
+        seen, behind = _seen([scope]), _behind(scope)
+        if done is not None and (any(seen.values()) or done.tally.fetched):
+            diffs = f" ({plural(seen['diff_notes'], 'DiffNote')})" if seen["diff_notes"] else ""
+            parts = [plural(seen["discussions"], "discussion"), plural(seen["notes"], "note") + diffs]
+            parts += [plural(seen[key], word) for key, word in EXTRAS.items() if seen[key]]
+            lines.append(f"  {scope.project}: {plural(done.tally.fetched, noun)} -> {', '.join(parts)}")
+        lines += [f"  {scope.project}: {line}" for line in behind]
+    return lines
+
+
+def _behind(scope: ScopeReport) -> list[str]:
+    lines = []
+    for child in scope.children.values():
+        word = child.kind.replace("_", " ")
+        if child.tally.failed:
+            lines.append(f"the {word} of {child.tally.failed:,} could not be read; they stay due")
+        if child.tally.quarantined:
+            lines.append(f"{child.tally.quarantined:,} {word} in quarantine; what was stored of them stays")
+        if child.tally.waiting:
+            lines.append(f"the {word} of {child.tally.waiting:,} settle first; a later run reads them again")
+    return lines
+
+
+def _seen(scopes: Sequence[ScopeReport]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for scope in scopes:
+        for child in scope.children.values():
+            total.update(child.seen)
+    return total
 
 
 def scrub_lines(report: RunReport) -> list[str]:
@@ -51,11 +104,23 @@ def scrub_lines(report: RunReport) -> list[str]:
     verified = sum(scope.tally.fetched for scope in report.scrubbed)
     changed = sum(scope.tally.created + scope.tally.changed for scope in report.scrubbed)
     gone = sum(scope.tally.gone for scope in report.scrubbed)
-    lists = plural(len(report.scrubbed), "list")
-    return [f"Verified {verified:,} stored items in {lists}: {changed:,} corrected, {gone:,} gone"]
+    lines = []
+    if verified or any(scope.tally.pages for scope in report.scrubbed):
+        lists = plural(sum(1 for scope in report.scrubbed if scope.tally.pages), "list")
+        lines.append(f"Verified {plural(verified, 'stored item')} in {lists}: {changed:,} corrected, {gone:,} gone")
+    children = [child.tally for scope in report.scrubbed for child in scope.children.values()]
+    read = sum(tally.fetched for tally in children)
+    if read:
+        corrected = sum(tally.changed for tally in children)
+        lines.append(f"Verified the children of {plural(read, 'item')}: {corrected:,} corrected")
+    return lines
 
 
 def _found(scope: ScopeReport, noun: str) -> str:
+    if scope.error is not None:
+        return f"failed: {scope.error.message}"
+    if scope.skipped is not None:
+        return f"skipped: {scope.skipped}"
     tally = scope.tally
     parts = [f"{plural(tally.created + tally.changed, noun)} fetched"]
     if tally.changed:
@@ -85,5 +150,13 @@ def _scope(scope: ScopeReport) -> dict[str, Any]:
         "project": scope.project,
         **tally,
         **links,
+        "children": [_child(child) for child in scope.children.values()],
+        "skipped": scope.skipped,
+        "warnings": scope.warnings,
         "error": error,
     }
+
+
+def _child(child: ChildReport) -> dict[str, Any]:
+    tally = {name: getattr(child.tally, name) for name in child.tally.__struct_fields__}
+    return {"kind": child.kind, "due": child.due, "unchanged": child.unchanged, **tally, "seen": dict(child.seen)}

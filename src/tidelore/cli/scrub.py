@@ -13,7 +13,7 @@ EVERYTHING = 1_000_000_000
 
 
 @click.command("scrub", cls=LoreCommand)
-@click.option("--all", "everything", is_flag=True, help="Verify every list once, whatever it costs.")
+@click.option("--all", "everything", is_flag=True, help="Verify every list and all children once, whatever it costs.")
 @click.option("--budget", type=click.IntRange(1), default=10, show_default=True, help="How many requests to spend.")
 @click.option("-p", "--project", metavar="PATH", help="Only this configured project.")
 @click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")

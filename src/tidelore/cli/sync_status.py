@@ -1,29 +1,40 @@
-"""`lore sync-status`: how far every list has been read, what is in quarantine, the last runs."""
+"""`lore sync-status`: how far every list and its children have been read, what is in quarantine, the last runs.
+
+What people see fits into 80 columns; what is longer goes on in the next line.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural, table
-from tidelore.service.status import Status, read_status
+from tidelore.service.status import ListStatus, Status, read_status
 from tidelore.store.cursors import CursorRow
 from tidelore.store.runs import RunView
+
+WIDTH = 80
+QUARANTINE_SHOWN = 10
 
 
 @click.command("sync-status", cls=LoreCommand)
 @click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="How many runs to show.")
 @click.pass_context
 def command(ctx: click.Context, runs: int) -> Answer:
-    """Show how far every list has been read, what is in quarantine, and the last runs.
+    """Show how far every list and its children have been read, what is in quarantine, and the last runs.
 
-    A list's watermark is the position up to which it is known to be complete.
+    A list is known to be complete up to its watermark. Children are due while they were not read for the version
+    of their item that is stored; settling, when they were read so soon after its change that they are read once
+    more; failing, when they could not be read.
     """
-    database = face_of(ctx).open_store()
+    face = face_of(ctx)
+    database = face.open_store()
     try:
-        status = read_status(database, runs)
+        status = read_status(database, face.app().config, runs)
     finally:
         database.close()
     return Answer(_data(status), _lines(status))
@@ -69,7 +80,22 @@ def cursor_table(cursors: list[CursorRow]) -> list[str]:
 def _data(status: Status) -> dict[str, Any]:
     return {
         "projects": [{"source": p.source, "path": p.path, "remote_id": p.remote_id} for p in status.projects],
-        "cursors": [cursor_data(cursor) for cursor in status.cursors],
+        "cursors": [cursor_data(entry.cursor) for entry in status.lists],
+        "children": [
+            {
+                "source": entry.cursor.source,
+                "surface": entry.cursor.surface,
+                "project": entry.cursor.project,
+                "kind": backlog.kind,
+                "due": backlog.due,
+                "settling": backlog.settling,
+                "failing": backlog.failing,
+                "error": backlog.error,
+                "oldest_read_at": instant(backlog.oldest),
+            }
+            for entry in status.lists
+            for backlog in entry.children
+        ],
         "quarantine": [
             {
                 "surface": entry.surface,
@@ -83,6 +109,7 @@ def _data(status: Status) -> dict[str, Any]:
             for entry in status.quarantine
         ],
         "oldest_verification": instant(status.oldest_verification),
+        "oldest_children_verification": instant(status.oldest_children),
         "runs": [_run(run) for run in status.runs],
     }
 
@@ -93,28 +120,85 @@ def _run(run: RunView) -> dict[str, Any]:
 
 
 def _lines(status: Status) -> list[str]:
-    if not status.cursors:
+    if not status.lists:
         return ["Nothing has been mirrored yet. Run `lore ingest --type issues`."]
-    lines = cursor_table(status.cursors)
-    lines += ["", f"Quarantine: {len(status.quarantine):,}"]
-    lines += [
-        f"  {entry.surface} {entry.remote_key}: {entry.error} ({plural(entry.attempts, 'attempt')})"
-        for entry in status.quarantine[:10]
-    ]
-    oldest = status.oldest_verification
-    lines.append(f"Oldest verification: {instant(oldest) or 'some lists have not been verified yet'}")
-    if status.runs:
-        lines += ["", "Last runs"]
-        rows = [
-            [
-                str(run.id),
-                run.command,
-                run.status + (f" ({plural(run.warnings_count, 'warning')})" if run.warnings_count else ""),
-                f"{run.issues_ingested + run.mrs_ingested:,}",
-                f"{run.requests:,}",
-                ago(run.started_at),
-            ]
-            for run in status.runs
+    several = len({entry.cursor.source for entry in status.lists}) > 1
+    lines: list[str] = []
+    places = [(entry.cursor.source, entry.cursor.project or entry.cursor.scope) for entry in status.lists]
+    for place in dict.fromkeys(places):
+        found = [entry for entry, other in zip(status.lists, places, strict=True) if other == place]
+        lines += [f"{place[1]} ({place[0]})" if several else place[1], *_project(found), ""]
+    lines.append(f"Quarantine: {len(status.quarantine):,}")
+    for entry in status.quarantine[:QUARANTINE_SHOWN]:
+        attempts = plural(entry.attempts, "attempt")
+        lines += _fit(f"{entry.surface} {entry.scope} {entry.remote_key}: {entry.error} ({attempts})")
+    if len(status.quarantine) > QUARANTINE_SHOWN:
+        lines.append(f"  ... and {len(status.quarantine) - QUARANTINE_SHOWN:,} more; --robot shows all")
+    lists, children = status.oldest_verification, status.oldest_children
+    lines.append(f"Oldest verification of a list: {instant(lists) or 'some have not been verified yet'}")
+    lines.append(f"Oldest verification of children: {instant(children) or 'none have been read yet'}")
+    return [*lines, "", "Last runs", *_runs(status.runs)] if status.runs else lines
+
+
+def _project(lists: Sequence[ListStatus]) -> list[str]:
+    """Return the lists of one project, then what hangs below them, then what went wrong with that."""
+    rows = [
+        [
+            _words(entry.cursor.surface),
+            _second(entry.cursor.watermark_at) or "(empty)",
+            ago(entry.cursor.polled_at),
+            (_second(entry.cursor.verified_at) or "not yet") if entry.cursor.bootstrap_complete else "first read",
         ]
-        lines += table(["RUN", "COMMAND", "STATUS", "STORED", "REQUESTS", "STARTED"], rows, right=(3, 4))
+        for entry in lists
+    ]
+    lines = table(["LIST", "WATERMARK", "READ", "VERIFIED"], rows)
+    found = [(_words(entry.cursor.surface), backlog) for entry in lists for backlog in entry.children]
+    if found:
+        below = [
+            [
+                f"{noun} {_words(backlog.kind)}",
+                f"{backlog.due:,}",
+                f"{backlog.settling:,}",
+                f"{backlog.failing:,}",
+                ago(backlog.oldest),
+            ]
+            for noun, backlog in found
+        ]
+        lines += table(["CHILDREN", "DUE", "SETTLING", "FAILING", "OLDEST READ"], below, right=(1, 2, 3))
+    lines = [f"  {line}" for line in lines]
+    for noun, backlog in found:
+        if backlog.error is not None:
+            lines += _fit(f"{noun} {_words(backlog.kind)}: {backlog.error}")
     return lines
+
+
+def _runs(runs: Sequence[RunView]) -> list[str]:
+    rows = [
+        [
+            str(run.id),
+            run.command.removeprefix("lore "),
+            run.status,
+            f"{run.warnings_count:,}",
+            f"{run.issues_ingested + run.mrs_ingested:,}",
+            f"{run.requests:,}",
+            ago(run.started_at).removesuffix(" ago"),
+        ]
+        for run in runs
+    ]
+    return table(["RUN", "COMMAND", "STATUS", "WARN", "STORED", "ASKED", "AGE"], rows, right=(3, 4, 5))
+
+
+def _words(name: str) -> str:
+    """Return the last part of a name as people read it: `gitlab.merge_requests` is `merge requests`."""
+    return name.rpartition(".")[2].replace("_", " ")
+
+
+def _second(instant_ms: int | None) -> str | None:
+    return None if instant_ms is None else f"{(instant(instant_ms) or '')[:19]}Z"
+
+
+def _fit(text: str) -> list[str]:
+    """Return a text in lines that fit; a long word stays whole, so that it can be searched for and copied."""
+    return wrap(
+        text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )

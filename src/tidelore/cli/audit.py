@@ -1,0 +1,152 @@
+"""`lore audit`: compare the copy with the remote, whole; `--repair` mends what differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.progress import progress
+from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.scrub import EVERYTHING
+from tidelore.errors import UserError
+
+if TYPE_CHECKING:
+    from tidelore.pipeline.audit_report import AuditReport, ScopeAudit
+    from tidelore.pipeline.report import RunReport
+
+SOURCES = ("gitlab",)
+
+
+@click.command("audit", cls=LoreCommand)
+@click.argument("source")
+@click.argument("project", required=False)
+@click.option("--repair", is_flag=True, help="Mend what differs, then compare again.")
+@click.option("--force", is_flag=True, help="With --repair: take the lease over from another process that holds it.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="How many differences to print."
+)
+@click.pass_context
+def command(ctx: click.Context, source: str, project: str | None, repair: bool, force: bool, limit: int) -> Answer:  # noqa: FBT001
+    """Compare the copy with the remote, whole: `lore audit gitlab [PROJECT]`.
+
+    Reads every list and all children, lists every missing, extra and different item, and changes nothing.
+    What changed since the last sync is a difference too. Exits with 8 when there is one.
+
+    With --repair a difference is mended by a sync and a full verification; then all is compared again, and
+    what remains is listed.
+    """
+    if source not in SOURCES:
+        raise UserError(f"{source!r} cannot be audited", fix=f"use `lore audit {SOURCES[0]} [PROJECT]`", source=source)
+    face = face_of(ctx)
+    set_up_logging(face.app().config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    report = _compare(face, project)
+    if not (repair and report.differences):
+        return _answer(face, report, None, limit)
+    before = report
+    run = _mend(face, project, force=force)
+    return _answer(face, _compare(face, project), (run, before), limit)
+
+
+def _compare(face: Face, project: str | None) -> AuditReport:
+    from tidelore.app import audit, run_until_signalled
+
+    with progress(face) as on_progress:
+        return run_until_signalled(audit(face.app(), project, on_progress), "nothing was changed")
+
+
+def _mend(face: Face, project: str | None, *, force: bool) -> RunReport:
+    from tidelore.app import mirror, run_until_signalled
+    from tidelore.pipeline.mirror import MirrorRequest
+    from tidelore.sources.registry import RESOURCES
+
+    request = MirrorRequest(RESOURCES, project, force=force, scrub_budget=EVERYTHING)
+    with progress(face) as on_progress:
+        return run_until_signalled(mirror(face.app(), request, "lore audit --repair", on_progress))
+
+
+def _answer(face: Face, report: AuditReport, repair: tuple[RunReport, AuditReport] | None, limit: int) -> Answer:
+    from tidelore.pipeline.audit_report import judge
+
+    face.choices.synced_at = report.synced_at
+    data, lines = _data(report), _lines(report, limit)
+    data["repair"] = None
+    if repair is not None:
+        run, before = repair
+        found, mended = len(before.differences), len(set(before.differences) - set(report.differences))
+        data["repair"] = {"run_id": run.run_id, "requests": run.requests, "found": found, "mended": mended}
+        lines.insert(0, f"Repaired by run {run.run_id}: {mended:,} of {plural(found, 'difference')} mended")
+    return Answer(data, lines, judge(report))
+
+
+def _data(report: AuditReport) -> dict[str, Any]:
+    return {
+        "synced_at": instant(report.synced_at),
+        "requests": report.requests,
+        "seconds": round(report.seconds, 3),
+        "scopes": [_scope(scope) for scope in report.scopes],
+        "differences": [
+            {name: getattr(found, name) for name in found.__struct_fields__} for found in report.differences
+        ],
+        "unread": [
+            {"kind": entry.kind, "project": entry.project, "reference": entry.reference, "error": entry.error.message}
+            for entry in report.unread
+        ],
+    }
+
+
+def _scope(scope: ScopeAudit) -> dict[str, Any]:
+    from tidelore.pipeline.audit_report import VERDICTS
+
+    error = scope.error
+    return {
+        "source": scope.source,
+        "surface": scope.surface,
+        "project": scope.project,
+        "synced_at": instant(scope.synced_at),
+        "items": scope.items,
+        "children": scope.children,
+        **{verdict: scope.counts[verdict] for verdict in VERDICTS},
+        "unread": len(scope.unread),
+        "skipped": scope.skipped,
+        "error": error and {"code": error.code, "message": error.message, "retryable": error.retryable},
+    }
+
+
+def _lines(report: AuditReport, limit: int) -> list[str]:
+    synced = instant(report.synced_at)
+    since = f"last synced {synced} ({ago(report.synced_at)})" if synced else "never synced as a whole"
+    lines = [f"The copy was {since}; what changed after that is a difference."]
+    lines += [f"  {scope.project} {_list(scope)}: {_found(scope)}" for scope in report.scopes]
+    shown = report.differences[:limit]
+    if shown:
+        rows = [[found.verdict, found.kind, found.reference, found.key] for found in shown]
+        lines += ["", *table(["VERDICT", "KIND", "ITEM", "KEY"], rows)]
+    if len(report.differences) > limit:
+        more = len(report.differences) - limit
+        lines.append(f"... and {more:,} more; --limit prints more, --robot all")
+    lines += [f"{entry.reference} {entry.kind} could not be read: {entry.error.message}" for entry in report.unread]
+    compared = sum(scope.items + scope.children for scope in report.scopes)
+    lines.append(
+        f"Compared {compared:,} items and children: {plural(len(report.differences), 'difference')}; "
+        f"{plural(report.requests, 'request')} in {report.seconds:.1f} s"
+    )
+    return lines
+
+
+def _list(scope: ScopeAudit) -> str:
+    return scope.surface.rpartition(".")[2].replace("_", " ")
+
+
+def _found(scope: ScopeAudit) -> str:
+    from tidelore.pipeline.audit_report import describe
+
+    if scope.error is not None:
+        return f"failed: {scope.error.message}"
+    if scope.skipped is not None:
+        return f"skipped: {scope.skipped}"
+    told = describe(scope.counts) or "no difference"
+    children = "1 child" if scope.children == 1 else f"{scope.children:,} children"
+    return f"{plural(scope.items, 'item')} and {children} compared, {told}"

@@ -1,0 +1,220 @@
+"""One conversation as people read it: the fields, the description, the threads. Owns the layout; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.cli.remote_text import block, one_line
+from tidelore.clock import format_instant
+from tidelore.model import FileChangeRecord
+from tidelore.store.conversation_rows import Conversation, IssueRow, MergeRequestRow, NoteRow, ParentRow, Thread
+
+_RULE = "=" * 80
+_STEP = "  "
+
+
+class View(Struct, frozen=True):
+    """What of a conversation is shown: system notes, the changed files, only the last discussions."""
+
+    system: bool = False
+    files: bool = False
+    last: int | None = None
+    columns: int = 80
+
+
+def choose_threads(threads: Sequence[Thread], view: View) -> tuple[list[Thread], int]:
+    """Return the threads that are shown, with the notes that are, and how many earlier ones are left out."""
+    seen = [
+        replace(thread, notes=tuple(n for n in thread.notes if view.system or not n.is_system)) for thread in threads
+    ]
+    spoken = [thread for thread in seen if thread.notes]
+    skipped = 0 if view.last is None else max(len(spoken) - view.last, 0)
+    return spoken[skipped:], skipped
+
+
+def conversation_lines(talk: Conversation, view: View) -> list[str]:
+    """Return the whole page."""
+    parent = talk.parent
+    name = f"Merge Request !{parent.iid}" if isinstance(parent, MergeRequestRow) else f"Issue #{parent.iid}"
+    deleted = click.style(" [DELETED]", fg="red") if parent.deleted_at is not None else ""
+    lines = [click.style(f"{name}: {one_line(parent.title)}", bold=True) + deleted, _RULE]
+    lines += _aligned(list(_fields(talk)), view.columns)
+    lines += ["", _heading("Description:")]
+    lines += block(parent.description or "(none)", view.columns, _STEP)
+    if view.files:
+        lines += ["", _heading(f"Files ({len(talk.files):,}):")]
+        lines += [f"{_STEP}{one_line(describe_file(file))}" for file in talk.files]
+    return [*lines, *_discussions(talk, view)]
+
+
+def place(note: NoteRow) -> str | None:
+    """Return where in a diff a note stands: `src/auth/login.ts:45-48`, or None.
+
+    A line that was removed is a line of the old file; a renamed file is shown with both names.
+    """
+    if not note.is_placed:
+        return None
+    old, new = note.position_old_path, note.position_new_path
+    if note.position_new_line is None and note.position_old_line is not None:
+        path, line = old or new, note.position_old_line
+    else:
+        path = f"{old} -> {new}" if old and new and old != new else new or old
+        line = note.position_new_line or 0
+    start, end = note.position_line_range_start, note.position_line_range_end
+    if start is not None and end is not None and start < end:
+        return f"{path}:{start}-{end}"
+    return f"{path}:{line}" if line else path
+
+
+def describe_file(file: FileChangeRecord) -> str:
+    """Return a changed file on one line, with the letter of what happened to it."""
+    if file.new_file:
+        return f"A {file.new_path}"
+    if file.deleted_file:
+        return f"D {file.old_path}"
+    if file.renamed_file or file.old_path != file.new_path:
+        return f"R {file.old_path} -> {file.new_path}"
+    return f"M {file.new_path}"
+
+
+def describe_duration(seconds: int) -> str:
+    """Return hours and minutes as forges write them."""
+    hours, minutes = seconds // 3600, seconds % 3600 // 60
+    parts = [f"{hours:,}h" if hours else "", f"{minutes}m" if minutes or not hours else ""]
+    return " ".join(part for part in parts if part)
+
+
+def _fields(talk: Conversation) -> Iterator[tuple[str, str | None]]:
+    """Yield names and values; what is None or empty is not shown."""
+    parent = talk.parent
+    yield "Project", talk.project
+    yield "State", parent.state
+    if isinstance(parent, IssueRow):
+        yield "Status", parent.status_name
+        yield "Type", parent.issue_type if parent.issue_type not in (None, "issue") else None
+        yield "Confidential", "Yes" if parent.confidential else "No"
+    else:
+        yield "Draft", "Yes" if parent.draft else "No"
+    yield "Author", _person(parent.author_username)
+    yield "Assignees", _people(talk.assignees)
+    if isinstance(parent, MergeRequestRow):
+        yield from _branches(parent, talk.reviewers)
+    else:
+        yield from _planning(parent)
+    yield "Created", _day(parent.created_at)
+    yield "Updated", _day(parent.updated_at)
+    yield "Closed", None if parent.closed_at is None else _day(parent.closed_at)
+    yield "Labels", ", ".join(talk.labels)
+    yield "URL", parent.web_url
+    yield from _links(talk)
+    yield "Deleted", None if parent.deleted_at is None else f"found deleted on {_day(parent.deleted_at)}"
+
+
+def _branches(parent: MergeRequestRow, reviewers: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    status, merged_at = parent.detailed_merge_status, parent.merged_at
+    yield "Reviewers", _people(reviewers)
+    yield "Source", parent.source_branch
+    yield "Target", parent.target_branch
+    yield "Merge Status", f"{status} (detailed_merge_status)" if status else None
+    yield "Merged By", _person(parent.merge_user_username) if parent.merge_user_username else None
+    yield "Merged At", None if merged_at is None else format_instant(merged_at)[:19].replace("T", " ")
+
+
+def _planning(parent: IssueRow) -> Iterator[tuple[str, str | None]]:
+    yield "Milestone", parent.milestone_title
+    yield "Due Date", parent.due_date
+    yield "Estimate", describe_duration(parent.time_estimate_seconds) if parent.time_estimate_seconds else None
+    yield "Time Spent", describe_duration(parent.time_spent_seconds) if parent.time_spent_seconds else None
+
+
+def _links(talk: Conversation) -> Iterator[tuple[str, str | None]]:
+    if isinstance(talk.parent, IssueRow):
+        found = [f"{'' if by.project == talk.project else by.project}!{by.iid} ({by.state})" for by in talk.closed_by]
+        yield "Closed By", ", ".join(found)
+        yield "Discussion", "locked" if talk.parent.discussion_locked else None
+    else:
+        yield "Milestone", talk.parent.milestone_title
+        yield "Closes", ", ".join(_closed(issue.reference or issue.issue_key, talk.project) for issue in talk.closes)
+        yield "Files", f"{len(talk.files):,} changed" if talk.files else None
+    events = [f"{count:,} {name}" for name, count in talk.events.items() if count]
+    yield "Events", ", ".join(events)
+
+
+def _closed(reference: str, project: str) -> str:
+    """Return a reference as it is written inside the project."""
+    here = reference.startswith(f"{project}#")
+    return reference.removeprefix(project) if here else reference
+
+
+def _aligned(fields: Sequence[tuple[str, str | None]], columns: int) -> list[str]:
+    shown = [(name, one_line(value)) for name, value in fields if value]
+    margin = max(len(name) for name, _ in shown) + 2
+    lines = []
+    for name, value in shown:
+        first, *rest = block(value, columns - margin)
+        lines.append(f"{f'{name}:':<{margin}}{first}")
+        lines += [f"{'':<{margin}}{line}" for line in rest]
+    return lines
+
+
+def _discussions(talk: Conversation, view: View) -> list[str]:
+    threads, skipped = choose_threads(talk.threads, view)
+    lines = ["", _heading(f"Discussions ({len(threads) + skipped:,}):"), *_caveats(talk.parent)]
+    if skipped:
+        left_out = "1 earlier discussion is" if skipped == 1 else f"{skipped:,} earlier discussions are"
+        lines.append(f"{_STEP}({left_out} left out)")
+    for thread in threads:
+        lines += ["", *_thread(thread, view.columns)]
+    return lines
+
+
+def _caveats(parent: ParentRow) -> list[str]:
+    """Say when there may be more than is shown."""
+    if not parent.discussions_read:
+        said = "not read yet: `lore ingest` reads them"
+    elif not parent.discussions_fresh:
+        said = "as of an earlier version: `lore ingest` reads what was added"
+    else:
+        return []
+    return [f"{_STEP}({said})"]
+
+
+def _thread(thread: Thread, columns: int) -> list[str]:
+    first, *replies = thread.notes
+    lines = _note(first, "", columns, _STEP, resolved=bool(thread.resolved))
+    for reply in replies:
+        # A reply stands where its thread does; only another place is worth a word.
+        lines += ["", *_note(reply, place(first) or "", columns, _STEP * 2)]
+    return lines
+
+
+def _note(note: NoteRow, known_place: str, columns: int, indent: str, *, resolved: bool = False) -> list[str]:
+    where = place(note)
+    marks = [
+        f"[{one_line(where)}]" if where and where != known_place else "",
+        "[SYSTEM]" if note.is_system else "",
+        click.style("[RESOLVED]", fg="green") if resolved else "",
+    ]
+    head = " ".join([click.style(_person(note.author_username), fg="cyan"), f"({_day(note.created_at)})"])
+    head = " ".join([head, *(mark for mark in marks if mark)])
+    return [f"{indent}{head}:", *block(note.body, columns, indent + _STEP)]
+
+
+def _heading(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+def _person(username: str | None) -> str:
+    return f"@{one_line(username)}" if username else "unknown"
+
+
+def _people(names: Sequence[str]) -> str:
+    return ", ".join(f"@{name}" for name in names)
+
+
+def _day(instant_ms: int) -> str:
+    return format_instant(instant_ms)[:10]

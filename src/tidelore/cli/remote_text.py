@@ -1,0 +1,97 @@
+"""Text that others wrote, on our terminal. Owns making it harmless and fitting it into the width. Pure.
+
+Nothing remote may steer the terminal: escape sequences, control characters and marks that reorder a line are
+removed, whoever the author is. Code blocks, tables and indented lines keep their shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_ESCAPES = re.compile(
+    r"""(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                       # CSI: colours, cursor
+      | (?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|$)   # OSC, DCS and the like, to their end
+      | \x1b[ -/]*[0-~]?                                       # the short ones
+    """,
+    re.VERBOSE,
+)
+# Control characters but tab and newline; line separators; marks that change the direction of what follows.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+_MARKER = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+|(?:>\s?)+)*")
+_FENCE = re.compile(r"\s*(?:>\s?)*(`{3,}|~{3,})")
+_KEPT = re.compile(r" {4}(?![-*+]\s|\d+[.)]\s)|\s*\|")
+_NARROWEST = 20
+
+
+def harmless(text: str) -> str:
+    """Return text without anything a terminal would obey; lines stay lines."""
+    if text.isascii() and text.isprintable():
+        return text
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(_CONTROLS.sub("", _ESCAPES.sub("", line)).expandtabs(4) for line in lines)
+
+
+def one_line(text: str) -> str:
+    """Return harmless text on one line."""
+    return " ".join(harmless(text).split())
+
+
+def shorten(text: str, columns: int) -> str:
+    """Return text that takes at most so many columns, with a sign where some is missing."""
+    if width(text) <= columns:
+        return text
+    kept = text
+    while width(kept) > columns - 1:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def width(text: str) -> int:
+    """Return how many columns a line takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    # Variation selectors and joiners take no place of their own.
+    unseen = {"\u200b", "\u200d", "\ufe0e", "\ufe0f"}
+    return sum(0 if combining(mark) or mark in unseen else 2 if east_asian_width(mark) in "WF" else 1 for mark in text)
+
+
+def block(text: str, columns: int, indent: str = "") -> list[str]:
+    """Return remote text as lines of at most `columns`, each behind `indent`; one long word may stick out."""
+    room = max(columns - len(indent), _NARROWEST)
+    lines = list(_fitted(harmless(text).strip("\n").split("\n"), room))
+    return [f"{indent}{line}".rstrip() for line in lines]
+
+
+def _fitted(lines: list[str], room: int) -> Iterator[str]:
+    fence = ""
+    for line in lines:
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[1].startswith(fence):
+                fence = ""
+            yield line
+        elif found:
+            fence = found[1]
+            yield line
+        elif width(line) <= room or _KEPT.match(line):
+            yield line
+        else:
+            yield from _wrapped(line, room)
+
+
+def _wrapped(line: str, room: int) -> Iterator[str]:
+    """Break a line between words; a list item hangs below its first word, a quotation stays quoted."""
+    marker = _MARKER.match(line)
+    head = marker[0] if marker else ""
+    rest = "".join(mark if mark == ">" else " " for mark in head)
+    current, empty = head, True
+    for word in line[len(head) :].split():
+        if not empty and width(current) + 1 + width(word) > room:
+            yield current
+            current, empty = rest, True
+        current += word if empty else f" {word}"
+        empty = False
+    yield current

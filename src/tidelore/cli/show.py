@@ -1,0 +1,124 @@
+"""`lore show`: one issue or merge request of the copy with its whole conversation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.render import Answer
+from tidelore.errors import UserError
+from tidelore.reference import Kind, parse_reference
+from tidelore.store.conversation import read_conversation
+from tidelore.store.resolve import resolve
+
+_WIDEST = 120
+_PLAIN = 80
+
+
+@click.group("show", help="Show one issue or merge request.", no_args_is_help=True, params=global_options())
+def command() -> None:
+    pass
+
+
+def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    options = [
+        click.argument("reference", metavar="REF"),
+        click.option("-p", "--project", metavar="PATH", help="In this project (a path, or an ending of one)."),
+        click.option("--system", is_flag=True, help="The notes the forge wrote itself, too."),
+        click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Only the last N discussions."),
+        click.option("--fields", metavar="A,B", help="Only these fields in JSON."),
+        click.option("--json", "as_json", is_flag=True, help="The same as --robot."),
+        click.option("--open", "in_browser", is_flag=True, help="Open it in the browser, too."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command("issue", cls=LoreCommand)
+@_shared_options
+@click.pass_context
+def issue_command(ctx: click.Context, /, **wanted: Any) -> Answer:
+    """Show an issue with its discussions.
+
+    REF is its number, '#12', 'group/project#12', or its web address.
+    """
+    return _show(ctx, "issue", files=False, **wanted)
+
+
+@command.command("mr", cls=LoreCommand)
+@click.option("--files", is_flag=True, help="The changed files, too.")
+@_shared_options
+@click.pass_context
+def mr_command(ctx: click.Context, /, **wanted: Any) -> Answer:
+    """Show a merge request with its discussions.
+
+    REF is its number, '!12', 'group/project!12', or its web address.
+    """
+    return _show(ctx, "mr", **wanted)
+
+
+def _show(
+    ctx: click.Context,
+    kind: Kind,
+    *,
+    reference: str,
+    project: str | None,
+    system: bool,
+    files: bool,
+    last: int | None,
+    fields: str | None,
+    as_json: bool,
+    in_browser: bool,
+) -> Answer:
+    from tidelore.cli.conversation_data import conversation_data
+    from tidelore.cli.conversation_text import View, conversation_lines
+
+    face = face_of(ctx)
+    face.choices.robot |= as_json
+    meant = parse_reference(reference, kind)
+    default = face.app().config.default_project
+    database = face.open_store()
+    try:
+        parent_id = resolve(database, kind, meant, project=project, default=default)
+        talk = read_conversation(database, kind, parent_id)
+    finally:
+        database.close()
+    view = View(system=system, files=files, last=last, columns=_columns())
+    data = _chosen(conversation_data(talk, view), fields)
+    if in_browser:
+        from tidelore.cli.browser import open_page
+
+        open_page(talk.parent.web_url)
+    return Answer(data, () if face.choices.robot else conversation_lines(talk, view))
+
+
+def _chosen(data: dict[str, Any], fields: str | None) -> dict[str, Any]:
+    if fields is None:
+        return data
+    names = [name.strip() for name in fields.split(",") if name.strip()]
+    unknown = [name for name in names if name not in data]
+    if unknown or not names:
+        raise UserError(
+            f"--fields names no field: {', '.join(unknown) or 'nothing'}",
+            fix="the fields are: " + ", ".join(data),
+            fields=fields,
+        )
+    return {name: data[name] for name in data if name in names}
+
+
+def _columns() -> int:
+    """Return how wide a page may be: as the terminal, but no wider than is read with ease."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isascii() and asked.isdecimal() and int(asked):
+        return min(int(asked), _WIDEST)
+    try:
+        # Not `shutil`: it loads every compressor there is.
+        return min(os.get_terminal_size(sys.stdout.fileno()).columns or _PLAIN, _WIDEST)
+    except (OSError, ValueError, AttributeError):
+        return _PLAIN

@@ -1,0 +1,433 @@
+"""Groups, several hosts, projects that move, are archived or closed to us, and settings for one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+
+from tidelore.app import App, mirror
+from tidelore.clock import ManualClock, parse_instant
+from tidelore.config import load_config
+from tidelore.pipeline.mirror import MirrorRequest
+from tidelore.pipeline.report import RunReport, ScopeReport, verdict
+from tidelore.simulator.server import serve
+from tidelore.simulator.wire import Request
+from tidelore.simulator.world import World
+
+DAY = 86_400
+GROUP = "GET /groups/:id/projects"
+PROJECT = "GET /projects/:id"
+QUICK = "[http]\nmax_retries = 0\ntimeout_seconds = 5\nper_page = {per_page}\n[sync]\nscrub_share = 0\n"
+
+
+class SteadyClock(ManualClock):
+    """A clock that only the test moves, some days after the world was made: waiting is done in real time."""
+
+    def __init__(self) -> None:
+        super().__init__(1_773_000_000_000)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def configure(desk: Desk, *hosts: str, per_page: int = 100) -> None:
+    """Write a configuration of these hosts; a run verifies nothing, so that every request is one of the run's own."""
+    desk.config.write_text(QUICK.format(per_page=per_page) + "".join(f"[[gitlab]]\n{host}\n" for host in hosts))
+
+
+def host(desk: Desk, *lines: str) -> str:
+    return "\n".join([f'base_url = "{desk.url}"', *lines])
+
+
+def sync(desk: Desk, clock: SteadyClock | None = None, **request: Any) -> RunReport:
+    """Mirror issues as `lore ingest` does, and give the report itself."""
+    app = App(load_config(str(desk.config), {}), {}, str(desk.db), clock or SteadyClock())
+    resources = request.pop("resources", ("issues",))
+    return asyncio.run(mirror(app, MirrorRequest(resources, **request), "test"))
+
+
+def scopes(report: RunReport) -> dict[str, ScopeReport]:
+    return {scope.project: scope for scope in report.scopes}
+
+
+def paths(desk: Desk) -> dict[int, str]:
+    return {int(remote_id): str(path) for remote_id, path in desk.query("SELECT remote_id, path FROM projects")}
+
+
+@pytest.fixture
+def other() -> Iterator[tuple[World, str]]:
+    """A second host, with one project of the very same path and number."""
+    world = World()
+    world.gitlab.create_project(LEDGER)
+    world.gitlab.create_issue(LEDGER, title="of the other host")
+    world.advance(DAY)
+    with serve(world) as server:
+        yield world, server.url
+
+
+# Groups
+
+
+def test_a_group_is_all_of_its_projects_and_those_of_the_groups_inside(desk: Desk) -> None:
+    desk.world.gitlab.create_project("elsewhere/tool")
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    found = scopes(sync(desk))
+    assert {path: scope.tally.created for path, scope in found.items()} == {LEDGER: 5, CONSOLE: 2}
+    assert desk.world.requests[GROUP] == 1
+    assert desk.world.requests[PROJECT] == 0
+
+
+def test_a_nested_group_is_asked_for_by_its_whole_path(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor/platform"]'))
+    assert set(scopes(sync(desk))) == {LEDGER}
+
+
+def test_a_project_that_joins_a_group_is_read_by_the_next_run(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    with desk.world.lock:
+        desk.world.gitlab.create_project("harbor/new")
+        desk.world.gitlab.create_issue("harbor/new")
+    found = scopes(sync(desk))
+    assert {path: scope.tally.created for path, scope in found.items()} == {LEDGER: 0, CONSOLE: 0, "harbor/new": 1}
+
+
+def test_a_long_group_is_read_page_by_page(desk: Desk) -> None:
+    for number in range(5):
+        desk.world.gitlab.create_project(f"harbor/many/p{number}")
+    configure(desk, host(desk, 'groups = ["harbor"]'), per_page=3)
+    assert len(sync(desk).scopes) == 7
+    assert desk.world.requests[GROUP] == 3
+
+
+def test_a_project_that_is_configured_and_in_a_group_is_read_once(desk: Desk) -> None:
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]', 'groups = ["harbor", "harbor/platform"]'))
+    assert [scope.project for scope in sync(desk).scopes] == [LEDGER, CONSOLE]
+    assert [scope.project for scope in sync(desk).scopes] == [LEDGER, CONSOLE]
+    assert desk.world.requests[PROJECT] == 0
+
+
+def test_a_project_configured_by_an_old_name_is_recognised_in_its_group(desk: Desk) -> None:
+    desk.world.gitlab.rename_project(LEDGER, "harbor/books")
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]', 'groups = ["harbor"]'))
+    for _ in range(2):
+        report = sync(desk)
+        assert sorted(scope.configured for scope in report.scopes) == [LEDGER, CONSOLE]
+        assert set(scopes(report)) == {"harbor/books", CONSOLE}
+    assert set(paths(desk).values()) == {"harbor/books", CONSOLE}
+
+
+@pytest.mark.parametrize("name", [CONSOLE, "console", "web/console"])
+def test_a_project_of_a_group_may_be_named(desk: Desk, name: str) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    for _ in range(2):
+        assert set(scopes(sync(desk, project=name))) == {CONSOLE}
+
+
+def test_the_whole_name_of_a_stored_project_is_enough_without_its_group(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    before = desk.world.requests[GROUP]
+    assert set(scopes(sync(desk, project=CONSOLE))) == {CONSOLE}
+    assert desk.world.requests[GROUP] == before
+
+
+def test_an_ending_that_two_projects_of_a_group_share_is_refused(desk: Desk) -> None:
+    desk.world.gitlab.create_project("harbor/other/ledger")
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    done = desk.robot("ingest", "--type", "issues", "-p", "ledger")
+    assert done.code == 2
+    assert done.error["details"]["candidates"] == [LEDGER, "harbor/other/ledger"]
+
+
+def test_a_name_that_no_group_holds_is_not_found_and_leaves_no_database(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    done = desk.robot("ingest", "--type", "issues", "-p", "nothing")
+    assert done.code == 6
+    assert done.error["code"] == "NOT_FOUND"
+    assert not desk.db.exists()
+
+
+def test_a_missing_group_is_one_failure_and_the_others_go_on(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["nowhere", "harbor/web"]', f'projects = ["{LEDGER}"]'))
+    report = sync(desk, resources=("issues", "merge_requests"))
+    failed = [scope for scope in report.scopes if scope.error is not None]
+    assert [scope.project for scope in failed] == ["nowhere/*"]
+    assert failed[0].error is not None
+    assert failed[0].error.code == "REMOTE_NOT_FOUND"
+    assert {scope.project for scope in report.scopes if scope.error is None} == {LEDGER, CONSOLE}
+    error = verdict(report.scopes)
+    assert error is not None
+    assert error.code == "PARTIAL_SUCCESS"
+
+
+def test_a_forbidden_group_is_that_groups_failure(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]', f'projects = ["{LEDGER}"]'))
+    desk.world.faults.add("status", "/groups/:id/projects", None, status=403)
+    report = sync(desk)
+    assert {scope.project: scope.error is None for scope in report.scopes} == {LEDGER: True, "harbor/*": False}
+
+
+def test_a_group_that_cannot_be_listed_is_why_a_project_in_it_is_not_found(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["nowhere"]', f'projects = ["{LEDGER}"]'))
+    done = desk.robot("ingest", "--type", "issues", "-p", "tool")
+    assert done.code == 6
+    assert done.error["code"] == "REMOTE_NOT_FOUND"
+    assert done.error["details"]["group"] == "nowhere"
+
+
+def test_verification_reports_a_missing_group_too(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["nowhere"]', f'projects = ["{LEDGER}"]'))
+    sync(desk)
+    done = desk.robot("scrub", "--all")
+    assert done.code == 7
+    assert {scope["project"] for scope in done.document["data"]["scrubbed"]} == {"nowhere/*", LEDGER}
+
+
+# Archived, forbidden and missing projects
+
+
+def test_an_archived_project_is_reported_and_skipped_and_what_is_stored_stays(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    with desk.world.lock:
+        desk.world.gitlab.archive_project(LEDGER)
+    before = desk.world.requests["GET /projects/:id/issues"]
+    report = sync(desk)
+    assert {path: scope.skipped for path, scope in scopes(report).items()} == {LEDGER: "archived", CONSOLE: None}
+    assert verdict(report.scopes) is None
+    assert desk.world.requests["GET /projects/:id/issues"] == before + 1
+    assert desk.robot("count", "issues").data["issues"]["total"] == 7
+
+
+def test_an_archived_project_that_was_named_is_skipped_without_failure(desk: Desk) -> None:
+    desk.world.gitlab.archive_project(LEDGER)
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
+    assert desk.run("ingest", "--type", "issues").code == 0
+    assert desk.robot("count", "issues").data["issues"]["total"] == 0
+
+
+def test_an_archived_project_is_not_verified_either(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    with desk.world.lock:
+        desk.world.gitlab.archive_project(LEDGER)
+    sync(desk)
+    assert {scope["project"] for scope in desk.robot("scrub", "--all").data["scrubbed"]} == {CONSOLE}
+
+
+def test_archived_projects_are_read_when_that_is_configured(desk: Desk) -> None:
+    desk.world.gitlab.archive_project(LEDGER)
+    configure(desk, host(desk, 'groups = ["harbor"]', "include_archived = true"))
+    found = scopes(sync(desk))
+    assert (found[LEDGER].skipped, found[LEDGER].tally.created) == (None, 5)
+
+
+def test_a_project_that_is_archived_no_longer_is_read_again_within_a_day(desk: Desk) -> None:
+    desk.world.gitlab.archive_project(LEDGER)
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
+    clock = SteadyClock()
+    assert scopes(sync(desk, clock))[LEDGER].skipped == "archived"
+    with desk.world.lock:
+        desk.world.gitlab.archive_project(LEDGER, archived=False)
+    clock.advance(DAY + 1)
+    assert scopes(sync(desk, clock))[LEDGER].tally.created == 5
+
+
+def test_a_project_of_a_group_that_closes_itself_to_us_stops_nobody_else(desk: Desk) -> None:
+    configure(desk, host(desk, f'projects = ["{LEDGER}", "harbor/gone"]', 'groups = ["harbor/web"]'))
+    desk.world.gitlab.forbid_project(LEDGER)
+    report = sync(desk)
+    codes = {path: scope.error.code if scope.error else None for path, scope in scopes(report).items()}
+    assert codes == {LEDGER: "REMOTE_REFUSED", "harbor/gone": "REMOTE_NOT_FOUND", CONSOLE: None}
+
+
+# Renamed and moved projects
+
+
+def test_a_renamed_project_is_followed_and_nothing_is_fetched_twice(desk: Desk) -> None:
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
+    clock = SteadyClock()
+    sync(desk, clock)
+    with desk.world.lock:
+        desk.world.gitlab.rename_project(LEDGER, "treasury/books")
+    assert set(scopes(sync(desk, clock))) == {LEDGER}, "not asked for again within a day"
+    clock.advance(DAY + 1)
+    report = sync(desk, clock)
+    assert set(scopes(report)) == {"treasury/books"}
+    assert scopes(report)["treasury/books"].tally.created == 0
+    assert list(paths(desk).values()) == ["treasury/books"]
+    assert desk.query("SELECT COUNT(*) FROM issues") == [(5,)]
+
+
+def test_a_project_is_asked_for_once_a_day_and_no_more(desk: Desk) -> None:
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
+    clock = SteadyClock()
+    for day in range(1, 4):
+        for _ in range(3):
+            sync(desk, clock, resources=("issues", "merge_requests"))
+            clock.advance(3600)
+        assert desk.world.requests[PROJECT] == day
+        clock.advance(DAY)
+
+
+def test_a_project_of_a_group_costs_no_request_of_its_own_however_old(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    clock = SteadyClock()
+    sync(desk, clock)
+    clock.advance(30 * DAY)
+    sync(desk, clock)
+    assert desk.world.requests[PROJECT] == 0
+    assert desk.query("SELECT DISTINCT updated_at FROM projects") == [(clock.now_ms(),)]
+
+
+def test_a_project_renamed_inside_its_group_keeps_its_row(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    before = paths(desk)
+    with desk.world.lock:
+        desk.world.gitlab.rename_project(LEDGER, "harbor/books")
+    report = sync(desk)
+    assert scopes(report)["harbor/books"].tally.created == 0
+    after = paths(desk)
+    assert after.keys() == before.keys()
+    assert set(after.values()) == {"harbor/books", CONSOLE}
+
+
+def test_a_new_project_under_the_name_of_a_renamed_one_is_another_project(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    with desk.world.lock:
+        desk.world.gitlab.rename_project(LEDGER, "harbor/books")
+        desk.world.gitlab.create_project(LEDGER)
+        desk.world.gitlab.create_issue(LEDGER)
+    found = scopes(sync(desk))
+    created = {path: scope.tally.created for path, scope in found.items()}
+    assert created == {"harbor/books": 0, CONSOLE: 0, LEDGER: 1}
+    assert sorted(paths(desk).values()) == sorted(["harbor/books", CONSOLE, LEDGER])
+
+
+def test_a_project_of_a_group_made_anew_under_its_path_is_another_project(desk: Desk) -> None:
+    configure(desk, host(desk, 'groups = ["harbor"]'))
+    sync(desk)
+    with desk.world.lock:
+        desk.world.gitlab.delete_project(LEDGER)
+        number = desk.world.gitlab.create_project(LEDGER).id
+        desk.world.gitlab.create_issue(LEDGER)
+    assert scopes(sync(desk))[LEDGER].tally.created == 1
+    assert len(paths(desk)) == 3
+    assert paths(desk)[number] == LEDGER
+    assert desk.world.requests[PROJECT] == 0, "the group told its number"
+
+
+def test_a_project_made_anew_under_its_configured_name_is_found_after_a_day(desk: Desk) -> None:
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
+    clock = SteadyClock()
+    sync(desk, clock)
+    with desk.world.lock:
+        desk.world.gitlab.delete_project(LEDGER)
+        desk.world.gitlab.create_project(LEDGER)
+        desk.world.gitlab.create_issue(LEDGER)
+    clock.advance(DAY + 1)
+    assert scopes(sync(desk, clock))[LEDGER].tally.created == 1
+
+
+# Several hosts
+
+
+def test_two_hosts_with_the_same_path_and_number_are_kept_apart(desk: Desk, other: tuple[World, str]) -> None:
+    second = f'name = "other"\nbase_url = "{other[1]}"\nprojects = ["{LEDGER}"]'
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'), second)
+    report = sync(desk)
+    assert {(scope.source, scope.tally.created) for scope in report.scopes} == {("gitlab", 5), ("other", 1)}
+    assert sorted(desk.query("SELECT source, path FROM projects")) == [("gitlab", LEDGER), ("other", LEDGER)]
+
+
+def test_a_host_without_a_token_fails_alone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(desk.folder))
+    closed = 'name = "closed"\nbase_url = "https://gitlab.invalid"\nprojects = ["a/b", "c/d"]\ngroups = ["e"]'
+    configure(desk, closed, host(desk, f'projects = ["{LEDGER}"]'))
+    done = desk.robot("ingest", "--type", "issues")
+    assert done.code == 7
+    codes = {scope["project"]: (scope["error"] or {}).get("code") for scope in done.document["data"]["scopes"]}
+    missing = "CREDENTIALS_MISSING"
+    assert codes == {"a/b": missing, "c/d": missing, "e/*": missing, LEDGER: None}
+    assert desk.robot("count", "issues").data["issues"]["total"] == 5
+
+
+def test_verification_goes_on_at_the_other_hosts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(desk.folder))
+    closed = 'name = "closed"\nbase_url = "https://gitlab.invalid"\nprojects = ["a/b"]'
+    configure(desk, closed, host(desk, f'projects = ["{LEDGER}"]'))
+    sync(desk)
+    done = desk.robot("scrub", "--all")
+    assert done.code == 7
+    verified = {scope["project"]: scope["error"] is None for scope in done.document["data"]["scrubbed"]}
+    assert verified == {"a/b": False, LEDGER: True}
+
+
+def test_a_project_of_a_good_host_is_read_as_if_the_closed_one_were_not_there(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(desk.folder))
+    closed = 'name = "closed"\nbase_url = "https://gitlab.invalid"\nprojects = ["a/b"]'
+    configure(desk, closed, host(desk, f'projects = ["{LEDGER}"]'))
+    assert desk.run("ingest", "--type", "issues", "-p", "ledger").code == 0
+
+
+def test_when_no_host_has_a_token_nothing_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(desk.folder))
+    hosts = [f'name = "{name}"\nbase_url = "https://{name}.invalid"\nprojects = ["a/b"]' for name in ("one", "two")]
+    configure(desk, *hosts)
+    done = desk.robot("ingest", "--type", "issues")
+    assert done.code == 4
+    assert done.error["code"] == "CREDENTIALS_MISSING"
+    assert not desk.db.exists()
+
+
+def test_a_rejected_token_stops_its_host_alone_and_is_tried_once(
+    desk: Desk, other: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_TOKEN", "the-wrong-token")
+    other[0].gitlab.token = "the-right-token"
+    second = [f'name = "other"\nbase_url = "{other[1]}"\ntoken_env = "OTHER_TOKEN"']
+    configure(
+        desk, host(desk, f'projects = ["{LEDGER}"]'), "\n".join([*second, 'projects = ["a/b"]', 'groups = ["c"]'])
+    )
+    done = desk.robot("ingest", "--type", "issues")
+    assert done.code == 7
+    codes = {scope["project"]: (scope["error"] or {}).get("code") for scope in done.document["data"]["scopes"]}
+    assert codes == {LEDGER: None, "a/b": "CREDENTIALS_REJECTED", "c/*": "CREDENTIALS_REJECTED"}
+    assert other[0].requests.total() == 1
+
+
+# Settings for one project
+
+
+def test_one_project_is_rewound_and_paged_as_it_is_configured(desk: Desk) -> None:
+    override = (
+        f'[[gitlab.overrides]]\nproject = "{CONSOLE}"\ncursor_rewind_seconds = 7200\nuse_keyset_pagination = true'
+    )
+    configure(desk, host(desk, 'groups = ["harbor"]', override))
+    sync(desk)
+    asked: dict[str, Request] = {}
+
+    def remember(request: Request) -> None:
+        if request.segments[-1] == "issues":
+            asked.setdefault(request.segments[-2], request)
+
+    desk.world.before_request.append(remember)
+    sync(desk)
+    latest = "SELECT project_id, MAX(updated_at) AS at FROM issues GROUP BY project_id"
+    seen = {}
+    for path, number, latest_at in desk.query(
+        f"SELECT path, remote_id, at FROM projects JOIN ({latest}) ON project_id = id"
+    ):
+        request = asked[str(number)]
+        rewound = latest_at - parse_instant(request.first("updated_after", "never"))
+        seen[path] = (rewound, request.first("pagination"))
+    assert seen == {LEDGER: (2_000, None), CONSOLE: (7_200_000, "keyset")}

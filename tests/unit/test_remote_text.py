@@ -1,0 +1,107 @@
+"""Words of others on our terminal: where a note stands, what happened to a file, harmless and fitting text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidelore.cli.conversation_text import describe_duration, describe_file, place
+from tidelore.cli.remote_text import block, harmless, one_line, shorten, width
+from tidelore.model import FileChangeRecord
+from tidelore.store.conversation_rows import NoteRow
+
+
+@pytest.mark.parametrize(
+    ("position", "shown"),
+    [
+        ({}, None),
+        ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 45}, "a.ts:45"),
+        ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 48, "range": (45, 48)}, "a.ts:45-48"),
+        ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 48, "range": (48, 48)}, "a.ts:48"),
+        ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 44, "range": (45, 44)}, "a.ts:44"),
+        ({"new_path": "b.ts", "old_path": "a.ts", "new_line": 3}, "a.ts -> b.ts:3"),
+        ({"new_path": "b.ts", "old_path": "a.ts", "old_line": 3}, "a.ts:3"),
+        ({"new_path": "a.ts", "old_path": "a.ts", "old_line": 9, "range": (7, 9)}, "a.ts:7-9"),
+        ({"old_path": "gone.ts", "old_line": 3}, "gone.ts:3"),
+        ({"new_path": "a.ts", "old_path": "a.ts", "old_line": 2, "new_line": 3}, "a.ts:3"),
+        ({"new_path": "logo.png", "old_path": "logo.png"}, "logo.png"),
+    ],
+)
+def test_the_place_of_a_review_note(position: dict[str, Any], shown: str | None) -> None:
+    start, end = position.pop("range", (None, None))
+    values: dict[str, Any] = dict.fromkeys(NoteRow.__struct_fields__)
+    values |= {f"position_{name}": value for name, value in position.items()}
+    values |= {"position_line_range_start": start, "position_line_range_end": end}
+    assert place(NoteRow(**values)) == shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        ((False, False, False), "R a -> b"),
+        ((True, False, False), "A b"),
+        ((False, True, False), "R a -> b"),
+        ((False, False, True), "D a"),
+    ],
+)
+def test_a_changed_file_has_the_letter_of_its_change(flags: tuple[bool, bool, bool], shown: str) -> None:
+    assert describe_file(FileChangeRecord("a", "b", *flags)) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0, "0m"), (60, "1m"), (3600, "1h"), (5400, "1h 30m"), (3_600_000, "1,000h")]
+)
+def test_time_is_told_in_hours_and_minutes(seconds: int, shown: str) -> None:
+    assert describe_duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07after", "after"),
+        ("\x1b]8;;http://evil.test\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x9b2Jgone", "gone"),
+        ("\x1bcreset", "reset"),
+        ("open \x1b]0;never closed", "open "),
+        ("a\x00b\x07c\x7f", "abc"),
+        ("abc\u202egnp.exe", "abcgnp.exe"),
+        ("one\r\ntwo\rthree", "one\ntwo\nthree"),
+        ("a\tb", "a   b"),
+        ("héllo 👩‍🚀", "héllo 👩‍🚀"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_removed(text: str, left: str) -> None:
+    assert harmless(text) == left
+
+
+def test_long_lines_are_broken_between_words_and_code_is_left_alone() -> None:
+    text = (
+        "A paragraph that is far too long for the page.\n\n- an item that is too long for one line\n"
+        "> a quotation that is too long for one line\n```\ncode that is much too long for one line of it\n```\n"
+        "| a table | that is much too long for a line |\n    indented code that is too long for it\n"
+        "https://forge.test/a/very/long/address"
+    )
+    assert block(text, 26, "  ") == [
+        "  A paragraph that is far",
+        "  too long for the page.",
+        "",
+        "  - an item that is too",
+        "    long for one line",
+        "  > a quotation that is",
+        "  > too long for one line",
+        "  ```",
+        "  code that is much too long for one line of it",
+        "  ```",
+        "  | a table | that is much too long for a line |",
+        "      indented code that is too long for it",
+        "  https://forge.test/a/very/long/address",
+    ]
+
+
+def test_wide_characters_take_two_columns() -> None:
+    assert width("港湾 é") == 6
+    assert shorten("港湾の船", 5) == "港湾…"
+    assert shorten("short", 5) == "short"
+    assert one_line(" two\n words\t") == "two words"
