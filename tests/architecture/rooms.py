@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.architecture.source_tree import Module, internal_imports, read_modules
 
 STOREYS = (
-    ("errors", "model", "clock", "config", "content", "matching", "process", ""),
+    ("errors", "model", "clock", "config", "content", "matching", "process", "reference", ""),
     ("engine",),
     ("sources", "store", "embedding"),
     ("pipeline", "search", "feedback"),
@@ -19,7 +19,7 @@ STOREYS = (
 """From the ground up. Rooms of one storey do not know each other, except the leaves, which make no circle."""
 
 SIMULATOR = "simulator"
-SIMULATOR_DOORS = frozenset({"cli.demo", "cli.simulate"})
+SIMULATOR_DOORS = frozenset({"cli.demo", "cli.simulate", "cli.truth"})
 
 _HEIGHT = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
 

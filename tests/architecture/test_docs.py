@@ -17,13 +17,14 @@ from tests.architecture.source_tree import read_modules
 
 from tidelore.cli.face import global_options
 from tidelore.cli.main import COMMANDS, lore
-from tidelore.config import Config, GitHubHost, GitHubRepo, GitLabHost
+from tidelore.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
 from tidelore.errors import TideloreError, every_error
 
 NOT_READ = "†"
 TABLES: dict[str, type[msgspec.Struct]] = {
     "Top level": Config,
     "[[gitlab]]": GitLabHost,
+    "[[gitlab.overrides]]": ProjectOverride,
     "[[github]]": GitHubHost,
     "[[github.repos]]": GitHubRepo,
 } | {

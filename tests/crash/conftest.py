@@ -10,6 +10,7 @@ import pytest
 from tests.crash.stage import Stage, open_stage
 
 from tidelore.engine.crashpoint import Seam
+from tidelore.simulator.gitlab.state import Kind
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Uninterrupted:
 
     requests: int
     visits: dict[Seam, int]
+    lists: dict[Seam, int]
+    """How many of the visits belong to the lists; the others are of their children."""
 
 
 @pytest.fixture
@@ -35,17 +38,18 @@ def sqlite_stage(sqlite_address: str, tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="session")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Uninterrupted]:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Uninterrupted]:
     """The cost of mirroring the standard world in one go, measured once for each list."""
-    measured: dict[str, Uninterrupted] = {}
+    measured: dict[Kind, Uninterrupted] = {}
 
-    def measure(resource: str) -> Uninterrupted:
+    def measure(resource: Kind) -> Uninterrupted:
         if resource not in measured:
             folder = tmp_path_factory.mktemp("uninterrupted")
             with open_stage(str(folder / "lore.db"), folder) as stage:
                 visits = stage.count_visits("ingest", "--type", resource)
                 stage.assert_copy_is_true(resource)
-                measured[resource] = Uninterrupted(stage.requests, visits)
+                whole, lists = ({seam: both[which] for seam, both in visits.items()} for which in (0, 1))
+                measured[resource] = Uninterrupted(stage.requests, whole, lists)
         return measured[resource]
 
     return measure

@@ -3,7 +3,8 @@
     python driver.py SEAM N [VISITS_FILE] -- lore arguments...
 
 Owns the death: at the N-th visit of the seam the process kills itself, with no handler, no flush and no
-rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how often each seam was passed.
+rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how often each seam was passed: in all, and
+while the lists were read, before their children.
 Production code is called as it is: the seam is a parameter of `main`.
 """
 
@@ -21,11 +22,14 @@ from tidelore.cli.main import main
 from tidelore.engine.crashpoint import Crashpoint, Seam
 
 
-def kill_at(seam: Seam, visit: int, visits: Counter[Seam]) -> Crashpoint:
+def kill_at(seam: Seam, visit: int, visits: Counter[Seam], lists: Counter[Seam]) -> Crashpoint:
     """Return a crashpoint that counts every visit and ends the process at one of them."""
 
     def passing(here: Seam) -> None:
         visits[here] += 1
+        if here is Seam.SCOPE_DONE:
+            lists.clear()
+            lists.update(visits)
         if here is seam and visits[here] == visit:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -37,9 +41,10 @@ def run(argv: Sequence[str]) -> int:
     cut = argv.index("--")
     (name, visit, *report), command = argv[:cut], argv[cut + 1 :]
     visits: Counter[Seam] = Counter()
-    code = main(command, seam=kill_at(Seam(name), int(visit), visits))
+    lists: Counter[Seam] = Counter()
+    code = main(command, seam=kill_at(Seam(name), int(visit), visits, lists))
     if report and visit == "0":
-        Path(report[0]).write_text(json.dumps({seam.value: visits[seam] for seam in Seam}))
+        Path(report[0]).write_text(json.dumps({seam.value: (visits[seam], lists[seam]) for seam in Seam}))
     return code
 
 

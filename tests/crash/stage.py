@@ -18,8 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.properties.offspring import compare_children
+
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Window, decode_window
+from tidelore.simulator.gitlab.state import Kind
 from tidelore.simulator.server import Server, serve
 from tidelore.simulator.world import World
 from tidelore.store.check import check_database
@@ -28,9 +31,11 @@ from tidelore.store.opening import open_database
 from tidelore.store.payloads import unpacked
 
 PROJECTS = ("harbour/cranes", "harbour/tides")
-PER_PAGE = 10
-SPREAD, TOGETHER = 37, 27
+PER_PAGE = 4
+SPREAD, TOGETHER = 13, 10
 """Items of each list with an instant of their own, and items that share one: a window of three pages."""
+CONCURRENCY = 3
+"""How many parents of one list have their children in flight."""
 PATIENCE_SECONDS = 60.0
 DRIVER = Path(__file__).with_name("driver.py")
 _LORE = "from tidelore.cli.entry import run; run()"
@@ -39,14 +44,20 @@ _LABELS = {"issues": ("issue_labels", "issue_id"), "merge_requests": ("mr_labels
 
 
 def build_world(spread: int = SPREAD, together: int = TOGETHER) -> World:
-    """Two projects; in the middle of each list a group of items that share one instant."""
+    """Two projects; in the middle of each list a group of items that share one instant; then a quiet hour.
+
+    Half of the items have children, the last of each list more threads than fit on a page.
+    """
     world = World()
     for path in PROJECTS:
         world.gitlab.create_project(path)
         world.gitlab.bulk(path, together, together, same_instant=True)
     world.advance(_MONTH_SECONDS)
     for path in PROJECTS:
-        world.gitlab.bulk(path, spread, spread)
+        world.gitlab.bulk(path, spread, spread, discussions=1, notes=2, events=1, files=2)
+        long = min(together, 1)
+        world.gitlab.bulk(path, long, long, discussions=PER_PAGE + 1, notes=1)
+    world.advance(3600)
     return world
 
 
@@ -133,6 +144,7 @@ class Stage:
             "LORE_CONFIG": str(config),
             "LORE_DB": address,
             "LORE_HTTP_PER_PAGE": str(PER_PAGE),
+            "LORE_SYNC_DEPENDENT_CONCURRENCY": str(CONCURRENCY),
             # Verification spends requests of its own: where it is the subject, a test turns it on.
             "LORE_SYNC_SCRUB_SHARE": "0",
         }
@@ -149,12 +161,12 @@ class Stage:
         """Run the command to the n-th visit of a seam."""
         return self._remember([str(DRIVER), seam, str(visit), "--", *argv], environ, {}).wait()
 
-    def count_visits(self, *argv: str) -> dict[Seam, int]:
-        """Run the command unharmed and return how often it passed each seam."""
+    def count_visits(self, *argv: str) -> dict[Seam, tuple[int, int]]:
+        """Run the command unharmed and return how often it passed each seam: in all, and for the lists."""
         report = self._folder / "visits.json"
         ended = self._remember([str(DRIVER), Seam.AFTER_FETCH, "0", str(report), "--", *argv], None, {}).wait()
         assert ended.code == 0, ended
-        return {Seam(name): count for name, count in json.loads(report.read_text()).items()}
+        return {Seam(name): (both[0], both[1]) for name, both in json.loads(report.read_text()).items()}
 
     def discard_processes(self) -> None:
         for process in self._started:
@@ -168,6 +180,13 @@ class Stage:
             time.sleep(0.02)
             if self.world.requests.total() == seen:
                 return seen
+
+    @property
+    def list_requests(self) -> int:
+        """How many of them were about lists and not about children or statuses."""
+        assert self.requests
+        counted = self.world.requests.items()
+        return sum(times for route, times in counted if "/projects/:id" in route and ":iid/" not in route)
 
     def wait_for_requests(self, count: int) -> None:
         """Wait until the process started last has come this far."""
@@ -208,14 +227,25 @@ class Stage:
         rows = self.rows("SELECT reading FROM cursors WHERE reading IS NOT NULL")
         return [window for (text,) in rows if (window := decode_window(text)) is not None]
 
-    def truth(self, resource: str) -> dict[tuple[str, int], dict[str, Any]]:
+    def truth(self, resource: Kind) -> dict[tuple[str, int], dict[str, Any]]:
         """What the forge shows now, by project and id."""
         with self.world.lock:
             show = getattr(self.world.gitlab, f"truth_{resource}")
             return {(path, item["id"]): item for path in PROJECTS for item in show(path)}
 
-    def assert_copy_is_true(self, resource: str) -> None:
-        """Every item is there once, as the forge shows it, and the database holds what it must hold."""
+    def true_payloads(self, resource: Kind) -> set[str]:
+        """Every payload a copy of one list keeps: items, threads, and what people wrote in them."""
+        found = {canonical(item) for item in self.truth(resource).values()}
+        with self.world.lock:
+            for path in PROJECTS:
+                for threads in self.world.gitlab.truth_all_discussions(resource, path).values():
+                    found |= {canonical(thread) for thread in threads}
+                    notes = [note for thread in threads for note in thread["notes"]]
+                    found |= {canonical(note) for note in notes if not note["system"] or note.get("position")}
+        return found
+
+    def assert_copy_is_true(self, resource: Kind) -> None:
+        """Every item and every child is there once, as the forge shows it, and the database holds what it must."""
         link, column = _LABELS[resource]
         rows = self.rows(
             "SELECT p.path, r.remote_id, r.title, r.content_hash, w.content_hash, w.encoding, w.payload"
@@ -235,6 +265,7 @@ class Stage:
         assert {(path, key): title for path, key, title, *_ in rows} == {k: v["title"] for k, v in truth.items()}
         assert sorted(labels) == sorted((*key, name) for key, item in truth.items() for name in item["labels"])
         with self.database() as database:
+            compare_children(database, self.world.gitlab, PROJECTS, (resource,))
             findings = check_database(database, time.time_ns() // 1_000_000)
         broken = [finding for finding in findings if not finding.ok]
         assert not broken, broken

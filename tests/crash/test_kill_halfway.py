@@ -10,24 +10,24 @@ from tests.crash.stage import build_world as world_of
 
 from tidelore.engine.crashpoint import Seam
 
-ITEMS = 400
+ITEMS = 120
 
 
 def test_a_run_killed_half_way_costs_the_other_half_and_one_page_per_scope(address: str, tmp_path: Path) -> None:
     command = ("ingest", "--type", "issues")
     each = ITEMS // len(PROJECTS)
     with open_stage(str(tmp_path / "whole.db"), tmp_path / "whole", world_of(each, 0)) as stage:
-        pages = stage.count_visits(*command)[Seam.AFTER_COMMIT]
-        assert stage.requests == pages + len(PROJECTS)
+        _, pages = stage.count_visits(*command)[Seam.AFTER_COMMIT]
+        assert stage.list_requests == pages + len(PROJECTS)
     with open_stage(address, tmp_path / "halved", world_of(each, 0)) as stage:
         assert len(stage.truth("issues")) == ITEMS
         half = pages // 2
         assert stage.lore_killed_at(Seam.AFTER_COMMIT, half, *command).code == -signal.SIGKILL
         ((stored,),) = stage.rows("SELECT COUNT(*) FROM issues")
         assert ITEMS * 0.4 < stored < ITEMS * 0.6
-        before = stage.requests
+        before = stage.list_requests
         again = stage.lore(*command, "--robot")
         assert again.code == 0, again
-        assert stage.requests - before <= (pages - half) + len(PROJECTS)
+        assert stage.list_requests - before <= (pages - half) + len(PROJECTS)
         assert sum(scope["created"] for scope in again.data["scopes"]) == ITEMS - stored
         stage.assert_copy_is_true("issues")

@@ -9,22 +9,30 @@ from pathlib import Path
 
 import pytest
 from tests.crash.conftest import Uninterrupted
-from tests.crash.stage import PER_PAGE, PROJECTS, TOGETHER, Stage, canonical, open_stage
+from tests.crash.stage import CONCURRENCY, PER_PAGE, PROJECTS, TOGETHER, Stage, open_stage
+from tests.properties.progress import asked_for, completed
 
 from tidelore.engine.crashpoint import Seam
+from tidelore.simulator.gitlab.state import Kind
 
 ONCE = (Seam.LEASE_ACQUIRED, Seam.RUN_STARTED, Seam.BEFORE_FINISH, Seam.AFTER_FINISH)
 PER_SCOPE = (Seam.PROJECT_RESOLVED, Seam.SCOPE_DONE)
 PER_PAGE_READ = (Seam.AFTER_FETCH, Seam.BEFORE_COMMIT, Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT)
+IN_LISTS = ("first", "second", "middle", "late", "last")
+IN_CHILDREN = ("first-child", "middle-child", "last-child")
 PLACES = {
     **dict.fromkeys(ONCE, ("first",)),
     **dict.fromkeys(PER_SCOPE, ("first", "last")),
-    **dict.fromkeys(PER_PAGE_READ, ("first", "second", "middle", "late", "last")),
+    **dict.fromkeys(PER_PAGE_READ, (*IN_LISTS, *IN_CHILDREN)),
 }
 DIALECTS = ("sqlite", "postgres")
-LISTS = ("issues", "merge_requests")
+LISTS: tuple[Kind, ...] = ("issues", "merge_requests")
 CHANGED = 6
 """How many items are edited or made while the process is dead."""
+DEAREST = 4
+"""Two passes over the two pages of the longest list of children."""
+REQUESTS_EACH = 8
+"""Discussions, in two passes of two pages at most, three lists of events, closed issues, files."""
 
 EVERY = [(seam, place) for seam, places in PLACES.items() for place in places]
 REDUCED = [
@@ -36,6 +44,11 @@ REDUCED = [
     # Not in the middle: the second pass over a window would bring back what a torn commit lost.
     ("sqlite", Seam.INSIDE_COMMIT, "second"),
     ("sqlite", Seam.AFTER_COMMIT, "late"),
+    ("sqlite", Seam.AFTER_FETCH, "middle-child"),
+    ("sqlite", Seam.BEFORE_COMMIT, "last-child"),
+    ("sqlite", Seam.INSIDE_COMMIT, "middle-child"),
+    ("sqlite", Seam.AFTER_COMMIT, "first-child"),
+    ("postgres", Seam.INSIDE_COMMIT, "middle-child"),
     ("postgres", Seam.LEASE_ACQUIRED, "first"),
     ("postgres", Seam.INSIDE_COMMIT, "middle"),
     ("postgres", Seam.BEFORE_FINISH, "first"),
@@ -57,20 +70,21 @@ def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[
 
 
 def test_every_seam_has_its_places_and_is_visited_as_often_as_they_need(
-    uninterrupted: Callable[[str], Uninterrupted],
+    uninterrupted: Callable[[Kind], Uninterrupted],
 ) -> None:
     assert set(PLACES) == set(Seam)
     for resource in LISTS:
-        visits = uninterrupted(resource).visits
+        visits, lists = uninterrupted(resource).visits, uninterrupted(resource).lists
         assert {seam: visits[seam] for seam in ONCE} == dict.fromkeys(ONCE, 1)
         assert {seam: visits[seam] for seam in PER_SCOPE} == dict.fromkeys(PER_SCOPE, len(PROJECTS))
-        assert all(visits[seam] >= 20 for seam in PER_PAGE_READ)
+        assert all(lists[seam] >= 20 for seam in PER_PAGE_READ)
+        assert all(visits[seam] - lists[seam] >= 80 for seam in PER_PAGE_READ)
 
 
 @pytest.mark.parametrize(("dialect", "seam", "place"), REDUCED)
 def test_a_run_killed_at_a_seam_goes_on_where_it_stopped(
     staged: Callable[[str], Stage],
-    uninterrupted: Callable[[str], Uninterrupted],
+    uninterrupted: Callable[[Kind], Uninterrupted],
     dialect: str,
     seam: Seam,
     place: str,
@@ -80,7 +94,7 @@ def test_a_run_killed_at_a_seam_goes_on_where_it_stopped(
 
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.AFTER_COMMIT])
 def test_changes_made_while_the_process_was_dead_are_found(
-    staged: Callable[[str], Stage], uninterrupted: Callable[[str], Uninterrupted], seam: Seam
+    staged: Callable[[str], Stage], uninterrupted: Callable[[Kind], Uninterrupted], seam: Seam
 ) -> None:
     die_and_go_on(staged("sqlite"), seam, "middle", "merge_requests", uninterrupted("merge_requests"), changed=True)
 
@@ -92,11 +106,11 @@ def test_changes_made_while_the_process_was_dead_are_found(
 @pytest.mark.parametrize(("seam", "place"), EVERY)
 def test_every_seam_at_every_place(
     staged: Callable[[str], Stage],
-    uninterrupted: Callable[[str], Uninterrupted],
+    uninterrupted: Callable[[Kind], Uninterrupted],
     seam: Seam,
     place: str,
     dialect: str,
-    resource: str,
+    resource: Kind,
     changed: bool,
 ) -> None:
     die_and_go_on(staged(dialect), seam, place, resource, uninterrupted(resource), changed=changed)
@@ -128,7 +142,7 @@ def test_a_verification_killed_half_way_buries_what_is_gone_and_nothing_else(
     assert stage.lore("ingest", "--type", "issues").code == 0
     with stage.world.lock:
         for path in PROJECTS:
-            for issue in stage.world.gitlab.truth_issues(path)[5:50:15]:
+            for issue in stage.world.gitlab.truth_issues(path)[2:24:8]:
                 stage.world.gitlab.delete_issue(path, issue["iid"])
     stored = sorted(stage.payloads())
     killed = stage.lore_killed_at(seam, 1 if place == "first" else 8, "scrub", "--all")
@@ -141,30 +155,36 @@ def test_a_verification_killed_half_way_buries_what_is_gone_and_nothing_else(
 
 
 def die_and_go_on(
-    stage: Stage, seam: Seam, place: str, resource: str, whole: Uninterrupted, *, changed: bool = False
+    stage: Stage, seam: Seam, place: str, resource: Kind, whole: Uninterrupted, *, changed: bool = False
 ) -> None:
     """Kill a run at one place, start it again, and compare what both did with one run that nothing disturbed."""
     command = ("ingest", "--type", resource)
-    killed = stage.lore_killed_at(seam, visit_number(place, whole.visits[seam]), *command)
+    killed = stage.lore_killed_at(seam, visit_number(place, whole, seam), *command)
     assert killed.code == -signal.SIGKILL, killed
     assert killed.stdout == ""
     allowed = whole.requests + repeated_at_most(stage, seam)
+    with stage.database() as database:
+        whole_before = completed(database)
+    assert whole_before or place != "middle-child"
     payloads, watermarks = stage.payloads(), stage.watermarks()
     if changed:
         allowed += added_at_most(stage)
         change_the_world(stage, resource)
 
+    stage.world.log.clear()
+
     restarted = stage.lore(*command, "--robot")
 
     assert restarted.code == 0, restarted
+    if not changed:
+        assert not whole_before.intersection(asked_for(stage.world.log))
     assert restarted.data["lease"] == "dead"
     assert stage.run_statuses() == {
         Seam.LEASE_ACQUIRED: ["succeeded"],
         Seam.AFTER_FINISH: ["succeeded", "succeeded"],
     }.get(seam, ["crashed", "succeeded"])
     stage.assert_copy_is_true(resource)
-    truth = {canonical(item) for item in stage.truth(resource).values()}
-    assert sorted(stage.payloads()) == sorted({*payloads, *truth})
+    assert sorted(stage.payloads()) == sorted({*payloads, *stage.true_payloads(resource)})
     assert stage.requests <= allowed
     after = stage.watermarks()
     assert all(after[scope] >= before for scope, before in watermarks.items())
@@ -175,30 +195,42 @@ def repeated_at_most(stage: Stage, seam: Seam) -> int:
     """Return how many requests a death at this seam may cost, by what the dead process had made durable.
 
     Before the first request: none. Else one page for each scope; the look-up of each project that was asked for
-    but not stored yet; and where a window of several pages was being confirmed, the pages of that pass.
+    but not stored yet; and where a window of several pages was being confirmed, the pages of that pass. Of children,
+    what was in flight: as many parents as are read at once, and the most that one of them costs. Statuses once more.
     """
     if seam in {Seam.LEASE_ACQUIRED, Seam.RUN_STARTED}:
         return 0
     unknown = len(PROJECTS) - len(stage.rows("SELECT id FROM projects"))
     confirming = sum(window.pages for window in stage.windows() if window.passes)
-    return len(PROJECTS) + unknown + confirming
+    in_flight = len(PROJECTS) * CONCURRENCY * DEAREST
+    return len(PROJECTS) + unknown + confirming + in_flight + len(PROJECTS)
 
 
 def added_at_most(stage: Stage) -> int:
     """Return how many requests the changes of `change_the_world` add to those of an unchanged world.
 
-    They stand at the end of one list and fill less than a page. A window that was being read has lost one of its
-    items to them: two equal passes over it now take one pass more.
+    They stand at the end of one list and fill two pages at most. A window that was being read has lost one of its
+    items to them: two equal passes over it now take one pass more. What was edited or made has its children read.
     """
     interrupted = any(window.token or window.passes for window in stage.windows())
-    return 1 + (ceil(TOGETHER / PER_PAGE) if interrupted else 0)
+    return 2 + (ceil(TOGETHER / PER_PAGE) if interrupted else 0) + CHANGED * REQUESTS_EACH
 
 
-def visit_number(place: str, visits: int) -> int:
-    return {"first": 1, "second": 2, "middle": visits // 2, "late": visits * 3 // 4, "last": visits}[place]
+def visit_number(place: str, whole: Uninterrupted, seam: Seam) -> int:
+    visits, lists = whole.visits[seam], whole.lists[seam]
+    return {
+        "first": 1,
+        "second": 2,
+        "middle": lists // 2,
+        "late": lists * 3 // 4,
+        "last": lists,
+        "first-child": lists + 1,
+        "middle-child": (lists + visits) // 2,
+        "last-child": visits,
+    }[place]
 
 
-def change_the_world(stage: Stage, resource: str) -> None:
+def change_the_world(stage: Stage, resource: Kind) -> None:
     """Edit old, recent and simultaneous items of one project, and make new ones: less than a page in all."""
     noun = resource.removesuffix("s")
     forge, path = stage.world.gitlab, PROJECTS[0]

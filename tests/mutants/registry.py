@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, understanding, walking
+from tests.mutants import guarding, offspring, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
 _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_where_it_stopped"
+
+_TALK = "tests/properties/test_conversations.py::test_a_conversation_is_copied_whole_whatever_happens"
 
 WITHOUT_CODE = "8"
 """Inbound intents: promised, and not built; no test and no mutant can stand for it."""
@@ -46,8 +48,10 @@ PROMISES = (
         "cursor corruption",
         (f"{walking.PARENTS}::test_an_invalid_cursor_is_set_aside_and_replaced_by_a_bounded_backfill",),
     ),
-    Promise("settling"),
-    Promise("children read whole"),
+    Promise("settling", (_TALK,)),
+    Promise("children read whole", (_TALK, _KILLED)),
+    Promise("silent changes", (_TALK,)),
+    Promise("deletion leaves nothing", (_TALK,)),
     Promise(
         "scrub buries only what is not found",
         ("tests/properties/test_scrub.py::test_after_verification_nothing_is_missing_and_nothing_is_left_over",),
@@ -63,4 +67,9 @@ PROMISES = (
     Promise("quarantine retried", (_HISTORIES,)),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*walking.MUTANTS, *understanding.MUTANTS, *guarding.MUTANTS)
+MUTANTS: tuple[Mutant, ...] = (
+    *walking.MUTANTS,
+    *understanding.MUTANTS,
+    *offspring.MUTANTS,
+    *guarding.MUTANTS,
+)

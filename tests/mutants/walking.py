@@ -53,14 +53,12 @@ ONE_TRANSACTION = (
     Mutant(
         name="transaction-open-during-a-request",
         invariant="1",
-        file="pipeline/ingest.py",
-        before="""    record = await source.resolve(configured)
-    with session.shop.database.transaction() as tx:
-        fence(tx, session.lease)
-""",
+        file="pipeline/projects.py",
+        before="    return _save(session, source, configured, await source.resolve(configured))\n",
         after="""    with session.shop.database.transaction() as tx:
         fence(tx, session.lease)
         record = await source.resolve(configured)
+    return _save(session, source, configured, record)
 """,
         test="tests/situations/test_transactions.py::test_no_transaction_is_open_while_a_request_is_answered",
         why="A slow server would lock the database for everybody.",
@@ -158,7 +156,7 @@ FORWARD = (
         name="full-run-leaves-no-note",
         invariant="4",
         file="pipeline/mirror.py",
-        before='    note = "full: cursors reset by the operator" if request.full else None\n',
+        before='    note = "full: cursors and watermarks reset by the operator" if request.full else None\n',
         after="    note = None\n",
         test="tests/faces/test_ingest.py::test_a_full_run_is_recorded_in_the_ledger",
         why="A watermark that moved back with nothing to show who moved it.",

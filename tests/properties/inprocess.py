@@ -165,12 +165,13 @@ class House:
         *,
         resources: tuple[str, ...] = ("issues", "merge_requests"),
         scrub_budget: int | None = None,
+        full: bool = False,
     ) -> RunReport | None:
         """Mirror once; None when the process died on the way."""
         reaper = reaper or Reaper()
         self.transport.asked.clear()
         # The lease of a process that was killed here names a pid that is alive: ours.
-        request = MirrorRequest(resources, force=self.killed, scrub_budget=scrub_budget)
+        request = MirrorRequest(resources, full=full, force=self.killed, scrub_budget=scrub_budget)
         try:
             report = asyncio.run(mirror(self.app(reaper), request, "ingest"))
         except Killed:
@@ -191,13 +192,25 @@ class House:
 
     def count_requests(self, act: Callable[[], Any]) -> int:
         """How many requests reach the world while `act` runs."""
-        before = sum(self.world.requests.values())
+        before = self.world.requests.total()
         act()
-        return sum(self.world.requests.values()) - before
+        return self.world.requests.total() - before
+
+    def count_list_requests(self, act: Callable[[], Any]) -> int:
+        """How many requests other than those for children reach the world while `act` runs."""
+        before = self.world.requests.copy()
+        act()
+        return sum(times for route, times in (self.world.requests - before).items() if ":iid/" not in route)
 
 
 def build_config(
-    *, per_page: int = 100, scrub_share: float = 0.02, keyset: bool = False, max_retries: int = 3
+    *,
+    per_page: int = 100,
+    scrub_share: float = 0.02,
+    keyset: bool = False,
+    max_retries: int = 3,
+    concurrency: int = 10,
+    reviewers: bool = False,
 ) -> Config:
     """Settings for one project of one host."""
     return parse_config(
@@ -206,6 +219,8 @@ def build_config(
             "sync": {
                 "scrub_share": scrub_share,
                 "use_keyset_pagination": keyset,
+                "dependent_concurrency": concurrency,
+                "verify_reviewers": reviewers,
                 "heartbeat_interval_seconds": NEVER_SECONDS,
             },
             "gitlab": [{"base_url": BASE_URL, "projects": [PROJECT]}],

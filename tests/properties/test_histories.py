@@ -25,14 +25,17 @@ def live(setting: Setting, history: list[Round]) -> None:
             report = house.run()
             assert report is not None
             assert [scope.error for scope in report.scopes] == [None, None]
-        compare(house)
+        # A change that carries an instant of the past leaves a note there that only verification can find.
+        compare(house, children=False)
         kept.check()
         ingested = sum(kept.versions.values())
         house.run()
         assert sum(kept.versions.values()) == ingested
+        house.run(scrub_budget=1000)
+        compare(house, exact=True)
 
 
-@examples(few=300, many=300)
+@examples(few=60, many=300)
 @given(settings, histories)
 def test_the_copy_equals_the_truth_after_any_history(setting: Setting, history: list[Round]) -> None:
     live(setting, history)

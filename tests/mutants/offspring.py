@@ -1,0 +1,180 @@
+"""Bugs about children: settling, watermarks, sweeps, silent changes, verification, what deletion leaves behind."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+CHILDREN = "tests/properties/test_children.py"
+_UNIT = "tests/unit/engine/test_dependents.py"
+_SILENT_MINUTE = f"{CHILDREN}::test_what_is_said_in_the_silent_minute_is_found_once_the_parent_has_settled"
+_DELETED = f"{CHILDREN}::test_a_deleted_note_leaves_neither_row_nor_payload"
+_ROW_SHOWS = f"{CHILDREN}::test_a_change_that_only_the_lists_row_shows_has_the_children_read_at_once"
+
+SETTLING = (
+    Mutant(
+        name="watermark-moved-though-not-settled",
+        invariant="settling",
+        file="store/nursery.py",
+        before="""            synced = f"{name}_synced_for_updated_at = :version, " if settled else ""\n""",
+        after="""            synced = f"{name}_synced_for_updated_at = :version, "\n""",
+        test=f"{_SILENT_MINUTE}[in-step]",
+        why="What is written in the minute after the reading moves nothing, and is never seen.",
+    ),
+    Mutant(
+        name="settled-by-the-local-clock",
+        invariant="settling",
+        file="store/nursery.py",
+        before=""" = :version, " if settled else ""\n""",
+        after=""" = :version, " if now - parent.updated_at >= 75_000 else ""\n""",
+        test=f"{_SILENT_MINUTE}[ahead]",
+        why="A machine whose clock runs ahead takes every parent for settled.",
+    ),
+    Mutant(
+        name="early-reading-not-remembered",
+        invariant="settling",
+        file="store/nursery.py",
+        before=""" SET {synced}{name}_fetched_for_updated_at = :version,"\n""",
+        after=""" SET {synced}"\n""",
+        test=f"{_SILENT_MINUTE}[in-step]",
+        why="Until it has settled, a parent would be fetched by every run.",
+    ),
+    Mutant(
+        name="watermark-moved-on-failure",
+        invariant="children read whole",
+        file="store/nursery.py",
+        before="""                f"UPDATE {self._kind.table} SET {name}_sync_last_attempt_at = :now,"\n""",
+        after="""                f"UPDATE {self._kind.table} SET {name}_synced_for_updated_at = updated_at,"
+                f" {name}_sync_last_attempt_at = :now,"
+""",
+        test=f"{CHILDREN}::test_children_that_could_not_be_read_are_asked_for_again",
+        why="One bad answer, and the conversation stays as it was until somebody speaks again.",
+    ),
+)
+
+WHOLE = (
+    Mutant(
+        name="sweep-after-the-first-page",
+        invariant="children read whole",
+        file="engine/dependents.py",
+        before="            if token is None:\n                break\n",
+        after="            if token is None or pages:\n                break\n",
+        test=f"{CHILDREN}::test_more_children_than_a_page_holds_are_all_kept",
+        why="What stands on the second page would be swept as not seen.",
+    ),
+    Mutant(
+        name="unreadable-thread-dropped",
+        invariant="7",
+        file="sources/gitlab/children.py",
+        before="                rejected.append(replace(refused, key=self.prefix + refused.key))\n",
+        after="                replace(refused, key=self.prefix + refused.key)\n",
+        test=f"{CHILDREN}::test_a_note_that_cannot_be_understood_leaves_its_parent_as_it_was_and_due",
+        why="Passed over, it is swept, and the parent counts as read.",
+    ),
+    Mutant(
+        name="children-without-a-limit-at-once",
+        invariant="9",
+        file="engine/dependents.py",
+        before="                for _ in range(self._concurrency):\n",
+        after="                for _ in range(10 * self._concurrency):\n",
+        test=f"{_UNIT}::test_no_more_parents_are_read_at_once_than_allowed",
+        why="A first run would ask for thousands of conversations at once.",
+    ),
+    Mutant(
+        name="full-run-keeps-the-childrens-watermarks",
+        invariant="4",
+        file="pipeline/ingest.py",
+        before="                reset_watermarks(tx, FAMILIES[target.resource].kind, project.id)\n",
+        after="",
+        test=f"{CHILDREN}::test_a_full_run_reads_all_children_again",
+        why="An operator who asks for everything would get the lists only.",
+    ),
+)
+
+SILENT = (
+    Mutant(
+        name="silent-change-makes-nothing-due",
+        invariant="silent changes",
+        file="store/parents.py",
+        before="""        silent = f"excluded.updated_at = {table}.updated_at AND ({' OR '.join(differs)})"\n""",
+        after="""        silent = f"excluded.updated_at = {table}.updated_at AND {differs[0]}"\n""",
+        test=f"{_ROW_SHOWS}[note]",
+        why="The row says that a note is gone, and nobody looks which.",
+    ),
+    Mutant(
+        name="push-makes-no-files-due",
+        invariant="silent changes",
+        file="store/kinds.py",
+        before="""            "diffs": ("head_sha", "target_branch"),\n""",
+        after="""            "diffs": ("target_branch",),\n""",
+        test=f"{_ROW_SHOWS}[push]",
+        why="A push moves no update time: the new head would have no files.",
+    ),
+    Mutant(
+        name="newest-verification-first",
+        invariant="silent changes",
+        file="store/nursery.py",
+        before=" = updated_at ORDER BY {name}_sync_last_attempt_at LIMIT :limit",
+        after=" = updated_at ORDER BY {name}_sync_last_attempt_at DESC LIMIT :limit",
+        test=f"{CHILDREN}::test_every_parents_children_have_their_turn_in_verification",
+        why="The same few would be verified for ever, and the others never.",
+    ),
+    Mutant(
+        name="dear-verification-at-every-turn",
+        invariant="9",
+        file="pipeline/verification.py",
+        before="        if found.cost + each > budget and session.run.id // 2 % each:\n",
+        after="        if found.cost + each > 100 * budget and session.run.id // 2 % each:\n",
+        test=f"{CHILDREN}::test_a_quiet_run_costs_its_list_and_one_request_of_verification",
+        why="A budget of one that is spent threefold is no budget.",
+    ),
+    Mutant(
+        name="failed-question-buries",
+        invariant="scrub buries only what is not found",
+        file="pipeline/dependents.py",
+        before="        # A question that failed proves nothing.\n        return False\n",
+        after="        # A question that failed proves nothing.\n        return True\n",
+        test=f"{CHILDREN}::test_a_question_that_fails_buries_nobody_and_stops_nothing",
+        why="A server in trouble would empty the copy.",
+    ),
+)
+
+DELETION = (
+    Mutant(
+        name="vanished-thread-not-swept",
+        invariant="deletion leaves nothing",
+        file="store/discussions.py",
+        before="for remote_id, (row_id, _) in held.items() if remote_id not in seen}\n",
+        after="for remote_id, (row_id, _) in held.items() if remote_id not in seen and not row_id}\n",
+        test=f"{_DELETED}[thread]",
+        why="What was deleted on the forge would be read here for ever.",
+    ),
+    Mutant(
+        name="payload-of-a-deleted-note-kept",
+        invariant="deletion leaves nothing",
+        file="store/discussions.py",
+        before=""""notes", [str(remote_id) for remote_id in deleted])\n""",
+        after=""""notes", [])\n""",
+        test=f"{_DELETED}[reply]",
+        why="A secret that somebody deleted would stay, word for word.",
+    ),
+    Mutant(
+        name="earlier-versions-of-its-thread-kept",
+        invariant="deletion leaves nothing",
+        file="store/discussions.py",
+        before="    if deleted or gone:\n",
+        after="    if gone and not deleted:\n",
+        test=f"{_DELETED}[reply]",
+        why="The thread's earlier payloads hold the deleted note too.",
+    ),
+    Mutant(
+        name="payload-of-a-system-note-stored",
+        invariant="deletion leaves nothing",
+        file="store/discussions.py",
+        before=" for _, note in notes if not note.is_system or note.is_placed}\n",
+        after=" for _, note in notes if note.remote_id}\n",
+        test=f"{_DELETED}[reply]",
+        why="Most notes are the system's: each would be stored twice, and found twice.",
+    ),
+)
+
+MUTANTS = (*SETTLING, *WHOLE, *SILENT, *DELETION)
