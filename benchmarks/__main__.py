@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from benchmarks import cold_start, memory, mirror, poll
+from benchmarks import cold_start, conversations, memory, mirror, poll, reads
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
 
@@ -18,6 +18,8 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "poll": poll.run,
     "memory": memory.run,
     "mirror": mirror.run,
+    "conversations": conversations.run,
+    "reads": reads.run,
 }
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
-from benchmarks.workplace import ROOT, copy_world, served_world, stored
+from benchmarks.workplace import ROOT, copy_lists, served_world, stored
+from benchmarks.world_server import half_and_half
 
 PEAK_BOUND_MB = 150
 GROWTH_BOUND = 1.10
@@ -41,7 +42,7 @@ def peak_mb() -> float:
 
 
 def _peak_of_mirror(items: int) -> float:
-    with served_world(items) as url, tempfile.TemporaryDirectory() as folder:
+    with served_world(half_and_half(items)) as url, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.memory", url, str(Path(folder) / "lore.db")]
         answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     mirrored, peak = answer.stdout.split()
@@ -53,7 +54,7 @@ def _peak_of_mirror(items: int) -> float:
 def main() -> None:
     """Mirror and print how many items that was and what the peak is."""
     url, database = sys.argv[1:]
-    report = copy_world(url, Path(database))
+    report = copy_lists(url, Path(database))
     print(stored(report), peak_mb())
 
 

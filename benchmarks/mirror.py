@@ -1,4 +1,4 @@
-"""Benchmark `mirror`: a first mirror against the floor, without and with latency.
+"""Benchmark `mirror`: a first mirror of lists against the floor, without and with latency.
 
 Both are timed in turn, round after round, against one server whose pages are warm, and the medians are
 compared: what disturbs the machine disturbs both.
@@ -17,7 +17,8 @@ from benchmarks.bare_store import BareStore
 from benchmarks.findings import Finding
 from benchmarks.floor import Requests, fetch_again, recorder, sorted_out
 from benchmarks.scale import Scale
-from benchmarks.workplace import copy_world, served_world, stored
+from benchmarks.workplace import copy_lists, served_world, stored
+from benchmarks.world_server import half_and_half
 
 BOUND = 1.5
 LATENCIES_MS = (0, 20)
@@ -26,7 +27,7 @@ LATENCIES_MS = (0, 20)
 def run(scale: Scale) -> Iterator[Finding]:
     """Measure at each latency."""
     for latency_ms in LATENCIES_MS:
-        with served_world(scale.items, latency_ms) as url, tempfile.TemporaryDirectory() as folder:
+        with served_world(half_and_half(scale.items), latency_ms) as url, tempfile.TemporaryDirectory() as folder:
             yield from _compare(url, Path(folder), scale, f"{scale.items:,} items at {latency_ms} ms")
 
 
@@ -37,10 +38,10 @@ def _compare(url: str, folder: Path, scale: Scale, title: str) -> Iterator[Findi
     bares: list[float] = []
     mirrors: list[float] = []
     for number in range(scale.rounds):
-        floors.append(_timed(lambda: fetch_again(url, requests)))
-        bares.append(_timed(lambda path=folder / f"bare-{number}.db": _keep_barely(url, requests, path)))  # type: ignore[misc]
+        floors.append(timed(lambda: fetch_again(url, requests)))
+        bares.append(timed(lambda path=folder / f"bare-{number}.db": keep_barely(url, requests, path)))  # type: ignore[misc]
         path = folder / f"{number}.db"
-        mirrors.append(_timed(lambda path=path: copy_world(url, path)))  # type: ignore[misc]
+        mirrors.append(timed(lambda path=path: copy_lists(url, path)))  # type: ignore[misc]
         path.unlink()
     yield Finding("mirror", f"{title}: mirror, median of {scale.rounds}", median(mirrors), "s")
     yield Finding("mirror", f"{title}: floor, {requests.total:,} requests", median(floors), "s")
@@ -52,13 +53,14 @@ def _compare(url: str, folder: Path, scale: Scale, title: str) -> Iterator[Findi
 def _record(url: str, database: Path, items: int) -> Requests:
     """Mirror once with the requests recorded; that also warms the server's pages."""
     transport = recorder(url)
-    report = copy_world(url, database, transport)
+    report = copy_lists(url, database, transport)
     if stored(report) != items:
         raise RuntimeError(f"{stored(report)} of {items} items were mirrored")
     return sorted_out(transport.addresses)
 
 
-def _keep_barely(url: str, requests: Requests, path: Path) -> None:
+def keep_barely(url: str, requests: Requests, path: Path) -> None:
+    """Fetch again and keep what comes in a bare SQLite file."""
     store = BareStore(path)
     try:
         fetch_again(url, requests, store.keep)
@@ -66,7 +68,8 @@ def _keep_barely(url: str, requests: Requests, path: Path) -> None:
         store.close()
 
 
-def _timed(work: Callable[[], object]) -> float:
+def timed(work: Callable[[], object]) -> float:
+    """Return how many seconds something takes."""
     gc.collect()
     started = perf_counter()
     work()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
-from benchmarks.workplace import copy_world, served_world, stored
+from benchmarks.workplace import copy_lists, copy_world, count_children_as_read, served_world, stored
+from benchmarks.world_server import half_and_half
 
 
 def run(scale: Scale) -> Iterator[Finding]:
@@ -23,11 +24,12 @@ def run(scale: Scale) -> Iterator[Finding]:
 
 
 def _cost(items: int) -> int:
-    with served_world(items) as url, tempfile.TemporaryDirectory() as folder:
+    with served_world(half_and_half(items)) as url, tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "lore.db"
-        first = copy_world(url, database)
+        first = copy_lists(url, database)
         if stored(first) != items:
             raise RuntimeError(f"{stored(first)} of {items} items were mirrored")
+        count_children_as_read(database)
         # Two, because the first poll after a mirror may know less (validators) than every later one.
         polls = [copy_world(url, database) for _ in range(2)]
     if any(stored(poll) for poll in polls):

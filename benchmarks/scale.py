@@ -6,13 +6,35 @@ from msgspec import Struct
 
 
 class Scale(Struct, frozen=True):
-    """Sizes of one run."""
+    """Sizes of one run. `merge_requests` have conversations, in a copy to be read there are `few` or `many` notes."""
 
     items: int
     rounds: int
     histories: tuple[int, ...]
     starts: int
+    merge_requests: int
+    passes: int
+    few_notes: int
+    many_notes: int
 
 
-FULL = Scale(items=20_000, rounds=7, histories=(1_000, 10_000, 100_000), starts=25)
-QUICK = Scale(items=4_000, rounds=5, histories=(1_000, 4_000), starts=15)
+FULL = Scale(
+    items=20_000,
+    rounds=7,
+    histories=(1_000, 10_000, 100_000),
+    starts=25,
+    merge_requests=2_000,
+    passes=3,
+    few_notes=10_000,
+    many_notes=1_000_000,
+)
+QUICK = Scale(
+    items=4_000,
+    rounds=5,
+    histories=(1_000, 4_000),
+    starts=15,
+    merge_requests=200,
+    passes=3,
+    few_notes=10_000,
+    many_notes=100_000,
+)

@@ -1,7 +1,7 @@
 """Where measurements happen: a served world, a directory that vanishes, and the product's own mirroring run.
 
 Owns the lives of child processes: each is ended with the block that started it. Refuses a shortcut into the
-product: what is timed is `app.mirror` on a SQLite file, as `lore` runs it.
+product: what is timed is `app.mirror` on a SQLite file, as `lore` runs it, or its first stage whole.
 """
 
 from __future__ import annotations
@@ -9,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.world_server import PROJECT
+import apsw
+
+from benchmarks.world_server import PROJECT, Contents
 from tidelore.app import App, mirror
 from tidelore.config import parse_config
-from tidelore.pipeline.mirror import MirrorRequest
-from tidelore.sources.registry import RESOURCES
+from tidelore.pipeline.ingest import Target, ingest
+from tidelore.pipeline.mirror import MirrorRequest, RequestCount
+from tidelore.pipeline.report import RunReport, silent
+from tidelore.pipeline.session import Workshop, open_session
+from tidelore.sources.registry import RESOURCES, Wiring, open_hosts
+from tidelore.store.kinds import PARENT_KINDS
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import RunReport
     from tidelore.sources.transport import Transport
 
 SOURCE = "simulated"
@@ -29,9 +34,11 @@ ROOT = Path(__file__).parent.parent
 
 
 @contextmanager
-def served_world(items: int, latency_ms: float = 0.0) -> Iterator[str]:
-    """Serve that many items from another process; yield the address."""
-    command = ["benchmarks.world_server", "--items", str(items), "--latency-ms", str(latency_ms)]
+def served_world(contents: Contents, latency_ms: float = 0.0) -> Iterator[str]:
+    """Serve a project with these contents from another process; yield the address."""
+    command = ["benchmarks.world_server", "--latency-ms", str(latency_ms)]
+    for name in contents.__struct_fields__:
+        command += [f"--{name.replace('_', '-')}", str(getattr(contents, name))]
     with subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -44,27 +51,76 @@ def served_world(items: int, latency_ms: float = 0.0) -> Iterator[str]:
 
 
 def copy_world(url: str, database: Path, transport: Transport | None = None) -> RunReport:
-    """Mirror a served world, or poll it when the database has a copy already; fail on an incomplete run.
+    """Mirror a served world whole, or poll it when the database has a copy already; fail on an incomplete run.
 
     A transport that is handed in is closed with the run: its connections belong to the run's event loop.
     """
+    return _checked(_app(url, database, transport), lambda app: mirror(app, MirrorRequest(RESOURCES), "lore ingest"))
+
+
+def copy_lists(url: str, database: Path, transport: Transport | None = None) -> RunReport:
+    """Mirror the lists of a served world and leave what hangs on their items: the first stage of a run alone."""
+    return _checked(_app(url, database, transport), _walk)
+
+
+def count_children_as_read(database: Path) -> None:
+    """Make a copy of lists one whose children were read too: a long history without its many requests."""
+    connection = apsw.Connection(str(database))
+    for kind in PARENT_KINDS.values():
+        columns = [column for name in kind.children for column in _watermark(name)]
+        connection.execute(f"UPDATE {kind.table} SET {', '.join(columns)}")
+    connection.execute("UPDATE issues SET status_synced_for_updated_at = updated_at")
+    connection.close()
+
+
+def stored(report: RunReport) -> int:
+    """Return how many items a run stored."""
+    return sum(scope.tally.created + scope.tally.changed for scope in report.scopes)
+
+
+def children_stored(report: RunReport) -> int:
+    """Return how many children a run stored."""
+    return sum(child.tally.changed for scope in report.scopes for child in scope.children.values())
+
+
+def _app(url: str, database: Path, transport: Transport | None) -> App:
     hosts = [{"name": SOURCE, "base_url": url, "projects": [PROJECT]}]
-    app = App(parse_config({"gitlab": hosts}), {}, db=str(database), transport=transport)
-    report = asyncio.run(_mirror(app))
+    return App(parse_config({"gitlab": hosts}), {}, db=str(database), transport=transport)
+
+
+def _checked(app: App, work: Callable[[App], Coroutine[Any, Any, RunReport]]) -> RunReport:
+    report = asyncio.run(_closing(app, work))
     for scope in (*report.scopes, *report.scrubbed):
         if scope.error is not None:
             raise scope.error
     return report
 
 
-async def _mirror(app: App) -> RunReport:
+async def _closing(app: App, work: Callable[[App], Coroutine[Any, Any, RunReport]]) -> RunReport:
     try:
-        return await mirror(app, MirrorRequest(RESOURCES), "lore ingest")
+        return await work(app)
     finally:
         if app.transport is not None:
             await app.transport.aclose()
 
 
-def stored(report: RunReport) -> int:
-    """Return how many items a run stored."""
-    return sum(scope.tally.created + scope.tally.changed for scope in report.scopes)
+async def _walk(app: App) -> RunReport:
+    count = RequestCount()
+    wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
+    async with AsyncExitStack() as stack:
+        sources = await open_hosts(app.config.gitlab, wiring, stack)
+        database = app.open_store(create=True)
+        stack.callback(database.close)
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore ingest")
+        targets = [Target(sources[0], PROJECT, resource) for resource in RESOURCES]
+        async with open_session(shop, force=False) as session:
+            scopes = await ingest(session, targets, full=False, on_progress=silent)
+    return RunReport(session.run.id, scopes=scopes, requests=count.total)
+
+
+def _watermark(name: str) -> tuple[str, ...]:
+    return (
+        f"{name}_synced_for_updated_at = updated_at",
+        f"{name}_fetched_for_updated_at = updated_at",
+        f"{name}_sync_last_attempt_at = 1",
+    )

@@ -8,28 +8,60 @@ from __future__ import annotations
 
 import argparse
 
+from msgspec import Struct
+
 from tidelore.simulator.server import run_forever
 from tidelore.simulator.world import World
 
 PROJECT = "harbour/archive"
 
 
-def build(items: int) -> World:
-    """Return a world with one project: half of the items are issues, half merge requests."""
+class Contents(Struct, frozen=True):
+    """What the one project holds: so many items, and under each so many children."""
+
+    issues: int
+    merge_requests: int
+    discussions: int = 0
+    notes: int = 0
+    events: int = 0
+    files: int = 0
+
+    @property
+    def items(self) -> int:
+        return self.issues + self.merge_requests
+
+
+def half_and_half(items: int) -> Contents:
+    """Return bare items: half of them issues, half merge requests."""
+    return Contents(items // 2, items - items // 2)
+
+
+def build(contents: Contents) -> World:
+    """Return a world with one project."""
     world = World()
     world.keep_log = False
     project = world.gitlab.create_project(PROJECT)
-    world.gitlab.bulk(project.id, issues=items // 2, merge_requests=items - items // 2)
+    world.gitlab.bulk(
+        project.id,
+        contents.issues,
+        contents.merge_requests,
+        discussions=contents.discussions,
+        notes=contents.notes,
+        events=contents.events,
+        files=contents.files,
+    )
     return world
 
 
 def main() -> None:
     """Serve until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, required=True)
+    for name in Contents.__struct_fields__:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=0)
     parser.add_argument("--latency-ms", type=float, default=0.0)
-    options = parser.parse_args()
-    run_forever(build(options.items), 0, options.latency_ms / 1000, ready=lambda url: print(url, flush=True))
+    options = vars(parser.parse_args())
+    latency = options.pop("latency_ms") / 1000
+    run_forever(build(Contents(**options)), 0, latency, ready=lambda url: print(url, flush=True))
 
 
 if __name__ == "__main__":
