@@ -10,7 +10,7 @@ from tests.databases.samples import CREATED, add_project, stored_payload
 from tidelore.content import digest
 from tidelore.model import Item, Version
 from tidelore.store.database import Database
-from tidelore.store.payloads import store_payloads
+from tidelore.store.payloads import packer, store_payloads
 
 
 def item(payload: bytes, key: int | str = 1) -> Item[None]:
@@ -21,7 +21,12 @@ def store(database: Database, *payloads: bytes, compress: bool = True) -> None:
     project = add_project(database)
     with database.transaction() as tx:
         store_payloads(
-            tx, project.id, "issue", [item(payload) for payload in payloads], compress=compress, now_ms=CREATED
+            tx,
+            project.id,
+            "issue",
+            [item(payload) for payload in payloads],
+            pack=packer(compress=compress),
+            now_ms=CREATED,
         )
 
 

@@ -209,7 +209,7 @@ def test_a_question_that_fails_buries_nobody_and_stops_nothing(tmp_path: Path) -
 
 
 def test_a_quiet_run_costs_its_list_and_one_request_of_verification(tmp_path: Path) -> None:
-    """The three lists of events are read together: such a run costs two more, and comes once in six."""
+    """The three lists of events are read together: such a run costs two more, and others save up for it."""
     house = House(tmp_path)
     house.world.gitlab.bulk(PROJECT, issues=4, discussions=1, notes=2, events=1)
     house.world.advance(HOUR)
@@ -218,5 +218,5 @@ def test_a_quiet_run_costs_its_list_and_one_request_of_verification(tmp_path: Pa
     for _ in range(48):
         house.world.advance(60)
         costs.append(house.count_requests(lambda: house.run(resources=("issues",))))
-    assert set(costs) == {2, 4}
-    assert costs.count(4) <= len(costs) // 6
+    assert set(costs) == {1, 2, 4}
+    assert sum(costs) <= 2 * len(costs) + max(costs), "one run may be ahead of what was saved up"

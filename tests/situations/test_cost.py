@@ -20,12 +20,3 @@ def test_a_poll_costs_one_request_per_list_however_long_the_history(tmp_path: Pa
     # The two lists, and of the one issue that changed four child lists and its status.
     assert house.count_requests(house.run) == 2 + 4 + 1
     compare(house)
-
-
-def test_no_quiet_run_costs_more_than_its_lists_and_one_request_of_verification(tmp_path: Path) -> None:
-    house = House(tmp_path, per_page=10)
-    house.world.gitlab.bulk(PROJECT, issues=3, merge_requests=3, discussions=1, notes=1, events=1, files=1)
-    house.world.advance(86_400)
-    house.run()
-    assert {house.count_requests(house.run) for _ in range(20)} == {3}
-    compare(house)

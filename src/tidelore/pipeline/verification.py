@@ -1,9 +1,9 @@
 """Verification: what no cursor can see. Owns how the share of a run is divided, and the children's part of it.
 
 Lists and children have half of the share each, the least recently verified first. What was read since the run began
-is not read once more. A kind that takes more requests than its share has left (events are three lists) waits for a
-greater share, so that no run costs more than it may. What the lists show to have changed in silence is read at
-once, at no cost to the share.
+is not read once more. What costs more requests than are left (events are three lists) has its turn all the same, and
+the runs between save up for it. What the lists show to have changed in silence is read at once, at no cost to the
+share.
 """
 
 from __future__ import annotations
@@ -84,14 +84,16 @@ def plan(session: Session, targets: Sequence[Target], budget: int, before: int) 
             brood = found.broods[place, kind] = Brood(session, target, project, child)
             turns += [Turn(at, place, kind, parent) for at, parent in brood.nursery.least_verified(budget, before)]
     for turn in sorted(turns, key=lambda turn: turn.verified_at):
+        each = found.broods[turn.place, turn.kind].requests_each
+        dear = found.cost + each > budget
+        if dear and session.run.id // 2 % each:
+            # What costs more than is left has its turn in one run of as many as it costs; the others save up for it.
+            found.cost = budget
+        else:
+            found.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)
+            found.cost += each
         if found.cost >= budget:
             break
-        each = found.broods[turn.place, turn.kind].requests_each
-        if found.cost + each > budget and session.run.id // 2 % each:
-            # What costs more than is left has its turn in one run of as many as it costs.
-            continue
-        found.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)
-        found.cost += each
     return found
 
 

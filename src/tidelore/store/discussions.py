@@ -134,7 +134,7 @@ def _write(tx: Transaction, renewal: Renewal[DiscussionRecord], changed: Sequenc
 
 def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, items: Sequence[Item[Any]]) -> None:
     if items:
-        store_payloads(tx, renewal.project_id, kind, items, compress=renewal.compress, now_ms=renewal.now_ms)
+        store_payloads(tx, renewal.project_id, kind, items, pack=renewal.pack, now_ms=renewal.now_ms)
 
 
 def _as_item(note: NoteRecord) -> Item[NoteRecord]:

@@ -22,6 +22,7 @@ from tidelore.store.backlog import is_due
 from tidelore.store.database import Database, Params, Row, Transaction
 from tidelore.store.kinds import ISSUE, ParentKind
 from tidelore.store.leases import fence
+from tidelore.store.payloads import Pack, packer
 from tidelore.store.quarantine import admit, release_children, release_scope
 
 C = TypeVar("C")
@@ -41,7 +42,7 @@ class Renewal(Struct, Generic[C], frozen=True):
     parent_id: int
     items: Sequence[Item[C]]
     now_ms: int
-    compress: bool
+    pack: Pack
 
 
 class ChildFamily(Struct, Generic[C], frozen=True):
@@ -83,7 +84,7 @@ class ParentNursery(Generic[C]):
         self._family = family
         self._now_ms = now_ms
         self._lease = lease
-        self._compress = compress
+        self._pack = packer(compress=compress)
         self._seam = seam
         # What failed since then is left for the next run; None leaves nothing.
         self._failed_since = 2**62 if failed_since is None else failed_since
@@ -118,7 +119,7 @@ class ParentNursery(Generic[C]):
 
     def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> int:
         name, now = self._family.name, self._now_ms()
-        renewal = Renewal(self._scope.project_id, self._kind, parent.id, children.items, now, self._compress)
+        renewal = Renewal(self._scope.project_id, self._kind, parent.id, children.items, now, self._pack)
         with self._writing() as tx:
             changed = self._family.write(tx, renewal)
             synced = f"{name}_synced_for_updated_at = :version, " if settled else ""

@@ -9,6 +9,7 @@ from tidelore.model import Item
 from tidelore.store.database import Transaction
 
 _COLUMNS = ("content_hash", "project_id", "resource_type", "remote_id", "encoding", "payload", "fetched_at")
+Pack = Callable[[bytes], tuple[str, bytes]]
 _SMALL = 128
 """Below this many bytes compression only adds."""
 
@@ -19,11 +20,10 @@ def store_payloads(
     resource_type: str,
     items: Sequence[Item[Any]],
     *,
-    compress: bool,
+    pack: Pack,
     now_ms: int,
 ) -> None:
     """Store each payload that is not stored yet."""
-    pack = _packer(compress=compress)
     tx.execute_rows(
         f"INSERT INTO raw_payloads ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
         " ON CONFLICT (remote_id, content_hash) DO NOTHING",
@@ -66,8 +66,8 @@ def unpacked(encoding: str, payload: bytes) -> bytes:
         raise ValueError(f"a stored payload cannot be unpacked: {error}") from None
 
 
-def _packer(*, compress: bool) -> Callable[[bytes], tuple[str, bytes]]:
-    """Return what turns a payload into its encoding and the bytes to store."""
+def packer(*, compress: bool) -> Pack:
+    """Return what turns a payload into its encoding and the bytes to store; dear to make, for one thread at a time."""
     if not compress:
         return lambda payload: ("identity", payload)
     import zstandard

@@ -19,7 +19,7 @@ from tidelore.store.database import Database, Transaction
 from tidelore.store.family import Family, write_parents
 from tidelore.store.leases import fence
 from tidelore.store.parents import LinkCounts, bury, held_between, stored_versions
-from tidelore.store.payloads import store_payloads
+from tidelore.store.payloads import packer, store_payloads
 from tidelore.store.quarantine import admit, due_entries, release, release_children
 
 R = TypeVar("R")
@@ -44,7 +44,7 @@ class ParentShelf(Generic[R]):
         self._family = family
         self._now_ms = now_ms
         self._lease = lease
-        self._compress = compress
+        self._pack = packer(compress=compress)
         self._seam = seam
         self.links = LinkCounts()
 
@@ -93,7 +93,7 @@ class ParentShelf(Generic[R]):
 
     def _write(self, tx: Transaction, items: Sequence[Item[R]], now_ms: int) -> LinkCounts:
         project_id = self._scope.project_id
-        store_payloads(tx, project_id, self._family.resource_type, items, compress=self._compress, now_ms=now_ms)
+        store_payloads(tx, project_id, self._family.resource_type, items, pack=self._pack, now_ms=now_ms)
         known = tx.execute(
             f"SELECT remote_id FROM {self._family.table} WHERE project_id = :project_id"
             f" AND remote_id {tx.among('ids')}",
