@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from tests.properties.audit import compare, journal
 from tests.properties.effort import examples
 from tests.properties.inprocess import House, scratch
-from tests.properties.machine import Round, Setting, histories, play_round, prepare, settings
+from tests.properties.machine import Change, Round, Setting, Trouble, histories, play_round, prepare, settings
 
 
 def live(setting: Setting, history: list[Round]) -> None:
@@ -37,6 +37,16 @@ def live(setting: Setting, history: list[Round]) -> None:
 
 @examples(few=60, many=300)
 @given(settings, histories)
+@example(
+    # A server in trouble finds nothing for a while: neither the children of an item nor the item. It is not gone.
+    Setting(
+        2, (Change("create", 0, 0), Change("create", 0, 0), Change("create", 1, 0)), False, False, frozenset(), False, 0
+    ),
+    [
+        Round((), (), (Trouble("refused", 2, 4),), None),
+        Round((Change("create", 1, 0),), (), (Trouble("refused", 2, 5),), None),
+    ],
+)
 def test_the_copy_equals_the_truth_after_any_history(setting: Setting, history: list[Round]) -> None:
     live(setting, history)
 

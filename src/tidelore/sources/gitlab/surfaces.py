@@ -16,7 +16,7 @@ from msgspec import Raw
 from tidelore.clock import format_instant
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemotePermanent
+from tidelore.errors import RemotePermanent, RemoteTransient
 from tidelore.model import IssueRecord, MergeRequestRecord
 from tidelore.sources.gitlab.client import API, ISSUES, MERGE_REQUESTS, GitLabClient, Reader
 from tidelore.sources.http import Reply
@@ -68,17 +68,20 @@ class ProjectList(Generic[R]):
         )
 
     async def fetch_one(self, locator: str) -> Page[R]:
-        """Ask for one object: only a plain 'not found' means that it is gone.
+        """Ask for one object: it is gone when the list does not hold it and its own address is not found.
 
-        It is then read through the list, because the single form carries other fields: the same version
-        must have the same bytes wherever it is met.
+        One answer of 'not found' proves little, a server in trouble gives many. It is read through the list, because
+        the single form carries other fields: the same version must have the same bytes wherever it is met.
         """
-        if not await self._client.exists(f"{self._address}/{locator}", route=f"{self._resource}/one"):
-            return Page()
+        route = f"{self._resource}/one"
         params = {"scope": "all", "state": "all", "iids[]": locator}
-        raws, reply = await self._client.list_page(self._address, params, etag=None, route=f"{self._resource}/one")
+        raws, reply = await self._client.list_page(self._address, params, etag=None, route=route)
         found = self._reader.read(raws or [], self._at)
-        return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+        items = [item for item in found.items if str(item.record.iid) == locator]
+        rejected = [entry for entry in found.rejected if entry.locator in {locator, None}]
+        if not items and not rejected and await self._client.exists(f"{self._address}/{locator}", route=route):
+            raise RemoteTransient(f"{self._resource} {locator} is there, and the list does not show it")
+        return Page(items=items, rejected=rejected, server_at=reply.server_at)
 
     async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Reply]:
         params: dict[str, str | int] = {

@@ -13,7 +13,7 @@ from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemotePermanent, RemoteTransient
+from tidelore.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.surfaces import ProjectList, issue_list, merge_request_list
 from tidelore.sources.http import HttpClient
@@ -193,25 +193,41 @@ def test_the_servers_clock_comes_with_the_page() -> None:
 
 
 def test_one_item_is_read_in_the_form_of_the_list() -> None:
-    page, server = with_list(lambda s: s.fetch_one("3"), answer(body=b'{"only": "here"}'), answer(body=body(3)))
-    assert server.seen[0].target == "/api/v4/projects/42/issues/3"
-    assert query(server.seen[1]) == {"scope": "all", "state": "all", "iids[]": "3"}
+    page, server = with_list(lambda s: s.fetch_one("3"), answer(body=body(3)))
+    assert query(server.seen[0]) == {"scope": "all", "state": "all", "iids[]": "3"}
     assert [found.version.id for found in page.items] == [103]
-
-
-def test_an_item_that_has_vanished_is_an_empty_page() -> None:
-    page, server = with_list(lambda s: s.fetch_one("3"), answer(404, b"{}"))
-    assert (list(page.items), list(page.rejected)) == ([], [])
     assert len(server.seen) == 1
 
 
-def test_an_item_that_may_not_be_read_is_not_taken_for_vanished() -> None:
+def test_an_item_is_gone_when_neither_the_list_nor_its_own_address_knows_it() -> None:
+    page, server = with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(404, b"{}"))
+    assert (list(page.items), list(page.rejected)) == ([], [])
+    assert server.seen[1].target == "/api/v4/projects/42/issues/3"
+
+
+def test_a_server_that_finds_nothing_at_all_proves_nothing_about_an_item() -> None:
+    with pytest.raises(RemoteNotFound):
+        with_list(lambda s: s.fetch_one("3"), answer(404, b"{}"), answer(404, b"{}"))
+
+
+def test_an_item_that_is_there_and_not_in_the_list_is_not_taken_for_vanished() -> None:
+    with pytest.raises(RemoteTransient):
+        with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(body=b"{}"))
+
+
+def test_a_server_that_heeds_no_filter_shows_others_and_they_are_not_it() -> None:
+    page, _ = with_list(lambda s: s.fetch_one("3"), answer(body=body(1, 3)))
+    assert [found.record.iid for found in page.items] == [3]
+
+
+@pytest.mark.parametrize("script", [[answer(403, b"{}")], [answer(body=b"[]"), answer(403, b"{}")]])
+def test_an_item_that_may_not_be_read_is_not_taken_for_vanished(script: list[bytes]) -> None:
     with pytest.raises(RemotePermanent):
-        with_list(lambda s: s.fetch_one("3"), answer(403, b"{}"))
+        with_list(lambda s: s.fetch_one("3"), *script)
 
 
 def test_an_item_that_still_cannot_be_understood_is_rejected_again() -> None:
-    page, _ = with_list(lambda s: s.fetch_one("3"), answer(body=b"{}"), answer(body=b'[{"id": 103, "iid": 3}]'))
+    page, _ = with_list(lambda s: s.fetch_one("3"), answer(body=b'[{"id": 103, "iid": 3}]'))
     assert [rejected.key for rejected in page.rejected] == ["103"]
 
 
