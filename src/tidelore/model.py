@@ -243,3 +243,27 @@ class StatusRecord(Struct, frozen=True):
     category: str | None
     color: str | None
     icon_name: str | None
+
+
+class Document(Struct, frozen=True):
+    """The text of one issue, merge request or discussion, and what it is found by.
+
+    `thread` is the issue or merge request it belongs to; `content` holds its parts in order, parted by form feeds.
+    """
+
+    source_type: str
+    source_id: int
+    project_id: int
+    thread_type: str
+    thread_id: int
+    title: str
+    state: str
+    author_username: str | None
+    participants: tuple[str, ...]
+    labels: tuple[str, ...]
+    paths: tuple[str, ...]
+    identifiers: tuple[str, ...]
+    content: str
+    url: str | None
+    created_at: int
+    updated_at: int

@@ -50,8 +50,8 @@ from tidelore.store.shelf import ParentShelf
 
 CHECKS = [
     "database", "schema", "payloads-intact", "windows", "runs", "payloads-present", "content-hash", "note-payloads",
-    "times", "watermarks", "children-watermarks", "discussions", "note-order", "children", "labels", "quarantine",
-    "gaps",
+    "times", "watermarks", "children-watermarks", "discussions", "note-order", "children", "documents",
+    "documents-of-nothing", "labels", "quarantine", "gaps",
 ]  # fmt: skip
 FIRST = "WHERE id = (SELECT MIN(id) FROM {0})"
 CHILDREN_OF = {

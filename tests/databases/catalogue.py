@@ -26,13 +26,19 @@ def schema_of(database: Database) -> list[str]:
 
 
 def columns_of(database: Database) -> dict[str, list[tuple[str, bool]]]:
-    """Return each table's and view's columns in order, and whether each must be filled."""
+    """Return each table's and view's columns in order, and whether each must be filled.
+
+    Full text is each database's own affair: FTS5 keeps tables beside `documents`, PostgreSQL a column in it. So are
+    vectors: pgvector keeps them in a column of `embeddings`.
+    """
     query = (
         'SELECT m.name, c.name, c."notnull" OR c.pk > 0 FROM sqlite_schema m JOIN pragma_table_info(m.name) c'
-        " WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%' ORDER BY m.name, c.cid"
+        " WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%'"
+        " AND m.name NOT LIKE 'documents_fts%' AND m.name NOT LIKE 'documents_trigram%' ORDER BY m.name, c.cid"
         if database.dialect == "sqlite"
         else "SELECT table_name, column_name, is_nullable = 'NO' FROM information_schema.columns"
-        " WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position"
+        " WHERE table_schema = current_schema() AND column_name NOT IN ('search_vector', 'vector')"
+        " ORDER BY table_name, ordinal_position"
     )
     found: dict[str, list[tuple[str, bool]]] = {}
     for table, column, required in database.read(query):
@@ -46,5 +52,6 @@ def indexes_of(database: Database) -> set[tuple[str, str]]:
         "SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index' AND name LIKE 'idx%'"
         if database.dialect == "sqlite"
         else "SELECT indexname, tablename FROM pg_indexes WHERE schemaname = current_schema() AND indexname LIKE 'idx%'"
+        " AND indexname <> 'idx_documents_search'"
     )
     return {(name, table) for name, table in database.read(query)}

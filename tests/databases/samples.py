@@ -18,7 +18,8 @@ TABLES = (
     "projects", "cursors", "gaps", "leases", "sync_runs", "quarantine", "raw_payloads", "labels", "issues",
     "issue_labels", "issue_assignees", "merge_requests", "mr_labels", "mr_assignees", "mr_reviewers",
     "discussions", "notes", "resource_state_events", "resource_label_events", "resource_milestone_events",
-    "mr_closes_issues", "mr_file_changes",
+    "mr_closes_issues", "mr_file_changes", "dirty_sources", "documents",
+    "embedding_models", "embeddings", "embedding_blocks", "embedding_holes",
 )  # fmt: skip
 
 

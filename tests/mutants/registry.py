@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, offspring, understanding, walking
+from tests.mutants import guarding, offspring, telling, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
@@ -53,6 +53,13 @@ PROMISES = (
     Promise("silent changes", (_TALK,)),
     Promise("deletion leaves nothing", (_TALK,)),
     Promise(
+        "documents follow",
+        (
+            f"{telling.DOCUMENTS}::test_killed_inside_a_batch_nothing_of_it_is_there_and_all_is_made_by_the_next",
+            f"{telling.DOCUMENTS}::test_the_full_text_follows_every_change_of_a_document",
+        ),
+    ),
+    Promise(
         "scrub buries only what is not found",
         ("tests/properties/test_scrub.py::test_after_verification_nothing_is_missing_and_nothing_is_left_over",),
     ),
@@ -71,5 +78,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *walking.MUTANTS,
     *understanding.MUTANTS,
     *offspring.MUTANTS,
+    *telling.MUTANTS,
     *guarding.MUTANTS,
 )

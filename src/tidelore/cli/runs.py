@@ -42,7 +42,7 @@ def report_lines(report: RunReport, resource: str) -> list[str]:
     lines += [f"  {scope.project}: {_found(scope, noun)}" for scope in report.scopes]
     lines += _children_lines(report.scopes, noun)
     tallies = [scope.tally for scope in report.scopes]
-    seen = _seen(report.scopes)
+    seen = seen_of(report.scopes)
     fetched = sum(t.created + t.changed for t in tallies)
     system = seen["system_notes"]
     lines.append(
@@ -66,13 +66,24 @@ def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
     lines = [f"Fetching discussions ({plural(due, noun)} with updates)..."] if due else []
     for scope in scopes:
         done = scope.children.get("discussions")
-        seen, behind = _seen([scope]), _behind(scope)
+        seen, behind = seen_of([scope]), _behind(scope)
         if done is not None and (any(seen.values()) or done.tally.fetched):
             diffs = f" ({plural(seen['diff_notes'], 'DiffNote')})" if seen["diff_notes"] else ""
             parts = [plural(seen["discussions"], "discussion"), plural(seen["notes"], "note") + diffs]
             parts += [plural(seen[key], word) for key, word in EXTRAS.items() if seen[key]]
             lines.append(f"  {scope.project}: {plural(done.tally.fetched, noun)} -> {', '.join(parts)}")
         lines += [f"  {scope.project}: {line}" for line in behind]
+    return lines
+
+
+def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
+    """Return what was left alone, what failed, and what is behind."""
+    lines = []
+    for scope in scopes:
+        name = f"  {scope.project} {scope.surface.rpartition('.')[2].replace('_', ' ')}"
+        if scope.error is not None or scope.skipped is not None:
+            lines.append(f"{name}: {_found(scope, '')}")
+        lines += [f"{name}: {line}" for line in _behind(scope)]
     return lines
 
 
@@ -89,7 +100,7 @@ def _behind(scope: ScopeReport) -> list[str]:
     return lines
 
 
-def _seen(scopes: Sequence[ScopeReport]) -> Counter[str]:
+def seen_of(scopes: Sequence[ScopeReport]) -> Counter[str]:
     total: Counter[str] = Counter()
     for scope in scopes:
         for child in scope.children.values():

@@ -5,15 +5,17 @@ Owns the order of stages inside a run and what its ledger row says at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct
 
 from tidelore.pipeline.dependents import sync_children
+from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.report import OnProgress, RunReport, ScopeReport
 from tidelore.pipeline.scrub import candidate, scrub_budget
-from tidelore.pipeline.session import Workshop, open_session
+from tidelore.pipeline.session import Session, Workshop, open_session
 from tidelore.pipeline.statuses import StatusStage
 from tidelore.pipeline.verification import verify
 from tidelore.sources.http import RequestMetric
@@ -29,6 +31,7 @@ class MirrorRequest(Struct, frozen=True):
     walk: bool = True
     scrub_budget: int | None = None
     statuses: bool = True
+    documents: bool = False
 
 
 class RequestCount:
@@ -53,23 +56,10 @@ async def mirror(
     note = "full: cursors and watermarks reset by the operator" if request.full else None
     async with open_session(shop, force=request.force, note=note) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
-        statuses = StatusStage(session, on_progress, wanted=request.statuses)
-        began_at = shop.clock.now_ms()
-        # Before the walk: what it completes for the first time is verified by that.
-        turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
-        if request.walk:
-            report.scopes = await ingest(session, targets, full=request.full, on_progress=on_progress)
-            session.run.set_phase("dependents")
-            await sync_children(session, list(zip(targets, report.scopes, strict=True)), on_progress)
-            await statuses.sync(targets, report.scopes)
-        session.run.set_phase("scrub")
-        failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
-        turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
-        budget = request.scrub_budget
-        if budget is None:
-            budget = scrub_budget(count.total, shop.config.sync.scrub_share)
-        report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at)
-        await statuses.sync(targets, report.scrubbed)
+        await _read(session, targets, request, count, report, on_progress)
+        if request.documents:
+            with _stage(session, report, "docs"):
+                report.documents = await make_documents(session, on_progress)
         report.requests = session.counters.requests = count.total
         errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
         session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
@@ -78,6 +68,46 @@ async def mirror(
             session.error = errors[0].message
     report.seconds = shop.clock.monotonic() - started
     return report
+
+
+async def _read(
+    session: Session,
+    targets: Sequence[Target],
+    request: MirrorRequest,
+    count: RequestCount,
+    report: RunReport,
+    on_progress: OnProgress,
+) -> None:
+    """Go through the stages that ask the forge."""
+    shop = session.shop
+    statuses = StatusStage(session, on_progress, wanted=request.statuses)
+    began_at = shop.clock.now_ms()
+    # Before the walk: what it completes for the first time is verified by that.
+    turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
+    if request.walk:
+        with _stage(session, report, "ingest"):
+            report.scopes = await ingest(session, targets, full=request.full, on_progress=on_progress)
+        with _stage(session, report, "dependents"):
+            await sync_children(session, list(zip(targets, report.scopes, strict=True)), on_progress)
+            await statuses.sync(targets, report.scopes)
+    failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
+    turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
+    budget = request.scrub_budget
+    if budget is None:
+        budget = scrub_budget(count.total, shop.config.sync.scrub_share)
+    with _stage(session, report, "scrub"):
+        report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at)
+        await statuses.sync(targets, report.scrubbed)
+
+
+@contextmanager
+def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
+    """Enter a phase of the run, and note how long it took."""
+    clock = session.shop.clock
+    session.run.set_phase(name)
+    began = clock.monotonic()
+    yield
+    report.stage_seconds[name] = clock.monotonic() - began
 
 
 def _failed_children(scope: ScopeReport) -> int:

@@ -62,12 +62,38 @@ class ScopeReport(Struct):
     server_at: int | None = None
 
 
+class DocumentReport(Struct):
+    """What became of the marked sources. `document_ids` were written anew: what has to be embedded."""
+
+    regenerated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    failed: int = 0
+    document_ids: list[int] = field(default_factory=list)
+
+
+class EmbedReport(Struct):
+    """What became of the documents without vectors. `failed` still have none; `error` says why the stage stopped."""
+
+    model: str | None = None
+    embedded: int = 0
+    chunks: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    failed: int = 0
+    notice: str | None = None
+    error: TideloreError | None = None
+    seconds: float = 0.0
+
+
 class RunReport(Struct):
     """One whole run."""
 
     run_id: int
     scopes: list[ScopeReport] = field(default_factory=list)
     scrubbed: list[ScopeReport] = field(default_factory=list)
+    documents: DocumentReport | None = None
+    stage_seconds: dict[str, float] = field(default_factory=dict)
     requests: int = 0
     seconds: float = 0.0
     taken_over: str | None = None

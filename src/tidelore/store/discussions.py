@@ -13,6 +13,7 @@ from typing import Any
 from tidelore.content import digest
 from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.store.database import Row, Transaction
+from tidelore.store.dirty import mark
 from tidelore.store.kinds import ParentKind
 from tidelore.store.nursery import ChildFamily, Read, Renewal
 from tidelore.store.payloads import forget_payloads, store_payloads
@@ -59,6 +60,7 @@ def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> in
     known = [held[item.record.remote_id][0] for item in changed if item.record.remote_id in held]
     before = _note_ids(tx, [*known, *gone.values()])
     if gone:
+        mark(tx, "discussion", gone.values(), renewal.now_ms)
         tx.execute(f"DELETE FROM discussions WHERE id {tx.among('ids')}", {"ids": tx.integers(gone.values())})
     notes = [note for item in changed for note in item.record.notes]
     deleted = [remote_id for remote_id in before if remote_id not in {note.remote_id for note in notes}]
@@ -121,6 +123,7 @@ def _write(tx: Transaction, renewal: Renewal[DiscussionRecord], changed: Sequenc
     _store(tx, renewal, "discussion", changed)
     tx.execute_rows(_UPSERT_DISCUSSION, _DISCUSSION, [_discussion_row(renewal, item) for item in changed])
     ids = {remote_id: row_id for remote_id, (row_id, _) in _held(tx.execute, renewal.kind, renewal.parent_id).items()}
+    mark(tx, "discussion", [ids[item.record.remote_id] for item in changed], renewal.now_ms)
     notes = [(ids[item.record.remote_id], note) for item in changed for note in item.record.notes]
     # The discussion's payload holds every note; only what people wrote, or placed in a diff, is kept again.
     kept = {note.remote_id: _as_item(note) for _, note in notes if not note.is_system or note.is_placed}

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from tidelore.model import Item
 from tidelore.store.database import Row, Transaction
+from tidelore.store.dirty import mark_parents
 from tidelore.store.kinds import ParentKind
 from tidelore.store.labels import relink_labels, relink_people
 from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
@@ -62,6 +63,7 @@ def write_parents(
     """Upsert parents whose payloads are stored, and link their labels and people anew."""
     tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
     ids = row_ids(tx, family.table, project_id, [item.record.remote_id for item in items])
+    mark_parents(tx, family.kind, ids.values(), now_ms)
     counts = LinkCounts()
     for fresh in (True, False):
         group = [item.record for item in items if (item.record.remote_id not in known) is fresh]

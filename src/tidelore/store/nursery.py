@@ -20,8 +20,10 @@ from tidelore.engine.lease import Lease
 from tidelore.model import Item, Rejected, Scope
 from tidelore.store.backlog import is_due
 from tidelore.store.database import Database, Params, Row, Transaction
+from tidelore.store.dirty import SOURCE_TYPES, mark
 from tidelore.store.kinds import ISSUE, ParentKind
 from tidelore.store.leases import fence
+from tidelore.store.parents import bury
 from tidelore.store.payloads import Pack, packer
 from tidelore.store.quarantine import admit, release_children, release_scope
 
@@ -122,6 +124,8 @@ class ParentNursery(Generic[C]):
         renewal = Renewal(self._scope.project_id, self._kind, parent.id, children.items, now, self._pack)
         with self._writing() as tx:
             changed = self._family.write(tx, renewal)
+            if changed:
+                mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now)
             synced = f"{name}_synced_for_updated_at = :version, " if settled else ""
             tx.execute(
                 f"UPDATE {self._kind.table} SET {synced}{name}_fetched_for_updated_at = :version,"
@@ -147,12 +151,7 @@ class ParentNursery(Generic[C]):
     def bury(self, parents: Sequence[int]) -> None:
         """Tombstone parents that the forge does not know any more."""
         with self._writing() as tx:
-            rows = tx.execute(
-                f"UPDATE {self._kind.table} SET deleted_at = :now WHERE deleted_at IS NULL AND id {tx.among('ids')}"
-                " RETURNING iid",
-                {"now": self._now_ms(), "ids": tx.integers(parents)},
-            )
-            release_children(tx, self._scope, [iid for (iid,) in rows])
+            release_children(tx, self._scope, bury(tx, self._kind, parents, self._now_ms()))
 
     def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
         """Return synced parents and when their children were last read, the longest ago first."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from tidelore.model import RemoteId, Version
 from tidelore.store.database import Database, Transaction
+from tidelore.store.dirty import mark_parents
 from tidelore.store.kinds import ParentKind
 from tidelore.store.payloads import unpacked
 
@@ -100,14 +101,15 @@ def held_between(
     return {remote_id: str(iid) for remote_id, iid in rows}
 
 
-def bury(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int], now_ms: int) -> list[int]:
-    """Tombstone rows the forge no longer knows: kept, marked, out of lists. Return their iids."""
+def bury(tx: Transaction, kind: ParentKind, ids: Iterable[int], now_ms: int) -> list[int]:
+    """Tombstone rows the forge no longer knows: kept, marked, out of lists and documents. Return their iids."""
     rows = tx.execute(
-        f"UPDATE {table} SET deleted_at = :now WHERE project_id = :project_id AND deleted_at IS NULL"
-        f" AND remote_id {tx.among('ids')} RETURNING iid",
-        {"now": now_ms, "project_id": project_id, "ids": tx.integers(remote_ids)},
+        f"UPDATE {kind.table} SET deleted_at = :now WHERE deleted_at IS NULL AND id {tx.among('ids')}"
+        " RETURNING id, iid",
+        {"now": now_ms, "ids": tx.integers(ids)},
     )
-    return [iid for (iid,) in rows]
+    mark_parents(tx, kind, [row_id for row_id, _ in rows], now_ms)
+    return [iid for _, iid in rows]
 
 
 def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:

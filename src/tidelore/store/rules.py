@@ -155,4 +155,34 @@ _OF_THE_REST = (
         f"SELECT {SCOPE} || ' ' || place AS name FROM gaps WHERE floor_at > top_at",
     ),
 )
-RULES = (*_OF_PAYLOADS, *_OF_TIME, *_OF_CONVERSATIONS, *_OF_THE_REST)
+_SOURCES = (
+    ("issue", "SELECT id FROM issues WHERE deleted_at IS NULL"),
+    ("merge_request", "SELECT id FROM merge_requests WHERE deleted_at IS NULL"),
+    ("discussion", "SELECT id FROM discussions"),
+)
+_UNMARKED = "NOT EXISTS (SELECT 1 FROM dirty_sources m WHERE m.source_type = '{0}' AND m.source_id = {1})"
+_OF_DOCUMENTS = (
+    Rule(
+        "documents",
+        "every issue and merge request has its document, or is marked for one",
+        "items without a document that nothing will make",
+        _each(
+            f"SELECT '{kind} ' || s.id AS name FROM ({live}) s"
+            f" WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.source_type = '{kind}' AND d.source_id = s.id)"
+            f" AND {_UNMARKED.format(kind, 's.id')}"
+            for kind, live in _SOURCES
+            if kind != "discussion"
+        ),
+    ),
+    Rule(
+        "documents-of-nothing",
+        "every document has its source, or is marked to go",
+        "documents whose source is gone",
+        _each(
+            f"SELECT 'documents ' || d.id AS name FROM documents d WHERE d.source_type = '{kind}'"
+            f" AND d.source_id NOT IN ({live}) AND {_UNMARKED.format(kind, 'd.source_id')}"
+            for kind, live in _SOURCES
+        ),
+    ),
+)
+RULES = (*_OF_PAYLOADS, *_OF_TIME, *_OF_CONVERSATIONS, *_OF_DOCUMENTS, *_OF_THE_REST)

@@ -18,7 +18,7 @@ from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gap
 from tidelore.store.database import Database, Transaction
 from tidelore.store.family import Family, write_parents
 from tidelore.store.leases import fence
-from tidelore.store.parents import LinkCounts, bury, held_between, stored_versions
+from tidelore.store.parents import LinkCounts, bury, held_between, row_ids, stored_versions
 from tidelore.store.payloads import packer, store_payloads
 from tidelore.store.quarantine import admit, due_entries, release, release_children
 
@@ -78,7 +78,8 @@ class ParentShelf(Generic[R]):
             if batch.items:
                 links = self._write(tx, batch.items, now)
             if batch.gone:
-                buried = bury(tx, self._family.table, self._scope.project_id, _numbers(batch.gone), now)
+                gone = row_ids(tx, self._family.table, self._scope.project_id, _numbers(batch.gone))
+                buried = bury(tx, self._family.kind, gone.values(), now)
                 release_children(tx, self._scope, buried)
             if batch.rejected:
                 admit(tx, self._scope, batch.rejected, now)

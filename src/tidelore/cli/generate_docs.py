@@ -1,0 +1,40 @@
+"""`lore generate-docs`: make the documents of what changed."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.progress import progress
+from tidelore.cli.render import Answer, plural
+
+
+@click.command("generate-docs", cls=LoreCommand)
+@click.option("--full", is_flag=True, help="Look at every source, not only at what changed.")
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.pass_context
+def command(ctx: click.Context, full: bool, force: bool) -> Answer:  # noqa: FBT001
+    """Make the documents by which conversations are found, of everything that changed since the last time.
+
+    `lore sync` does this too. A document whose content is the same is not written again.
+    """
+    from tidelore.app import document, run_until_signalled
+    from tidelore.errors import PartialSuccess
+
+    face = face_of(ctx)
+    app = face.app()
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    with progress(face) as on_progress:
+        made = run_until_signalled(document(app, full=full, force=force, on_progress=on_progress))
+    face.open_store().close()
+    data = {name: getattr(made, name) for name in ("regenerated", "unchanged", "removed", "failed")}
+    line = f"{plural(made.regenerated, 'document')} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
+    error = None
+    if made.failed:
+        error = PartialSuccess(
+            f"{plural(made.failed, 'source')} could not be made into a document; they stay marked",
+            fix="`lore check` names them; report what it prints",
+            failed=made.failed,
+        )
+    return Answer(data, [line], error)

@@ -1,0 +1,172 @@
+"""`lore sync`: every stage for every project, from the lists to the documents."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelore.cli.embed import embed_data, embed_line
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.progress import progress
+from tidelore.cli.render import Answer, plural
+from tidelore.cli.runs import report_data, scrub_lines, seen_of, trouble_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidelore.config import Config
+    from tidelore.pipeline.report import EmbedReport, RunReport
+
+STAGES = {
+    "ingest": "lists",
+    "dependents": "children",
+    "scrub": "verification",
+    "docs": "documents",
+    "embed": "embeddings",
+}
+_CHILDREN = {
+    "discussions": "discussion",
+    "notes": "note",
+    "events": "event",
+    "closed_issues": "closed issue",
+    "files": "file",
+    "statuses": "status",
+}
+
+
+@click.command("sync", cls=LoreCommand)
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project (a path, or an ending of one).")
+@click.option("--full", is_flag=True, help="Forget the reading positions and read everything again, children too.")
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--no-events", is_flag=True, help="Leave out state, label and milestone events.")
+@click.option("--no-file-changes", is_flag=True, help="Leave out the files that merge requests change.")
+@click.option("--no-status", is_flag=True, help="Leave out issue statuses.")
+@click.option("--no-docs", is_flag=True, help="Make no documents; what changed stays marked for later.")
+@click.option("--no-embed", is_flag=True, help="Make no vectors; documents without them are found by words.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done: no lock, no database, no network.")
+@click.pass_context
+def command(ctx: click.Context, /, **wanted: Any) -> Answer:
+    """Bring everything up to date: lists, children, a share of verification, documents, vectors.
+
+    Each stage is durable by itself: an interrupted sync goes on where it stopped.
+    """
+    from tidelore.pipeline.mirror import MirrorRequest
+    from tidelore.pipeline.report import verdict
+    from tidelore.sources.registry import RESOURCES
+
+    face = face_of(ctx)
+    app = face.app()
+    left_out = {name for name in ("events", "file_changes", "status", "docs", "embed") if wanted[f"no_{name}"]}
+    if app.config.embedding.provider == "none":
+        left_out.add("embed")
+    if wanted["dry_run"]:
+        return _plan(app.config, wanted["project"], left_out)
+    from msgspec.structs import replace
+
+    from tidelore.app import run_until_signalled, sync
+
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    app = replace(app, config=_without(app.config, left_out))
+    request = MirrorRequest(
+        RESOURCES,
+        wanted["project"],
+        full=wanted["full"],
+        force=wanted["force"],
+        statuses="status" not in left_out,
+        documents="docs" not in left_out,
+    )
+    with progress(face) as on_progress:
+        report, made = run_until_signalled(
+            sync(app, request, embedding="embed" not in left_out, on_progress=on_progress)
+        )
+    face.open_store().close()  # so that the answer says how fresh the copy is now
+    return Answer(_data(report, made), _lines(report, made), verdict(report.scopes))
+
+
+def _without(config: Config, left_out: set[str]) -> Config:
+    """Return the settings of a run that leaves kinds of children out, for every project."""
+    from msgspec.structs import replace
+
+    names = {"events": "fetch_resource_events", "file_changes": "fetch_mr_diffs"}
+    off: Mapping[str, Any] = {names[name]: False for name in left_out & names.keys()}
+    if not off:
+        return config
+    hosts = tuple(
+        replace(host, overrides=tuple(replace(override, **off) for override in host.overrides))
+        for host in config.gitlab
+    )
+    return replace(config, sync=replace(config.sync, **off), gitlab=hosts)
+
+
+def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
+    from tidelore.pipeline.targets import check_configured
+
+    check_configured(config)
+    hosts = [
+        {"source": host.name, "base_url": host.base_url, "projects": list(host.projects), "groups": list(host.groups)}
+        for host in config.gitlab
+    ]
+    stages = [name for name in STAGES if name not in left_out]
+    lines = ["Nothing is done: this is what a sync would do."]
+    for host in hosts:
+        named = [*host["projects"], *(f"{group}/*" for group in host["groups"])]
+        lines.append(f"  {host['source']} ({host['base_url']}): {', '.join(named)}")
+    if project:
+        lines.append(f"  only the project that {project!r} names")
+    lines.append(f"  stages: {', '.join(STAGES[name] for name in stages)}")
+    kinds = sorted(name.replace("_", " ") for name in left_out - STAGES.keys())
+    if kinds:
+        lines.append(f"  left out: {', '.join(kinds)}")
+    data = {"dry_run": True, "hosts": hosts, "project": project, "stages": stages, "left_out": sorted(left_out)}
+    return Answer(data, lines)
+
+
+def _data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
+    data = report_data(report)
+    texts = report.documents
+    names = ("regenerated", "unchanged", "removed", "failed")
+    data["documents"] = None if texts is None else {name: getattr(texts, name) for name in names}
+    data["embeddings"] = None if made is None else embed_data(made)
+    data["stage_timings_ms"] = {name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()}
+    return data
+
+
+def _lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
+    """Return one line for each stage, then what went wrong, then what it cost."""
+    tallies = [scope.tally for scope in report.scopes]
+    seen = seen_of(report.scopes)
+    told = {
+        "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
+        "dependents": ", ".join(plural(seen[key], word) for key, word in _CHILDREN.items() if seen[key]) or "none due",
+        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "nothing to verify yet",
+    }
+    if report.documents is not None:
+        made = report.documents
+        told["docs"] = f"{made.regenerated:,} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
+    if vectors is not None:
+        told["embed"] = embed_line(vectors) if vectors.model else "none made"
+    troubled = {
+        "ingest": any(scope.error for scope in report.scopes),
+        "dependents": any(child.tally.failed for scope in report.scopes for child in scope.children.values()),
+        "scrub": any(scope.error for scope in report.scrubbed),
+        "docs": report.documents is not None and report.documents.failed > 0,
+        "embed": vectors is not None and vectors.notice is not None,
+    }
+    lines = [
+        f"{_icon(troubled=troubled[name])} {STAGES[name]:<13} {told[name]}  ({seconds:.1f} s)"
+        for name, seconds in report.stage_seconds.items()
+    ]
+    lines += trouble_lines(report.scopes)
+    if vectors is not None and vectors.notice is not None:
+        lines.append(f"  {vectors.notice}")
+        lines += [f"  {vectors.error.fix}"] if vectors.error is not None and vectors.error.fix else []
+    lines.append(f"Run {report.run_id}: {plural(report.requests, 'request')} in {report.seconds:.1f} s")
+    return lines
+
+
+def _icon(*, troubled: bool) -> str:
+    plain = "utf" not in (sys.stdout.encoding or "").lower()
+    return ("!" if plain else "⚠") if troubled else ("+" if plain else "✓")

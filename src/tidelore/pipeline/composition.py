@@ -1,0 +1,96 @@
+"""The text of a document. Pure: what was stored goes in, what is searched comes out.
+
+Owns which words stand in a document and in which order. The parts of a thread are parted by form feeds: white space
+to every reader and every index, and a border to whoever cuts the text into pieces.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tidelore.clock import format_instant
+from tidelore.model import Document
+from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
+
+PART = "\n\f\n"
+_IDENTIFIER = re.compile(
+    r"[A-Za-z_][\w-]*(?:(?:::|[./:])[\w-]+)+/?"  # a path, a module, a method
+    r"|[A-Za-z]\w*_\w+"  # snake_case
+    r"|[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+[A-Z]\w*"  # camelCase, CamelCase
+    r"|[A-Z]{2,}-\d+"  # TICKET-12
+)
+_MOST_IDENTIFIERS = 400
+
+
+def compose_parent(source_type: str, parent: ParentSource) -> Document:
+    """Return the document of an issue or a merge request: its description; its threads have their own."""
+    people = dict.fromkeys([name for name in (parent.author_username, *parent.people) if name])
+    content = parent.description or ""
+    return Document(
+        source_type=source_type,
+        source_id=parent.id,
+        project_id=parent.project_id,
+        thread_type=source_type,
+        thread_id=parent.id,
+        title=parent.title,
+        state=parent.state,
+        author_username=parent.author_username,
+        participants=tuple(people),
+        labels=parent.labels,
+        paths=parent.paths,
+        identifiers=identifiers((*parent.paths, parent.title, content)),
+        content=content,
+        url=parent.url,
+        created_at=parent.created_at,
+        updated_at=parent.updated_at,
+    )
+
+
+def compose_thread(thread: ThreadSource) -> Document:
+    """Return the document of a discussion: what was said, in order, by whom, and about which lines."""
+    parent, notes = thread.parent, thread.notes
+    paths = dict.fromkeys(path for note in notes for path in (note.new_path, note.old_path) if path)
+    content = PART.join(_said(note) for note in notes)
+    first = notes[0]
+    return Document(
+        source_type="discussion",
+        source_id=thread.id,
+        project_id=parent.project_id,
+        thread_type=thread.parent_type,
+        thread_id=parent.id,
+        title=parent.title,
+        state=parent.state,
+        author_username=first.author_username,
+        participants=tuple(dict.fromkeys(note.author_username for note in notes if note.author_username)),
+        labels=parent.labels,
+        paths=tuple(paths),
+        identifiers=identifiers((*paths, content)),
+        content=content,
+        url=f"{parent.url}#note_{first.remote_id}" if parent.url else None,
+        created_at=first.created_at,
+        updated_at=max(note.updated_at for note in notes),
+    )
+
+
+def identifiers(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the paths and names in texts, each once; they are searched by any part of them."""
+    found = dict.fromkeys(match for text in texts for match in _IDENTIFIER.findall(text))
+    return tuple(found)[:_MOST_IDENTIFIERS]
+
+
+def place_of(note: NoteSource) -> str | None:
+    """Return where in a diff a note stands, as people write it: `path:45-48`."""
+    path = note.new_path or note.old_path
+    if path is None:
+        return None
+    line = note.old_line if note.new_line is None else note.new_line
+    start, end = note.range_start or line, note.range_end or line
+    if end is None:
+        return path
+    return f"{path}:{end}" if start is None or start == end else f"{path}:{start}-{end}"
+
+
+def _said(note: NoteSource) -> str:
+    place = place_of(note)
+    where = f" [{place}]" if place else ""
+    return f"@{note.author_username or 'unknown'} ({format_instant(note.created_at)[:10]}){where}: {note.body}"

@@ -1,0 +1,85 @@
+"""The documents stage: from marked sources to documents. Owns the order of the work and that each batch is one commit.
+
+A batch's documents, and the removal of the marks they answer, commit together: killed at any instant, the stage goes
+on where it stopped. A source that cannot be composed is noted and stays marked; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.lease import Lease
+from tidelore.model import Document
+from tidelore.pipeline.composition import compose_parent, compose_thread
+from tidelore.pipeline.report import DocumentReport, OnProgress, Progress, silent
+from tidelore.pipeline.session import Session, Workshop
+from tidelore.store.dirty import Mark, Source, count_dirty, due_sources, marks_of, record_trouble, wipe
+from tidelore.store.document_sources import FAMILIES, read_parents, read_threads
+from tidelore.store.documents import write_documents
+from tidelore.store.leases import fence
+
+BATCH = 200
+
+
+async def make_documents(
+    session: Session, on_progress: OnProgress = silent, only: Sequence[Source] | None = None
+) -> DocumentReport:
+    """Make the documents of all marked sources, or of these; the heart beats between two batches."""
+    shop, report = session.shop, DocumentReport()
+    total = count_dirty(shop.database) if only is None else len(only)
+    for marks in _batches(shop, only):
+        _batch(shop, session.lease, marks, report)
+        done = report.regenerated + report.unchanged + report.removed + report.failed
+        on_progress(Progress("all projects", "documents", done, total, f"{report.regenerated:,} written"))
+        await shop.clock.sleep(0)
+    session.counters.docs_regenerated += report.regenerated
+    return report
+
+
+def _batches(shop: Workshop, only: Sequence[Source] | None) -> Iterator[list[Mark]]:
+    if only is not None:
+        marks = marks_of(shop.database, only)
+        yield from (marks[start : start + BATCH] for start in range(0, len(marks), BATCH))
+        return
+    last: Mark | None = None
+    while marks := due_sources(shop.database, BATCH, last):
+        last = marks[-1]
+        yield marks
+
+
+def _batch(shop: Workshop, lease: Lease, marks: list[Mark], report: DocumentReport) -> None:
+    documents, troubled = _compose(shop, marks)
+    done = [mark for mark in marks if mark not in troubled]
+    with shop.database.transaction() as tx:
+        fence(tx, lease)
+        written = write_documents(tx, [mark.source for mark in done], documents, shop.clock.now_ms())
+        wipe(tx, done)
+        for mark, error in troubled.items():
+            record_trouble(tx, mark, error)
+        shop.seam(Seam.INSIDE_COMMIT)
+    shop.seam(Seam.AFTER_COMMIT)
+    report.regenerated += len(written.ids)
+    report.unchanged += written.unchanged
+    report.removed += written.removed
+    report.failed += len(troubled)
+    report.document_ids += written.ids
+
+
+def _compose(shop: Workshop, marks: list[Mark]) -> tuple[list[Document], dict[Mark, str]]:
+    documents: list[Document] = []
+    troubled: dict[Mark, str] = {}
+    threads = read_threads(shop.database, [mark.id for mark in marks if mark.type == "discussion"])
+    parents = {
+        kind: read_parents(shop.database, kind, [mark.id for mark in marks if mark.type == kind]) for kind in FAMILIES
+    }
+    for mark in marks:
+        try:
+            if mark.type == "discussion":
+                if mark.id in threads:
+                    documents.append(compose_thread(threads[mark.id]))
+            elif mark.id in parents[mark.type]:
+                documents.append(compose_parent(mark.type, parents[mark.type][mark.id]))
+        except ValueError as error:
+            troubled[mark] = str(error)
+    return documents, troubled

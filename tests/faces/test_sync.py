@@ -1,0 +1,116 @@
+"""`lore sync` and `lore generate-docs`: every stage, each durable by itself, and a plan that touches nothing."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faces.desk import LEDGER, Desk
+
+
+def talk(desk: Desk) -> None:
+    with desk.world.lock:
+        forge = desk.world.gitlab
+        forge.add_note(forge.issue(LEDGER, 2), body="The zebra crane stops at 40 %.")
+        desk.world.advance(3600)
+
+
+def test_a_sync_goes_through_every_stage_and_says_what_each_did(desk: Desk) -> None:
+    talk(desk)
+    done = desk.run("sync")
+    assert done.code == 0
+    assert done.err == ""
+    lines = done.out.splitlines()
+    assert [line.split()[1] for line in lines[:4]] == ["lists", "children", "verification", "documents"]
+    assert "11 new, 0 changed" in lines[0]
+    assert "1 discussion, 1 note" in lines[1]
+    assert "12 written, 0 unchanged, 0 removed" in lines[3]
+    assert lines[-1].startswith("Run 1: ")
+    assert desk.query("SELECT phase, status, docs_regenerated FROM sync_runs") == [("done", "succeeded", 12)]
+
+
+def test_a_second_sync_writes_nothing(desk: Desk) -> None:
+    desk.run("sync")
+    before = desk.query("SELECT id, generated_at FROM documents ORDER BY id")
+    data = desk.robot("sync").data
+    assert data["documents"] == {"regenerated": 0, "unchanged": 0, "removed": 0, "failed": 0}
+    assert set(data["stage_timings_ms"]) == {"ingest", "dependents", "scrub", "docs", "embed"}
+    assert desk.query("SELECT id, generated_at FROM documents ORDER BY id") == before
+
+
+def test_a_sync_answers_with_the_fields_of_an_ingestion_and_its_own(desk: Desk) -> None:
+    of_ingestion = set(desk.robot("ingest", "--type", "issues").data)
+    assert set(desk.robot("sync").data) == of_ingestion | {"documents", "embeddings", "stage_timings_ms"}
+
+
+def test_a_changed_thread_changes_its_documents_and_no_others(desk: Desk) -> None:
+    desk.run("sync")
+    talk(desk)
+    data = desk.robot("sync").data
+    assert data["documents"]["regenerated"] == 2, "the thread, and the issue it belongs to"
+
+
+def test_without_documents_what_changed_stays_marked_for_later(desk: Desk) -> None:
+    data = desk.robot("sync", "--no-docs").data
+    assert data["documents"] is None
+    assert "docs" not in data["stage_timings_ms"]
+    assert desk.query("SELECT COUNT(*) FROM dirty_sources") == [(11,)]
+    assert desk.robot("generate-docs").data == {"regenerated": 11, "unchanged": 0, "removed": 0, "failed": 0}
+    assert desk.query("SELECT COUNT(*) FROM dirty_sources") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("flag", "routes"),
+    [
+        ("--no-events", ("resource_state_events", "resource_label_events", "resource_milestone_events")),
+        ("--no-file-changes", ("diffs",)),
+        ("--no-status", ("/api/graphql",)),
+    ],
+)
+def test_what_is_left_out_is_not_asked_for(desk: Desk, flag: str, routes: tuple[str, ...]) -> None:
+    desk.run("sync")
+    asked = [route for route in desk.world.requests if route.endswith(routes)]
+    assert len(asked) >= len(routes), "a plain sync asks for them"
+    desk.db.unlink()
+    desk.world.requests.clear()
+    assert desk.run("sync", flag).code == 0
+    assert not [route for route in desk.world.requests if route.endswith(routes)]
+
+
+def test_a_dry_run_opens_nothing_and_asks_nobody(desk: Desk) -> None:
+    done = desk.robot("sync", "--dry-run", "--no-docs", "--no-embed")
+    assert done.data["dry_run"]
+    assert done.data["stages"] == ["ingest", "dependents", "scrub"]
+    assert LEDGER in done.data["hosts"][0]["projects"]
+    assert not desk.db.exists()
+    assert desk.world.requests.total() == 0
+    desk.run("sync")
+    before, asked = desk.db.read_bytes(), desk.world.requests.total()
+    assert "would do" in desk.run("sync", "--dry-run").out
+    assert desk.db.read_bytes() == before
+    assert desk.world.requests.total() == asked
+
+
+def test_one_project_alone_is_synced(desk: Desk) -> None:
+    data = desk.robot("sync", "-p", "ledger").data
+    assert {scope["project"] for scope in data["scopes"]} == {LEDGER}
+    assert {scope["surface"] for scope in data["scopes"]} == {"gitlab.issues", "gitlab.merge_requests"}
+
+
+def test_a_forbidden_project_makes_the_sync_partial_and_the_rest_is_documented(desk: Desk) -> None:
+    desk.world.gitlab.forbid_project(LEDGER)
+    done = desk.run("sync")
+    assert done.code == 7
+    assert f"{LEDGER} issues: failed" in done.out
+    assert desk.query("SELECT COUNT(*) FROM documents") == [(5,)]
+
+
+def test_documents_can_be_looked_at_anew_as_a_whole(desk: Desk) -> None:
+    desk.run("sync")
+    desk.query("DELETE FROM documents WHERE source_type = 'issue'")
+    desk.query("UPDATE documents SET content_hash = x'00' WHERE id = (SELECT MIN(id) FROM documents)")
+    assert desk.robot("generate-docs").data["regenerated"] == 0
+    assert desk.robot("generate-docs", "--full").data == {"regenerated": 8, "unchanged": 3, "removed": 0, "failed": 0}
+
+
+def test_documents_before_the_first_sync_are_a_clear_error(desk: Desk) -> None:
+    done = desk.robot("generate-docs")
+    assert done.code == 6

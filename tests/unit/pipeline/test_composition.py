@@ -1,0 +1,77 @@
+"""The text of a document: which words stand in it, in which order, and what it is found by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tidelore.pipeline.composition import PART, compose_parent, compose_thread, identifiers, place_of
+from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
+
+AT = 1_700_000_000_000
+PARENT = ParentSource(
+    7, 1, "Retire months by detaching them", "Deleting takes **10 hours**.", "merged", "mira", "https://f/x/-/1", AT,
+    AT + 9, ("database",), ("mira", "otto"), ("db/months.sql",),
+)  # fmt: skip
+
+
+def note(remote_id: int, body: str, **changes: Any) -> NoteSource:
+    plain = NoteSource(remote_id, "otto", body, AT + remote_id, AT + remote_id, None, None, None, None, None, None)
+    return replace(plain, **changes)
+
+
+def test_a_parents_document_is_its_description_and_whoever_has_to_do_with_it() -> None:
+    made = compose_parent("merge_request", PARENT)
+    assert (made.source_type, made.source_id, made.thread_type, made.thread_id) == (
+        "merge_request", 7, "merge_request", 7,
+    )  # fmt: skip
+    assert made.content == "Deleting takes **10 hours**."
+    assert made.participants == ("mira", "otto")
+    assert (made.labels, made.paths, made.state) == (("database",), ("db/months.sql",), "merged")
+    assert (made.created_at, made.updated_at, made.url) == (AT, AT + 9, "https://f/x/-/1")
+
+
+def test_a_parent_without_a_description_or_an_author_has_a_document_too() -> None:
+    made = compose_parent("issue", replace(PARENT, description=None, author_username=None, people=()))
+    assert (made.content, made.participants) == ("", ())
+
+
+def test_a_thread_is_told_in_order_with_its_authors_and_the_lines_it_is_about() -> None:
+    notes = (
+        note(1, "Why a detach?", new_path="db/months.sql", old_path="db/months.sql", new_line=45),
+        note(2, "It is free.", author_username=None),
+    )
+    made = compose_thread(ThreadSource(3, "merge_request", PARENT, notes))
+    first, second = made.content.split(PART)
+    assert first == "@otto (2023-11-14) [db/months.sql:45]: Why a detach?"
+    assert second == "@unknown (2023-11-14): It is free."
+    assert (made.source_type, made.source_id) == ("discussion", 3)
+    assert (made.thread_type, made.thread_id, made.title) == ("merge_request", 7, PARENT.title)
+    assert (made.author_username, made.participants, made.paths) == ("otto", ("otto",), ("db/months.sql",))
+    assert made.url == "https://f/x/-/1#note_1"
+    assert (made.created_at, made.updated_at) == (AT + 1, AT + 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ({}, None),
+        ({"new_path": "a.py", "new_line": 4}, "a.py:4"),
+        ({"old_path": "a.py", "old_line": 9}, "a.py:9"),
+        ({"new_path": "b.py", "old_path": "a.py", "new_line": 48, "range_start": 45, "range_end": 48}, "b.py:45-48"),
+        ({"new_path": "a.png"}, "a.png"),
+        ({"new_path": "a.py", "new_line": 4, "range_start": 4, "range_end": 4}, "a.py:4"),
+    ],
+)
+def test_the_place_of_a_note_is_written_as_people_write_it(place: dict[str, Any], told: str | None) -> None:
+    assert place_of(note(1, "x", **place)) == told
+
+
+def test_paths_and_names_of_code_are_identifiers_and_plain_words_are_not() -> None:
+    text = "See `src/auth/login.ts`, parse_instant(), HttpClient, fetchOne, std::move and INC-1254. Nothing else."
+    assert identifiers((text,)) == (
+        "src/auth/login.ts", "parse_instant", "HttpClient", "fetchOne", "std::move", "INC-1254",
+    )  # fmt: skip
+    assert identifiers(("same_name same_name",)) == ("same_name",)
