@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from benchmarks import cold_start, conversations, memory, mirror, poll, reads
+from benchmarks import cold_start, conversations, embedding, memory, mirror, poll, reads, search
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
 
@@ -20,6 +20,8 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "mirror": mirror.run,
     "conversations": conversations.run,
     "reads": reads.run,
+    "embedding": embedding.run,
+    "search": search.run,
 }
 
 

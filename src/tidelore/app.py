@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tidelore.pipeline.diagnosis import Finding
     from tidelore.pipeline.ingest import Target
     from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import Progress, RunReport
+    from tidelore.pipeline.report import DocumentReport, EmbedReport, Progress, RunReport
+    from tidelore.search.semantic import MeaningRanker
     from tidelore.sources.http import RequestMetric
     from tidelore.sources.transport import Transport
 
@@ -81,6 +82,116 @@ async def mirror(
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, command)
         return await run.mirror(shop, targets, request, count, on_progress)
+
+
+async def sync(
+    app: App,
+    request: MirrorRequest,
+    *,
+    embedding: bool,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> tuple[RunReport, EmbedReport | None]:
+    """Mirror, and then, when the lease is given back, make vectors."""
+    report = await mirror(app, request, "lore sync", on_progress)
+    if not embedding:
+        return report, None
+    made = await embed(app, on_progress=on_progress)
+    report.stage_seconds["embed"] = made.seconds
+    report.seconds += made.seconds
+    return report, made
+
+
+async def document(
+    app: App, *, full: bool, force: bool, on_progress: Callable[[Progress], None] = lambda _progress: None
+) -> DocumentReport:
+    """Make the documents of what is marked; asks nobody."""
+    from tidelore.pipeline.documents import make_documents
+    from tidelore.pipeline.session import Workshop, open_session
+    from tidelore.store.dirty import mark_all
+
+    database = app.open_store()
+    try:
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore generate-docs")
+        async with open_session(shop, force=force, phase="docs", note="full" if full else None) as session:
+            if full:
+                mark_all(database, session.lease, app.clock.now_ms())
+            report = await make_documents(session, on_progress)
+            session.warnings = report.failed
+            return report
+    finally:
+        database.close()
+
+
+async def embed(
+    app: App,
+    *,
+    full: bool = False,
+    only: Sequence[int] | None = None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> EmbedReport:
+    """Make the vectors of documents that have none, under no lease; why none could be made is told in the report."""
+    from tidelore.embedding.embedder import Unavailable
+    from tidelore.embedding.registry import open_embedder
+    from tidelore.errors import UserError
+    from tidelore.pipeline.report import EmbedReport
+    from tidelore.pipeline.session import Workshop
+
+    database = app.open_store()
+    try:
+        embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
+        if embedder is None:
+            return EmbedReport(notice='no vectors are wanted: embedding.provider is "none"')
+        if isinstance(embedder, Unavailable):
+            return EmbedReport(notice=embedder.reason, error=UserError(embedder.reason, fix=embedder.fix))
+        # Not before: without an embedder there may be no numpy either.
+        from tidelore.pipeline.embed import embed_documents
+
+        try:
+            shop = Workshop(database, app.config, app.clock, app.seam, "lore embed")
+            return await embed_documents(shop, embedder, only, on_progress, full=full)
+        finally:
+            await embedder.aclose()
+    except UserError as error:
+        return EmbedReport(notice=error.message, error=error)
+    finally:
+        database.close()
+
+
+class Meaning(Struct, frozen=True):
+    """What ranks by meaning, or why nothing does."""
+
+    ranker: MeaningRanker | None = None
+    notice: str | None = None
+
+
+def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
+    """Return what ranks documents by the meaning of a text; whatever is missing for it is a notice."""
+    from tidelore.embedding.embedder import InProcess, Unavailable
+    from tidelore.embedding.registry import open_embedder
+    from tidelore.errors import RemoteError
+    from tidelore.store.vector_models import has_vectors
+
+    if app.config.embedding.provider == "none" or not text.strip() or not has_vectors(database):
+        return Meaning()
+    embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
+    if embedder is None or isinstance(embedder, Unavailable):
+        return Meaning(notice=None if embedder is None else embedder.reason)
+    from tidelore.search.semantic import rank_now, rank_soon
+
+    async def ask() -> MeaningRanker | None:
+        try:
+            return await rank_soon(database, embedder, text)
+        finally:
+            await embedder.aclose()
+
+    try:
+        within = isinstance(embedder, InProcess)
+        ranker = rank_now(database, embedder, text) if within else run_until_signalled(ask(), "nothing was changed")
+    except RemoteError as error:
+        return Meaning(notice=error.message)
+    if ranker is None:
+        return Meaning(notice="the vectors are of another model (`lore embed` makes new ones)")
+    return Meaning(ranker)
 
 
 async def audit(

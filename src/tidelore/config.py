@@ -131,7 +131,19 @@ class Bluesky(Section, frozen=True):
 
 
 class Embedding(Section, frozen=True):
-    provider: Literal["local", "ollama", "openai", "none"] = "local"
+    """An empty text and a zero stand for the provider's own default, None for the weight measured for it."""
+
+    provider: Literal["local", "minilm", "ollama", "openai", "none"] = "local"
+    model: str = ""
+    base_url: str = ""
+    api_key_env: Variable = ""
+    dimensions: Annotated[int, Meta(ge=0, le=65_536)] = 0
+    batch_size: Annotated[int, Meta(ge=0, le=2048)] = 0
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 60
+    chunk_words: Annotated[int, Meta(ge=20, le=10_000)] = 180
+    chunk_overlap: Annotated[int, Meta(ge=0, le=5000)] = 30
+    fusion_weight: Annotated[float, Meta(ge=0, le=100)] | None = None
+    rrf_k: Many | None = None
 
 
 class Service(Section, frozen=True):
@@ -212,6 +224,10 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
         key = where.strip("`").removeprefix("$.") or "the top level"
         raise ConfigError(f"{file}: {key}: {message}", fix=f"correct the value of {key}", file=file, key=key) from None
     _check_hosts(config, file)
+    if config.embedding.chunk_overlap >= config.embedding.chunk_words:
+        key = "embedding.chunk_overlap"
+        said = f"{file}: {key}: an overlap is smaller than the chunk, and chunk_words is {config.embedding.chunk_words}"
+        raise ConfigError(said, fix=f"lower {key}, or raise embedding.chunk_words", file=file, key=key)
     return config
 
 

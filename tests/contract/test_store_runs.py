@@ -6,10 +6,10 @@ import pytest
 
 from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.errors import IllegalTransition, IntegrityError
+from tidelore.errors import IllegalTransition, IntegrityError, NotFound
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
-from tidelore.store.runs import RunTable, RunView, last_success_at, list_runs
+from tidelore.store.runs import RunTable, RunView, find_record, last_success_at, list_records, list_runs
 
 ME = ProcessIdentity("here", 10, "100")
 STALE_MS = 600_000
@@ -162,3 +162,31 @@ def test_only_a_run_that_succeeded_brings_the_copy_up_to_date(database: Database
     start(database, clock).finish_failed("no")
     start(database, clock)
     assert last_success_at(database) == when
+
+
+def test_records_are_told_newest_first_and_those_without_their_end_on_demand(
+    database: Database, clock: ManualClock
+) -> None:
+    runs = [start(database, clock) for _ in range(5)]
+    runs[0].finish_succeeded()
+    runs[1].finish_failed("the disk is full")
+    runs[2].finish_cancelled()
+    assert close_crashed(RunTable(database), clock, lambda _: True, STALE_MS) == [runs[3].id, runs[4].id]
+    running = start(database, clock)
+    found, total = list_records(database, 2)
+    assert ([row.id for row in found], total) == ([running.id, runs[4].id], 6)
+    found, total = list_records(database, 9, unfinished=True)
+    assert ([row.id for row in found], total) == ([run.id for run in reversed(runs[1:])], 4)
+    assert [row.status for row in found] == ["crashed", "crashed", "cancelled", "failed"]
+
+
+def test_a_record_holds_its_row_and_an_unknown_one_is_not_found(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    run.set_counters(Counters(*range(1, 10)))
+    record = find_record(database, run.id)
+    names = record.__struct_fields__
+    (row,) = database.read(f"SELECT {', '.join(names)} FROM sync_runs WHERE id = :id", {"id": run.id})
+    assert tuple(getattr(record, name) for name in names) == row
+    with pytest.raises(NotFound) as missing:
+        find_record(database, run.id + 1)
+    assert missing.value.exit_code == 6

@@ -118,6 +118,16 @@ max_staleness_minutes = 241
 
 [embedding]
 provider = "ollama"
+model = "all-minilm"
+base_url = "http://127.0.0.1:11434"
+api_key_env = "MODEL_KEY"
+dimensions = 256
+batch_size = 16
+timeout_seconds = 61
+chunk_words = 100
+chunk_overlap = 10
+fusion_weight = 0.5
+rrf_k = 60
 [service]
 metrics_port = 1
 web_port = 2
@@ -234,6 +244,11 @@ def test_a_wrong_type_is_refused_with_its_key(text: str, key: str) -> None:
         "[service]\nweb_port = 65536",
         "[log]\nlevel = 'loud'",
         "[embedding]\nprovider = ''",
+        "[embedding]\nrrf_k = 0",
+        "[embedding]\nfusion_weight = -1",
+        "[embedding]\nchunk_words = 19",
+        "[embedding]\nchunk_words = 30",
+        "[embedding]\napi_key_env = 'sk-0123456789'",
         "[[gitlab]]\nname = ''",
         "[[gitlab]]\nprojects = ['']",
         "[[gitlab]]\ntoken_env = 'glpat-0123456789abcdef'",

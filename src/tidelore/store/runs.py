@@ -7,12 +7,16 @@ from typing import Any
 from msgspec import Struct
 
 from tidelore.engine.ledger import Counters, RunRow
+from tidelore.errors import NotFound
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 
 _MUTABLE = frozenset(
     {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
 ) | frozenset(Counters.__struct_fields__)
+
+UNFINISHED = ("failed", "cancelled", "crashed")
+"""The ends of a run that leave something to be done."""
 
 
 class RunView(Struct, frozen=True):
@@ -34,6 +38,39 @@ class RunView(Struct, frozen=True):
     warnings_count: int
     note: str | None
     error: str | None
+
+
+class RunRecord(Struct, frozen=True):
+    """A run with every column of the ledger."""
+
+    id: int
+    command: str
+    mode: str
+    status: str
+    phase: str
+    started_at: int
+    heartbeat_at: int
+    finished_at: int | None
+    cancelled_at: int | None
+    issues_fetched: int
+    mrs_fetched: int
+    issues_ingested: int
+    mrs_ingested: int
+    skipped_stale: int
+    docs_regenerated: int
+    docs_embedded: int
+    quarantined: int
+    requests: int
+    warnings_count: int
+    surgical_iids_json: str | None
+    note: str | None
+    error: str | None
+    holder_host: str
+    holder_pid: int
+    holder_started: str
+
+
+_RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
 
 
 class RunTable:
@@ -92,6 +129,22 @@ def list_runs(database: Database, limit: int) -> list[RunView]:
         {"limit": limit},
     )
     return [RunView(*row) for row in rows]
+
+
+def list_records(database: Database, limit: int, *, unfinished: bool = False) -> tuple[list[RunRecord], int]:
+    """Return the newest runs first, and how many there are; `unfinished` leaves those that did not reach their end."""
+    where = f" WHERE status IN ({', '.join(map(repr, UNFINISHED))})" if unfinished else ""
+    rows = database.read(f"{_RECORDS}{where} ORDER BY id DESC LIMIT :limit", {"limit": limit})
+    total = database.read(f"SELECT COUNT(*) FROM sync_runs{where}")
+    return [RunRecord(*row) for row in rows], int(total[0][0])
+
+
+def find_record(database: Database, run_id: int) -> RunRecord:
+    """Return one run."""
+    rows = database.read(f"{_RECORDS} WHERE id = :id", {"id": run_id})
+    if not rows:
+        raise NotFound(f"the ledger has no run {run_id}", fix="`lore sync-runs` lists them", run_id=run_id)
+    return RunRecord(*rows[0])
 
 
 def last_success_at(database: Database) -> int | None:

@@ -1,0 +1,163 @@
+"""Documents to search: many of a set size for the clock, few with known answers for the quality.
+
+Owns the texts and how they get into a copy: through the store's own writer, so every index is the product's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import apsw
+from msgspec import Struct
+
+from tidelore.model import Document, ProjectRecord
+from tidelore.search.stop_words import STOP_WORDS
+from tidelore.simulator.prose import Prose
+from tidelore.simulator.prose.stories import STORIES
+from tidelore.store.database import Database
+from tidelore.store.dirty import Source
+from tidelore.store.documents import write_documents
+from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
+from tidelore.store.projects import save_project
+
+WORDS = 200
+THREADS_OF = 4
+VOCABULARY = 40_000
+BEGAN = 1_700_000_000_000
+MINUTE = 60_000
+_BATCH = 2_000
+_CONSONANTS, _VOWELS = "bcdfghklmnprstvz", "aeiou"
+
+
+class Question(Struct, frozen=True):
+    """Words to search by, and the threads that answer."""
+
+    text: str
+    answers: frozenset[int]
+
+
+def fill(path: Path, count: int) -> list[str]:
+    """Make a copy with this many documents and return typical queries: 3 to 8 telling words of one of them."""
+    rng = random.Random(20_260_302)
+    documents = list(_documents(rng, count))
+    store(path, documents)
+    chosen = rng.sample(documents, min(300, count))
+    return [" ".join(rng.sample(_telling(document.content), rng.randint(3, 8))) for document in chosen]
+
+
+def fill_with_stories(path: Path, topics_each: int) -> dict[str, list[Question]]:
+    """Make a copy of the simulator's decisions without their titles; return questions by how they are put.
+
+    A title is the one its own thread had; a paraphrase is another title of the same story, in other words.
+    """
+    prose = Prose(random.Random(7))
+    documents: list[Document] = []
+    threads: dict[str, list[int]] = {}
+    titles: dict[str, list[str]] = {}
+    while len(threads) < len(STORIES) or min(map(len, threads.values())) < topics_each:
+        topic = prose.topic()
+        slug = topic.story.slug
+        if len(threads.setdefault(slug, [])) == topics_each:
+            continue
+        thread = len(titles.setdefault("all", [])) + 1
+        titles["all"].append(topic.title)
+        threads[slug].append(thread)
+        texts = [prose.issue_body(topic)]
+        texts += ["\n\f\n".join(turn.body for turn in prose.thread(topic, 4)) for _ in range(THREADS_OF - 1)]
+        number = (thread - 1) * THREADS_OF
+        documents += [document(number + place, thread, "", text) for place, text in enumerate(texts, 1)]
+    store(path, documents)
+    stories = {thread: slug for slug, members in threads.items() for thread in members}
+    own = [Question(title, frozenset(threads[stories[thread]])) for thread, title in enumerate(titles["all"], 1)]
+    others = [
+        Question(wording, frozenset(threads[story.slug]))
+        for story in STORIES
+        for wording in (*story.titles, *story.changes)
+        if "{" not in wording
+    ]
+    return {"its title": own, "a paraphrase": others}
+
+
+def document(number: int, thread: int, title: str, content: str) -> Document:
+    """Return a document of an issue, or of a discussion of one."""
+    return Document(
+        source_type="issue" if number % THREADS_OF == 1 else "discussion",
+        source_id=number,
+        project_id=1,
+        thread_type="issue",
+        thread_id=thread,
+        title=title,
+        state="opened" if thread % 3 else "closed",
+        author_username="mira",
+        participants=("mira", "jonas"),
+        labels=("bug", "ledger") if thread % 5 else ("infra",),
+        paths=(),
+        identifiers=(f"services/part{thread % 900}/file{number % 70}.py",),
+        content=content,
+        url=None,
+        created_at=BEGAN,
+        updated_at=BEGAN + number * MINUTE,
+    )
+
+
+def store(path: Path, documents: Sequence[Document]) -> None:
+    """Write documents, and the issues they belong to, into a new copy."""
+    database = open_database(str(path))
+    try:
+        migrate(database, 1)
+        with database.transaction() as tx:
+            save_project(tx, "gitlab", "port/ledger", ProjectRecord(1, "port/ledger", "ledger", None, False), 1)
+        for start in range(0, len(documents), _BATCH):
+            _write(database, documents[start : start + _BATCH])
+    finally:
+        database.close()
+    _add_issues(path, sorted({entry.thread_id for entry in documents}))
+
+
+def _write(database: Database, entries: Sequence[Document]) -> None:
+    with database.transaction() as tx:
+        write_documents(tx, [Source(entry.source_type, entry.source_id) for entry in entries], entries, 1)
+
+
+def _add_issues(path: Path, ids: Sequence[int]) -> None:
+    connection = apsw.Connection(str(path))
+    with connection:
+        connection.execute(
+            "INSERT INTO raw_payloads (id, content_hash, resource_type, remote_id, encoding, payload, fetched_at)"
+            " VALUES (1, x'00', 'issue', '1', 'identity', x'7b7d', 1)"
+        )
+        connection.executemany(
+            "INSERT INTO issues (id, remote_id, project_id, iid, title, state, created_at, updated_at, last_seen_at,"
+            " content_hash, raw_payload_id) VALUES (?1, ?1, 1, ?1, '', 'opened', 1, 1, 1, x'00', 1)",
+            ((row_id,) for row_id in ids),
+        )
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+def _documents(rng: random.Random, count: int) -> Iterator[Document]:
+    """Yield documents: half of each is the simulator's prose, half words of every rarity."""
+    prose = Prose(random.Random(11))
+    topics = [prose.topic() for _ in range(1_000)]
+    spoken = [prose.issue_body(topic).split() for topic in topics]
+    vocabulary = [_word(rng) for _ in range(VOCABULARY)]
+    weights = list(accumulate(1 / (place + 10) for place in range(VOCABULARY)))
+    for number in range(1, count + 1):
+        words = spoken[rng.randrange(len(spoken))][: WORDS // 2]
+        words = words + rng.choices(vocabulary, cum_weights=weights, k=WORDS - len(words))
+        rng.shuffle(words)
+        thread = (number - 1) // THREADS_OF + 1
+        title = topics[thread % len(topics)].title
+        yield document(number, thread, title, " ".join(words))
+
+
+def _word(rng: random.Random) -> str:
+    return "".join(rng.choice(_CONSONANTS) + rng.choice(_VOWELS) for _ in range(rng.choice((2, 3, 3, 4))))
+
+
+def _telling(content: str) -> list[str]:
+    return [word for word in content.split() if word.isalpha() and word.lower() not in STOP_WORDS]

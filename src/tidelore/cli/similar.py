@@ -1,0 +1,89 @@
+"""`lore similar`: the threads of the copy that are like one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.errors import NotFound, UserError
+from tidelore.reference import KINDS, SIGNS, Kind, Reference, parse_reference
+from tidelore.store.database import Database
+from tidelore.store.resolve import resolve
+
+_TYPES: dict[Kind, str] = {"issue": "issue", "mr": "merge_request"}
+
+
+@click.command("similar", cls=LoreCommand)
+@click.argument("reference", metavar="REF")
+@click.option("-p", "--project", metavar="PATH", help="In this project (a path, or an ending of one).")
+@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="How many threads to show.")
+@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.pass_context
+def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
+    """Find the threads whose meaning is nearest to that of an issue or a merge request.
+
+    REF is '#12' or '!12', 'group/project!12', a web address, or a number that only one of both kinds has.
+    """
+    from tidelore.cli.search_page import item_of, read_fields
+    from tidelore.cli.search_text import result_lines
+    from tidelore.search.finding import Found
+    from tidelore.search.query import Query
+    from tidelore.search.similar import find_similar
+    from tidelore.store.document_rows import ThreadKey
+
+    face = face_of(ctx)
+    face.choices.robot |= wanted["as_json"]
+    chosen = read_fields(wanted["fields"])
+    meant = _readings(reference)
+    default = face.app().config.default_project
+    database = face.open_store()
+    try:
+        kind, row_id = _resolved(database, reference, meant, wanted["project"], default)
+        threads = find_similar(database, ThreadKey(_TYPES[kind], row_id), wanted["limit"])
+    finally:
+        database.close()
+    if face.choices.robot:
+        return Answer({"items": [item_of(thread, chosen) for thread in threads], "total": len(threads), "next": None})
+    found = Found(threads, len(threads), "semantic")
+    return Answer(None, result_lines(found, Query(), 0, explain=False))
+
+
+def _readings(reference: str) -> dict[Kind, Reference]:
+    """Return what a reference can mean: one kind, or both where it is a bare number."""
+    found: dict[Kind, Reference] = {}
+    refused: UserError | None = None
+    for kind in KINDS:
+        try:
+            found[kind] = parse_reference(reference, kind)
+        except UserError as error:
+            refused = error
+    if not found and refused is not None:
+        raise UserError(
+            f"{reference!r} is no reference",
+            fix="write #12 for an issue, !12 for a merge request, group/project!12, or a web address",
+            reference=reference,
+        )
+    return found
+
+
+def _resolved(
+    database: Database, reference: str, meant: dict[Kind, Reference], project: str | None, default: str
+) -> tuple[Kind, int]:
+    rows: dict[Kind, int] = {}
+    missing: NotFound | None = None
+    for kind, reading in meant.items():
+        try:
+            rows[kind] = resolve(database, kind, reading, project=project, default=default)
+        except NotFound as error:
+            missing = missing or error
+    if not rows and missing is not None:
+        raise missing
+    if len(rows) > 1:
+        both = " or ".join(f"'{SIGNS[kind]}{reading.iid}'" for kind, reading in meant.items())
+        raise UserError(f"{reference} is an issue and a merge request", fix=f"write {both}", reference=reference)
+    ((kind, row_id),) = rows.items()
+    return kind, row_id

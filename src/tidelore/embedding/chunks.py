@@ -1,0 +1,94 @@
+"""Chunks. Owns how a document becomes pieces that a model can take in: bounded, overlapping, cut between remarks.
+
+Pure and deterministic. It refuses empty chunks and cuts inside a part only where the part is too long. Invariant:
+every word of the document is in a chunk, in order, and no chunk counts more words than were asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+_WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+# What counts as a word bounds what a model must take in: a blob or an address counts by its length, and so does a
+# script that is written without blanks.
+_WORD = re.compile(rf"[{_WIDE}]{{1,2}}|[^\s{_WIDE}]{{1,32}}")
+# The same of a text without such a script, in half the time.
+_PLAIN_WORD = re.compile(r"\S{1,32}")
+BETWEEN_PARTS = "\n\n"
+
+
+class Chunk(Struct, frozen=True):
+    """A piece of a document and the parts that it touches."""
+
+    text: str
+    first_part: int
+    last_part: int
+
+
+class _Measured:
+    """Parts with the place of every word: in flat lists, for a document is mostly words."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self.words: list[tuple[int, int]] = []
+        self.borders: list[int] = []
+        self._parts: list[int] = []
+        self._texts = parts
+        for place, part in enumerate(parts):
+            before = len(self.words)
+            word = _PLAIN_WORD if part.isascii() else _WORD
+            self.words += map(re.Match.span, word.finditer(part))
+            if len(self.words) > before:
+                self.borders.append(before)
+                self._parts.append(place)
+
+    def piece(self, start: int, end: int) -> Chunk:
+        """Return the words from one to before another, with what stands between them in their parts."""
+        first, last = bisect_right(self.borders, start) - 1, bisect_right(self.borders, end - 1) - 1
+        texts = []
+        for at in range(first, last + 1):
+            until = end if at == last else self.borders[at + 1]
+            begin, stop = self.words[max(start, self.borders[at])][0], self.words[until - 1][1]
+            texts.append(self._texts[self._parts[at]][begin:stop])
+        return Chunk(BETWEEN_PARTS.join(texts), self._parts[first], self._parts[last])
+
+
+def count_words(text: str) -> int:
+    """Return the length of a text in the measure of `chunk`."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[Chunk]:
+    """Return the pieces of a document, each of at most `words` words, at most `overlap` of them said before."""
+    if words < 1 or not 0 <= overlap < words:
+        raise ValueError(f"no chunks of {words} words with {overlap} of overlap")
+    measured = _Measured(parts)
+    count, borders = len(measured.words), measured.borders
+    chunks: list[Chunk] = []
+    start = 0
+    while start < count:
+        end = _end(start, count, borders, words, overlap)
+        chunks.append(measured.piece(start, end))
+        if end == count:
+            break
+        start = _next_start(end, borders, overlap)
+    return chunks
+
+
+def _end(start: int, count: int, borders: list[int], words: int, overlap: int) -> int:
+    """Return where a chunk ends: between two parts if that leaves it at least half full, else where it is full."""
+    full = start + words
+    if full >= count:
+        return count
+    last = borders[bisect_left(borders, full + 1) - 1]
+    return last if last >= start + max((words + 1) // 2, overlap + 1) else full
+
+
+def _next_start(end: int, borders: list[int], overlap: int) -> int:
+    """Return where the next chunk starts: with the earliest whole part that the overlap holds, else within one."""
+    earliest = end - overlap
+    place = bisect_left(borders, earliest)
+    return borders[place] if place < len(borders) and borders[place] < end else earliest

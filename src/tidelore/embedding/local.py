@@ -1,0 +1,165 @@
+"""The default embedder. Owns the 256-dimensional word vectors and the tokenizer inside the `wordllama` package.
+
+Both files are read in place and the package itself is never imported: it reconfigures logging, and its loader
+looks in the wrong folder and then tries the network. Refuses every download. Invariant: a vector is the mean of
+its tokens' vectors at unit length, as the package computes it, except that a blank text gives zero and not NaN.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from tidelore.clock import SystemClock
+from tidelore.config import Embedding
+from tidelore.content import digest
+from tidelore.embedding.embedder import ModelIdentity, Unavailable
+from tidelore.embedding.settings import Tuning, tune
+from tidelore.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+    from tidelore.embedding.embedder import Vector
+
+NAME = "wordllama-l2-supercat-256"
+DIMENSION = 256
+TUNING = Tuning(fusion_weight=0.7, rrf_k=10, batch_size=64)
+
+_RECIPE = b"mean-1"
+_NEEDED = ("numpy", "safetensors", "tokenizers")
+_INSTALL = "pip install wordllama numpy safetensors tokenizers"
+_REINSTALL = "pip install --force-reinstall wordllama"
+# A query gathers a few rows of the half-precision table; only a run over documents earns the time to widen it.
+_WORTH_WIDENING = 32
+
+
+class LocalFiles(Struct, frozen=True):
+    """Where the model lies."""
+
+    weights: Path
+    tokenizer: Path
+
+
+def find_local() -> LocalFiles | Unavailable:
+    """Return the installed model, or what is missing; imports nothing and reads nothing."""
+    for package in _NEEDED:
+        if importlib.util.find_spec(package) is None:
+            return Unavailable(f"the local model needs the package {package}", _INSTALL)
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
+        return Unavailable("the package wordllama, which holds the local model, is not installed", _INSTALL)
+    folder = Path(spec.submodule_search_locations[0])
+    files = LocalFiles(
+        folder / "weights" / "l2_supercat_256.safetensors",
+        folder / "tokenizers" / "l2_supercat_tokenizer_config.json",
+    )
+    for file in (files.weights, files.tokenizer):
+        if not file.is_file():
+            return Unavailable(f"the installed package wordllama has no {file.name}", _REINSTALL)
+    return files
+
+
+class LocalEmbedder:
+    """Computes in this process; the model is read when the first text or the identity is asked for."""
+
+    def __init__(self, files: LocalFiles, settings: Embedding) -> None:
+        self._files = files
+        tuning = tune(settings, TUNING)
+        self.fusion_weight = tuning.fusion_weight
+        self.rrf_k = tuning.rrf_k
+        self.batch_size = tuning.batch_size
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        # The tokenizer file ends with a line break in some releases of the package: the same model all the same.
+        parts = (self._files.weights.read_bytes(), self._files.tokenizer.read_bytes().strip(), _RECIPE)
+        return ModelIdentity(NAME, digest(b"".join(map(digest, parts))).hex(), DIMENSION)
+
+    async def identify(self) -> ModelIdentity:
+        return self.identity
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        found: list[Vector] = []
+        for start in range(0, len(texts), self.batch_size):
+            found += self.embed_now(texts[start : start + self.batch_size])
+            # The heartbeat of a run lives on the same loop.
+            await SystemClock().sleep(0)
+        return found
+
+    def embed_now(self, texts: Sequence[str]) -> list[Vector]:
+        from tidelore.embedding.vectors import in_their_places, is_blank, unit_rows
+
+        places = [place for place, text in enumerate(texts) if not is_blank(text)]
+        rows = [
+            self._pool([texts[place] for place in places[start : start + self.batch_size]], len(texts))
+            for start in range(0, len(places), self.batch_size)
+        ]
+        return in_their_places(unit_rows(_stacked(rows)), places, len(texts))
+
+    async def aclose(self) -> None:
+        return
+
+    def _pool(self, texts: list[str], run: int) -> NDArray[np.float32]:
+        import numpy as np
+
+        from tidelore.embedding.vectors import encodable
+
+        table = self._wide if run >= _WORTH_WIDENING else self._table
+        encoded = self._tokenizer.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
+        pooled = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        for row, encoding in zip(pooled, encoded, strict=True):
+            tokens = table.take(encoding.ids, axis=0).astype(np.float32, copy=False)
+            # The sum as a product with ones is the fastest there is; its length does not matter, the mean's neither.
+            np.dot(np.ones(len(tokens), dtype=np.float32), tokens, out=row)
+        return pooled
+
+    @cached_property
+    def _wide(self) -> NDArray[np.float32]:
+        import numpy as np
+
+        return self._table.astype(np.float32)
+
+    @cached_property
+    def _table(self) -> NDArray[Any]:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(str(self._files.weights), framework="numpy") as file:
+                table: NDArray[Any] = file.get_tensor("embedding.weight")
+        except (OSError, SafetensorError) as error:
+            raise _unreadable(self._files.weights, str(error)) from None
+        if table.ndim != 2 or table.shape[1] != DIMENSION:
+            raise _unreadable(self._files.weights, f"its shape is {table.shape}")
+        if self._tokenizer.get_vocab_size() > len(table):
+            raise _unreadable(self._files.tokenizer, "it knows more tokens than the model")
+        return table
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer
+
+        try:
+            tokenizer: Tokenizer = Tokenizer.from_file(str(self._files.tokenizer))
+        except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
+            raise _unreadable(self._files.tokenizer, str(error)) from None
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer
+
+
+def _stacked(rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    import numpy as np
+
+    return np.concatenate(rows) if rows else np.zeros((0, DIMENSION), dtype=np.float32)
+
+
+def _unreadable(file: Path, detail: str) -> ConfigError:
+    return ConfigError(f"the local model cannot be read: {file.name}: {detail}", fix=_REINSTALL, file=str(file))

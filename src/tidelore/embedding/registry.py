@@ -1,0 +1,56 @@
+"""Where a configured provider becomes an embedder. Owns which modules that loads: only those of the chosen one.
+
+Refuses to fail for what is not installed or not told: that is a value with a reason and a remedy, because search
+works by words without it. A wrong address or proxy is a ConfigError like any other wrong setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidelore.clock import Clock
+from tidelore.config import Embedding, Http
+from tidelore.embedding.embedder import Embedder, Unavailable
+
+
+def open_embedder(
+    settings: Embedding, http: Http, environ: Mapping[str, str], clock: Clock | None = None
+) -> Embedder | Unavailable | None:
+    """Return the configured embedder, why there is none, or None when none is wanted; asks no server."""
+    if settings.provider == "none":
+        return None
+    if settings.provider == "local":
+        from tidelore.embedding.local import LocalEmbedder, find_local
+
+        files = find_local()
+        return files if isinstance(files, Unavailable) else LocalEmbedder(files, settings)
+    if settings.provider == "minilm":
+        from tidelore.embedding.minilm import MiniLmEmbedder, find_minilm
+
+        weights = find_minilm()
+        return weights if isinstance(weights, Unavailable) else MiniLmEmbedder(weights, settings)
+    return _open_remote(settings, http, environ, clock)
+
+
+def _open_remote(
+    settings: Embedding, http: Http, environ: Mapping[str, str], clock: Clock | None
+) -> Embedder | Unavailable:
+    import importlib.util
+
+    if importlib.util.find_spec("numpy") is None:
+        return Unavailable("vectors need the package numpy", "pip install numpy")
+    from tidelore.embedding import ollama, openai
+    from tidelore.embedding.client import JsonClient, is_loopback, parse_base_url
+    from tidelore.embedding.remote import RemoteEmbedder
+
+    kind = ollama if settings.provider == "ollama" else openai
+    base_url = parse_base_url(settings.base_url or kind.BASE_URL)
+    model = settings.model or kind.MODEL
+    variable = settings.api_key_env or kind.KEY_VARIABLE
+    key = environ.get(variable, "").strip() if variable else ""
+    if variable and not key and not is_loopback(base_url):
+        return Unavailable(f"no key for the embedding server: {variable} is not set", f"export {variable}")
+    client = JsonClient(base_url, http=http, timeout_seconds=settings.timeout_seconds, key=key, clock=clock)
+    if settings.provider == "ollama":
+        return RemoteEmbedder(ollama.OllamaService(client, model, settings.dimensions), settings, ollama.TUNING)
+    return RemoteEmbedder(openai.OpenAiService(client, model, settings.dimensions), settings, openai.TUNING)

@@ -1,0 +1,107 @@
+"""Results: found documents as threads with snippets. Owns the shape every mode answers with.
+
+A thread stands once, at the place of its best document; the others of it are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from tidelore.search.fuse import Fused
+from tidelore.store.document_rows import DocumentRow, ThreadKey
+from tidelore.store.fulltext_port import CLOSING, OPENING
+
+_SIGNS = {"issue": "#", "merge_request": "!"}
+_TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion"}
+
+
+class Snippet(Struct, frozen=True):
+    """A piece of text on one line, and where in it the hits stand, from and to."""
+
+    text: str = ""
+    highlights: tuple[tuple[int, int], ...] = ()
+
+
+class ThreadGroup(Struct, frozen=True):
+    """The documents of one thread that were found: the best of them, and how many more."""
+
+    best: Fused
+    further: int
+
+
+class ThreadResult(Struct, frozen=True):
+    """One answer: the thread, and the document of it that fits best. `found_in` says which kind that is."""
+
+    reference: str
+    type: str
+    project: str
+    iid: int
+    title: str
+    state: str
+    labels: tuple[str, ...]
+    found_in: str
+    author: str | None
+    updated_at: int
+    web_url: str | None
+    snippet: str
+    highlights: tuple[tuple[int, int], ...]
+    further: int
+    score: float
+    ranks: dict[str, int]
+
+
+def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) -> list[ThreadGroup]:
+    """Return each thread once, in the order of its best document; documents that are gone meanwhile are left out."""
+    found: dict[ThreadKey, ThreadGroup] = {}
+    for entry in fused:
+        key = threads.get(entry.id)
+        if key is not None:
+            before = found.get(key)
+            found[key] = ThreadGroup(entry, 0) if before is None else ThreadGroup(before.best, before.further + 1)
+    return list(found.values())
+
+
+def read_snippet(marked: str) -> Snippet:
+    """Return a snippet whose hits were marked, as plain text on one line with their positions."""
+    text = ""
+    opened: int | None = None
+    highlights: list[tuple[int, int]] = []
+    for mark in marked:
+        if mark == OPENING:
+            opened = len(text)
+        elif mark == CLOSING:
+            end = len(text.rstrip())
+            if opened is not None and opened < end:
+                highlights.append((opened, end))
+            opened = None
+        elif not mark.isspace():
+            text += mark
+        elif text and not text.endswith(" "):
+            text += " "
+            # A hit begins at its first letter, not at the space before it.
+            opened = len(text) if opened == len(text) - 1 else opened
+    return Snippet(text.rstrip(), tuple(highlights))
+
+
+def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> ThreadResult:
+    """Return one answer."""
+    return ThreadResult(
+        reference=f"{row.project}{_SIGNS[row.thread_type]}{row.iid}",
+        type=_TYPES[row.thread_type],
+        project=row.project,
+        iid=row.iid,
+        title=row.title,
+        state=row.state,
+        labels=tuple(row.labels.split("\n")) if row.labels else (),
+        found_in=_TYPES[row.source_type],
+        author=row.author_username,
+        updated_at=row.updated_at,
+        web_url=row.url,
+        snippet=snippet.text,
+        highlights=snippet.highlights,
+        further=group.further,
+        score=round(group.best.score, 6),
+        ranks=group.best.ranks,
+    )

@@ -1,0 +1,333 @@
+"""Full text on both databases: what is found, in which order, through which filters; no text is ever syntax."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.databases.samples import CREATED, add_project, issue, merge_request
+from tests.databases.talk import keep
+
+from tidelore.errors import UserError
+from tidelore.model import Document
+from tidelore.search.filters import resolve_filters
+from tidelore.search.finding import Found, Request, find
+from tidelore.search.fuse import Ranking
+from tidelore.search.lexical import rank_lexical
+from tidelore.search.query import parse_query
+from tidelore.store.database import Database
+from tidelore.store.dirty import Source
+from tidelore.store.document_filter import DocumentFilter
+from tidelore.store.documents import write_documents
+from tidelore.store.fulltext import full_text
+from tidelore.store.fulltext_port import Ask, Gate, Term
+from tidelore.store.issues import ISSUES
+from tidelore.store.merge_requests import MERGE_REQUESTS
+
+DAY = 86_400_000
+FILLER = "Nothing of note was said about this at the meeting on the quay."
+
+
+def document(source_type: str, source_id: int, thread: tuple[str, int], title: str, content: str) -> Document:
+    return Document(
+        source_type=source_type, source_id=source_id, project_id=1, thread_type=thread[0], thread_id=thread[1],
+        title=title, state="opened", author_username="mira", participants=("mira",), labels=(), paths=(),
+        identifiers=(), content=content, url=f"https://forge.test/{source_type}/{source_id}", created_at=CREATED,
+        updated_at=CREATED + source_id * DAY,
+    )  # fmt: skip
+
+
+def write(database: Database, *documents: Document) -> None:
+    with database.transaction() as tx:
+        write_documents(tx, [Source(entry.source_type, entry.source_id) for entry in documents], documents, CREATED)
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    """Two issues and a merge request of one project, an issue of another, and discussions."""
+    harbour = add_project(database)
+    add_project(database, 2, "port/quay")
+    keep(database, harbour, ISSUES, [issue(1), issue(2), issue(3)])
+    keep(database, harbour, MERGE_REQUESTS, [merge_request(1)])
+    with database.transaction() as tx:
+        tx.execute("DELETE FROM dirty_sources")
+    first, second, request = ("issue", 1), ("issue", 2), ("merge_request", 1)
+    write(
+        database,
+        replace(
+            document("issue", 1, first, "Crane stops at the berth", f"It hangs. {FILLER}"),
+            labels=("bug", "needs review"),
+            participants=("mira", "jonas"),
+        ),
+        replace(
+            document("issue", 2, second, "Invoices are late", f"A crane is mentioned once here. {FILLER}"),
+            state="closed",
+            author_username="jonas",
+            participants=("jonas",),
+            project_id=2,
+        ),
+        replace(
+            document("merge_request", 1, request, "Derive usage", f"Rewrites the metering of invoices. {FILLER}"),
+            state="merged",
+            labels=("bug-hunt",),
+            identifiers=("services/billing/usage/derive_all.py", "UsageMeter"),
+        ),
+        replace(
+            document("discussion", 11, first, "Crane stops at the berth", f"@hana: the emergency brake. {FILLER}"),
+            author_username="hana",
+            participants=("hana", "piet"),
+        ),
+        replace(
+            document("discussion", 12, request, "Derive usage", f"@hana: deriveXall is not that file. {FILLER}"),
+            identifiers=("services/billing/usage/deriveXall.py",),
+        ),
+    )
+    return database
+
+
+def search(database: Database, text: str, wanted: DocumentFilter = DocumentFilter()) -> list[str]:  # noqa: B008
+    return [thread.reference for thread in searched(database, text, wanted).threads]
+
+
+def searched(database: Database, text: str, wanted: DocumentFilter = DocumentFilter()) -> Found:  # noqa: B008
+    return find(database, Request(query=parse_query(text), wanted=wanted, mode="lexical"))
+
+
+def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(filled: Database) -> None:
+    assert search(filled, "crane") == ["port/harbour#1", "port/quay#2"]
+
+
+def test_words_are_found_in_their_other_forms(filled: Database) -> None:
+    assert search(filled, "invoice cranes") == search(filled, "invoices crane")
+    assert search(filled, "mentions") == ["port/quay#2"]
+
+
+def test_any_of_the_words_is_enough_and_more_are_better(filled: Database) -> None:
+    found = search(filled, "mentioned metering rewrites zeppelin")
+    assert found == ["port/harbour!1", "port/quay#2"]
+
+
+def test_a_phrase_wants_its_words_side_by_side(filled: Database) -> None:
+    assert search(filled, '"emergency brake"') == ["port/harbour#1"]
+    assert search(filled, '"brake emergency"') == []
+
+
+def test_what_is_left_out_is_left_out(filled: Database) -> None:
+    assert search(filled, "crane -mentioned") == ["port/harbour#1"]
+    assert "port/quay#2" not in search(filled, '-"is mentioned"')
+    assert search(filled, "derive_all.py -metering") == ["port/harbour!1"]
+    assert searched(filled, "derive_all.py -metering").threads[0].found_in == "discussion"
+
+
+def test_a_name_is_found_by_any_part_of_it_and_its_signs_are_no_wildcards(filled: Database) -> None:
+    text = full_text(filled)
+    everything = DocumentFilter()
+    rows = dict(filled.read("SELECT source_id, id FROM documents WHERE thread_type = 'merge_request'"))
+    assert text.find_named("usage/derive_", (), everything, 10) == [rows[1]]
+    assert text.find_named("USAGEMET", (), everything, 10) == [rows[1]]
+    assert text.find_named("usage/derive", (), everything, 10) == [rows[12], rows[1]]
+    assert text.find_named("services/billing/usage/derive_all.py", (), everything, 10) == [rows[1]]
+    assert text.find_named("100%_", (), everything, 10) == []
+
+
+def test_a_whole_name_goes_before_a_longer_one_that_holds_it(filled: Database) -> None:
+    write(
+        filled,
+        replace(document("issue", 3, ("issue", 3), "Short", "x"), identifiers=("UsageMeterReader",)),
+    )
+    rows = dict(
+        filled.read("SELECT thread_type, id FROM documents WHERE source_type <> 'discussion' ORDER BY source_id")
+    )
+    found = full_text(filled).find_named("UsageMeter", (), DocumentFilter(), 10)
+    assert found == [rows["merge_request"], rows["issue"]]
+
+
+def test_a_name_finds_what_no_word_finds(filled: Database) -> None:
+    assert search(filled, "billing/usage/deri") == ["port/harbour!1"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (DocumentFilter(type="issue"), {"issue 1", "issue 2", "discussion 11"}),
+        (DocumentFilter(type="merge_request"), {"merge_request 1", "discussion 12"}),
+        (DocumentFilter(type="discussion"), {"discussion 11", "discussion 12"}),
+        (DocumentFilter(state="closed"), {"issue 2"}),
+        (DocumentFilter(project_id=2), {"issue 2"}),
+        (DocumentFilter(author="jonas"), {"issue 2"}),
+        (DocumentFilter(author="piet"), {"discussion 11"}),
+        (DocumentFilter(author="hana"), {"discussion 11"}),
+        (DocumentFilter(author="pie"), set()),
+        (DocumentFilter(labels=("bug",)), {"issue 1"}),
+        (DocumentFilter(labels=("needs review", "bug")), {"issue 1"}),
+        (DocumentFilter(labels=("bug-hunt",)), {"merge_request 1"}),
+        (DocumentFilter(labels=("~~",)), set()),
+        (DocumentFilter(since=CREATED + 11 * DAY), {"discussion 11", "discussion 12"}),
+        (DocumentFilter(path="usage/derive_all"), {"merge_request 1"}),
+        (DocumentFilter(path="BILLING"), {"merge_request 1", "discussion 12"}),
+        (DocumentFilter(path="e_"), {"merge_request 1"}),
+        (DocumentFilter(path="%"), set()),
+    ],
+    ids=lambda value: " ".join(sorted(value)) if isinstance(value, set) else str(value),
+)
+def test_filters_narrow_words_names_and_lists_alike(filled: Database, wanted: DocumentFilter, found: set[str]) -> None:
+    text = full_text(filled)
+    names = {
+        row_id: f"{kind} {key}" for row_id, kind, key in filled.read("SELECT id, source_type, source_id FROM documents")
+    }
+    note, quay = Term("nothing"), Term("quay")
+    asks = [
+        Ask((note, quay), counts=(5, 5)),
+        Ask((note, quay), gate=Gate((quay,)), counts=(5, 5)),
+        Ask((note, quay), gate=Gate((note, quay), needs_all=True), counts=(5, 5)),
+        Ask((note, quay), is_wide=True),
+    ]
+    for ask in asks:
+        assert {names[scored.id] for scored in text.rank(ask, wanted, 50)} == found
+    assert {names[row_id] for row_id in text.newest((), wanted, 50)} == found
+    named = {"merge_request 1", "discussion 12"} & found
+    assert {names[row_id] for row_id in text.find_named("usage/deri", (), wanted, 50)} == named
+
+
+@pytest.mark.parametrize(
+    "gate", [Gate((Term("crane"), Term("invoices"))), Gate((Term("crane"), Term("nothing")), True)]
+)
+def test_through_a_gate_scores_are_those_of_scoring_everything(filled: Database, gate: Gate) -> None:
+    terms = (Term("crane"), Term("invoices"), Term("nothing"))
+    text = full_text(filled)
+    counts = tuple(text.count(term, 100) for term in terms)
+    whole = dict(text.rank(Ask(terms, counts=counts), DocumentFilter(), 10))
+    through = text.rank(Ask(terms, gate=gate, counts=counts), DocumentFilter(), 10)
+    assert len(whole) == 5
+    assert len(through) == (3 if gate.needs_all else 4)
+    assert dict(through) == pytest.approx({row_id: whole[row_id] for row_id, _ in through})
+    assert [scored.score for scored in through] == sorted((scored.score for scored in through), reverse=True)
+
+
+def test_too_few_behind_the_gates_opens_everything(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
+    query = parse_query("mentioned quay crane")
+    found = rank_lexical(filled, query, DocumentFilter())
+    assert found.gates == (Gate((Term("mentioned"),)), Gate((Term("crane"), Term("quay")), needs_all=True))
+    assert len(found.ranking.ids) == 5
+    monkeypatch.setattr("tidelore.search.lexical.ENOUGH", 3)
+    assert len(rank_lexical(filled, query, DocumentFilter()).ranking.ids) == 3
+    monkeypatch.setattr("tidelore.search.lexical.ENOUGH", 1)
+    assert len(rank_lexical(filled, query, DocumentFilter()).ranking.ids) == 1
+
+
+def test_a_word_that_stands_everywhere_counts_only_when_there_is_no_other(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelore.search.lexical.EVERYWHERE", 5)
+    assert len(rank_lexical(filled, parse_query("metering quay"), DocumentFilter()).ranking.ids) == 1
+    assert len(rank_lexical(filled, parse_query("quay meeting"), DocumentFilter()).ranking.ids) == 5
+
+
+def test_terms_are_counted_alone_and_together(filled: Database) -> None:
+    text = full_text(filled)
+    assert text.count(Term("crane"), 100) == 3
+    assert text.count(Term("crane"), 2) == 2
+    assert text.count(Term("emergency brake", is_phrase=True), 100) == 1
+    assert text.count(Term("zeppelin"), 100) == 0
+    assert text.count_together([Term("crane"), Term("mentioned")]) == 1
+
+
+def test_filters_alone_list_the_newest_first(filled: Database) -> None:
+    found = searched(filled, "", DocumentFilter(type="merge_request"))
+    assert [(thread.reference, thread.further) for thread in found.threads] == [("port/harbour!1", 1)]
+    assert found.threads[0].found_in == "discussion"
+
+
+def test_an_answer_says_what_it_is_and_where_it_was_found(filled: Database) -> None:
+    found = searched(filled, "emergency brake").threads[0]
+    assert (found.reference, found.type, found.found_in, found.author) == (
+        "port/harbour#1",
+        "issue",
+        "discussion",
+        "hana",
+    )
+    assert found.web_url == "https://forge.test/discussion/11"
+    assert [found.snippet[start:end] for start, end in found.highlights] == ["emergency", "brake"]
+    assert found.ranks == {"lexical": 1}
+
+
+def test_pages_of_threads_follow_each_other(filled: Database) -> None:
+    query = parse_query("nothing quay")
+    whole = find(filled, Request(query=query, mode="lexical"))
+    pages = [find(filled, Request(query=query, mode="lexical", limit=1, start=start)) for start in range(4)]
+    assert [thread for page in pages for thread in page.threads] == whole.threads
+    assert {page.total for page in pages} == {3}
+
+
+def test_a_ranking_by_meaning_is_fused_with_that_by_words(filled: Database) -> None:
+    wanted = filled.read("SELECT id FROM documents WHERE source_type = 'merge_request'")[0][0]
+    asked: list[int] = []
+
+    def by_meaning(_database: Database, _request: Request, depth: int) -> Ranking:
+        asked.append(depth)
+        return Ranking("semantic", (wanted,), 0.7)
+
+    query = parse_query("crane")
+    hybrid = find(filled, Request(query=query, mode="hybrid"), by_meaning)
+    assert hybrid.mode == "hybrid"
+    assert hybrid.notices == ()
+    assert {thread.reference for thread in hybrid.threads} == {"port/harbour#1", "port/quay#2", "port/harbour!1"}
+    semantic = find(filled, Request(query=query, mode="semantic"), by_meaning).threads
+    assert [(thread.reference, thread.ranks) for thread in semantic] == [("port/harbour!1", {"semantic": 1})]
+    assert semantic[0].snippet.startswith("Rewrites the metering")
+    assert len(asked) == 2
+
+
+def test_a_changed_document_is_found_by_its_new_words_only(filled: Database) -> None:
+    write(filled, document("issue", 1, ("issue", 1), "Gangway", "folded"))
+    assert search(filled, "gangway") == ["port/harbour#1"]
+    assert search(filled, "hangs") == []
+
+
+def test_fields_mean_what_the_options_mean(filled: Database) -> None:
+    written = [
+        ("type", "MR"),
+        ("project", "harbour"),
+        ("author", "@hana"),
+        ("label", "a"),
+        ("label", "b"),
+        ("since", "x"),
+    ]
+    found = resolve_filters(filled, written, lambda _text: 7)
+    assert found == DocumentFilter(type="merge_request", project_id=1, author="hana", labels=("a", "b"), since=7)
+    assert resolve_filters(filled, [("state", "open"), ("state", "open")], len).state == "opened"
+    assert resolve_filters(filled, [("state", "all")], len).state is None
+
+
+@pytest.mark.parametrize(
+    "written", [[("type", "banana")], [("state", "gone")], [("author", "a"), ("author", "b")], [("path", "x" * 5_000)]]
+)
+def test_fields_that_mean_nothing_are_refused_with_a_remedy(filled: Database, written: list[tuple[str, str]]) -> None:
+    with pytest.raises(UserError) as refused:
+        resolve_filters(filled, written, len)
+    assert refused.value.fix
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(), max_size=80) | st.text("crane\"-:.*()^%_\\'{}[]+!&|<>~ \x00\n", max_size=60))
+@example('"')
+@example('crane" OR "x')
+@example("crane AND NOT (")
+@example("title:crane NEAR(a b)")
+@example("\x00crane\x00")
+@example("\ud800 crane")
+@example("%_\\' usage/%_.py")
+@example("x" * 30_000)
+@example(" ".join(f"w{n}.a_b" for n in range(3_000)))
+@example("-crane -- -")
+@example("º ª ² ½ ﷺ \u0300abc")
+def test_no_text_is_an_error_of_the_database(filled: Database, text: str) -> None:
+    query = parse_query(text)
+    if query.is_empty:
+        return
+    path = text.replace("\x00", "").encode("utf-8", "ignore").decode()[:200]
+    for wanted in (DocumentFilter(), DocumentFilter(labels=(path,), author=path), DocumentFilter(path=path)):
+        if wanted.narrows or query.terms or query.excluded:
+            find(filled, Request(query=query, wanted=wanted, mode="lexical"))

@@ -1,0 +1,273 @@
+"""`lore embed`, its stage in `lore sync`, and `lore similar`: with the real local model, and servers that are down."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.unit.embedding.model_server import MODEL, ModelServer
+
+from tidelore.app import App, Meaning, rank_by_meaning
+from tidelore.clock import SystemClock
+from tidelore.config import load_config
+from tidelore.engine.lease import acquire
+from tidelore.process import ProcessIdentity, is_dead
+from tidelore.search.finding import Request
+from tidelore.search.query import parse_query
+from tidelore.store.document_filter import DocumentFilter
+from tidelore.store.leases import LeaseTable
+
+DOWN = '[embedding]\nprovider = "ollama"\nbase_url = "http://127.0.0.1:9"\n'
+KILLED = """
+import os, signal, sys
+from tidelore.cli.main import main
+from tidelore.engine.crashpoint import Seam
+def die(seam):
+    if seam is Seam.INSIDE_COMMIT:
+        os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:], seam=die)
+"""
+
+
+@contextmanager
+def serving(server: ModelServer) -> Iterator[ModelServer]:
+    """Serve a model from a thread of its own."""
+    up, done = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        async with server:
+            loops.append(asyncio.get_running_loop())
+            up.set()
+            await done.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert up.wait(5)
+        yield server
+    finally:
+        loops[0].call_soon_threadsafe(done.set)
+        thread.join()
+
+
+def served_by(server: ModelServer) -> str:
+    return f'[embedding]\nprovider = "ollama"\nbase_url = "{server.url}"\nmodel = "{MODEL}"\n'
+
+
+def vectors(desk: Desk) -> int:
+    return int(desk.query("SELECT COUNT(*) FROM embeddings")[0][0])
+
+
+def test_a_sync_embeds_what_it_documented_and_says_so(desk: Desk) -> None:
+    done = desk.run("sync")
+    assert done.code == 0
+    assert done.err == ""
+    (line,) = [line for line in done.out.splitlines() if " embeddings " in line]
+    assert "11 documents embedded (" in line
+    assert "0 unchanged" in line
+    data = desk.robot("sync").data
+    assert data["embeddings"]["embedded"] == 0
+    assert data["embeddings"]["unchanged"] == 11
+    assert data["embeddings"]["model"].startswith("wordllama")
+    assert data["embeddings"]["notice"] is None
+
+
+def test_a_changed_thread_is_embedded_again_and_no_other(desk: Desk) -> None:
+    desk.run("sync")
+    with desk.world.lock:
+        forge = desk.world.gitlab
+        forge.add_note(forge.issue(LEDGER, 2), body="The crane stops at 40 %.")
+        desk.world.advance(3600)
+    made = desk.robot("sync").data["embeddings"]
+    assert made["embedded"] == 2, "the thread, and its issue, whose participants changed"
+    assert made["chunks"] == 1, "the issue's own text did not"
+
+
+@pytest.mark.parametrize("without", ["--no-embed", '[embedding]\nprovider = "none"\n'])
+def test_without_embedding_nothing_is_embedded_and_nothing_said(desk: Desk, without: str) -> None:
+    flags = [without] if without.startswith("--") else []
+    desk.configure(LEDGER, CONSOLE, extra="" if flags else without)
+    data = desk.robot("sync", *flags).data
+    assert data["embeddings"] is None
+    assert "embed" not in data["stage_timings_ms"]
+    assert vectors(desk) == 0
+    assert "embed" not in desk.robot("sync", "--dry-run", *flags).data["stages"]
+
+
+def test_vectors_are_made_by_a_command_of_their_own(desk: Desk) -> None:
+    desk.run("sync", "--no-embed")
+    data = desk.robot("embed").data
+    assert (data["embedded"], data["unchanged"], data["failed"]) == (11, 0, 0)
+    assert data["chunks"] == vectors(desk) >= 11
+    assert desk.robot("embed").data["embedded"] == 0
+    again = desk.robot("embed", "--full").data
+    assert (again["embedded"], again["chunks"]) == (11, data["chunks"])
+    assert "11 unchanged" in desk.run("embed").out
+
+
+def test_a_server_that_is_down_makes_a_note_of_a_sync_and_an_error_of_embed(desk: Desk) -> None:
+    desk.configure(LEDGER, CONSOLE, extra=DOWN)
+    done = desk.run("sync")
+    assert done.code == 0
+    assert "embedding stopped: no usable answer" in done.out
+    assert desk.query("SELECT COUNT(*) FROM documents") == [(11,)]
+    assert desk.query("SELECT status FROM sync_runs") == [("succeeded",)]
+    assert "no usable answer" in desk.robot("sync").data["embeddings"]["notice"]
+    refused = desk.robot("embed")
+    assert refused.code == 1
+    assert refused.error["code"] == "REMOTE_UNAVAILABLE"
+    assert refused.error["retryable"]
+
+
+def test_a_wrong_address_makes_a_note_of_a_sync_too(desk: Desk) -> None:
+    desk.configure(LEDGER, CONSOLE, extra='[embedding]\nprovider = "ollama"\nbase_url = "ollama"\n')
+    assert desk.run("sync").code == 0
+    assert desk.robot("embed").error["code"] == "CONFIG_INVALID"
+
+
+def test_a_server_embeds_and_another_model_replaces_its_vectors(desk: Desk) -> None:
+    with serving(ModelServer("ollama")) as server:
+        desk.configure(LEDGER, CONSOLE, extra=served_by(server))
+        made = desk.robot("sync").data["embeddings"]
+        assert made["embedded"] == 11
+        assert made["model"] == f"ollama/{MODEL}"
+        assert sum(map(len, server.batches)) >= 11
+    desk.configure(LEDGER, CONSOLE)
+    replaced = desk.robot("embed").data
+    assert (replaced["embedded"], replaced["removed"]) == (11, made["chunks"])
+    assert desk.query("SELECT COUNT(*) FROM embedding_models") == [(1,)]
+
+
+def test_embedding_takes_no_lock(desk: Desk) -> None:
+    desk.run("sync", "--no-embed")
+    with closing(desk.store()) as store:
+        lease = acquire(
+            LeaseTable(store), "sync", ProcessIdentity.current(), "another", SystemClock(),
+            stale_after_ms=600_000, is_dead=is_dead, force=False,
+        )  # fmt: skip
+        assert desk.run("sync").code == 3
+        assert desk.robot("embed").data["embedded"] == 11
+        lease.release()
+
+
+def test_killed_inside_a_step_the_next_run_makes_what_is_missing(desk: Desk) -> None:
+    desk.run("sync", "--no-embed")
+    argv = ["embed", "--config", str(desk.config), "--db", str(desk.db)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *argv], env=os.environ, check=False, timeout=60)
+    assert killed.returncode == -9
+    assert vectors(desk) == 0
+    assert desk.robot("embed").data["embedded"] == 11
+    assert desk.run("check").code == 0
+
+
+def test_before_the_first_sync_there_is_nothing_to_embed(desk: Desk) -> None:
+    assert desk.robot("embed").code == 6
+
+
+# What ranks by meaning for a search
+
+
+def meaning(desk: Desk, text: str = "charged twice") -> Meaning:
+    app = App(load_config(str(desk.config)), {}, db=str(desk.db))
+    with closing(desk.store()) as store:
+        return rank_by_meaning(app, store, text)
+
+
+def test_a_search_by_meaning_finds_what_is_said_in_other_words(desk: Desk) -> None:
+    paid_twice, duplicate, _crane = tell(desk)
+    desk.run("sync")
+    found = meaning(desk, "customer billed two times")
+    assert found.notice is None
+    assert found.ranker is not None
+    with closing(desk.store()) as store:
+        everything = found.ranker(store, Request(query=parse_query("customer billed two times")), 3)
+        narrowed = Request(query=parse_query("customer billed two times"), wanted=DocumentFilter(type="merge_request"))
+        requests = found.ranker(store, narrowed, 100)
+        without = found.ranker(store, Request(query=parse_query("customer -duplicate")), 100)
+    rows = dict(
+        desk.query(
+            "SELECT d.id, i.iid FROM documents d JOIN issues i ON i.id = d.source_id WHERE d.source_type = 'issue'"
+        )
+    )
+    assert {rows[document] for document in everything.ids[:2]} == {paid_twice, duplicate}
+    assert everything.weight == 0.7
+    assert requests.ids
+    assert not rows.keys() & set(requests.ids)
+    assert duplicate not in {rows.get(document) for document in without.ids}
+
+
+def test_what_is_missing_for_a_search_by_meaning_is_a_notice(desk: Desk) -> None:
+    desk.run("sync", "--no-embed")
+    assert meaning(desk) == Meaning(), "without vectors the search itself says so"
+    desk.run("embed")
+    assert meaning(desk, " ") == Meaning()
+    desk.configure(LEDGER, CONSOLE, extra=DOWN)
+    assert "no usable answer" in (meaning(desk).notice or "")
+    with serving(ModelServer("ollama")) as server:
+        desk.configure(LEDGER, CONSOLE, extra=served_by(server))
+        assert "another model" in (meaning(desk).notice or "")
+        desk.run("embed")
+        assert meaning(desk).ranker is not None
+
+
+# Similar
+
+
+def tell(desk: Desk) -> tuple[int, int, int]:
+    """Write three issues, two of them about the same thing in other words."""
+    texts = [
+        ("Payment is charged twice", "A customer was billed two times for one order after the card form reloaded."),
+        ("Duplicate invoice for a single purchase", "The customer paid the bill again: the card was charged double."),
+        ("Crane telemetry is late", "Position messages of the harbour crane arrive minutes after the container moved."),
+    ]
+    with desk.world.lock:
+        made = [desk.world.gitlab.create_issue(LEDGER, title=title, description=text) for title, text in texts]
+        desk.world.advance(3600)
+    first, second, third = (item.iid for item in made)
+    return first, second, third
+
+
+def test_the_thread_that_means_the_same_is_the_nearest_and_it_itself_is_not_among_them(desk: Desk) -> None:
+    paid_twice, duplicate, _crane = tell(desk)
+    desk.run("sync")
+    items = desk.robot("similar", f"{LEDGER}#{paid_twice}").data["items"]
+    assert items[0]["iid"] == duplicate
+    assert items[0]["reference"] == f"{LEDGER}#{duplicate}"
+    assert all((item["project"], item["type"], item["iid"]) != (LEDGER, "issue", paid_twice) for item in items)
+    assert len(items) == 10
+    scores = [item["score"] for item in items]
+    assert scores == sorted(scores, reverse=True)
+    assert len({item["reference"] for item in items}) == len(items)
+
+
+def test_similar_shows_as_many_as_were_asked_for_and_lines_for_people(desk: Desk) -> None:
+    paid_twice, duplicate, _crane = tell(desk)
+    desk.run("sync")
+    assert len(desk.robot("similar", f"#{paid_twice}", "-n", "2", "-p", "ledger").data["items"]) == 2
+    assert desk.run("similar", f"#{paid_twice}", "-p", "ledger").out.startswith(f"{LEDGER}#{duplicate}")
+    chosen = desk.robot("similar", f"#{paid_twice}", "-p", "ledger", "--fields", "iid,score").data["items"]
+    assert set(chosen[0]) == {"iid", "score"}
+
+
+def test_similar_refuses_what_it_cannot_read_or_tell_apart(desk: Desk) -> None:
+    desk.run("sync")
+    assert desk.robot("similar", "1", "-p", "ledger").error["code"] == "USAGE", "both an issue and a merge request"
+    assert desk.robot("similar", "5", "-p", "ledger").data["total"] == 10, "only an issue has this number"
+    assert desk.robot("similar", "!1", "-p", "ledger").data["total"] == 10
+    assert desk.robot("similar", "what?").code == 2
+    assert desk.robot("similar", "#4711").code == 6
+
+
+def test_similar_before_there_are_vectors_names_the_remedy(desk: Desk) -> None:
+    desk.run("sync", "--no-embed")
+    refused = desk.robot("similar", "#1", "-p", "ledger")
+    assert refused.code == 2
+    assert "lore embed" in refused.error["fix"]

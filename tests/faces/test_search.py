@@ -1,0 +1,231 @@
+"""`lore search`: what people see, what programs get within their budget, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.faces.test_documented_shapes import compare
+
+from tidelore.cli.remote_text import width
+from tidelore.cli.search_page import CHARACTERS_PER_TOKEN
+from tidelore.search.results import ThreadResult
+
+
+@pytest.fixture
+def filled(desk: Desk) -> Desk:
+    """A copy whose documents are made, with a decision buried in a thread."""
+    forge = desk.world.gitlab
+    with desk.world.lock:
+        forge.edit_issue(LEDGER, 2, title="Quokka exports lag", description="The zanzibar feed is slow. " * 3)
+        forge.edit_issue(LEDGER, 3, title="Nightly numbat", description="Nothing about feeds.", labels=["needs review"])
+        forge.add_note(forge.issue(LEDGER, 3), body="We decided to drop zanzibar in `feeds/drop_old.py`.")
+        forge.add_note(forge.issue(LEDGER, 3), body="Zanzibar again.")
+    desk.ingested()
+    desk.ingested("merge_requests")
+    assert desk.run("generate-docs").code == 0
+    return desk
+
+
+def found(desk: Desk, *argv: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = desk.robot("search", *argv).data["items"]
+    return items
+
+
+def test_a_decision_in_a_thread_is_found_with_its_words_marked(filled: Desk) -> None:
+    item = found(filled, "decided to drop", "zanzibar")[0]
+    assert item["reference"] == f"{LEDGER}#3"
+    assert (item["type"], item["found_in"], item["title"]) == ("issue", "discussion", "Nightly numbat")
+    assert [item["snippet"][start:end] for start, end in item["highlights"]] == [
+        "decided", "drop", "zanzibar", "drop",
+    ]  # fmt: skip
+    assert "#note_" in item["web_url"]
+    assert item["further"] >= 1
+
+
+def test_people_read_the_thread_the_snippet_and_where_it_stands(filled: Desk) -> None:
+    done = filled.run("search", "decided", "drop", "-n", "1", "--mode", "lexical")
+    lines = done.out.splitlines()
+    assert done.err == ""
+    assert lines[0] == f"{LEDGER}#3  Nightly numbat"
+    assert "We decided to drop zanzibar" in lines[1]
+    assert lines[2].startswith("  opened, ")
+
+
+def test_no_line_is_wider_than_the_terminal(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in (30, 60, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = filled.run("search", "zanzibar", "feed", "--explain").out
+        assert "zanzibar" in out
+        assert max(width(line) for line in out.splitlines()) <= columns
+
+
+def test_hits_are_bold_on_a_terminal_and_what_others_wrote_cannot_steer_it(
+    filled: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.query(
+        "UPDATE documents SET title = 'Red \x1b[31malert\x07', content = 'A \x1b]0;owned\x07 zanzibar \x1b[2Jhere'"
+        " WHERE content LIKE '%drop zanzibar%'"
+    )
+    monkeypatch.setattr("tidelore.cli.render._color", lambda _choices: True)
+    out = filled.run("search", "zanzibar", "alert").out
+    assert "\x1b[1mzanzibar\x1b[0m" in out
+    for sequence in ("\x1b[31m", "\x07", "\x1b]0;", "\x1b[2J"):
+        assert sequence not in out
+
+
+def test_fields_in_the_query_are_the_options(filled: Desk) -> None:
+    for option, field in (
+        (["--type", "mr"], "type:mr"),
+        (["-p", "ledger"], "project:ledger"),
+        (["--state", "closed"], "state:closed"),
+        (["--path", "drop_old"], "path:drop_old"),
+        (["--since", "2026-01-01"], "since:2026-01-01"),
+    ):
+        by_option = [item["reference"] for item in found(filled, *option)]
+        assert by_option == [item["reference"] for item in found(filled, field)]
+        assert by_option
+    assert {item["type"] for item in found(filled, "type:mr")} == {"mr"}
+    assert [item["reference"] for item in found(filled, "--path", "drop_old")] == [f"{LEDGER}#3"]
+
+
+def test_whoever_wrote_something_is_found_by_it(filled: Desk) -> None:
+    rows = filled.query("SELECT author_username FROM issues WHERE title = 'Quokka exports lag'")
+    author = rows[0][0]
+    assert f"{LEDGER}#2" in [item["reference"] for item in found(filled, "quokka", "--author", author)]
+    assert found(filled, "quokka", f"author:{author}x") == []
+
+
+def test_labels_are_all_needed(filled: Desk) -> None:
+    for argv in (["--label", "needs review"], ['label:"needs review"'], ["zanzibar", "--label", "needs review"]):
+        assert [(item["reference"], item["labels"]) for item in found(filled, *argv)] == [
+            (f"{LEDGER}#3", ["needs review"])
+        ]
+    assert found(filled, "--label", "needs review", "--label", "review") == []
+
+
+def test_an_identifier_is_found_by_a_part_of_it(filled: Desk) -> None:
+    assert found(filled, "feeds/drop_o")[0]["reference"] == f"{LEDGER}#3"
+
+
+def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
+    whole = [item["reference"] for item in found(filled, "state:opened", "-n", "100")]
+    seen: list[str] = []
+    token = None
+    while True:
+        page = filled.robot("search", "state:opened", "-n", "2", *(["--after", token] if token else [])).data
+        seen += [item["reference"] for item in page["items"]]
+        token = page["next"]
+        assert page["total"] == len(whole)
+        if token is None:
+            break
+    assert seen == whole
+    assert len(seen) == len(set(seen)) > 4
+
+
+def test_a_document_keeps_within_its_budget_and_says_what_it_left_out(filled: Desk) -> None:
+    whole = filled.robot("search", "the", "-n", "100")
+    assert whole.data["truncated"] is False
+    references = [item["reference"] for item in whole.data["items"]]
+    for budget in (300, 600, 1_200):
+        done = filled.robot("search", "the", "-n", "100", "--max-tokens", str(budget))
+        assert len(done.out) <= budget * CHARACTERS_PER_TOKEN
+        page = done.data
+        assert page["truncated"] is True
+        shown = [item["reference"] for item in page["items"]]
+        assert shown == references[: len(shown)]
+        rest = filled.robot("search", "the", "-n", "100", "--after", page["next"]).data
+        assert [item["reference"] for item in rest["items"]] == references[len(shown) :]
+    everything = filled.robot("search", "the", "-n", "100", "--max-tokens", "100000").data
+    assert everything["truncated"] is False
+    assert everything["next"] is None
+
+
+def test_the_smallest_budget_still_goes_on(filled: Desk) -> None:
+    page = filled.robot("search", "zanzibar", "--max-tokens", "256").data
+    assert len(page["items"]) == 1
+    assert page["next"]
+
+
+def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
+    page = filled.run("search", "zanzibar", "--json", "--fields", "reference, score").data
+    assert all(set(item) == {"reference", "score"} for item in page["items"])
+    assert set(found(filled, "zanzibar")[0]) == set(ThreadResult.__struct_fields__)
+
+
+def test_an_order_is_explained(filled: Desk) -> None:
+    data = filled.robot("search", "zanzibar", "zeppelin", "--explain").data
+    assert {entry["text"]: entry["documents"] > 0 for entry in data["explain"]["terms"]} == {
+        "zanzibar": True,
+        "zeppelin": False,
+    }
+    assert data["items"][0]["ranks"] == {"lexical": 1}
+    assert "zanzibar: " in filled.run("search", "zanzibar", "--explain").out
+
+
+def test_without_vectors_words_are_searched_and_that_is_said_once(filled: Desk) -> None:
+    done = filled.run("search", "zanzibar")
+    assert done.err.count("note:") == 1
+    assert "lore embed" in done.err
+    data = filled.robot("search", "zanzibar").data
+    assert data["mode"] == "lexical"
+    assert "lore embed" in data["notice"]
+    assert filled.run("search", "zanzibar", "--quiet").err == ""
+    assert filled.robot("search", "zanzibar", "--mode", "lexical").data["notice"] is None
+
+
+def test_what_waits_to_be_searchable_is_said(filled: Desk) -> None:
+    filled.world.advance(60)
+    with filled.world.lock:
+        filled.world.gitlab.edit_issue(CONSOLE, 1, title="Wombat")
+    filled.ingested()
+    done = filled.robot("search", "wombat", "--mode", "lexical")
+    assert done.data["items"] == []
+    assert "generate-docs" in done.data["notice"]
+    assert filled.run("generate-docs").code == 0
+    assert [item["title"] for item in found(filled, "wombat")] == ["Wombat"]
+
+
+def test_the_age_of_the_copy_is_told(filled: Desk) -> None:
+    assert filled.robot("search", "zanzibar").document["meta"]["synced_at"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        ([], 2, "nothing to search"),
+        (["..."], 2, "nothing to search"),
+        (["x", "--mode", "semantic"], 2, "lore embed"),
+        (["x", "--fields", "colour"], 2, "colour"),
+        (["x", "--after", "nonsense"], 2, "data.next"),
+        (["x", "--after", "3-00000000"], 2, "another query"),
+        (["x", "type:banana"], 2, "banana"),
+        (["x", "since:yesterday"], 2, "7d"),
+        (["x", "author:a", "--author", "b"], 2, "given twice"),
+        (["x", "-p", "nowhere"], 6, "nowhere"),
+        (["zeppelin", "--open"], 6, "nothing to open"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_remedy(filled: Desk, argv: list[str], code: int, said: str) -> None:
+    done = filled.robot("search", *argv)
+    assert done.code == code
+    assert said in f"{done.error['message']} {done.error['fix']}"
+
+
+def test_nothing_that_matches_is_no_error(filled: Desk) -> None:
+    done = filled.run("search", "zeppelin", "--mode", "lexical")
+    assert (done.code, done.out) == (0, "nothing matches\n")
+
+
+def test_a_process_of_its_own_survives_bytes_that_are_no_text(filled: Desk) -> None:
+    done = filled.spawn("search", "zanzibar \udcff \x01 \" OR ( -'", "--robot", "--mode", "lexical")
+    assert done.code == 0
+    assert json.loads(done.out)["data"]["items"]
+
+
+def test_an_answer_has_the_documented_fields(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
+    answers = [filled.robot("search", "needs", "review", "zanzibar", *more).data for more in ([], ["--explain"])]
+    compare("search", *answers)

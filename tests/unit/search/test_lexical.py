@@ -1,0 +1,45 @@
+"""The gate: which documents are worth scoring, decided from counts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidelore.search.lexical import GATE_ROOM, Counted, choose_gates
+from tidelore.store.fulltext_port import Gate, Term
+
+A, B, C = Term("a"), Term("b"), Term("c")
+
+
+def never(_terms: Sequence[Term]) -> int:
+    raise AssertionError("nothing has to be counted together")
+
+
+def gates(counts: dict[Term, int], count_together: Callable[[Sequence[Term]], int] = never) -> list[Gate]:
+    return list(choose_gates([Counted(term, count) for term, count in counts.items()], count_together))
+
+
+def test_few_documents_need_no_gate() -> None:
+    assert gates({A: 10, B: GATE_ROOM - 10}) == []
+    assert gates({}) == []
+
+
+def test_the_rarest_terms_that_fit_together_open_the_gate() -> None:
+    assert gates({A: 10, B: GATE_ROOM - 10, C: 90_000}) == [Gate((A, B))]
+
+
+def test_a_term_that_does_not_fit_keeps_all_more_common_ones_out() -> None:
+    assert gates({A: 10, B: GATE_ROOM, C: GATE_ROOM})[0] == Gate((A,))
+
+
+def test_common_terms_open_a_gate_together_after_the_rare_ones() -> None:
+    assert gates({A: 10, B: 50_000, C: 60_000}) == [Gate((A,)), Gate((B, C), needs_all=True)]
+
+
+def test_where_all_are_common_as_many_are_needed_together_as_make_it_few() -> None:
+    common = dict.fromkeys((A, B, C), 50_000)
+    assert gates(common, lambda _terms: GATE_ROOM) == [Gate((A, B), needs_all=True)]
+    assert gates(common, lambda _terms: GATE_ROOM + 1) == [Gate((A, B, C), needs_all=True)]
+
+
+def test_one_common_term_alone_has_no_gate_to_pass() -> None:
+    assert gates({A: 90_000}) == []

@@ -1,0 +1,87 @@
+"""Results: threads once, snippets plain with the places of their hits, and the mode that is possible."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelore.errors import UserError
+from tidelore.search.finding import Choice, choose_mode, describe_missing
+from tidelore.search.fuse import Fused
+from tidelore.search.results import ThreadGroup, group_by_thread, read_snippet
+from tidelore.store.document_rows import Readiness, ThreadKey
+from tidelore.store.fulltext_port import CLOSING, OPENING
+
+
+def marked(text: str) -> str:
+    return text.replace("[", OPENING).replace("]", CLOSING)
+
+
+def hits(text: str) -> list[str]:
+    snippet = read_snippet(marked(text))
+    return [snippet.text[start:end] for start, end in snippet.highlights]
+
+
+def test_hits_are_found_again_by_their_positions() -> None:
+    assert read_snippet(marked("the [crane] stops")).text == "the crane stops"
+    assert hits("the [crane] stops at [berth]") == ["crane", "berth"]
+
+
+def test_a_snippet_is_one_line_whatever_parts_it_crosses() -> None:
+    snippet = read_snippet(marked("…one\n\f\n  [two]\r\n\tthree "))
+    assert snippet.text == "…one two three"
+    assert snippet.highlights == ((5, 8),)
+
+
+@pytest.mark.parametrize("text", ["[open", "closed]", "[]", "[ ]x", "[a[b]"])
+def test_marks_that_stand_in_the_text_itself_do_no_harm(text: str) -> None:
+    snippet = read_snippet(marked(text))
+    assert OPENING not in snippet.text
+    assert CLOSING not in snippet.text
+
+
+@given(st.text(alphabet=f"ab \n\f{OPENING}{CLOSING}", max_size=40))
+def test_positions_lie_inside_the_text_in_order(text: str) -> None:
+    snippet = read_snippet(text)
+    edges = [edge for pair in snippet.highlights for edge in pair]
+    assert edges == sorted(edges)
+    assert all(start < end <= len(snippet.text) for start, end in snippet.highlights)
+    assert snippet.text == " ".join(snippet.text.split())
+
+
+def test_a_thread_stands_at_its_best_document_and_counts_the_others() -> None:
+    fused = [Fused(number, 1 / number, {}) for number in (1, 2, 3, 4)]
+    here, there = ThreadKey("issue", 1), ThreadKey("merge_request", 1)
+    groups = group_by_thread(fused, {1: here, 2: there, 4: here})
+    assert groups == [ThreadGroup(fused[0], 1), ThreadGroup(fused[1], 0)]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical", "semantic"])
+def test_with_vectors_and_words_every_mode_is_possible(mode: str) -> None:
+    assert choose_mode(mode, has_vectors=True, has_words=True) == Choice(mode)  # type: ignore[arg-type]
+
+
+def test_hybrid_without_vectors_is_lexical_with_one_notice() -> None:
+    chosen = choose_mode("hybrid", has_vectors=False, has_words=True)
+    assert chosen.mode == "lexical"
+    assert chosen.notice is not None
+    assert "lore embed" in chosen.notice
+    assert choose_mode("lexical", has_vectors=False, has_words=True) == Choice("lexical")
+
+
+def test_semantic_without_vectors_is_refused_with_the_remedy() -> None:
+    with pytest.raises(UserError) as refused:
+        choose_mode("semantic", has_vectors=False, has_words=True)
+    assert "lore embed" in str(refused.value.fix)
+
+
+def test_filters_alone_need_no_vectors() -> None:
+    assert choose_mode("semantic", has_vectors=False, has_words=False) == Choice("lexical")
+
+
+def test_what_is_not_searchable_yet_is_said_with_the_remedy() -> None:
+    assert describe_missing(Readiness(True, 0)) is None
+    assert "generate-docs" in str(describe_missing(Readiness(True, 1)))
+    assert "generate-docs" in str(describe_missing(Readiness(False, 1_200)))
+    assert "lore sync" in str(describe_missing(Readiness(False, 0)))

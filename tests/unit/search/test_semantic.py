@@ -1,0 +1,176 @@
+"""The scan by meaning: exact against a comparison in full, whatever is allowed, repeated or free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidelore.config import Embedding, Http
+from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
+from tidelore.embedding.registry import open_embedder
+from tidelore.search.finding import Request
+from tidelore.search.query import parse_query
+from tidelore.search.semantic import VectorIndex, best_places, mean_direction, open_index, rank_now
+from tidelore.store.database import Database
+from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
+from tidelore.store.vector_blocks import BLOCK, WORTH_FILLING, Entry, choose_blocks, put, quantised
+from tidelore.store.vector_models import Model, ensure_model
+
+DIMENSION = 32
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    opened = open_database(str(tmp_path / "lore.db"))
+    migrate(opened, 1)
+    return opened
+
+
+@pytest.fixture
+def model(database: Database) -> Model:
+    return ensure_model(database, "m", "1", DIMENSION, "180/30", 1)
+
+
+def directions(count: int, seed: int = 1) -> np.ndarray:
+    rows = np.random.default_rng(seed).standard_normal((count, DIMENSION)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def store(database: Database, model: Model, owners: list[int], rows: np.ndarray) -> None:
+    with database.transaction() as tx:
+        tx.execute("UPDATE embedding_models SET generation = generation + 1")
+        put(
+            tx,
+            model.id,
+            DIMENSION,
+            [Entry(owner, at, row) for at, (owner, row) in enumerate(zip(owners, rows, strict=True))],
+        )
+
+
+def test_a_scan_finds_what_a_comparison_in_full_finds(database: Database, model: Model) -> None:
+    owners = [at // 3 + 1 for at in range(2 * BLOCK + 100)]
+    rows = directions(len(owners))
+    store(database, model, owners, rows)
+    index = VectorIndex(database, model)
+    for query in directions(5, seed=9):
+        cosines = rows @ query
+        best = {
+            owner: max(cosines[at] for at in range(3 * owner - 3, 3 * owner) if at < len(rows)) for owner in set(owners)
+        }
+        exact = sorted(best, key=lambda owner: -best[owner])
+        hits = index.nearest(database, query, 20)
+        assert len({hit.document_id for hit in hits}) == 20
+        assert {hit.document_id for hit in hits[:5]} <= set(exact[:7]), "eight bits blur neighbours, no more"
+        assert [hit.score for hit in hits] == pytest.approx([best[hit.document_id] for hit in hits], abs=0.02)
+        assert all(owners[hit.position] == hit.document_id for hit in hits)
+
+
+def test_what_is_free_or_not_allowed_is_not_found(database: Database, model: Model) -> None:
+    rows = directions(40)
+    store(database, model, list(range(1, 41)), rows)
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO embedding_holes (model_id, block, slot) VALUES (1, 0, 4)")
+    index = VectorIndex(database, model)
+    assert 5 not in {hit.document_id for hit in index.nearest(database, rows[4], 40)}
+    assert [hit.document_id for hit in index.nearest(database, rows[7], 40, [5, 8])] == [8]
+    assert len(index.vectors_of(database, [5, 8])) == 1
+
+
+def test_an_index_that_is_kept_reads_only_what_was_written_since(database: Database, model: Model) -> None:
+    rows = directions(BLOCK + 10)
+    store(database, model, list(range(1, BLOCK + 1)), rows[:BLOCK])
+    index = VectorIndex(database, model)
+    index.nearest(database, rows[0], 1)
+    with database.transaction() as tx:
+        # Not seen, because it does not say that it was written: so the block was not read again.
+        tx.execute("UPDATE embedding_blocks SET scales = zeroblob(length(scales))")
+    assert index.nearest(database, rows[0], 1)[0].document_id == 1
+    store(database, model, [7000], rows[BLOCK : BLOCK + 1])
+    assert index.nearest(database, rows[BLOCK], 1)[0].document_id == 7000
+    assert index.nearest(database, rows[0], 1)[0].document_id == 1
+
+
+def test_a_model_that_was_never_used_has_no_index(database: Database, model: Model) -> None:
+    assert open_index(database, ModelIdentity("m", "2", DIMENSION)) is None
+    index = open_index(database, ModelIdentity("m", "1", DIMENSION))
+    assert index is not None
+    assert index.nearest(database, directions(1)[0], 5) == []
+    assert len(index.vectors_of(database, [1])) == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.sampled_from([0.0, 0.25, 0.5, 0.75, -0.5])), min_size=1, max_size=40),
+    st.integers(1, 8),
+)
+@settings(max_examples=300, deadline=None)
+def test_the_best_places_are_those_of_a_plain_sort(lines: list[tuple[int, float]], limit: int) -> None:
+    documents = np.array([document for document, _ in lines], np.int64)
+    scores = np.array([score for _, score in lines], np.float32)
+    best = {document: max(float(score) for other, score in lines if other == document) for document, _ in lines}
+    expected = sorted((score for score in best.values() if score > 0), reverse=True)[:limit]
+    places = best_places(scores, documents, limit)
+    assert [float(scores[at]) for at in places] == expected
+    assert len({int(documents[at]) for at in places}) == len(places)
+
+
+def test_a_vector_as_bytes_is_nearly_itself_and_nothing_stays_nothing() -> None:
+    rows = np.concatenate([directions(50), np.zeros((1, DIMENSION), np.float32)])
+    steps, scales = quantised(rows)
+    assert steps.dtype == np.int8
+    assert np.abs(steps * scales[:, np.newaxis] - rows).max() < 0.005
+    assert scales[-1] == 0
+    assert not steps[-1].any()
+
+
+@pytest.mark.parametrize(
+    ("holes", "tail", "count", "expected"),
+    [
+        ({}, 0, 5, []),
+        ({0: 3}, 0, 5, [0]),
+        ({0: 3, 1: WORTH_FILLING - 1}, 2, 5, []),
+        ({0: 40, 1: 90, 2: 1}, 2, 50, [2, 1]),
+        ({0: 40, 1: 90, 2: 1}, 2, 500, [2, 1, 0]),
+    ],
+)
+def test_free_places_are_used_where_that_costs_less_than_it_saves(
+    holes: dict[int, int], tail: int, count: int, expected: list[int]
+) -> None:
+    assert choose_blocks(holes, tail, count) == expected
+
+
+def test_the_mean_of_vectors_has_unit_length_and_opposites_point_nowhere() -> None:
+    rows = directions(7)
+    mean = mean_direction(rows)
+    assert mean is not None
+    assert float(np.linalg.norm(mean)) == pytest.approx(1, abs=1e-5)
+    assert mean_direction(np.stack([rows[0], -rows[0]])) is None
+    assert mean_direction(np.zeros((0, DIMENSION), np.float32)) is None
+
+
+def test_a_ranker_carries_the_weight_of_its_embedder_and_knows_only_its_own_model(database: Database) -> None:
+    embedder = opened()
+    assert rank_now(database, embedder, "anything") is None
+    identity = ModelIdentity("wordllama-l2-supercat-256", embedder.identity.version, 256)  # type: ignore[attr-defined]
+    stored = ensure_model(database, identity.name, identity.version, identity.dimension, "180/30", 1)
+    texts = ["the card was charged twice", "the crane reports its position late"]
+    with database.transaction() as tx:
+        tx.execute("UPDATE embedding_models SET generation = generation + 1")
+        vectors = embedder.embed_now(texts)  # type: ignore[attr-defined]
+        put(tx, stored.id, 256, [Entry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
+    ranker = rank_now(database, embedder, "duplicate payment by card")
+    assert ranker is not None
+    ranking = ranker(database, Request(query=parse_query("duplicate payment by card")), 10)
+    assert ranking.ids[0] == 1
+    assert (ranking.name, ranking.weight, ranker.rrf_k) == ("semantic", 0.4, 33)
+
+
+def opened() -> Embedder:
+    embedder = open_embedder(Embedding(fusion_weight=0.4, rrf_k=33), Http(), {})
+    assert embedder is not None
+    assert not isinstance(embedder, Unavailable)
+    return embedder
