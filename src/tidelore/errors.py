@@ -29,7 +29,25 @@ They branch by who must act:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
+
+EXIT_CODES: Mapping[int, str] = MappingProxyType(
+    {
+        0: "ok",
+        1: "failure",
+        2: "usage or configuration",
+        3: "lock held",
+        4: "credentials",
+        5: "rate-limited",
+        6: "not found",
+        7: "partial success",
+        8: "integrity",
+        130: "interrupted",
+    }
+)
+"""Every exit code of the program with its meaning."""
 
 
 class TideloreError(Exception):

@@ -28,8 +28,14 @@ def rows(text: str) -> list[list[str]]:
 
 def fields(text: str) -> set[str]:
     """Return the paths of a ```fields block."""
+    return set(field_lines(text))
+
+
+def field_lines(text: str) -> dict[str, str]:
+    """Return the paths of a ```fields block with their meaning, in its order."""
     block = re.search(r"^```fields\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    return {line.split()[0] for line in block.group(1).splitlines()} if block else set()
+    lines = block.group(1).splitlines() if block else []
+    return {path: meaning.strip() for path, _, meaning in (line.partition(" ") for line in lines)}
 
 
 def code(cell: str) -> str:

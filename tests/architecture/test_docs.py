@@ -18,7 +18,7 @@ from tests.architecture.source_tree import read_modules
 from tidelore.cli.face import global_options
 from tidelore.cli.main import COMMANDS, lore
 from tidelore.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
-from tidelore.errors import TideloreError, every_error
+from tidelore.errors import EXIT_CODES, TideloreError, every_error
 
 NOT_READ = "†"
 TABLES: dict[str, type[msgspec.Struct]] = {
@@ -58,6 +58,7 @@ def test_codes_are_unique_and_exit_codes_documented() -> None:
     assert len(codes) == len(set(codes))
     documented = {int(row[0]) for row in rows(sections("errors.md")["Exit codes"])}
     assert documented == {0} | {error.exit_code for error in every_error()}
+    assert {int(row[0]): row[1] for row in rows(sections("errors.md")["Exit codes"])} == EXIT_CODES
 
 
 # Configuration
@@ -117,7 +118,9 @@ def kind_of(annotation: Any) -> str:
     return {str: "string", bool: "boolean", int: "integer", float: "number"}[annotation]
 
 
-@pytest.mark.parametrize("heading", ["Top level", "[storage]", "[http]", "[sync]", "[log]", "[[gitlab]]"])
+@pytest.mark.parametrize(
+    "heading", ["Top level", "[storage]", "[http]", "[sync]", "[log]", "[embedding]", "[[gitlab]]"]
+)
 def test_a_key_is_marked_exactly_when_nothing_reads_it(source: Path, heading: str) -> None:
     read = attributes_read(source)
     for name, row in documented_keys(heading).items():
@@ -150,6 +153,8 @@ def every_command() -> dict[str, click.Command]:
         command = lore.get_command(click.Context(lore), name)
         assert command is not None
         inner = command.commands if isinstance(command, click.Group) else {}
+        if isinstance(command, click.Group) and command.invoke_without_command:
+            found[name] = command
         found |= {f"{name} {child}": inner[child] for child in inner} or {name: command}
     return found
 

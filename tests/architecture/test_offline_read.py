@@ -65,7 +65,8 @@ def loaded_by(tmp_path: Path, *argv: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "command", [["count"], ["--robot", "count"], ["count", "issues"], ["cursors", "list"], ["list", "mrs"]]
+    "command",
+    [["count"], ["--robot", "count"], ["count", "issues"], ["cursors", "list"], ["list", "mrs"], ["sync-runs"]],
 )
 def test_an_offline_read_loads_no_client_no_loop_and_no_screen(copy: Path, tmp_path: Path, command: list[str]) -> None:
     modules = loaded_by(tmp_path, *command, "--db", str(copy))

@@ -71,6 +71,7 @@ def filled(desk: Desk) -> Desk:
         ("cursors reset", ["gitlab.issues", "ledger", "--yes"]),
         ("check", []),
         ("doctor", []),
+        ("generate-docs", []),
         ("demo", ["--scale", "0.1"]),
         ("completions", ["fish"]),
         ("init", ["--overwrite", "-p", "a/b"]),

@@ -160,7 +160,7 @@ def test_the_program_explains_itself_and_its_exit_codes(home: object, capsys: py
     assert main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert all(f" {command} {summary}" in shown for command, (_, summary) in COMMANDS.items())
-    assert "0 ok, 1 failure, 2 usage, 3 lock held, 4 credentials" in shown
+    assert "0 ok, 1 failure, 2 usage or configuration, 3 lock held, 4 credentials" in shown
 
 
 def test_without_a_command_the_help_is_shown_as_help(home: object, capsys: pytest.CaptureFixture[str]) -> None:

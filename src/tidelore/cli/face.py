@@ -116,7 +116,7 @@ def face_of(ctx: click.Context) -> Face:
 
 def command_path(argv: Sequence[str]) -> str:
     """Return the words of a command line that name the command, for reports."""
-    words = []
+    words: list[str] = []
     skip = False
     for word in argv:
         if skip:
@@ -124,7 +124,9 @@ def command_path(argv: Sequence[str]) -> str:
         elif word in {"--config", "--db"}:
             skip = True
         elif not word.startswith("-"):
-            words.append(word)
-            if words[0] not in {"cursors", "list", "show"} or len(words) == 2:
+            # A group that can be called by itself is followed by a command, or by the value of an option.
+            if words != ["sync-runs"] or word == "show":
+                words.append(word)
+            if words[0] not in {"cursors", "list", "show", "sync-runs"} or len(words) == 2:
                 break
     return " ".join(words) or "lore"

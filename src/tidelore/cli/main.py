@@ -16,23 +16,31 @@ from tidelore import __version__
 from tidelore.cli.face import Choices, Face, command_path, global_options
 from tidelore.cli.render import Answer, render_answer, render_error
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import Cancelled, TideloreError, UserError
+from tidelore.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 
 COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
     "init": ("tidelore.cli.init", "Write a configuration file."),
     "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
+    "sync": ("tidelore.cli.sync", "Bring everything up to date: lists, children, documents."),
     "ingest": ("tidelore.cli.ingest", "Mirror issues or merge requests of the configured projects."),
+    "generate-docs": ("tidelore.cli.generate_docs", "Make the documents of what changed."),
+    "embed": ("tidelore.cli.embed", "Make the vectors of documents that have none."),
     "scrub": ("tidelore.cli.scrub", "Verify what is stored against the remote lists."),
     "audit": ("tidelore.cli.audit", "Compare the copy with the remote, whole."),
     "list": ("tidelore.cli.listing", "List issues or merge requests of the copy."),
     "show": ("tidelore.cli.show", "Show one issue or merge request with its discussions."),
+    "search": ("tidelore.cli.search", "Search the copy by words and by meaning."),
     "count": ("tidelore.cli.count", "Count what the copy holds."),
+    "similar": ("tidelore.cli.similar", "Find threads like an issue or a merge request."),
+    "file-history": ("tidelore.cli.file_history", "Show which merge requests changed a file."),
     "sync-status": ("tidelore.cli.sync_status", "Show how far every list has been read."),
+    "sync-runs": ("tidelore.cli.sync_runs", "List the runs of the ledger, or show one."),
     "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),
     "check": ("tidelore.cli.check", "Verify the database against its invariants."),
     "demo": ("tidelore.cli.demo", "Mirror a simulated world and compare the copy with its truth."),
     "simulate": ("tidelore.cli.simulate", "Serve a simulated GitLab, GitHub and Bluesky on this machine."),
+    "robot-docs": ("tidelore.cli.robot_docs", "Describe every command for programs."),
     "completions": ("tidelore.cli.completions", "Print the completion script of a shell."),
 }
 
@@ -75,8 +83,7 @@ class LazyGroup(click.Group):
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A complete, queryable local copy of the conversations you follow.",
-    epilog="Exit codes: 0 ok, 1 failure, 2 usage, 3 lock held, 4 credentials, 5 rate-limited, 6 not found, "
-    "7 partial success, 8 integrity, 130 interrupted.",
+    epilog=f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}.",
     params=global_options(),
 )
 @click.version_option(__version__, prog_name="lore", message="%(prog)s %(version)s")

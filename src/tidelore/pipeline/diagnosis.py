@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tidelore.config import GitLabHost
 from tidelore.errors import RemoteError, TideloreError
-from tidelore.sources.registry import ProjectSource
+
+if TYPE_CHECKING:
+    from tidelore.sources.registry import ProjectSource
 
 
 class Finding(Struct, frozen=True):

@@ -1,0 +1,157 @@
+"""`lore file-history`: which merge requests changed a file, under whatever names it had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.remote_text import one_line, shorten
+from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.errors import UserError
+from tidelore.renames import describe_lineage
+from tidelore.store.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
+
+_TITLE_WIDTH = 60
+_BODY_WIDTH = 70
+
+
+@click.command("file-history", cls=LoreCommand)
+@click.argument("path", metavar="PATH")
+@click.option("--discussions", is_flag=True, help="What was said on its lines, too.")
+@click.option("--merged", is_flag=True, help="Only merge requests that are merged.")
+@click.option("--no-follow-renames", "alone", is_flag=True, help="Only under this name.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="How many to show.")
+@click.option("-p", "--project", metavar="PATH", help="In this project (a path, or an ending of one).")
+@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.pass_context
+def command(ctx: click.Context, /, **wanted: Any) -> Answer:
+    """Show which merge requests changed a file, the newest first, also under its earlier and later names.
+
+    PATH is given from the root of the repository, or is an unambiguous ending of that: 'login.ts', 'auth/login.ts'.
+    """
+    face = face_of(ctx)
+    face.choices.robot |= wanted.pop("as_json")
+    fields = wanted.pop("fields")
+    chosen = _fields(fields)
+    default = face.app().config.default_project
+    question = FileQuestion(follow=not wanted.pop("alone"), default=default, **wanted)
+    database = face.open_store()
+    try:
+        history = read_file_history(database, question)
+    finally:
+        database.close()
+    return Answer(_data(history, chosen), () if face.choices.robot else _lines(history, question))
+
+
+def _data(history: FileHistory, chosen: set[str]) -> dict[str, Any]:
+    project = history.file.project
+    items = [_item(entry, project) for entry in history.entries]
+    return {
+        "path": history.file.path,
+        "project": project,
+        "names": history.lineage.names,
+        "names_cut": history.lineage.cut,
+        "renames": [
+            {
+                "old_path": rename.old_path,
+                "new_path": rename.new_path,
+                "reference": f"{project}!{rename.iid}",
+                "state": rename.state,
+                "at": instant(rename.at),
+            }
+            for rename in history.lineage.renames
+        ],
+        "items": [{name: value for name, value in item.items() if name in chosen} for item in items],
+        "total": history.total,
+        "next": None,
+        "discussions": [_thread(thread, project) for thread in history.threads],
+        "discussions_total": history.threads_total,
+    }
+
+
+def _item(entry: HistoryEntry, project: str) -> dict[str, Any]:
+    return {
+        "reference": entry.reference or f"{project}!{entry.iid}",
+        "iid": entry.iid,
+        "title": entry.title,
+        "state": entry.state,
+        "author": entry.author,
+        "updated_at": instant(entry.updated_at),
+        "merged_at": instant(entry.merged_at),
+        "web_url": entry.web_url,
+        "changes": [
+            {"change": touch.kind, "old_path": touch.old_path, "new_path": touch.new_path} for touch in entry.touches
+        ],
+    }
+
+
+def _thread(thread: FileThread, project: str) -> dict[str, Any]:
+    return {
+        "reference": f"{project}!{thread.iid}",
+        "id": thread.id,
+        "author": thread.author,
+        "body": thread.body,
+        "created_at": instant(thread.created_at),
+        "path": thread.path,
+        "line": thread.line,
+        "resolvable": bool(thread.resolvable),
+        "resolved": bool(thread.resolved),
+        "notes": thread.notes,
+    }
+
+
+def _fields(text: str | None) -> set[str]:
+    known = set(_item(HistoryEntry(0, 0, None, "", "", None, 0, None, None), ""))
+    if text is None:
+        return known
+    chosen = {name.strip() for name in text.split(",") if name.strip()}
+    if not chosen or chosen - known:
+        raise UserError(
+            f"--fields names no field: {', '.join(sorted(chosen - known)) or 'nothing'}",
+            fix="the fields are: " + ", ".join(sorted(known)),
+            fields=text,
+        )
+    return chosen
+
+
+def _lines(history: FileHistory, question: FileQuestion) -> list[str]:
+    lines = [one_line(f"{history.file.path} ({history.file.project})")]
+    if len(history.lineage.names) > 1:
+        more = ", and more" if history.lineage.cut else ""
+        lines.append(f"Names: {one_line(describe_lineage(history.lineage))}{more}")
+    lines += ["", f"Merge Requests (showing {len(history.entries):,} of {history.total:,})"]
+    if history.entries:
+        lines += _plain([_row(entry) for entry in history.entries])
+    if question.discussions:
+        lines += ["", f"Discussions (showing {len(history.threads):,} of {history.threads_total:,})"]
+        lines += _plain([_thread_row(thread) for thread in history.threads]) if history.threads else []
+    return lines
+
+
+def _plain(rows: list[list[str]]) -> list[str]:
+    return table([""] * len(rows[0]), rows)[1:]
+
+
+def _row(entry: HistoryEntry) -> list[str]:
+    return [
+        f"!{entry.iid}",
+        entry.state,
+        _name(entry.author),
+        ago(entry.at),
+        ", ".join(dict.fromkeys(touch.kind for touch in entry.touches)),
+        shorten(one_line(entry.title), _TITLE_WIDTH),
+    ]
+
+
+def _thread_row(thread: FileThread) -> list[str]:
+    place = one_line(thread.path) + ("" if thread.line is None else f":{thread.line}")
+    mark = "resolved" if thread.resolved else "open" if thread.resolvable else "-"
+    words = shorten(one_line(thread.body), _BODY_WIDTH)
+    return [f"!{thread.iid}", place, _name(thread.author), ago(thread.created_at), mark, words]
+
+
+def _name(author: str | None) -> str:
+    return f"@{one_line(author)}" if author else "-"

@@ -1,0 +1,136 @@
+"""`lore sync-runs`: the ledger of runs, and what to do about one that did not reach its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.remote_text import block, one_line
+from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.errors import UserError
+from tidelore.store.runs import UNFINISHED, RunRecord, find_record, list_records
+
+_WIDTH = 80
+_LARGEST_ID = 2**63 - 1
+_INSTANTS = ("started_at", "heartbeat_at", "finished_at", "cancelled_at")
+_HIDDEN_IN_LISTS = ("heartbeat_at", "cancelled_at", "surgical_iids_json", "holder_host", "holder_pid", "holder_started")
+
+
+@click.group(
+    "sync-runs",
+    invoke_without_command=True,
+    params=[
+        click.Option(["--failed"], is_flag=True, help="Only runs that failed, crashed or were cancelled."),
+        click.Option(["-n", "--limit"], type=click.IntRange(1, 10_000), default=20, help="How many to show."),
+        *global_options(),
+    ],
+)
+@click.pass_context
+def command(ctx: click.Context, failed: bool, limit: int) -> Answer | None:  # noqa: FBT001
+    """List the runs of the ledger, the newest first; `lore sync-runs show ID` shows one."""
+    if ctx.invoked_subcommand is not None:
+        _refuse_list_options(ctx)
+        return None
+    database = face_of(ctx).open_store()
+    try:
+        runs, total = list_records(database, limit, unfinished=failed)
+    finally:
+        database.close()
+    items = [
+        {name: value for name, value in _data(run).items() if name not in _HIDDEN_IN_LISTS} | {"seconds": _seconds(run)}
+        for run in runs
+    ]
+    return Answer({"items": items, "total": total, "next": None}, _list_lines(runs, total, failed=failed))
+
+
+@command.command("show", cls=LoreCommand)
+@click.argument("run_id", metavar="ID", type=click.IntRange(1, _LARGEST_ID))
+@click.pass_context
+def show_command(ctx: click.Context, run_id: int) -> Answer:
+    """Show one run: every column of its row, and what to run next where it did not reach its end."""
+    database = face_of(ctx).open_store()
+    try:
+        run = find_record(database, run_id)
+    finally:
+        database.close()
+    data = _data(run)
+    targets = data.pop("surgical_iids_json")
+    data |= {
+        "surgical_iids": None if targets is None else msgspec.json.decode(targets),
+        "seconds": _seconds(run),
+        "recovery_actions": recovery_actions(run),
+    }
+    return Answer(data, _record_lines(data))
+
+
+def recovery_actions(run: RunRecord) -> list[str]:
+    """Return the commands that bring about what a run did not; none for one that reached its end or still runs."""
+    if run.status not in UNFINISHED:
+        return []
+    # A position that was to be forgotten is named by arguments, which the ledger keeps in the note.
+    again = "lore cursors list" if run.command == "lore cursors reset" else run.command
+    if run.mode == "surgical":
+        again = f"lore sync --retry-failed {run.id}"
+    before = {"failed": ["lore doctor"], "crashed": ["lore check"], "cancelled": []}[run.status]
+    return [*before, again]
+
+
+def _refuse_list_options(ctx: click.Context) -> None:
+    given = [
+        name for name in ("failed", "limit") if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise UserError(f"--{given[0]} goes with the list of runs", fix=f"leave out --{given[0]}")
+
+
+def _data(run: RunRecord) -> dict[str, Any]:
+    data = {name: getattr(run, name) for name in run.__struct_fields__}
+    return data | {name: instant(data[name]) for name in _INSTANTS}
+
+
+def _seconds(run: RunRecord) -> float | None:
+    return None if run.finished_at is None else (run.finished_at - run.started_at) / 1000
+
+
+def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]:
+    if not runs:
+        return ["No run failed, crashed or was cancelled." if failed else "There are no runs yet."]
+    rows = [
+        [
+            str(run.id),
+            run.command.removeprefix("lore "),
+            run.mode,
+            run.status,
+            run.phase,
+            ago(run.started_at).removesuffix(" ago"),
+            "-" if run.finished_at is None else f"{_seconds(run):,.1f} s",
+            f"{run.issues_ingested + run.mrs_ingested:,}",
+            f"{run.requests:,}",
+            f"{run.warnings_count:,}",
+        ]
+        for run in runs
+    ]
+    heads = ["RUN", "COMMAND", "MODE", "STATUS", "PHASE", "AGE", "TOOK", "STORED", "ASKED", "WARN"]
+    head, *body = table(heads, rows, right=(0, 6, 7, 8, 9))
+    lines = [f"Runs (showing {len(runs):,} of {total:,})", head]
+    for run, line in zip(runs, body, strict=True):
+        lines.append(line)
+        lines += [] if run.error is None else block(one_line(run.error), _WIDTH, "     ")
+    return lines
+
+
+def _record_lines(data: dict[str, Any]) -> list[str]:
+    plain = {name: value for name, value in data.items() if name != "recovery_actions"}
+    columns = max(len(name) for name in plain)
+    lines = [f"{name:<{columns}}  {_shown(value)}" for name, value in plain.items()]
+    actions = data["recovery_actions"]
+    return [*lines, "", "What to run next:", *(f"  {action}" for action in actions)] if actions else lines
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return "-" if value is None else one_line(str(value))

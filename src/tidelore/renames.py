@@ -1,0 +1,70 @@
+"""Which names one file has had. Owns the search over renames, breadth first and in both directions; pure.
+
+A name is looked at once, and only so many are: the search ends, whatever circles and chains the renames make.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+NAMES_LIMIT = 100
+"""A file with more names than this is a generated one, or several that took each other's names."""
+
+
+class Rename(Struct, frozen=True):
+    """A merge request that gave the file another name; `at` is when it was merged, else last updated."""
+
+    old_path: str
+    new_path: str
+    iid: int
+    state: str
+    at: int
+
+
+class Lineage(Struct, frozen=True):
+    """The names of a file, the oldest first, and the renames between them; `cut` when there are more."""
+
+    names: tuple[str, ...]
+    renames: tuple[Rename, ...] = ()
+    cut: bool = False
+
+
+def follow_renames(
+    start: str, renames_of: Callable[[str], Iterable[Rename]], names_limit: int = NAMES_LIMIT
+) -> Lineage:
+    """Return every name that renames connect with `start`; `renames_of` gives those a name takes part in."""
+    # How many renames lie between a name and `start`: negative before it, positive after it.
+    distances = {start: 0}
+    found: dict[Rename, None] = {}
+    cut = False
+    waiting = deque([start])
+    while waiting:
+        name = waiting.popleft()
+        for rename in renames_of(name):
+            later = rename.old_path == name
+            other = rename.new_path if later else rename.old_path
+            if other not in distances:
+                if len(distances) >= names_limit:
+                    cut = True
+                    continue
+                distances[other] = distances[name] + (1 if later else -1)
+                waiting.append(other)
+            found[rename] = None
+    names = sorted(distances, key=distances.__getitem__)
+    return Lineage(tuple(names), tuple(sorted(found, key=_by_age)), cut)
+
+
+def describe_lineage(lineage: Lineage) -> str:
+    """Return the names in a line, with an arrow where a rename leads from one to the next."""
+    steps = {(rename.old_path, rename.new_path) for rename in lineage.renames}
+    text = lineage.names[0]
+    for before, after in zip(lineage.names, lineage.names[1:], strict=False):
+        text += f" -> {after}" if (before, after) in steps else f", {after}"
+    return text
+
+
+def _by_age(rename: Rename) -> tuple[int, int, str]:
+    return rename.at, rename.iid, rename.old_path
