@@ -265,10 +265,14 @@ def test_a_ranking_by_meaning_is_fused_with_that_by_words(filled: Database) -> N
     wanted = filled.read("SELECT id FROM documents WHERE source_type = 'merge_request'")[0][0]
     asked: list[int] = []
 
-    def by_meaning(_database: Database, _request: Request, depth: int) -> Ranking:
-        asked.append(depth)
-        return Ranking("semantic", (wanted,), 0.7)
+    class ByMeaning:
+        rrf_k = 10
 
+        def __call__(self, database: Database, request: Request, depth: int) -> Ranking:  # noqa: ARG002
+            asked.append(depth)
+            return Ranking("semantic", (wanted,), 0.7)
+
+    by_meaning = ByMeaning()
     query = parse_query("crane")
     hybrid = find(filled, Request(query=query, mode="hybrid"), by_meaning)
     assert hybrid.mode == "hybrid"
