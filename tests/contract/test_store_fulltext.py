@@ -268,7 +268,7 @@ def test_a_ranking_by_meaning_is_fused_with_that_by_words(filled: Database) -> N
     class ByMeaning:
         rrf_k = 10
 
-        def __call__(self, database: Database, request: Request, depth: int) -> Ranking:  # noqa: ARG002
+        def __call__(self, database: Database, request: Request, depth: int) -> Ranking:
             asked.append(depth)
             return Ranking("semantic", (wanted,), 0.7)
 
