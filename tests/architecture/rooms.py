@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.architecture.source_tree import Module, internal_imports, read_modules
 
 STOREYS = (
-    ("errors", "model", "clock", "config", "content", "matching", "process", "reference", "renames", ""),
+    ("errors", "model", "clock", "config", "content", "matching", "process", "reference", "renames", "trust", ""),
     ("engine",),
     ("sources", "store", "embedding"),
     ("pipeline", "search", "feedback"),

@@ -6,18 +6,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tidelore.config import (
     Config,
-    ProjectOverride,
-    Sync,
     config_path,
     database_address,
     load_config,
     parse_config,
-    sync_settings,
 )
 from tidelore.errors import ConfigError
 
@@ -394,72 +390,3 @@ def test_an_override_does_not_hide_a_section_of_the_wrong_type(tmp_path: Path) -
     with pytest.raises(ConfigError) as caught:
         load_config(str(path), {"LORE_HTTP_TIMEOUT_SECONDS": "1"})
     assert caught.value.details["key"] == "http"
-
-
-# Settings of one project
-
-
-OVERRIDDEN = """
-[sync]
-settle_seconds = 90
-fetch_mr_diffs = false
-
-[[gitlab]]
-projects = ["a/b", "a/c"]
-[[gitlab.overrides]]
-project = "a/b"
-cursor_rewind_seconds = 0
-fetch_resource_events = false
-fetch_mr_diffs = true
-
-[[gitlab]]
-name = "other"
-projects = ["a/b"]
-"""
-
-
-def test_an_override_is_laid_over_the_settings_of_all() -> None:
-    config = parse_config(tomllib.loads(OVERRIDDEN))
-    assert sync_settings(config, "gitlab", "a/b") == Sync(
-        settle_seconds=90, cursor_rewind_seconds=0, fetch_resource_events=False, fetch_mr_diffs=True
-    )
-
-
-@pytest.mark.parametrize(
-    ("source", "project"), [("gitlab", "a/c"), ("gitlab", "b"), ("other", "a/b"), ("unheard of", "a/b")]
-)
-def test_an_override_is_for_that_project_of_that_host_alone(source: str, project: str) -> None:
-    config = parse_config(tomllib.loads(OVERRIDDEN))
-    assert sync_settings(config, source, project) == config.sync
-
-
-def test_every_key_of_an_override_has_the_shape_of_the_setting_it_overrides() -> None:
-    overrides = {info.name: info.type for info in msgspec.structs.fields(ProjectOverride) if info.name != "project"}
-    settings = {info.name: info.type for info in msgspec.structs.fields(Sync)}
-    assert overrides == {name: settings[name] | None for name in overrides}
-
-
-def test_two_overrides_of_one_project_are_refused() -> None:
-    twice = OVERRIDDEN.replace("[[gitlab]]\nname", '[[gitlab.overrides]]\nproject = "a/b"\n[[gitlab]]\nname')
-    with pytest.raises(ConfigError, match="'a/b' is overridden already by gitlab") as caught:
-        parse_config(tomllib.loads(twice), "here.toml")
-    assert caught.value.details == {"file": "here.toml", "key": "gitlab[0].overrides[1].project"}
-
-
-@pytest.mark.parametrize("name", ["b", "a/d"])
-def test_an_override_of_a_project_that_is_not_there_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="not a project of this host") as caught:
-        parse_config(tomllib.loads(OVERRIDDEN.replace('project = "a/b"', f'project = "{name}"')))
-    assert caught.value.details["key"] == "gitlab[0].overrides[0].project"
-
-
-def test_what_a_group_holds_may_be_overridden() -> None:
-    tree = {"gitlab": [{"groups": ["a"], "overrides": [{"project": "a/d", "settle_seconds": 1}]}]}
-    assert sync_settings(parse_config(tree), "gitlab", "a/d").settle_seconds == 1
-
-
-def test_a_mistyped_key_of_an_override_is_named() -> None:
-    tree = {"gitlab": [{"projects": ["a"], "overrides": [{"project": "a", "setle_seconds": 1}]}]}
-    with pytest.raises(ConfigError) as caught:
-        parse_config(tree)
-    assert caught.value.details["nearest"] == "gitlab[0].overrides[0].settle_seconds"

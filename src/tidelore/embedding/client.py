@@ -11,9 +11,7 @@ import asyncio
 import ipaddress
 import logging
 import random
-import ssl
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -32,6 +30,7 @@ from tidelore.errors import (
     RemoteTransient,
     ResponseTooLarge,
 )
+from tidelore.trust import add_authority, is_untrusted
 
 T = TypeVar("T")
 
@@ -108,7 +107,7 @@ class JsonClient:
             failure = _no_answer("timeout", type(error).__name__, url)
         except httpx2.HTTPError as error:
             detail = self._clean(f"{type(error).__name__}: {error}")
-            failure = _untrusted(detail, url) if _is_untrusted(error) else _no_answer("connection", detail, url)
+            failure = _untrusted(detail, url) if is_untrusted(error) else _no_answer("connection", detail, url)
         # Raised here and not in a handler: the library's exception holds the request, and with it the key.
         raise failure
 
@@ -141,7 +140,7 @@ class JsonClient:
             return httpx2.AsyncClient(
                 headers=headers,
                 timeout=self._timeout_seconds,
-                verify=_trust(self._http.ca_file) if secure else True,
+                verify=add_authority(httpx2.create_ssl_context(), self._http.ca_file) if secure else True,
                 proxy=self._http.proxy or None,
                 trust_env=not self._http.proxy and not is_loopback(self.base_url),
                 follow_redirects=False,
@@ -225,28 +224,4 @@ def _untrusted(detail: str, url: str) -> RemotePermanent:
     fix = "for a private authority, name its certificate in http.ca_file"
     return RemotePermanent(
         f"the server's certificate is not trusted: {detail}", url=url, reason="untrusted_certificate", fix=fix
-    )
-
-
-def _is_untrusted(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def _trust(ca_file: str) -> ssl.SSLContext:
-    """Return what to trust: the machine's authorities and, added to them, the private ones."""
-    context = httpx2.create_ssl_context()
-    if not ca_file:
-        return context
-    try:
-        context.load_verify_locations(Path(ca_file).expanduser())
-    except OSError as error:  # ssl.SSLError, for a file that holds no certificate, is one
-        detail = error.strerror or str(error)
-    else:
-        return context
-    raise ConfigError(
-        f"http.ca_file cannot be used: {ca_file}: {detail}",
-        key="http.ca_file",
-        fix="name a readable file with the certificates of the authority in PEM format",
     )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 from urllib.request import getproxies
 
@@ -22,6 +21,7 @@ from tidelore.sources.body import BodyBroken, BodyReader, BodyTooLarge
 from tidelore.sources.proxy import choose_proxy
 from tidelore.sources.redact import redact
 from tidelore.sources.reply import Headers
+from tidelore.trust import add_authority, is_untrusted
 
 Transport = httpx2.AsyncBaseTransport
 Address = httpx2.URL
@@ -118,7 +118,7 @@ class Wire:
         except httpx2.TimeoutException as error:
             failure = WireFailure("timeout", type(error).__name__, sent=True)
         except (httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol) as error:
-            failure = WireFailure("untrusted" if _is_untrusted(error) else "connection", _describe(error), sent=False)
+            failure = WireFailure("untrusted" if is_untrusted(error) else "connection", _describe(error), sent=False)
         except httpx2.HTTPError as error:
             failure = WireFailure("connection", _describe(error), sent=True)
         # Raised here and not in a handler: the library's exception holds the request, and with it the token.
@@ -170,25 +170,5 @@ def _describe(error: httpx2.HTTPError) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _is_untrusted(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
 def _trust(ca_file: str) -> ssl.SSLContext:
-    """Return what to trust: the machine's authorities and, added to them, the private ones."""
-    context = httpx2.create_ssl_context()
-    if not ca_file:
-        return context
-    try:
-        context.load_verify_locations(Path(ca_file).expanduser())
-    except OSError as error:  # ssl.SSLError, for a file that holds no certificate, is one
-        detail = error.strerror or str(error)
-    else:
-        return context
-    raise ConfigError(
-        f"http.ca_file cannot be used: {ca_file}: {detail}",
-        key="http.ca_file",
-        fix="name a readable file with the certificates of the authority in PEM format",
-    )
+    return add_authority(httpx2.create_ssl_context(), ca_file)
