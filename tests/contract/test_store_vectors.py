@@ -2,72 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 import pytest
+from tests.databases.letters import (
+    DIMENSION,
+    TITLES,
+    Words,
+    document,
+    embedded,
+    in_a_thread,
+    index_of,
+    retitle,
+    titles_near,
+    vector_of,
+)
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
 
-from tidelore.clock import ManualClock
-from tidelore.config import Config, Embedding
-from tidelore.embedding.embedder import ModelIdentity
-from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.crashpoint import Seam
 from tidelore.errors import CredentialsRejected, RemotePermanent, RemoteTransient
 from tidelore.model import Document
-from tidelore.pipeline.documents import make_documents
-from tidelore.pipeline.embed import MOST, embed_documents, next_step
+from tidelore.pipeline.embed import MOST, next_step
 from tidelore.pipeline.report import EmbedReport
-from tidelore.pipeline.session import Workshop, open_session
-from tidelore.search.semantic import VectorIndex, open_index
+from tidelore.search.semantic import VectorIndex
 from tidelore.store.database import Database
 from tidelore.store.issues import ISSUES
 from tidelore.store.vector_models import Model, ensure_model, find_model
 from tidelore.store.vectors import Embedded, Piece, VectorTable, count_due, in_rows
 
-DIMENSION = 16
-
-
-T = TypeVar("T")
-
 
 class Killed(BaseException):
     pass
-
-
-class Words:
-    """A real, tiny model: a vector counts the letters of a text. `before` is called with each batch."""
-
-    fusion_weight = 1.0
-    rrf_k = 10
-    batch_size = 4
-
-    def __init__(self, version: str = "1", before: Callable[[Sequence[str]], None] = lambda _texts: None) -> None:
-        self._version = version
-        self._before = before
-        self.texts: list[str] = []
-
-    async def identify(self) -> ModelIdentity:
-        return ModelIdentity("letters", self._version, DIMENSION)
-
-    async def embed(self, texts: Sequence[str]) -> list[np.ndarray]:
-        self._before(texts)
-        self.texts += texts
-        return [vector_of(text) for text in texts]
-
-    async def aclose(self) -> None:
-        return
-
-
-def vector_of(text: str) -> np.ndarray:
-    counts = np.zeros(DIMENSION, np.float32)
-    for letter in text.lower():
-        counts[ord(letter) % DIMENSION] += 1
-    length = float(np.linalg.norm(counts))
-    return counts / length if length else counts
 
 
 @pytest.fixture(params=["sqlite", "postgres", "postgres-without-pgvector"])
@@ -86,50 +53,6 @@ def copy(database: Database, request: pytest.FixtureRequest) -> Database:
     keep(database, project, ISSUES, [issue(number, title=title) for number, title in enumerate(TITLES, 1)])
     document(database)
     return database
-
-
-TITLES = ("aaaa", "bbbb", "cccc", "dddd", "eeee", "ffff", "gggg", "hhhh")
-
-
-def document(database: Database) -> None:
-    async def run() -> None:
-        shop = Workshop(database, Config(), ManualClock(CREATED + 5000), no_seam, "test")
-        async with open_session(shop, force=True, phase="docs") as session:
-            await make_documents(session)
-
-    asyncio.run(run())
-
-
-def embedded(
-    database: Database,
-    model: Words | None = None,
-    *,
-    only: list[int] | None = None,
-    full: bool = False,
-    seam: Crashpoint = no_seam,
-    words: int = 20,
-) -> EmbedReport:
-    config = Config(embedding=Embedding(chunk_words=words, chunk_overlap=0))
-    shop = Workshop(database, config, ManualClock(CREATED), seam, "test")
-    return asyncio.run(embed_documents(shop, model or Words(), only, full=full))
-
-
-def index_of(database: Database, version: str = "1") -> VectorIndex:
-    index = open_index(database, ModelIdentity("letters", version, DIMENSION))
-    assert index is not None
-    return index
-
-
-def titles_near(database: Database, text: str, limit: int = 3, index: VectorIndex | None = None) -> list[str]:
-    hits = (index or index_of(database)).nearest(database, vector_of(text), limit)
-    titles = dict(database.read("SELECT id, title FROM documents"))
-    return [titles[hit.document_id] for hit in hits]
-
-
-def retitle(database: Database, number: int, title: str, later: int = 1) -> None:
-    project = add_project(database)
-    keep(database, project, ISSUES, [issue(number, CREATED + later, title=title)])
-    document(database)
 
 
 def test_every_document_is_embedded_once(copy: Database) -> None:
@@ -342,12 +265,6 @@ def test_two_runs_at_once_store_every_vector_once(copy: Database, connect: Calla
     if not in_rows(copy):
         places = copy.read("SELECT block, slot FROM embeddings UNION ALL SELECT block, slot FROM embedding_holes")
         assert len(places) == len(set(places)) == copy.read("SELECT slots FROM embedding_models")[0][0]
-
-
-def in_a_thread(work: Callable[[], T]) -> T:
-    """Run a loop beside the one that runs here."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
 
 
 @pytest.mark.parametrize("seam", [Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT])

@@ -1,0 +1,111 @@
+"""A copy with something in every table, all of it sound: for breaking one thing at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
+
+from tidelore.clock import ManualClock
+from tidelore.content import digest
+from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
+from tidelore.engine.dependents import Children, Parent
+from tidelore.engine.ledger import Run
+from tidelore.engine.ports import Batch
+from tidelore.model import (
+    DiscussionRecord,
+    FileChangeRecord,
+    Item,
+    LabelEventRecord,
+    MilestoneEventRecord,
+    NoteRecord,
+    Position,
+    Rejected,
+    StateEventRecord,
+    Version,
+)
+from tidelore.process import ProcessIdentity
+from tidelore.store.children import DIFFS, RESOURCE_EVENTS
+from tidelore.store.database import Database
+from tidelore.store.discussions import DISCUSSIONS
+from tidelore.store.issues import ISSUES
+from tidelore.store.kinds import PARENT_KINDS, ParentKind
+from tidelore.store.merge_requests import MERGE_REQUESTS
+from tidelore.store.nursery import ChildFamily, ParentNursery
+from tidelore.store.projects import ProjectRow
+from tidelore.store.runs import RunTable
+from tidelore.store.shelf import ParentShelf
+
+
+def fill(database: Database, clock: ManualClock) -> None:
+    for number, path in ((1, "port/harbour"), (2, "port/quay")):
+        project = add_project(database, number, path)
+        window = Window(instant=CREATED, since=None, token="page=2")
+        issues = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+        issues.commit(
+            Batch(
+                [issue(number * 10 + n, labels=("bug", path), description="long " * 50) for n in range(3)],
+                Cursor(watermark=Position(clock.now_ms() + SKEW_MS, 3), window=window),
+                rejected=[Rejected("77", "77", b"{}", "title missing")],
+                gaps=[Gap(Position(9, 1), "t", 9), Gap(None, None, 3), Gap(Position(2, 1), "t", None)],
+            )
+        )
+        changes = ParentShelf(database, scope_of(project, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
+        changes.commit(Batch([merge_request(number * 10, labels=("bug",))], Cursor(watermark=Position(0, 0))))
+        for kind in PARENT_KINDS.values():
+            converse(database, clock, project, kind)
+    Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity.current())
+    Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity("gone", 1, "1")).finish_succeeded()
+
+
+def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: ParentKind) -> None:
+    """Give the first parent of a kind something of every kind of children, as a run does."""
+    query = f"SELECT MIN(id) FROM {kind.table} WHERE project_id = :project_id"
+    (parent_id,) = database.read(query, {"project_id": project.id})[0]
+    unique = project.remote_id * 10 + (kind.table == "issues")
+    families: list[tuple[ChildFamily[Any], list[Item[Any]]]] = [
+        (DISCUSSIONS, [discussion(f"{unique}-talk", unique * 100)]),
+        (RESOURCE_EVENTS, [event(family, unique) for family in (StateEventRecord, *NAMED_EVENTS)]),
+    ]
+    if "diffs" in kind.children:
+        families.append((DIFFS, [child("a -> a", FileChangeRecord("a", "a", True, False, False))]))
+    for family, items in families:
+        scope = scope_of(project, f"gitlab.{kind.table}")
+        nursery = ParentNursery(database, scope, kind, family, clock.now_ms)
+        parent = Parent(parent_id, 1, CREATED, None, None)
+        nursery.replace(parent, Children(items, (), 1, None), settled=True)
+
+
+NAMED_EVENTS = {LabelEventRecord: "label", MilestoneEventRecord: "milestone"}
+
+
+def event(family: Any, unique: int) -> Item[Any]:
+    extra = {LabelEventRecord: ("add", "bug"), MilestoneEventRecord: ("add", "Spring", 4)}
+    record = family(unique, "mira", *extra.get(family, ("closed", None, None)), CREATED)
+    return child(f"{NAMED_EVENTS.get(family, 'state')}:{unique}", record)
+
+
+def child(key: str, record: Any) -> Item[Any]:
+    payload = repr(record).encode()
+    return Item(Version(key, CREATED, digest(payload)), CREATED, payload, record)
+
+
+def discussion(remote_id: str, first: int) -> Item[DiscussionRecord]:
+    """A talk of four: a person's note, one placed in a diff, the system's own, and the system's placed one."""
+    notes = tuple(
+        note(first + place, place, is_system=place > 1, path="dock.py" if place % 2 else None) for place in range(4)
+    )
+    record = DiscussionRecord(remote_id, False, CREATED, CREATED + 3, True, False, notes)
+    payload = json.dumps([remote_id, first]).encode()
+    return Item(Version(remote_id, CREATED, digest(payload)), CREATED, payload, record)
+
+
+def note(remote_id: int, place: int, *, is_system: bool, path: str | None) -> NoteRecord:
+    nowhere = dict.fromkeys(name for name in NoteRecord.__struct_fields__ if name.startswith("position_"))
+    return NoteRecord(
+        remote_id=remote_id, note_type=None, is_system=is_system, author_username="mira", body="So it is.",
+        created_at=CREATED + place, updated_at=CREATED + place, position=place, resolvable=True, resolved=True,
+        resolved_by="noor", resolved_at=CREATED, payload=json.dumps({"id": remote_id}).encode(),
+        **nowhere | {"position_new_path": path},
+    )  # fmt: skip
