@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tidelore.pipeline.ingest import Target
     from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.pipeline.report import DocumentReport, EmbedReport, Progress, RunReport
+    from tidelore.pipeline.selection import Asked, Choice, Flags
+    from tidelore.pipeline.session import Workshop
+    from tidelore.pipeline.surgical_report import SurgicalReport
     from tidelore.search.semantic import MeaningRanker
     from tidelore.sources.http import RequestMetric
     from tidelore.sources.transport import Transport
@@ -66,8 +69,10 @@ async def mirror(
     request: MirrorRequest,
     command: str,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
+    *,
+    embedding: bool = False,
 ) -> RunReport:
-    """Open the sources and the store, and run one mirroring command."""
+    """Open the sources and the store, and run one mirroring command; with `embedding`, vectors are made at its end."""
     from contextlib import AsyncExitStack
 
     from tidelore.pipeline import mirror as run
@@ -81,7 +86,11 @@ async def mirror(
         database = app.open_store(create=True)
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, command)
-        return await run.mirror(shop, targets, request, count, on_progress)
+
+        async def make_vectors(made: EmbedReport) -> None:
+            await _make_vectors(app, shop, made, on_progress=on_progress)
+
+        return await run.mirror(shop, targets, request, count, on_progress, make_vectors if embedding else None)
 
 
 async def sync(
@@ -91,14 +100,63 @@ async def sync(
     embedding: bool,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> tuple[RunReport, EmbedReport | None]:
-    """Mirror, and then, when the lease is given back, make vectors."""
-    report = await mirror(app, request, "lore sync", on_progress)
-    if not embedding:
-        return report, None
-    made = await embed(app, on_progress=on_progress)
-    report.stage_seconds["embed"] = made.seconds
-    report.seconds += made.seconds
-    return report, made
+    """Mirror, and then, when the lease is given back, make vectors; all of it is one run of the ledger."""
+    report = await mirror(app, request, "lore sync", on_progress, embedding=embedding)
+    return report, report.embeddings
+
+
+async def surgical_sync(
+    app: App,
+    asked: Sequence[Asked],
+    flags: Flags,
+    report: SurgicalReport,
+    *,
+    force: bool,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> None:
+    """Open the hosts of the items that are meant and the store, and refresh these items; the report tells of each."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.pipeline.mirror import RequestCount
+    from tidelore.pipeline.session import Workshop
+    from tidelore.pipeline.surgical import SurgicalRequest, operate
+    from tidelore.pipeline.targets import check_configured
+    from tidelore.sources.registry import Wiring, open_hosts
+
+    check_configured(app.config)
+    choices = _choose_items(app, asked, flags)
+    if not choices:
+        report.completion_status = "succeeded"
+        return
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        hosts = [host for host in app.config.gitlab if host.name in {choice.source for choice in choices}]
+        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
+        sources = {source.name: source for source in await open_hosts(hosts, wiring, stack)}
+        database = app.open_store(create=True)
+        stack.callback(database.close)
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
+
+        async def make_vectors(only: Sequence[int], made: EmbedReport) -> None:
+            await _make_vectors(app, shop, made, only=only, on_progress=on_progress)
+
+        request = SurgicalRequest(force, flags.preflight_only, documents=not flags.no_docs)
+        embed = None if flags.no_embed else make_vectors
+        await operate(shop, sources, choices, request, count, on_progress, report, embed)
+
+
+def _choose_items(app: App, asked: Sequence[Asked], flags: Flags) -> list[Choice]:
+    """Return the items that are meant: those that were named, or what is left of an earlier run."""
+    from tidelore.pipeline.selection import choose_again, select
+    from tidelore.store.runs import find_record
+
+    if flags.retry_failed is None:
+        return select(app.config, _known_projects(app), asked, flags.project)
+    database = app.open_store()
+    try:
+        return choose_again(app.config, find_record(database, flags.retry_failed))
+    finally:
+        database.close()
 
 
 async def document(
@@ -130,31 +188,49 @@ async def embed(
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> EmbedReport:
     """Make the vectors of documents that have none, under no lease; why none could be made is told in the report."""
-    from tidelore.embedding.embedder import Unavailable
-    from tidelore.embedding.registry import open_embedder
-    from tidelore.errors import UserError
     from tidelore.pipeline.report import EmbedReport
     from tidelore.pipeline.session import Workshop
 
+    made = EmbedReport()
     database = app.open_store()
+    try:
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore embed")
+        await _make_vectors(app, shop, made, full=full, only=only, on_progress=on_progress)
+    finally:
+        database.close()
+    return made
+
+
+async def _make_vectors(
+    app: App,
+    shop: Workshop,
+    made: EmbedReport,
+    *,
+    full: bool = False,
+    only: Sequence[int] | None = None,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """Open the embedder and let it work; the report says as it goes what was stored."""
+    from tidelore.embedding.embedder import Unavailable
+    from tidelore.embedding.registry import open_embedder
+    from tidelore.errors import UserError
+
     try:
         embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
         if embedder is None:
-            return EmbedReport(notice='no vectors are wanted: embedding.provider is "none"')
+            made.notice = 'no vectors are wanted: embedding.provider is "none"'
+            return
         if isinstance(embedder, Unavailable):
-            return EmbedReport(notice=embedder.reason, error=UserError(embedder.reason, fix=embedder.fix))
+            raise UserError(embedder.reason, fix=embedder.fix)
         # Not before: without an embedder there may be no numpy either.
         from tidelore.pipeline.embed import embed_documents
 
         try:
-            shop = Workshop(database, app.config, app.clock, app.seam, "lore embed")
-            return await embed_documents(shop, embedder, only, on_progress, full=full)
+            await embed_documents(shop, embedder, only, on_progress, full=full, report=made)
         finally:
             await embedder.aclose()
     except UserError as error:
-        return EmbedReport(notice=error.message, error=error)
-    finally:
-        database.close()
+        made.notice, made.error = error.message, error
 
 
 class Meaning(Struct, frozen=True):
@@ -259,13 +335,16 @@ def _known_projects(app: App) -> list[ProjectRow]:
 
 async def diagnose(app: App) -> list[Finding]:
     """Ask every configured host who we are and whether what is configured is within reach."""
-    from tidelore.pipeline.diagnosis import examine
+    from tidelore.pipeline.diagnosis import examine, examine_github
+    from tidelore.sources.github.opening import open_github
     from tidelore.sources.registry import Wiring, open_gitlab
 
     wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
     findings: list[Finding] = []
     for host in app.config.gitlab:
         findings += await examine(open_gitlab(host, wiring), host)
+    for github in app.config.github:
+        findings += await examine_github(open_github(github, wiring), github)
     return findings
 
 

@@ -19,6 +19,7 @@ They branch by who must act:
     ├── LockHeld                       exit 3   names the holder
     │   └── LeaseLost                  exit 3   somebody took the lease over while we worked
     ├── PartialSuccess                 exit 7   some scopes failed, the others are stored
+    ├── SurgicalPreflightFailed        exit 1   4, 5 or 6 by what failed; nothing was changed
     ├── IntegrityError                 exit 8   ours: an invariant is broken; nothing was changed
     │   ├── SchemaTooNew               exit 8
     │   ├── IllegalTransition          exit 8
@@ -29,7 +30,7 @@ They branch by who must act:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -54,8 +55,8 @@ class TideloreError(Exception):
     """Root of the tree: a message for people, fields for programs."""
 
     code: ClassVar[str] = "FAILURE"
-    exit_code: ClassVar[int] = 1
-    retryable: ClassVar[bool] = False
+    exit_code: int = 1
+    retryable: bool = False
 
     def __init__(self, message: str, *, fix: str | None = None, **details: object) -> None:
         super().__init__(message)
@@ -200,6 +201,42 @@ class PartialSuccess(TideloreError):
     code = "PARTIAL_SUCCESS"
     exit_code = 7
     retryable = True
+
+
+class SurgicalPreflightFailed(TideloreError):
+    """Some of the items that were asked for could not be fetched, and so none was stored.
+
+    The exit code is that of the failures: all of them not found, credentials, a rate limit, or anything else.
+    """
+
+    code = "SURGICAL_PREFLIGHT_FAILED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        run_id: int | None = None,
+        total: int | None = None,
+        failures: Sequence[Mapping[str, object]] = (),
+        fix: str | None = None,
+        **details: object,
+    ) -> None:
+        told = {"run_id": run_id, "total": total, "entity_failures": list(failures) or None}
+        super().__init__(message, fix=fix, **told, **details)
+        self.run_id = run_id
+        self.total = total
+        self.failures = failures
+        codes = {failure["code"] for failure in failures}
+        self.exit_code = _preflight_exit(codes)
+        self.retryable = bool(codes & {"RATE_LIMITED", "TIMEOUT", "FETCH_ERROR"})
+
+
+def _preflight_exit(codes: set[object]) -> int:
+    if codes == {"NOT_FOUND"}:
+        return RemoteNotFound.exit_code
+    if "AUTH_FAILED" in codes:
+        return CredentialsRejected.exit_code
+    return RateLimited.exit_code if "RATE_LIMITED" in codes else TideloreError.exit_code
 
 
 class IntegrityError(TideloreError):

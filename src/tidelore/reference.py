@@ -41,19 +41,23 @@ class Reference(Struct, frozen=True):
 def parse_reference(text: str, kind: Kind) -> Reference:
     """Read a reference to an issue ('issue') or a merge request ('mr')."""
     word = text.strip()
-    for read in (_read_written, _read_address):
-        found = read(word)
-        if found is not None:
-            meant, reference = found
-            if meant not in (None, kind):
-                raise _wrong_kind(word, kind, reference)
-            return reference
+    found = read_reference(word)
+    if found is not None:
+        meant, reference = found
+        if meant not in (None, kind):
+            raise _wrong_kind(word, kind, reference)
+        return reference
     sign = SIGNS[kind]
     raise UserError(
         f"{text!r} is no reference to {NOUNS[kind]}",
         fix=f"write its number, {sign}12, group/project{sign}12, or its web address",
         reference=text,
     )
+
+
+def read_reference(word: str) -> tuple[Kind | None, Reference] | None:
+    """Return what a reference means and, where its form tells, to what kind it leads; None when it is none."""
+    return _read_written(word) or _read_address(word)
 
 
 def other_kind(kind: Kind) -> Kind:

@@ -1,10 +1,10 @@
-"""The command `lore` in a process that dies by SIGKILL at a chosen instant.
+"""The command `lore` in a process that dies by SIGKILL at a chosen instant, or gets another signal there.
 
-    python driver.py SEAM N [VISITS_FILE] -- lore arguments...
+    python driver.py [STAGE/]SEAM N SIGNAL [VISITS_FILE] -- lore arguments...
 
-Owns the death: at the N-th visit of the seam the process kills itself, with no handler, no flush and no
-rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how often each seam was passed: in all, and
-while the lists were read, before their children.
+Owns the death: at the N-th visit of the seam (of those after the seam STAGE, if one is named) the process kills
+itself, with no handler, no flush and no rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how
+often each seam was passed: in all, and while the lists were read, before their children.
 Production code is called as it is: the seam is a parameter of `main`.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -22,16 +21,19 @@ from tidelore.cli.main import main
 from tidelore.engine.crashpoint import Crashpoint, Seam
 
 
-def kill_at(seam: Seam, visit: int, visits: Counter[Seam], lists: Counter[Seam]) -> Crashpoint:
+def kill_at(instant: str, visit: int, number: int, visits: Counter[Seam], lists: Counter[Seam]) -> Crashpoint:
     """Return a crashpoint that counts every visit and ends the process at one of them."""
+    stage, _, seam = instant.rpartition("/")
+    late: Counter[Seam] = Counter()
 
     def passing(here: Seam) -> None:
         visits[here] += 1
+        late[here] += not stage or visits[Seam(stage)] > 0
         if here is Seam.SCOPE_DONE:
             lists.clear()
             lists.update(visits)
-        if here is seam and visits[here] == visit:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if here == seam and late[here] == visit:
+            os.kill(os.getpid(), number)
 
     return passing
 
@@ -39,10 +41,10 @@ def kill_at(seam: Seam, visit: int, visits: Counter[Seam], lists: Counter[Seam])
 def run(argv: Sequence[str]) -> int:
     """Run the command; come back only if the seam was visited fewer than N times."""
     cut = argv.index("--")
-    (name, visit, *report), command = argv[:cut], argv[cut + 1 :]
+    (instant, visit, number, *report), command = argv[:cut], argv[cut + 1 :]
     visits: Counter[Seam] = Counter()
     lists: Counter[Seam] = Counter()
-    code = main(command, seam=kill_at(Seam(name), int(visit), visits, lists))
+    code = main(command, seam=kill_at(instant, int(visit), int(number), visits, lists))
     if report and visit == "0":
         Path(report[0]).write_text(json.dumps({seam.value: (visits[seam], lists[seam]) for seam in Seam}))
     return code

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +131,9 @@ class Process:
 class Stage:
     """A served world, an empty database, and the processes a test starts between them."""
 
-    def __init__(self, world: World, server: Server, address: str, folder: Path) -> None:
+    def __init__(
+        self, world: World, server: Server, address: str, folder: Path, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.world = world
         self.server = server
         self.address = address
@@ -147,6 +150,7 @@ class Stage:
             "LORE_SYNC_DEPENDENT_CONCURRENCY": str(CONCURRENCY),
             # Verification spends requests of its own: where it is the subject, a test turns it on.
             "LORE_SYNC_SCRUB_SHARE": "0",
+            **(environ or {}),
         }
 
     def start(self, *argv: str, environ: dict[str, str] | None = None, **how: Any) -> Process:
@@ -157,14 +161,24 @@ class Stage:
         """Run the command to its end."""
         return self.start(*argv, environ=environ, **how).wait()
 
-    def lore_killed_at(self, seam: Seam, visit: int, *argv: str, environ: dict[str, str] | None = None) -> Ended:
-        """Run the command to the n-th visit of a seam."""
-        return self._remember([str(DRIVER), seam, str(visit), "--", *argv], environ, {}).wait()
+    def lore_killed_at(
+        self,
+        seam: Seam,
+        visit: int,
+        *argv: str,
+        environ: dict[str, str] | None = None,
+        after: Seam | None = None,
+        by: signal.Signals = signal.SIGKILL,
+    ) -> Ended:
+        """Run the command to the n-th visit of a seam, or to that of those after another."""
+        instant = seam if after is None else f"{after}/{seam}"
+        return self._remember([str(DRIVER), instant, str(visit), str(int(by)), "--", *argv], environ, {}).wait()
 
     def count_visits(self, *argv: str) -> dict[Seam, tuple[int, int]]:
         """Run the command unharmed and return how often it passed each seam: in all, and for the lists."""
         report = self._folder / "visits.json"
-        ended = self._remember([str(DRIVER), Seam.AFTER_FETCH, "0", str(report), "--", *argv], None, {}).wait()
+        unharmed = [str(DRIVER), Seam.AFTER_FETCH, "0", "0", str(report), "--"]
+        ended = self._remember([*unharmed, *argv], None, {}).wait()
         assert ended.code == 0, ended
         return {Seam(name): (both[0], both[1]) for name, both in json.loads(report.read_text()).items()}
 
@@ -277,12 +291,14 @@ class Stage:
 
 
 @contextmanager
-def open_stage(address: str, folder: Path, world: World | None = None) -> Iterator[Stage]:
+def open_stage(
+    address: str, folder: Path, world: World | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator[Stage]:
     """Serve a world beside an empty database; at the end no process is left."""
     folder.mkdir(parents=True, exist_ok=True)
     world = world or build_world()
     with serve(world) as server:
-        stage = Stage(world, server, address, folder)
+        stage = Stage(world, server, address, folder, environ)
         try:
             yield stage
         finally:

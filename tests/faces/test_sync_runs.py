@@ -11,6 +11,7 @@ from tests.faces.test_documented_shapes import compare
 
 from tidelore.clock import ManualClock, SystemClock
 from tidelore.engine.ledger import Counters, Run, close_crashed
+from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
 from tidelore.process import ProcessIdentity
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
@@ -42,8 +43,13 @@ def filled(desk: Desk) -> Desk:
     start("lore sync", "surgical").finish_failed("no such issue")
     start("lore cursors reset").finish_cancelled()
     Run.start(table, clock, "lore ingest --type issues", ME).set_phase("ingest")
+    outcome = EntityOutcome("issue", 7, "group/project#7", "gitlab", "group/project")
+    outcome.fail("fetch", "NOT_FOUND", "it is not there")
     with database.transaction() as tx:
-        tx.execute('UPDATE sync_runs SET surgical_iids_json = \'{"issues":[7,8],"mrs":[101]}\' WHERE id = 4')
+        tx.execute(
+            "UPDATE sync_runs SET surgical_iids_json = :iids, outcomes_json = :outcomes WHERE id = 4",
+            {"iids": '{"issues":[7,8],"mrs":[101]}', "outcomes": write_outcomes([outcome])},
+        )
     database.close()
     return desk
 
@@ -89,7 +95,8 @@ def test_a_run_is_shown_with_every_column_of_its_row(filled: Desk) -> None:
     shown = [filled.robot("sync-runs", "show", str(run_id)).data for run_id in range(1, 7)]
     compare("sync-runs show", *shown)
     for data in shown:
-        assert set(data) == columns - {"surgical_iids_json"} | {"surgical_iids", "seconds", "recovery_actions"}
+        told = {"surgical_iids", "entity_outcomes", "seconds", "recovery_actions"}
+        assert set(data) == columns - {"surgical_iids_json", "outcomes_json"} | told
     assert shown[3]["surgical_iids"] == {"issues": [7, 8], "mrs": [101]}
     (row,) = filled.query("SELECT holder_host, holder_pid, holder_started, note FROM sync_runs WHERE id = 1")
     assert (shown[0]["holder_host"], shown[0]["holder_pid"], shown[0]["holder_started"], shown[0]["note"]) == row

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, offspring, telling, understanding, walking
+from tests.mutants import guarding, offspring, surgery, telling, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
 _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_where_it_stopped"
 
+_TELLING = "tests/crash/test_kill_documents.py::test_every_seam_of_documents_and_vectors"
 _TALK = "tests/properties/test_conversations.py::test_a_conversation_is_copied_whole_whatever_happens"
 
 WITHOUT_CODE = "8"
@@ -57,6 +58,16 @@ PROMISES = (
         (
             f"{telling.DOCUMENTS}::test_killed_inside_a_batch_nothing_of_it_is_there_and_all_is_made_by_the_next",
             f"{telling.DOCUMENTS}::test_the_full_text_follows_every_change_of_a_document",
+            _TELLING,
+        ),
+    ),
+    Promise("vectors follow", (_TELLING,)),
+    Promise(
+        surgery.SURGERY,
+        (
+            f"{surgery.RACES}::test_cancellation_marks_sync_run_cancelled",
+            f"{surgery.STAGES}::test_preflight_success_then_ingest_failure_rolls_back_all_content_writes",
+            f"{surgery.SCOPE}::test_five_items_cost_their_own_requests_whatever_the_size_of_the_project",
         ),
     ),
     Promise(
@@ -79,5 +90,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *understanding.MUTANTS,
     *offspring.MUTANTS,
     *telling.MUTANTS,
+    *surgery.MUTANTS,
     *guarding.MUTANTS,
 )

@@ -1,10 +1,12 @@
-"""Bugs about documents: marks that are not made, marks that are wiped too early, what is written for nothing."""
+"""Bugs about documents and vectors: what is not marked, what is forgotten too early, what is made for nothing."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
 DOCUMENTS = "tests/contract/test_store_documents.py"
+_VECTORS = "tests/contract/test_store_vectors.py"
+KILLED = "tests/crash/test_kill_documents.py::test_a_sync_killed_among_documents_or_vectors_goes_on_where_it_stopped"
 _MARKS = f"{DOCUMENTS}::test_every_change_marks_what_it_touches_in_its_own_transaction[sqlite]"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -52,5 +54,63 @@ MUTANTS: tuple[Mutant, ...] = (
         after='(0, b""))[1] is not None]\n',
         test=f"{DOCUMENTS}::test_a_document_whose_content_is_the_same_is_not_written_again[sqlite]",
         why="Everything behind a document would be made again: its index, its vectors.",
+    ),
+    Mutant(
+        name="marks-wiped-in-a-commit-of-their-own",
+        invariant="documents follow",
+        file="pipeline/documents.py",
+        before="""    shop.seam(Seam.BEFORE_COMMIT)
+""",
+        after="""    shop.seam(Seam.BEFORE_COMMIT)
+    with shop.database.transaction() as tx:
+        wipe(tx, done)
+""",
+        test=f"{KILLED}[sqlite-nothing-documents-inside-commit-3]",
+        why="Killed between the two, nothing would know any more that these documents are missing.",
+    ),
+    Mutant(
+        name="changed-document-not-due",
+        invariant="vectors follow",
+        file="store/vectors.py",
+        before=" WHERE (e.content_hash IS NULL OR e.content_hash <> d.content_hash){narrowed}",
+        after=" WHERE (e.content_hash IS NULL){narrowed}",
+        test=f"{_VECTORS}::test_a_changed_document_is_embedded_again_and_its_old_vector_is_gone[sqlite]",
+        why="A document would be found by what it no longer says.",
+    ),
+    Mutant(
+        name="vector-of-an-older-text-stored",
+        invariant="vectors follow",
+        file="store/vectors.py",
+        before="            if hashes.get(embedded.document_id) == embedded.content_hash\n",
+        after="            if embedded.document_id in hashes\n",
+        test=f"{_VECTORS}::test_a_document_that_changes_while_it_is_embedded_stays_due[sqlite]",
+        why="It needs no lease only because it stores nothing that is not true any more.",
+    ),
+    Mutant(
+        name="held-pieces-embedded-again",
+        invariant="vectors follow",
+        file="pipeline/embed.py",
+        before=" for place, piece in enumerate(pieces) if held.get(place) != hashes[place]}",
+        after=" for place, piece in enumerate(pieces) if held is not None}",
+        test=f"{_VECTORS}::test_only_the_pieces_that_changed_are_embedded[sqlite]",
+        why="A new title would cost the vectors of a whole discussion.",
+    ),
+    Mutant(
+        name="document-counted-as-embedded-before-its-vectors",
+        invariant="vectors follow",
+        file="pipeline/embed.py",
+        before="""        shop.seam(Seam.BEFORE_COMMIT)
+        with shop.database.transaction() as tx:
+""",
+        after="""        with shop.database.transaction() as tx:
+            tx.execute_rows(
+                "UPDATE embeddings SET content_hash = :hash WHERE document_id = :document",
+                ("hash", "document"),
+                [(embedded.content_hash, embedded.document_id) for embedded in batch],
+            )
+        with shop.database.transaction() as tx:
+""",
+        test=f"{KILLED}[sqlite-an-older-copy-lease-released-inside-commit-3]",
+        why="Killed between the two, the old vectors would stay for ever.",
     ),
 )

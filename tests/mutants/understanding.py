@@ -14,7 +14,7 @@ MALFORMED = (
     Mutant(
         name="unparsable-time-becomes-0",
         invariant="7",
-        file="sources/gitlab/transform.py",
+        file="sources/reading.py",
         before="""        raise ValueError(f"{field}: {error}") from None\n""",
         after="        return 0\n",
         test=f"{_CLIENT}::test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass",
@@ -23,9 +23,9 @@ MALFORMED = (
     Mutant(
         name="malformed-item-dropped",
         invariant="7",
-        file="sources/gitlab/client.py",
-        before="                rejected.append(reject(payload, str(error)))\n",
-        after="                reject(payload, str(error))\n",
+        file="sources/reading.py",
+        before="                rejected.append(reject(payload, str(error), self._locator))\n",
+        after="                reject(payload, str(error), self._locator)\n",
         test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_understood_is_shown_in_quarantine",
         why="Logged, passed over and forgotten: the watermark moves on past it.",
     ),
@@ -41,7 +41,7 @@ MALFORMED = (
     Mutant(
         name="malformed-item-stops-the-page",
         invariant="7",
-        file="sources/gitlab/client.py",
+        file="sources/reading.py",
         before="            except (msgspec.DecodeError, ValueError, RecursionError) as error:\n",
         after="            except RecursionError as error:\n",
         test=f"{_CLIENT}::test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass",

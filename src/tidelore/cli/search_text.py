@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Sequence
 
 import click
 
+from tidelore.cli.page_width import page_columns
 from tidelore.cli.remote_text import one_line, shorten, width
 from tidelore.cli.render import ago, plural
 from tidelore.search.finding import Found
@@ -15,8 +14,6 @@ from tidelore.search.query import Query
 from tidelore.search.results import ThreadResult
 
 _STEP = "  "
-_WIDEST = 120
-_PLAIN = 80
 _SHORTEST_TITLE = 20
 
 
@@ -35,17 +32,6 @@ def result_lines(found: Found, query: Query, start: int, *, explain: bool) -> li
     if explain:
         lines += _explanation(found, query, columns)
     return lines if lines[-1] else lines[:-1]
-
-
-def page_columns() -> int:
-    """Return how wide a page may be: as the terminal, but no wider than is read with ease."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isascii() and asked.isdecimal() and int(asked):
-        return min(int(asked), _WIDEST)
-    try:
-        return min(os.get_terminal_size(sys.stdout.fileno()).columns or _PLAIN, _WIDEST)
-    except (OSError, ValueError, AttributeError):
-        return _PLAIN
 
 
 def _thread(thread: ThreadResult, number: int, columns: int, *, explain: bool) -> Iterator[str]:

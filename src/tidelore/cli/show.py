@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.page_width import page_columns
 from tidelore.cli.render import Answer
+from tidelore.cli.show_post import post_command
 from tidelore.errors import UserError
 from tidelore.reference import Kind, parse_reference
 from tidelore.store.conversation import read_conversation
 from tidelore.store.resolve import resolve
 
-_WIDEST = 120
-_PLAIN = 80
 
-
-@click.group("show", help="Show one issue or merge request.", no_args_is_help=True, params=global_options())
+@click.group("show", help="Show one issue, merge request or post.", no_args_is_help=True, params=global_options())
 def command() -> None:
     pass
+
+
+command.add_command(post_command)
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ def _show(
         talk = read_conversation(database, kind, parent_id)
     finally:
         database.close()
-    view = View(system=system, files=files, last=last, columns=_columns())
+    view = View(system=system, files=files, last=last, columns=page_columns())
     data = _chosen(conversation_data(talk, view), fields)
     if in_browser:
         from tidelore.cli.browser import open_page
@@ -110,15 +110,3 @@ def _chosen(data: dict[str, Any], fields: str | None) -> dict[str, Any]:
             fields=fields,
         )
     return {name: data[name] for name in data if name in names}
-
-
-def _columns() -> int:
-    """Return how wide a page may be: as the terminal, but no wider than is read with ease."""
-    asked = os.environ.get("COLUMNS", "")
-    if asked.isascii() and asked.isdecimal() and int(asked):
-        return min(int(asked), _WIDEST)
-    try:
-        # Not `shutil`: it loads every compressor there is.
-        return min(os.get_terminal_size(sys.stdout.fileno()).columns or _PLAIN, _WIDEST)
-    except (OSError, ValueError, AttributeError):
-        return _PLAIN

@@ -1,44 +1,48 @@
-"""`lore sync`: every stage for every project, from the lists to the documents."""
+"""`lore sync`: every stage for every project, or for the items that are named alone."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidelore.cli import surgical as surgery
 from tidelore.cli.embed import embed_data, embed_line
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
 from tidelore.cli.runs import report_data, scrub_lines, seen_of, trouble_lines
+from tidelore.cli.stages import CHILDREN, STAGES, documents_data, documents_line, notice_lines, stage_line
+from tidelore.reference import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidelore.app import App
+    from tidelore.cli.face import Face
     from tidelore.config import Config
     from tidelore.pipeline.report import EmbedReport, RunReport
-
-STAGES = {
-    "ingest": "lists",
-    "dependents": "children",
-    "scrub": "verification",
-    "docs": "documents",
-    "embed": "embeddings",
-}
-_CHILDREN = {
-    "discussions": "discussion",
-    "notes": "note",
-    "events": "event",
-    "closed_issues": "closed issue",
-    "files": "file",
-    "statuses": "status",
-}
 
 
 @click.command("sync", cls=LoreCommand)
 @click.option("-p", "--project", metavar="PATH", help="Only this configured project (a path, or an ending of one).")
+@click.option(
+    "--issue",
+    metavar="REF",
+    multiple=True,
+    help="Only this issue: a number, 'group/project#12' or its web address; repeatable.",
+)
+@click.option(
+    "--mr",
+    metavar="REF",
+    multiple=True,
+    help="Only this merge request: a number, 'group/project!12' or its web address; repeatable.",
+)
+@click.option("--preflight-only", is_flag=True, help="Only fetch what --issue and --mr name, and store nothing.")
+@click.option(
+    "--retry-failed", metavar="RUN", type=click.IntRange(1, 2**63 - 1), help="Only what this run left undone."
+)
 @click.option("--full", is_flag=True, help="Forget the reading positions and read everything again, children too.")
 @click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
 @click.option("--no-events", is_flag=True, help="Leave out state, label and milestone events.")
@@ -51,25 +55,38 @@ _CHILDREN = {
 def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     """Bring everything up to date: lists, children, a share of verification, documents, vectors.
 
-    Each stage is durable by itself: an interrupted sync goes on where it stopped.
+    Each stage is durable by itself: an interrupted sync goes on where it stopped. With --issue and --mr only these
+    items are read, with everything that belongs to them: all of them or, when one cannot be fetched, none.
     """
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import verdict
-    from tidelore.sources.registry import RESOURCES
+    from tidelore.pipeline.selection import Flags, check_flags, read_asked
 
     face = face_of(ctx)
+    asked = [read_asked(text, kind) for kind in KINDS for text in wanted[kind]]
+    flags = Flags(**{name: wanted[name] for name in Flags.__struct_fields__})
+    check_flags(flags, asked)
     app = face.app()
     left_out = {name for name in ("events", "file_changes", "status", "docs", "embed") if wanted[f"no_{name}"]}
     if app.config.embedding.provider == "none":
         left_out.add("embed")
-    if wanted["dry_run"]:
-        return _plan(app.config, wanted["project"], left_out)
+    surgical = bool(asked) or flags.retry_failed is not None
+    if flags.dry_run:
+        return surgery.plan(app, asked, flags, left_out) if surgical else _plan(app.config, flags.project, left_out)
     from msgspec.structs import replace
-
-    from tidelore.app import run_until_signalled, sync
 
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
     app = replace(app, config=_without(app.config, left_out))
+    if surgical:
+        flags = replace(flags, no_embed="embed" in left_out)
+        return surgery.run(face, app, asked, flags, force=wanted["force"])
+    return _sync(face, app, left_out, wanted)
+
+
+def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -> Answer:
+    from tidelore.app import run_until_signalled, sync
+    from tidelore.pipeline.mirror import MirrorRequest
+    from tidelore.pipeline.report import verdict
+    from tidelore.sources.registry import RESOURCES
+
     request = MirrorRequest(
         RESOURCES,
         wanted["project"],
@@ -126,9 +143,7 @@ def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
 
 def _data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
     data = report_data(report)
-    texts = report.documents
-    names = ("regenerated", "unchanged", "removed", "failed")
-    data["documents"] = None if texts is None else {name: getattr(texts, name) for name in names}
+    data["documents"] = documents_data(report.documents)
     data["embeddings"] = None if made is None else embed_data(made)
     data["stage_timings_ms"] = {name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()}
     return data
@@ -140,12 +155,11 @@ def _lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
     seen = seen_of(report.scopes)
     told = {
         "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
-        "dependents": ", ".join(plural(seen[key], word) for key, word in _CHILDREN.items() if seen[key]) or "none due",
+        "dependents": ", ".join(plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]) or "none due",
         "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "nothing to verify yet",
     }
     if report.documents is not None:
-        made = report.documents
-        told["docs"] = f"{made.regenerated:,} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
+        told["docs"] = documents_line(report.documents)
     if vectors is not None:
         told["embed"] = embed_line(vectors) if vectors.model else "none made"
     troubled = {
@@ -156,17 +170,10 @@ def _lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
         "embed": vectors is not None and vectors.notice is not None,
     }
     lines = [
-        f"{_icon(troubled=troubled[name])} {STAGES[name]:<13} {told[name]}  ({seconds:.1f} s)"
+        stage_line(STAGES[name], told[name], seconds, troubled=troubled[name])
         for name, seconds in report.stage_seconds.items()
     ]
     lines += trouble_lines(report.scopes)
-    if vectors is not None and vectors.notice is not None:
-        lines.append(f"  {vectors.notice}")
-        lines += [f"  {vectors.error.fix}"] if vectors.error is not None and vectors.error.fix else []
+    lines += notice_lines(vectors)
     lines.append(f"Run {report.run_id}: {plural(report.requests, 'request')} in {report.seconds:.1f} s")
     return lines
-
-
-def _icon(*, troubled: bool) -> str:
-    plain = "utf" not in (sys.stdout.encoding or "").lower()
-    return ("!" if plain else "⚠") if troubled else ("+" if plain else "✓")

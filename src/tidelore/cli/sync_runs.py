@@ -15,8 +15,11 @@ from tidelore.store.runs import UNFINISHED, RunRecord, find_record, list_records
 
 _WIDTH = 80
 _LARGEST_ID = 2**63 - 1
-_INSTANTS = ("started_at", "heartbeat_at", "finished_at", "cancelled_at")
-_HIDDEN_IN_LISTS = ("heartbeat_at", "cancelled_at", "surgical_iids_json", "holder_host", "holder_pid", "holder_started")
+_INSTANTS = ("started_at", "heartbeat_at", "finished_at", "cancelled_at", "mirrored_at")
+_HIDDEN_IN_LISTS = (
+    *("heartbeat_at", "cancelled_at", "mirrored_at", "surgical_iids_json", "outcomes_json"),
+    *("holder_host", "holder_pid", "holder_started"),
+)
 
 
 @click.group(
@@ -57,25 +60,40 @@ def show_command(ctx: click.Context, run_id: int) -> Answer:
     finally:
         database.close()
     data = _data(run)
-    targets = data.pop("surgical_iids_json")
+    targets, outcomes = data.pop("surgical_iids_json"), data.pop("outcomes_json")
     data |= {
         "surgical_iids": None if targets is None else msgspec.json.decode(targets),
+        "entity_outcomes": None if outcomes is None else msgspec.json.decode(outcomes),
         "seconds": _seconds(run),
         "recovery_actions": recovery_actions(run),
     }
-    return Answer(data, _record_lines(data))
+    return Answer(data, _record_lines(data, _outcome_lines(run)))
 
 
 def recovery_actions(run: RunRecord) -> list[str]:
-    """Return the commands that bring about what a run did not; none for one that reached its end or still runs."""
+    """Return the commands that bring about what a run did not; none for one that left nothing, or still runs."""
+    before = {"failed": ["lore doctor"], "crashed": ["lore check"]}.get(run.status, [])
+    if run.outcomes_json is not None and run.status != "running":
+        from tidelore.pipeline.surgical_report import read_outcomes, suggest
+
+        again = suggest(run.id, read_outcomes(run.outcomes_json), failed=run.status in UNFINISHED)
+        return [*before, *again]
     if run.status not in UNFINISHED:
         return []
     # A position that was to be forgotten is named by arguments, which the ledger keeps in the note.
-    again = "lore cursors list" if run.command == "lore cursors reset" else run.command
-    if run.mode == "surgical":
-        again = f"lore sync --retry-failed {run.id}"
-    before = {"failed": ["lore doctor"], "crashed": ["lore check"], "cancelled": []}[run.status]
-    return [*before, again]
+    return [*before, "lore cursors list" if run.command == "lore cursors reset" else run.command]
+
+
+def _outcome_lines(run: RunRecord) -> list[str]:
+    """Return what became of each item a run was asked for, and what failed."""
+    if run.outcomes_json is None:
+        return []
+    from tidelore.cli.surgical import failure_lines, outcome_line
+    from tidelore.pipeline.surgical_report import read_outcomes
+
+    outcomes = read_outcomes(run.outcomes_json)
+    told = [line for outcome in outcomes for line in (f"  {outcome_line(outcome)}", *failure_lines([outcome]))]
+    return ["", "What became of each:", *told]
 
 
 def _refuse_list_options(ctx: click.Context) -> None:
@@ -122,10 +140,10 @@ def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]
     return lines
 
 
-def _record_lines(data: dict[str, Any]) -> list[str]:
-    plain = {name: value for name, value in data.items() if name != "recovery_actions"}
+def _record_lines(data: dict[str, Any], outcomes: list[str]) -> list[str]:
+    plain = {name: value for name, value in data.items() if name not in {"recovery_actions", "entity_outcomes"}}
     columns = max(len(name) for name in plain)
-    lines = [f"{name:<{columns}}  {_shown(value)}" for name, value in plain.items()]
+    lines = [*(f"{name:<{columns}}  {_shown(value)}" for name, value in plain.items()), *outcomes]
     actions = data["recovery_actions"]
     return [*lines, "", "What to run next:", *(f"  {action}" for action in actions)] if actions else lines
 

@@ -82,6 +82,7 @@ class Lease:
         self._store = store
         self._row = row
         self._clock = clock
+        self._released = False
         self.taken_as = taken_as
 
     @property
@@ -93,7 +94,9 @@ class Lease:
         return self._row.generation
 
     def heartbeat(self) -> None:
-        """Prove that we live, or learn that somebody took over."""
+        """Prove that we live, or learn that somebody took over; what was given back is not taken again by it."""
+        if self._released:
+            return
         row = replace(self._row, heartbeat_at=self._clock.now_ms())
         if not self._store.swap(self._row.generation, row):
             raise lost_error(self.name)
@@ -102,13 +105,7 @@ class Lease:
     def release(self) -> None:
         """Give the lease back; a lease that was taken over is no longer ours to give."""
         self._store.swap(self._row.generation, replace(self._row, holder=None))
-
-    async def keep(self, interval_seconds: float, also: Callable[[], None]) -> None:
-        """Beat until cancelled, and let whoever else must beat do so too."""
-        while True:
-            await self._clock.sleep(interval_seconds)
-            self.heartbeat()
-            also()
+        self._released = True
 
 
 def lost_error(name: str) -> LeaseLost:

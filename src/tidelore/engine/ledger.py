@@ -35,6 +35,13 @@ class Counters(Struct):
     requests: int = 0
 
 
+class Surgery(Struct, frozen=True):
+    """What a surgical run was asked for, and what became of each of it so far."""
+
+    iids_json: str
+    outcomes_json: str
+
+
 class RunRow(Struct, frozen=True):
     """The part of a run row that decides whether it is still alive."""
 
@@ -47,7 +54,14 @@ class RunStore(Protocol):
     """The durable side of the ledger."""
 
     def insert(
-        self, command: str, mode: str, phase: str, identity: ProcessIdentity, now_ms: int, note: str | None
+        self,
+        command: str,
+        mode: str,
+        phase: str,
+        identity: ProcessIdentity,
+        now_ms: int,
+        note: str | None,
+        surgery: Surgery | None = None,
     ) -> int:
         """Add a running row."""
         ...
@@ -84,11 +98,12 @@ class Run:
         phase: str = "preflight",
         heartbeat_interval_ms: int = 30_000,
         note: str | None = None,
+        surgery: Surgery | None = None,
     ) -> Run:
         """Open a row. `note` records an operator's word, such as a cursor reset by --full."""
         if phase not in PHASES:
             raise _illegal("none", phase)
-        run_id = store.insert(command, mode, phase, identity, clock.now_ms(), note)
+        run_id = store.insert(command, mode, phase, identity, clock.now_ms(), note, surgery)
         return cls(store, clock, run_id, phase, heartbeat_interval_ms)
 
     def set_phase(self, phase: str) -> None:
@@ -101,6 +116,14 @@ class Run:
     def set_counters(self, counters: Counters) -> None:
         """Record what was done so far."""
         self._write(**{name: getattr(counters, name) for name in counters.__struct_fields__})
+
+    def set_outcomes(self, outcomes_json: str) -> None:
+        """Record what became of each item so far."""
+        self._write(outcomes_json=outcomes_json)
+
+    def set_mirrored(self) -> None:
+        """Record that the copy is up to date; what is left to the run is made of it."""
+        self._write(mirrored_at=self._clock.now_ms())
 
     def heartbeat_if_due(self) -> None:
         """Say that we live, at most once per interval."""

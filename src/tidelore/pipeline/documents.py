@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.lease import Lease
 from tidelore.model import Document
-from tidelore.pipeline.composition import compose_parent, compose_thread
+from tidelore.pipeline.composition import compose_parent, compose_post, compose_thread
 from tidelore.pipeline.report import DocumentReport, OnProgress, Progress, silent
 from tidelore.pipeline.session import Session, Workshop
 from tidelore.store.dirty import Mark, Source, count_dirty, due_sources, marks_of, record_trouble, wipe
 from tidelore.store.document_sources import FAMILIES, read_parents, read_threads
 from tidelore.store.documents import write_documents
 from tidelore.store.leases import fence
+from tidelore.store.post_sources import read_posts
 
 BATCH = 200
 
@@ -28,12 +28,12 @@ async def make_documents(
     """Make the documents of all marked sources, or of these; the heart beats between two batches."""
     shop, report = session.shop, DocumentReport()
     total = count_dirty(shop.database) if only is None else len(only)
+    shop.seam(Seam.DOCUMENTS)
     for marks in _batches(shop, only):
-        _batch(shop, session.lease, marks, report)
+        _batch(session, marks, report)
         done = report.regenerated + report.unchanged + report.removed + report.failed
         on_progress(Progress("all projects", "documents", done, total, f"{report.regenerated:,} written"))
         await shop.clock.sleep(0)
-    session.counters.docs_regenerated += report.regenerated
     return report
 
 
@@ -48,17 +48,20 @@ def _batches(shop: Workshop, only: Sequence[Source] | None) -> Iterator[list[Mar
         yield marks
 
 
-def _batch(shop: Workshop, lease: Lease, marks: list[Mark], report: DocumentReport) -> None:
+def _batch(session: Session, marks: list[Mark], report: DocumentReport) -> None:
+    shop = session.shop
     documents, troubled = _compose(shop, marks)
     done = [mark for mark in marks if mark not in troubled]
+    shop.seam(Seam.BEFORE_COMMIT)
     with shop.database.transaction() as tx:
-        fence(tx, lease)
+        fence(tx, session.lease)
         written = write_documents(tx, [mark.source for mark in done], documents, shop.clock.now_ms())
         wipe(tx, done)
         for mark, error in troubled.items():
             record_trouble(tx, mark, error)
         shop.seam(Seam.INSIDE_COMMIT)
     shop.seam(Seam.AFTER_COMMIT)
+    session.counters.docs_regenerated += len(written.ids)
     report.regenerated += len(written.ids)
     report.unchanged += written.unchanged
     report.removed += written.removed
@@ -70,6 +73,7 @@ def _compose(shop: Workshop, marks: list[Mark]) -> tuple[list[Document], dict[Ma
     documents: list[Document] = []
     troubled: dict[Mark, str] = {}
     threads = read_threads(shop.database, [mark.id for mark in marks if mark.type == "discussion"])
+    posts = read_posts(shop.database, [mark.id for mark in marks if mark.type == "post"])
     parents = {
         kind: read_parents(shop.database, kind, [mark.id for mark in marks if mark.type == kind]) for kind in FAMILIES
     }
@@ -78,6 +82,9 @@ def _compose(shop: Workshop, marks: list[Mark]) -> tuple[list[Document], dict[Ma
             if mark.type == "discussion":
                 if mark.id in threads:
                     documents.append(compose_thread(threads[mark.id]))
+            elif mark.type == "post":
+                if mark.id in posts:
+                    documents.append(compose_post(posts[mark.id]))
             elif mark.id in parents[mark.type]:
                 documents.append(compose_parent(mark.type, parents[mark.type][mark.id]))
         except ValueError as error:

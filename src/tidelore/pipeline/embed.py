@@ -58,10 +58,14 @@ async def embed_documents(
     on_progress: OnProgress = silent,
     *,
     full: bool = False,
+    report: EmbedReport | None = None,
 ) -> EmbedReport:
-    """Embed what is due of all documents, or of these; `full` trusts no vector that is there."""
+    """Embed what is due of all documents, or of these; `full` trusts no vector that is there.
+
+    A `report` that is handed in says at any time what is stored: also of a stage that was cancelled.
+    """
     began = shop.clock.monotonic()
-    report = EmbedReport()
+    report = EmbedReport() if report is None else report
     try:
         await _Stage(shop, embedder, report, on_progress).run(only, full=full)
     except (RemoteError, UserError) as error:
@@ -142,6 +146,7 @@ class _Stage:
 
     def _store(self, table: VectorTable, batch: list[Embedded]) -> None:
         shop, report = self._shop, self._report
+        shop.seam(Seam.BEFORE_COMMIT)
         with shop.database.transaction() as tx:
             stored = table.write(tx, batch)
             shop.seam(Seam.INSIDE_COMMIT)

@@ -1,11 +1,11 @@
-"""One mirroring run: the lists, their children, then the share that is spent on verification, then the verdict.
+"""One mirroring run: the lists, their children, the share that is spent on verification, documents, vectors.
 
 Owns the order of stages inside a run and what its ledger row says at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from msgspec import Struct
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
-from tidelore.pipeline.report import OnProgress, RunReport, ScopeReport
+from tidelore.pipeline.report import EmbedReport, OnProgress, RunReport, ScopeReport
 from tidelore.pipeline.scrub import candidate, scrub_budget
 from tidelore.pipeline.session import Session, Workshop, open_session
 from tidelore.pipeline.statuses import StatusStage
@@ -50,24 +50,48 @@ async def mirror(
     request: MirrorRequest,
     count: RequestCount,
     on_progress: OnProgress,
+    embed: Callable[[EmbedReport], Awaitable[None]] | None = None,
 ) -> RunReport:
-    """Bring the chosen lists and their children up to date, verify a share of the copy, and report."""
+    """Bring the chosen lists and their children up to date, verify a share of the copy, and report.
+
+    `embed` comes last and without the lease, and writes down what it did as it goes.
+    """
     started = shop.clock.monotonic()
     note = "full: cursors and watermarks reset by the operator" if request.full else None
     async with open_session(shop, force=request.force, note=note) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         await _read(session, targets, request, count, report, on_progress)
+        report.requests = session.counters.requests = count.total
+        _judge(session, report)
+        if request.walk and session.error is None:
+            session.run.set_mirrored()
         if request.documents:
             with _stage(session, report, "docs"):
                 report.documents = await make_documents(session, on_progress)
-        report.requests = session.counters.requests = count.total
-        errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
-        session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
-        session.counters.quarantined += sum(_quarantined_children(scope) for scope in report.scopes)
-        if report.scopes and all(scope.error is not None for scope in report.scopes):
-            session.error = errors[0].message
+        if embed is not None:
+            await _embed(session, report, embed)
     report.seconds = shop.clock.monotonic() - started
     return report
+
+
+def _judge(session: Session, report: RunReport) -> None:
+    """Let the row say what could not be read; a run that could read none of its lists has failed."""
+    errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
+    session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
+    session.counters.quarantined += sum(_quarantined_children(scope) for scope in report.scopes)
+    if report.scopes and all(scope.error is not None for scope in report.scopes):
+        session.error = errors[0].message
+
+
+async def _embed(session: Session, report: RunReport, embed: Callable[[EmbedReport], Awaitable[None]]) -> None:
+    made = report.embeddings = EmbedReport()
+    session.give_back()
+    with _stage(session, report, "embed"):
+        try:
+            await embed(made)
+        finally:
+            session.counters.docs_embedded += made.embedded
+    session.warnings += made.notice is not None
 
 
 async def _read(

@@ -93,6 +93,7 @@ class RunReport(Struct):
     scopes: list[ScopeReport] = field(default_factory=list)
     scrubbed: list[ScopeReport] = field(default_factory=list)
     documents: DocumentReport | None = None
+    embeddings: EmbedReport | None = None
     stage_seconds: dict[str, float] = field(default_factory=dict)
     requests: int = 0
     seconds: float = 0.0

@@ -1,20 +1,5 @@
-"""Work side by side. Owns that nothing of it goes on behind the back of whoever waited for it."""
+"""Work side by side."""
 
-from __future__ import annotations
+from tidelore.together import together
 
-import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
-
-T = TypeVar("T")
-
-
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results in the order of the work; the first error, or a cancellation, ends all of it first."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+__all__ = ["together"]

@@ -6,14 +6,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.engine.ledger import Counters, RunRow
+from tidelore.engine.ledger import Counters, RunRow, Surgery
 from tidelore.errors import NotFound
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 
 _MUTABLE = frozenset(
     {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
+    | {"outcomes_json", "mirrored_at"}
 ) | frozenset(Counters.__struct_fields__)
+
+_WALKS = ("lore sync", "lore ingest", "lore demo")
 
 UNFINISHED = ("failed", "cancelled", "crashed")
 """The ends of a run that leave something to be done."""
@@ -52,6 +55,7 @@ class RunRecord(Struct, frozen=True):
     heartbeat_at: int
     finished_at: int | None
     cancelled_at: int | None
+    mirrored_at: int | None
     issues_fetched: int
     mrs_fetched: int
     issues_ingested: int
@@ -63,6 +67,7 @@ class RunRecord(Struct, frozen=True):
     requests: int
     warnings_count: int
     surgical_iids_json: str | None
+    outcomes_json: str | None
     note: str | None
     error: str | None
     holder_host: str
@@ -80,19 +85,29 @@ class RunTable:
         self._database = database
 
     def insert(
-        self, command: str, mode: str, phase: str, identity: ProcessIdentity, now_ms: int, note: str | None
+        self,
+        command: str,
+        mode: str,
+        phase: str,
+        identity: ProcessIdentity,
+        now_ms: int,
+        note: str | None,
+        surgery: Surgery | None = None,
     ) -> int:
         with self._database.transaction() as tx:
             rows = tx.execute(
                 "INSERT INTO sync_runs (started_at, heartbeat_at, status, command, mode, phase, note,"
-                " holder_host, holder_pid, holder_started) VALUES (:now, :now, 'running', :command, :mode,"
-                " :phase, :note, :host, :pid, :started) RETURNING id",
+                " surgical_iids_json, outcomes_json, holder_host, holder_pid, holder_started)"
+                " VALUES (:now, :now, 'running', :command, :mode, :phase, :note, :iids, :outcomes,"
+                " :host, :pid, :started) RETURNING id",
                 {
                     "now": now_ms,
                     "command": command,
                     "mode": mode,
                     "phase": phase,
                     "note": note,
+                    "iids": None if surgery is None else surgery.iids_json,
+                    "outcomes": None if surgery is None else surgery.outcomes_json,
                     "host": identity.host,
                     "pid": identity.pid,
                     "started": identity.started,
@@ -148,6 +163,14 @@ def find_record(database: Database, run_id: int) -> RunRecord:
 
 
 def last_success_at(database: Database) -> int | None:
-    """Return when the copy was last brought up to date."""
-    rows = database.read("SELECT MAX(finished_at) FROM sync_runs WHERE status = 'succeeded'")
+    """Return when the copy was last brought up to date: by a run that walked the lists, not by one of a part of it.
+
+    How the run went on after that, with documents and vectors, does not matter. Of runs that did not write down when
+    it was, the end is taken, if it was a good one.
+    """
+    walks = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
+    rows = database.read(
+        "SELECT MAX(COALESCE(mirrored_at, finished_at)) FROM sync_runs"
+        f" WHERE (mirrored_at IS NOT NULL OR status = 'succeeded') AND mode = 'standard' AND ({walks})"
+    )
     return None if rows[0][0] is None else int(rows[0][0])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidelore.clock import ManualClock
-from tidelore.engine.ledger import Counters, Run, RunRow, close_crashed
+from tidelore.engine.ledger import Counters, Run, RunRow, Surgery, close_crashed
 from tidelore.errors import IllegalTransition
 from tidelore.process import ProcessIdentity
 
@@ -27,7 +27,14 @@ class Rows:
         self.rows: dict[int, dict[str, Any]] = {}
 
     def insert(
-        self, command: str, mode: str, phase: str, identity: ProcessIdentity, now_ms: int, note: str | None
+        self,
+        command: str,
+        mode: str,
+        phase: str,
+        identity: ProcessIdentity,
+        now_ms: int,
+        note: str | None,
+        surgery: Surgery | None = None,
     ) -> int:
         key = len(self.rows) + 1
         self.rows[key] = {"status": "running", "phase": phase, "holder": identity, "heartbeat_at": now_ms, "note": note}

@@ -1,0 +1,199 @@
+"""One writing run and its ledger row. Owns their order and their ends; upholds that no run row stays `running`.
+
+    open_session   lease -> close crashed rows -> open a row -> work -> close the row -> release
+    open_run       the row alone; `take_lease` inside it holds the lease for the part of the work that writes
+
+What needs no lease may be done before, or at the end, after giving it back early. Cancellation and every error pass
+through here, so the row is always finalised; a killed process's row is closed by the next run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from msgspec import Struct
+
+from tidelore.clock import Clock
+from tidelore.config import Config
+from tidelore.engine.crashpoint import Crashpoint, Seam
+from tidelore.engine.lease import Lease, acquire
+from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
+from tidelore.errors import IllegalTransition, LeaseLost, TideloreError
+from tidelore.process import ProcessIdentity, is_dead
+from tidelore.store.database import Database
+from tidelore.store.leases import LeaseTable
+from tidelore.store.runs import RunTable
+
+LEASE = "sync"
+_FOREVER_MS = 2**62
+
+
+class Workshop(Struct, frozen=True):
+    """What every writing command needs."""
+
+    database: Database
+    config: Config
+    clock: Clock
+    seam: Crashpoint
+    command: str
+
+
+class Session(Struct):
+    """A run that is under way. `warnings` and `error` decide how its row is closed."""
+
+    shop: Workshop
+    run: Run
+    counters: Counters
+    crashed_runs: list[int]
+    held: Lease | None = None
+    warnings: int = 0
+    error: str | None = None
+
+    @property
+    def lease(self) -> Lease:
+        assert self.held is not None, "only a run that took the lease writes"
+        return self.held
+
+    def take_lease(self, *, force: bool) -> None:
+        """Become the one who writes, or learn who is."""
+        self.held = acquire_lease(self.shop, force=force, name=LEASE)
+        self.crashed_runs += _close_crashed(self.shop, stale_after_ms=_stale_after_ms(self.shop))
+
+    def give_back(self) -> None:
+        """Let others write from here on; the row stays open, and no fenced write of ours succeeds any more."""
+        self.lease.release()
+        self.shop.seam(Seam.LEASE_RELEASED)
+
+
+def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:
+    """Take the lease for this process, or raise LockHeld."""
+    lease = acquire(
+        LeaseTable(shop.database),
+        name,
+        ProcessIdentity.current(),
+        shop.command,
+        shop.clock,
+        stale_after_ms=_stale_after_ms(shop),
+        is_dead=is_dead,
+        force=force,
+    )
+    shop.seam(Seam.LEASE_ACQUIRED)
+    return lease
+
+
+@asynccontextmanager
+async def open_session(
+    shop: Workshop, *, force: bool, phase: str = "ingest", note: str | None = None, lease: str = LEASE
+) -> AsyncIterator[Session]:
+    """Hold a lease and a run row for the length of the block."""
+    held = acquire_lease(shop, force=force, name=lease)
+    try:
+        async with open_run(shop, phase=phase, note=note, held=held) as session:
+            yield session
+    finally:
+        held.release()
+
+
+@asynccontextmanager
+async def open_run(
+    shop: Workshop,
+    *,
+    phase: str,
+    note: str | None = None,
+    surgery: Surgery | None = None,
+    held: Lease | None = None,
+) -> AsyncIterator[Session]:
+    """Hold a run row for the length of the block; a lease that the block takes is given back with it."""
+    # Who only fell silent is given up by whoever takes the lease, and by nobody else.
+    crashed = _close_crashed(shop, stale_after_ms=_FOREVER_MS if held is None else _stale_after_ms(shop))
+    run = Run.start(
+        RunTable(shop.database),
+        shop.clock,
+        shop.command,
+        ProcessIdentity.current(),
+        mode="standard" if surgery is None else "surgical",
+        phase=phase,
+        heartbeat_interval_ms=int(shop.config.sync.heartbeat_interval_seconds * 1000),
+        note=note,
+        surgery=surgery,
+    )
+    shop.seam(Seam.RUN_STARTED)
+    session = Session(shop, run, Counters(), crashed, held)
+    try:
+        async with _beating(session, shop.config.sync.heartbeat_interval_seconds):
+            try:
+                yield session
+            except asyncio.CancelledError:
+                _close(session, cancelled=True)
+                raise
+            except BaseException as error:
+                session.error = error.message if isinstance(error, TideloreError) else repr(error)
+                _close(session)
+                raise
+        shop.seam(Seam.BEFORE_FINISH)
+        _close(session)
+        shop.seam(Seam.AFTER_FINISH)
+    finally:
+        if session.held is not None:
+            session.held.release()
+
+
+def _close_crashed(shop: Workshop, *, stale_after_ms: int) -> list[int]:
+    return close_crashed(RunTable(shop.database), shop.clock, is_dead, stale_after_ms)
+
+
+def _stale_after_ms(shop: Workshop) -> int:
+    return int(shop.config.sync.stale_lock_minutes * 60_000)
+
+
+def _close(session: Session, *, cancelled: bool = False) -> None:
+    try:
+        _finish(session, cancelled=cancelled)
+    except IllegalTransition:
+        # Whoever took the lease over has closed our row, as that of a process it gave up: then that is the error.
+        if session.held is not None:
+            session.held.heartbeat()
+        raise LeaseLost(
+            "another process took this one for dead and closed its run; what is stored stays",
+            fix="run the command again",
+            run_id=session.run.id,
+        ) from None
+
+
+def _finish(session: Session, *, cancelled: bool) -> None:
+    run = session.run
+    run.set_counters(session.counters)
+    if cancelled:
+        run.finish_cancelled()
+    elif session.error is not None:
+        run.finish_failed(session.error)
+    elif session.warnings:
+        run.finish_succeeded_with_warnings(session.warnings)
+    else:
+        run.finish_succeeded()
+
+
+@asynccontextmanager
+async def _beating(session: Session, interval_seconds: float) -> AsyncIterator[None]:
+    """Keep the run row alive, and the lease while there is one.
+
+    A beat that fails says nothing of its own: a lost lease or a failing disk shows at the next commit.
+    """
+
+    async def beat() -> None:
+        with suppress(TideloreError):
+            while True:
+                await session.shop.clock.sleep(interval_seconds)
+                if session.held is not None:
+                    session.held.heartbeat()
+                session.run.heartbeat_if_due()
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
