@@ -56,11 +56,6 @@ class _Measured:
         return Chunk(BETWEEN_PARTS.join(texts), self._parts[first], self._parts[last])
 
 
-def count_words(text: str) -> int:
-    """Return the length of a text in the measure of `chunk`."""
-    return sum(1 for _ in _WORD.finditer(text))
-
-
 def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[Chunk]:
     """Return the pieces of a document, each of at most `words` words, at most `overlap` of them said before."""
     if words < 1 or not 0 <= overlap < words:

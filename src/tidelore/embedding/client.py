@@ -21,7 +21,7 @@ import msgspec
 from tidelore import __version__
 from tidelore.clock import Clock, SystemClock
 from tidelore.config import Http
-from tidelore.embedding.refusals import backoff_seconds, excerpt, read_retry_after, refusal
+from tidelore.embedding.refusals import excerpt, refusal
 from tidelore.errors import (
     ConfigError,
     CredentialsMissing,
@@ -31,6 +31,7 @@ from tidelore.errors import (
     ResponseTooLarge,
 )
 from tidelore.trust import add_authority, is_untrusted
+from tidelore.waiting import backoff_seconds, parse_http_date, read_retry_after
 
 T = TypeVar("T")
 
@@ -129,7 +130,9 @@ class JsonClient:
             return body
         # Cleaned before it is cut: a key across the border would be left in part.
         said = excerpt(self._clean(body.decode("utf-8", "replace")))
-        raise refusal(response.status_code, read_retry_after(response.headers, self._clock.now_ms()), url, said)
+        # A date is measured on the server's own clock, if it tells it.
+        server_ms = parse_http_date(response.headers.get("date")) or self._clock.now_ms()
+        raise refusal(response.status_code, read_retry_after(response.headers, server_ms), url, said)
 
     def _open(self) -> httpx2.AsyncClient:
         headers = {"Content-Type": "application/json", "User-Agent": f"tidelore/{__version__}"}

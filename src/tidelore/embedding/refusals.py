@@ -1,4 +1,4 @@
-"""Refusals. Owns which error an answer that brings no vectors stands for, and how long to pause before asking again.
+"""Refusals. Owns which error an answer that brings no vectors stands for.
 
 Pure. It refuses to see secrets: addresses and excerpts are cleaned before they get here. Invariant: what can pass by
 itself is transient and what repeats itself is permanent; a batch asked for twice costs time and changes nothing, so
@@ -6,10 +6,6 @@ every transient failure may be tried again.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 from tidelore.errors import (
     CredentialsRejected,
@@ -25,23 +21,6 @@ _EXCERPT = 200
 _PASSING = frozenset({408, 425})
 # A limit that money lifts and time does not.
 _SPENT = "insufficient_quota"
-
-
-def backoff_seconds(attempt: int, first_seconds: float, roll: float, longest_seconds: float = 60.0) -> float:
-    """Return the pause after attempt 1, 2, …: doubling, spread over its upper half by `roll` in [0, 1)."""
-    full = min(longest_seconds, first_seconds * 2.0 ** min(attempt - 1, 30))
-    return full * (0.5 + roll / 2)
-
-
-def read_retry_after(headers: Mapping[str, str], now_ms: int) -> float | None:
-    """Return the seconds of `Retry-After`: a number, or a date measured on the server's own clock if it tells it."""
-    text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return float(text)
-    until = _http_date(text)
-    if until is None:
-        return None
-    return max(0.0, (until - (_http_date(headers.get("date", "")) or now_ms)) / 1000)
 
 
 def excerpt(text: str) -> str:
@@ -88,12 +67,3 @@ def refusal(status: int, retry_after_seconds: float | None, url: str, said: str)
         fix="check embedding.base_url and embedding.model",
         said=said or None,
     )
-
-
-def _http_date(text: str) -> int | None:
-    try:
-        moment = parsedate_to_datetime(text)
-        # RFC 9110: a date without a usable zone is GMT.
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None

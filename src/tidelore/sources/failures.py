@@ -1,4 +1,4 @@
-"""Failures. Owns which class an unsuccessful request belongs to, and how long to pause before asking again.
+"""Failures. Owns which class an unsuccessful request belongs to.
 
 Pure functions. They refuse to see secrets: addresses and excerpts are redacted before they get here.
 Invariant: what can pass by itself is transient, what repeats itself is permanent, and a write whose fate is
@@ -23,12 +23,6 @@ from tidelore.sources.transport import Trouble
 _EXCERPT = 200
 # Besides 5xx: the server gave up waiting for the request, or refused early data.
 _PASSING = frozenset({408, 425})
-
-
-def backoff_seconds(attempt: int, first_seconds: float, roll: float, longest_seconds: float = 60.0) -> float:
-    """Return the pause after attempt 1, 2, …: doubling, spread over its upper half by `roll` in [0, 1)."""
-    full = min(longest_seconds, first_seconds * 2.0 ** min(attempt - 1, 30))
-    return full * (0.5 + roll / 2)
 
 
 def excerpt(body: bytes) -> str:

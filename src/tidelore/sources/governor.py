@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from tidelore.clock import Clock
 from tidelore.errors import RateLimited
+from tidelore.waiting import read_retry_after, whole_number
 
 # A server that limits without saying for how long gets a minute, and twice as long each time it repeats it.
 SECONDARY_WAIT_SECONDS = 60.0
@@ -44,38 +43,16 @@ class Verdict:
     limited: bool
 
 
-def parse_http_date(text: str | None) -> int | None:
-    """Return epoch milliseconds of an HTTP date, or None when it is missing or no date."""
-    if not text:
-        return None
-    try:
-        moment = parsedate_to_datetime(text)
-        # RFC 9110: a date without a usable zone is GMT.
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-
-
 def read_budget(headers: Mapping[str, str], server_ms: int) -> Budget:
     """Read `RateLimit-*` (GitLab, Bluesky) or `x-ratelimit-*` (GitHub)."""
     for prefix in ("ratelimit", "x-ratelimit"):
-        remaining = _whole(headers.get(f"{prefix}-remaining"))
+        remaining = whole_number(headers.get(f"{prefix}-remaining"))
         if remaining is not None:
-            reset = _whole(headers.get(f"{prefix}-reset"))
+            reset = whole_number(headers.get(f"{prefix}-reset"))
             if reset is None:
                 return Budget(remaining, None)
             return Budget(remaining, reset * 1000 if reset >= _EARLIEST_EPOCH else server_ms + reset * 1000)
     return Budget(None, None)
-
-
-def read_retry_after(headers: Mapping[str, str], server_ms: int) -> float | None:
-    """Return the seconds of `Retry-After`: a number, or a date measured on the server's own clock."""
-    text = (headers.get("retry-after") or "").strip()
-    seconds = _whole(text)
-    if seconds is not None:
-        return float(seconds)
-    moment = parse_http_date(text)
-    return None if moment is None else max(0.0, (moment - server_ms) / 1000)
 
 
 def judge(
@@ -168,11 +145,6 @@ class Governor:
         if verdict.wait_seconds > 0:
             self._blocked_until = max(self._blocked_until, now + verdict.wait_seconds)
         return verdict
-
-
-def _whole(text: str | None) -> int | None:
-    text = (text or "").strip()
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 12 else None
 
 
 def _speaks_of_limits(body: bytes) -> bool:

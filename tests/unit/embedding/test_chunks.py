@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.embedding.chunks import BETWEEN_PARTS, Chunk, chunk, count_words
+from tidelore.embedding.chunks import BETWEEN_PARTS, Chunk, chunk
 
 texts = st.text(alphabet=st.sampled_from("ab.é漢字かな가 \n\t"), max_size=60) | st.from_regex(
     r"[a-z/]{30,90}", fullmatch=True
@@ -23,6 +23,11 @@ def numbered(*lengths: int) -> list[str]:
     """Parts of so many words, each word a number of its own."""
     numbers = iter(range(10_000))
     return [" ".join(f"w{next(numbers)}" for _ in range(length)) for length in lengths]
+
+
+def count_words(text: str) -> int:
+    """The length of a text in words: as many pieces of one word each."""
+    return len(chunk([text], words=1, overlap=0))
 
 
 def said(chunks: list[Chunk]) -> list[list[str]]:

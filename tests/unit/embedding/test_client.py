@@ -69,6 +69,12 @@ def test_a_named_wait_is_kept() -> None:
     assert (value, clock.slept) == ([7], [9])
 
 
+def test_a_date_to_wait_for_is_measured_on_the_servers_clock() -> None:
+    until, said = "Mon, 02 Mar 2026 09:00:20 GMT", "Mon, 02 Mar 2026 09:00:15 GMT"
+    value, _, clock = ask(answer(429, Retry_After=until, Date=said), answer(body=b"[7]"))
+    assert (value, clock.slept) == ([7], [5])
+
+
 def test_a_wait_beyond_patience_is_told_at_once() -> None:
     error, server, clock = ask(answer(429, Retry_After="3600"))
     assert isinstance(error, RateLimited)
