@@ -1,174 +1,61 @@
-"""Settings. Owns the shape of the configuration file, where it is found and what may override it.
+"""Settings. Owns where the configuration file is found, how it is checked and what may override it.
 
 Read once, frozen afterwards; every command pays for this module, so it imports little. Refuses unknown and
 mistyped keys (naming the file, the key and the nearest valid one), values out of range, and secrets: a token
-is named here by its environment variable only.
+is named here by its environment variable only. The shapes of the tables are in `config_sections`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Struct
 
+from tidelore.config_sections import (
+    Bluesky,
+    Config,
+    Embedding,
+    GitHubHost,
+    GitHubRepo,
+    GitLabHost,
+    Http,
+    Log,
+    ProjectOverride,
+    RepoSettings,
+    Section,
+    Service,
+    Storage,
+    Sync,
+)
 from tidelore.errors import ConfigError
 
-Positive = Annotated[float, Meta(gt=0, le=1e9)]
-NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
-Count = Annotated[int, Meta(ge=0)]
-Many = Annotated[int, Meta(ge=1, le=1000)]
-PageSize = Annotated[int, Meta(ge=1, le=100)]
-Name = Annotated[str, Meta(min_length=1)]
-Variable = Annotated[str, Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]  # so that no token is taken for one
-
-
-class Section(Struct, frozen=True, kw_only=True):
-    """A table of the file."""
-
-
-class Storage(Section, frozen=True):
-    path: str = ""
-    compress_raw_payloads: bool = True
-
-
-class Http(Section, frozen=True):
-    timeout_seconds: Positive = 30
-    max_retries: Annotated[int, Meta(ge=0, le=20)] = 3
-    retry_backoff_seconds: NotNegative = 1
-    ca_file: str = ""
-    proxy: str = ""
-    per_page: PageSize = 100
-
-
-class Sync(Section, frozen=True):
-    cursor_rewind_seconds: NotNegative = 2
-    settle_seconds: NotNegative = 75
-    scrub_share: Annotated[float, Meta(ge=0, le=1)] = 0.02
-    dependent_concurrency: Many = 10
-    rate_limit_rps: NotNegative = 0
-    use_keyset_pagination: bool = False
-    verify_reviewers: bool = False
-    fetch_resource_events: bool = True
-    fetch_mr_closes_issues: bool = True
-    fetch_mr_diffs: bool = True
-    surgical_entity_timeout_seconds: Positive = 30
-    stale_lock_minutes: Positive = 10
-    heartbeat_interval_seconds: Positive = 30
-
-
-class ProjectOverride(Section, frozen=True):
-    """What one project has otherwise than `[sync]`; None where it has not."""
-
-    project: Name
-    cursor_rewind_seconds: NotNegative | None = None
-    settle_seconds: NotNegative | None = None
-    dependent_concurrency: Many | None = None
-    use_keyset_pagination: bool | None = None
-    verify_reviewers: bool | None = None
-    fetch_resource_events: bool | None = None
-    fetch_mr_closes_issues: bool | None = None
-    fetch_mr_diffs: bool | None = None
-
-
-class GitLabHost(Section, frozen=True):
-    name: Name = "gitlab"
-    base_url: Name = "https://gitlab.com"
-    token_env: Variable = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
-    projects: tuple[Name, ...] = ()
-    groups: tuple[Name, ...] = ()
-    include_archived: bool = False
-    overrides: tuple[ProjectOverride, ...] = ()
-
-
-class GitHubRepo(Section, frozen=True):
-    name: Name
-    poll_interval_seconds: Positive | None = None
-    fetch: Literal["auto", "repo", "thread"] | None = None
-    incremental: bool | None = None
-    comment_fetch_overlap_seconds: NotNegative | None = None
-    comment_fetch_safe_backfill_seconds: Positive | None = None
-    allowed_users: tuple[Name, ...] | None = None
-    operator_logins: tuple[Name, ...] | None = None
-    command_prefix: Name | None = None
-    operations_issue: Count | None = None
-    handler: tuple[Name, ...] | None = None
-
-
-class GitHubHost(Section, frozen=True):
-    name: Name = "github"
-    base_url: Name = "https://api.github.com"
-    token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
-    poll_interval_seconds: Positive = 60
-    fetch: Literal["auto", "repo", "thread"] = "auto"
-    incremental: bool = True
-    comment_fetch_overlap_seconds: NotNegative = 5
-    comment_fetch_safe_backfill_seconds: Positive = 86_400
-    allowed_users: tuple[Name, ...] = ()
-    operator_logins: tuple[Name, ...] = ()
-    command_prefix: Name = "/lore"
-    operations_issue: Count = 0
-    handler: tuple[Name, ...] = ()
-    repos: tuple[GitHubRepo, ...] = ()
-
-
-class Bluesky(Section, frozen=True):
-    base_url: Name = "https://public.api.bsky.app"
-    plc_url: Name = "https://plc.directory"
-    jetstream_url: Name = "wss://jetstream2.us-east.bsky.network/subscribe"
-    mode: Literal["feed", "records"] = "feed"
-    accounts: tuple[Name, ...] = ()
-    interval_minutes: Positive = 15
-    posts_per_page: PageSize = 50
-    initial_lookback_hours: Positive = 24
-    max_retries: Count = 3
-    retry_backoff_ms: Count = 1000
-    max_pages_per_user: Many = 100
-    max_concurrent: Many = 10
-    max_staleness_minutes: Positive = 240
-
-
-class Embedding(Section, frozen=True):
-    """An empty text and a zero stand for the provider's own default, None for the weight measured for it."""
-
-    provider: Literal["local", "minilm", "ollama", "openai", "none"] = "local"
-    model: str = ""
-    base_url: str = ""
-    api_key_env: Variable = ""
-    dimensions: Annotated[int, Meta(ge=0, le=65_536)] = 0
-    batch_size: Annotated[int, Meta(ge=0, le=2048)] = 0
-    timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 60
-    chunk_words: Annotated[int, Meta(ge=20, le=10_000)] = 180
-    chunk_overlap: Annotated[int, Meta(ge=0, le=5000)] = 30
-    fusion_weight: Annotated[float, Meta(ge=0, le=100)] | None = None
-    rrf_k: Many | None = None
-
-
-class Service(Section, frozen=True):
-    metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 9464
-    web_port: Annotated[int, Meta(ge=0, le=65535)] = 8765
-
-
-class Log(Section, frozen=True):
-    level: Literal["debug", "info", "warning", "error"] = "info"
-    format: Literal["text", "json"] = "text"
-
-
-class Config(Section, frozen=True):
-    """The whole file, defaults filled in."""
-
-    default_project: str = ""
-    storage: Storage = field(default_factory=Storage)
-    http: Http = field(default_factory=Http)
-    sync: Sync = field(default_factory=Sync)
-    gitlab: tuple[GitLabHost, ...] = ()
-    github: tuple[GitHubHost, ...] = ()
-    bluesky: Bluesky = field(default_factory=Bluesky)
-    embedding: Embedding = field(default_factory=Embedding)
-    service: Service = field(default_factory=Service)
-    log: Log = field(default_factory=Log)
+__all__ = [
+    "Bluesky",
+    "Config",
+    "Embedding",
+    "GitHubHost",
+    "GitHubRepo",
+    "GitLabHost",
+    "Http",
+    "Log",
+    "ProjectOverride",
+    "RepoSettings",
+    "Section",
+    "Service",
+    "Storage",
+    "Sync",
+    "config_path",
+    "database_address",
+    "github_host",
+    "gitlab_host",
+    "load_config",
+    "parse_config",
+    "repo_settings",
+    "sync_settings",
+]
 
 
 def config_path(explicit: str | None, environ: Mapping[str, str]) -> str:
@@ -247,6 +134,24 @@ def sync_settings(config: Config, source: str, project: str) -> Sync:
         if name != "project" and (value := getattr(entry, name)) is not None
     }
     return msgspec.structs.replace(config.sync, **laid_over)
+
+
+def github_host(config: Config, source: str) -> GitHubHost | None:
+    """Return the GitHub host of that name."""
+    return next((host for host in config.github if host.name == source), None)
+
+
+def repo_settings(host: GitHubHost, repo_name: str) -> RepoSettings:
+    """Return how one repository is followed: the host's keys, with what the repository has of its own laid over them.
+
+    A repository's name has no case: `Owner/Repo` and `owner/repo` are one.
+    """
+    settings = {name: getattr(host, name) for name in RepoSettings.__struct_fields__} | {"name": repo_name}
+    for repo in host.repos:
+        if repo.name.casefold() == repo_name.casefold():
+            own = {name: getattr(repo, name) for name in repo.__struct_fields__ if name != "name"}
+            settings |= {name: value for name, value in own.items() if value is not None}
+    return RepoSettings(**settings)
 
 
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str, name: str) -> str:
@@ -356,6 +261,9 @@ def _check_hosts(config: Config, file: str) -> None:
         names[name] = where
     for index, gitlab in enumerate(config.gitlab):
         _check_overrides(gitlab, f"gitlab[{index}].overrides", file)
+    for index, github in enumerate(config.github):
+        _check_repos(github, f"github[{index}].repos", file)
+        _check_app(github, f"github[{index}]", file)
 
 
 def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
@@ -379,6 +287,46 @@ def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
                 key=key,
             )
         seen[entry.project] = f"{where}[{index}]"
+
+
+def _check_repos(host: GitHubHost, where: str, file: str) -> None:
+    """Refuse a repository that is none, and a second table of one."""
+    seen: dict[str, str] = {}
+    for index, repo in enumerate(host.repos):
+        key = f"{where}[{index}].name"
+        owner, slash, name = repo.name.partition("/")
+        if not (owner and slash and name) or "/" in name or repo.name != "".join(repo.name.split()):
+            raise ConfigError(
+                f"{file}: {key}: {repo.name!r} is no repository",
+                fix='write it as "owner/repo"',
+                file=file,
+                key=key,
+            )
+        if repo.name.casefold() in seen:
+            raise ConfigError(
+                f"{file}: {key}: {repo.name!r} is listed already by {seen[repo.name.casefold()]}",
+                fix="put everything for one repository into one table",
+                file=file,
+                key=key,
+            )
+        seen[repo.name.casefold()] = f"{where}[{index}]"
+
+
+def _check_app(host: GitHubHost, where: str, file: str) -> None:
+    """Refuse half a GitHub App: its number, its installation and its key belong together."""
+    parts = {
+        "app_id": host.app_id,
+        "installation_id": host.installation_id,
+        "private_key_file": host.private_key_file,
+    }
+    missing = [name for name, value in parts.items() if not value]
+    if missing and len(missing) < len(parts):
+        raise ConfigError(
+            f"{file}: {where}.{missing[0]}: a GitHub App needs app_id, installation_id and private_key_file",
+            fix=f"set {missing[0]}, or remove the others to sign in with a token",
+            file=file,
+            key=f"{where}.{missing[0]}",
+        )
 
 
 def _is_address(text: str) -> bool:

@@ -56,13 +56,23 @@ class Rejected(Struct, frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """What a surface is listed for: one cursor, one watermark, one line in a report."""
+    """What a surface is listed for: one cursor, one watermark, one line in a report.
+
+    The lists of a forge belong to a project, those of an account to none.
+    """
 
     source: str
     surface: str
     key: str
-    project_id: int
+    project_id: int | None
     title: str
+
+    @property
+    def project(self) -> int:
+        """The project of a forge's list."""
+        if self.project_id is None:
+            raise ValueError(f"{self.surface} {self.key} belongs to no project")
+        return self.project_id
 
 
 class IssueRecord(Struct, frozen=True):
@@ -246,14 +256,15 @@ class StatusRecord(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """The text of one issue, merge request or discussion, and what it is found by.
+    """The text of one issue, merge request, discussion or post, and what it is found by.
 
-    `thread` is the issue or merge request it belongs to; `content` holds its parts in order, parted by form feeds.
+    `thread` is the issue, merge request or post it belongs to; a post has no project. `content` holds its parts in
+    order, parted by form feeds.
     """
 
     source_type: str
     source_id: int
-    project_id: int
+    project_id: int | None
     thread_type: str
     thread_id: int
     title: str
@@ -267,3 +278,86 @@ class Document(Struct, frozen=True):
     url: str | None
     created_at: int
     updated_at: int
+
+
+class CommentRecord(Struct, frozen=True):
+    """A comment of a thread, of whichever kind: in the talk, at a place in the diff, or the words of a review.
+
+    `number` is the thread. A ghost, whose account is gone, has no author. The update time of a review is the time
+    it was submitted: its list shows no other.
+    """
+
+    remote_id: int
+    kind: str
+    number: int
+    author: str | None
+    is_bot: bool
+    body: str
+    path: str | None
+    line: int | None
+    side: str | None
+    commit_sha: str | None
+    in_reply_to: int | None
+    review_id: int | None
+    review_state: str | None
+    url: str | None
+    created_at: int
+    updated_at: int
+
+
+class PullRecord(Struct, frozen=True):
+    """A pull request as it stands: what decides whether it is followed, and against which head."""
+
+    remote_id: int
+    number: int
+    title: str
+    state: str
+    merged: bool
+    merged_at: int | None
+    closed_at: int | None
+    draft: bool
+    author: str | None
+    head_sha: str
+    branch: str
+    base_branch: str
+    labels: tuple[str, ...]
+    url: str | None
+    created_at: int
+    updated_at: int
+
+
+class LinkRecord(Struct, frozen=True):
+    """An address somebody shared: as it is compared, as it was written, and what its card says of it."""
+
+    url: str
+    raw: str
+    title: str | None
+    description: str | None
+    thumb: str | None
+
+
+class PostRecord(Struct, frozen=True):
+    """A post or repost. A repost has its own address and author, and the text and links of what it repeats.
+
+    An edit keeps the address, changes the `cid` and has no time of its own, so the update time of its version is
+    always 0: only the digest, over address and `cid`, tells two versions apart. `sort_at` is the place in the list.
+    The repository and the stream name no handle, and show of a repost only whose post it repeats.
+    """
+
+    uri: str
+    cid: str
+    kind: str
+    author_did: str
+    author_handle: str | None
+    text: str
+    langs: tuple[str, ...]
+    reply_parent: str | None
+    reply_root: str | None
+    quoted_uri: str | None
+    subject_uri: str | None
+    created_at: int
+    indexed_at: int | None
+    sort_at: int
+    links: tuple[LinkRecord, ...]
+    url: str | None
+    embed_kind: str | None

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from tidelore.simulator.bluesky.records import POST, REPOST
 from tidelore.simulator.faults import Fault
 from tidelore.simulator.gitlab.records import NotHere
 from tidelore.simulator.wire import Request, Response, json_response
@@ -27,6 +28,10 @@ INDEX: Mapping[str, str] = MappingProxyType(
         "GET /_sim/projects": "GitLab project paths with their numbers and sizes",
         "GET /_sim/truth/gitlab/<encoded path>/issues|merge_requests": "what the API would show now, whole",
         "POST /_sim/change?seed=N&count=K[&kinds=a,b]": "a seeded mix of changes; answers what was done",
+        "GET /_sim/accounts": "Bluesky accounts with their handles and sizes",
+        "GET /_sim/truth/bluesky/<handle or DID>/feed|posts|reposts": "what the API would show now, whole",
+        "POST /_sim/bluesky/change?seed=N&count=K[&kinds=a,b]": "the same for Bluesky",
+        "POST /_sim/bluesky/cut": "drop every connection of the event stream; answers how many",
         "POST /_sim/faults": "plan a fault: {kind, route?, route_regex?, times?, after?, chance?, ...options}",
         "GET /_sim/faults": "the planned faults and how often each fired",
         "DELETE /_sim/faults": "drop every fault",
@@ -40,11 +45,13 @@ def answer(world: World, request: Request) -> Response:
         return world.handle(request)
     with world.lock:
         try:
-            return _control(world, request)
+            return _control_bluesky(world, request) if _is_bluesky(request) else _control(world, request)
         except NotHere as problem:
             return json_response({"error": str(problem)}, 404)
         except (ValueError, TypeError, KeyError) as problem:
             return json_response({"error": str(problem)}, 400)
+        except LookupError as problem:
+            return json_response({"error": str(problem)}, 404)
 
 
 def _control(world: World, request: Request) -> Response:
@@ -74,6 +81,52 @@ def _control(world: World, request: Request) -> Response:
         case ("DELETE", "faults"):
             world.faults.clear()
             return json_response([])
+    return _no_control()
+
+
+def _is_bluesky(request: Request) -> bool:
+    return request.segments[1:2] == ("accounts",) or "bluesky" in request.segments[1:3]
+
+
+def _control_bluesky(world: World, request: Request) -> Response:
+    forge = world.bluesky
+    match (request.method, *request.segments[1:]):
+        case ("GET", "accounts"):
+            return json_response(_accounts(world))
+        case ("GET", "truth", "bluesky", actor, "feed"):
+            return json_response(forge.truth_feed(actor, request.origin))
+        case ("GET", "truth", "bluesky", actor, "posts"):
+            return json_response(forge.truth_records(actor, POST))
+        case ("GET", "truth", "bluesky", actor, "reposts"):
+            return json_response(forge.truth_records(actor, REPOST))
+        case ("POST", "bluesky", "change"):
+            count, rng, kinds = _mix(request)
+            return json_response(forge.change(count, rng, kinds, world.advance))
+        case ("POST", "bluesky", "cut"):
+            return json_response({"dropped": forge.jetstream.cut()})
+    return _no_control()
+
+
+def _accounts(world: World) -> list[dict[str, Any]]:
+    return [
+        {
+            "did": account.did,
+            "handle": account.handle,
+            "active": account.active,
+            "posts": len(account.shelf(POST)),
+            "reposts": len(account.shelf(REPOST)),
+        }
+        for account in world.bluesky.network.accounts.values()
+    ]
+
+
+def _mix(request: Request) -> tuple[int, random.Random, list[str] | None]:
+    rng = random.Random(int(request.first("seed") or "1"))
+    kinds = request.first("kinds")
+    return int(request.first("count") or "10"), rng, kinds.split(",") if kinds else None
+
+
+def _no_control() -> Response:
     return json_response({"error": "no such control", "index": dict(INDEX)}, 404)
 
 
@@ -90,11 +143,8 @@ def _projects(world: World) -> list[dict[str, Any]]:
 
 
 def _change(world: World, request: Request) -> list[dict[str, Any]]:
-    rng = random.Random(int(request.first("seed") or "1"))
-    kinds = request.first("kinds")
-    return world.gitlab.change(
-        int(request.first("count") or "10"), rng, kinds.split(",") if kinds else None, world.advance
-    )
+    count, rng, kinds = _mix(request)
+    return world.gitlab.change(count, rng, kinds, world.advance)
 
 
 def _plan_fault(world: World, request: Request) -> dict[str, Any]:

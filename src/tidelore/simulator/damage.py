@@ -80,8 +80,10 @@ def foreign_body(response: Response) -> Response | None:
     return Response(200, {"content-type": "text/html; charset=utf-8"}, _HTML)
 
 
-def delay(response: Response, seconds: float) -> Response:
-    """The same answer, late."""
+def delay(response: Response, seconds: float) -> Response | None:
+    """The same answer, late; the agreement to another protocol is never late."""
+    if response.status == 101:
+        return None
     return SlowResponse(response.status, response.headers, response.body, seconds)
 
 

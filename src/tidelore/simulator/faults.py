@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from tidelore.simulator import damage
 from tidelore.simulator.damage import Broken, SimulatedDisconnect, SimulatedTimeout
+from tidelore.simulator.streaming import Upgrade
 from tidelore.simulator.wire import Request, Response
 
 Kind = Literal[
@@ -133,12 +134,14 @@ class FaultPlan:
         """Answer a request through the plan."""
         fault = self._due(name, request)
         if fault is not None:
-            if fault.kind in _REFUSALS:
+            if fault.kind in _REFUSALS and "events" not in fault.options:
                 fault.fired += 1
                 return self._refuse(fault, now_us)
             if fault.kind in _DISTURBANCES:
                 fault.fired += self._disturb(fault.kind, request, forge)
         response = handler()
+        if fault is not None and isinstance(response, Upgrade):
+            return _cut_later(fault, response)
         whole = response.body if response.status == 200 else None
         if self._spoiled:
             response = damage.spoil(response, self._spoiled) or response
@@ -200,6 +203,17 @@ class FaultPlan:
             return None
         self._spoiled[chosen] = damage.BAD_TIMESTAMP
         return damage.spoil(response, self._spoiled)
+
+
+def _cut_later(fault: Fault, response: Upgrade) -> Upgrade:
+    """Let a stream break after so many `events`; only then has the fault struck."""
+
+    def strike() -> None:
+        fault.fired += 1
+
+    if fault.kind == "disconnect" and response.subscription is not None:
+        response.subscription.cut_after(int(fault.options["events"]), strike)
+    return response
 
 
 __all__ = ["KINDS", "Broken", "Disturbable", "Fault", "FaultPlan", "SimulatedDisconnect", "SimulatedTimeout"]

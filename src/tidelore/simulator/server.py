@@ -18,6 +18,7 @@ from http import HTTPStatus
 from tidelore.simulator.control import answer
 from tidelore.simulator.damage import SlowResponse
 from tidelore.simulator.faults import Broken, SimulatedTimeout
+from tidelore.simulator.streaming import Socket, Upgrade
 from tidelore.simulator.wire import Request, Response
 from tidelore.simulator.world import World
 
@@ -36,6 +37,7 @@ class Connection(asyncio.Protocol):
         self._queue: deque[Request] = deque()
         self._busy = False
         self._transport: asyncio.Transport | None = None
+        self._socket: Socket | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client arrived."""
@@ -48,9 +50,24 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._queue.clear()
         self._server.connections.discard(self)
+        if self._socket is not None:
+            self._socket.lost()
+
+    def pause_writing(self) -> None:
+        """The client does not read what is sent."""
+        if self._socket is not None:
+            self._socket.pause()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self._socket is not None:
+            self._socket.resume()
 
     def data_received(self, data: bytes) -> None:
-        """Collect bytes until whole requests are there."""
+        """Collect bytes until whole requests are there; after an upgrade they are not requests any more."""
+        if self._socket is not None:
+            self._socket.receive(data)
+            return
         self._buffer += data
         while (request := self._take_request()) is not None:
             self._queue.append(request)
@@ -111,6 +128,9 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         self._transport.write(_encode(request, response))
+        if isinstance(response, Upgrade) and response.subscription is not None:
+            self._socket = Socket(self._transport, response.subscription, self._server.world.lock)
+            return
         announced = int(response.headers.get("content-length", len(response.body)))
         if announced != len(response.body) or request.headers.get("connection", "").lower() == "close":
             self._transport.close()
@@ -219,7 +239,7 @@ def _parse_head(head: bytes) -> tuple[str, str, dict[str, str]]:
 def _encode(request: Request, response: Response) -> bytes:
     lines = [f"HTTP/1.1 {response.status} {_REASONS.get(response.status, 'Unknown')}"]
     lines += [f"{name}: {value}" for name, value in response.headers.items()]
-    if "content-length" not in response.headers and response.status not in (204, 304):
+    if "content-length" not in response.headers and response.status not in (101, 204, 304):
         lines.append(f"content-length: {len(response.body)}")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
     return head if request.method == "HEAD" else head + response.body

@@ -29,7 +29,8 @@ _HEADER = re.compile(
     r"""(?ix) \b (private-token | job-token | (?:proxy-)?authorization) (["']?\s*[:=,]\s*(?:b?["'])?)
         (?:(?:bearer|basic|token)\s+)? [^\s"',]+"""
 )
-_PREFIXED = re.compile(r"\b(?:gl[a-z]{2,5}-|gh[pousr]_|github_pat_)[A-Za-z0-9_\-.]{12,}")
+# The last is a JSON Web Token, with which a GitHub App proves itself.
+_PREFIXED = re.compile(r"\b(?:gl[a-z]{2,5}-|gh[pousr]_|github_pat_|eyJ[A-Za-z0-9_\-]*\.eyJ)[A-Za-z0-9_\-.]{12,}")
 
 # What logging itself writes into a record; it can hold no secret, and is read by formatters.
 _OWN_FIELDS = frozenset(

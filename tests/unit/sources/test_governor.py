@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from email.utils import formatdate
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tidelore.clock import ManualClock
 from tidelore.errors import RateLimited
@@ -17,9 +14,7 @@ from tidelore.sources.governor import (
     Governor,
     Verdict,
     judge,
-    parse_http_date,
     read_budget,
-    read_retry_after,
 )
 
 NOW = 1_772_442_000_000
@@ -34,17 +29,6 @@ def test_retry_after_in_seconds_wins_over_the_reset() -> None:
     reset = str(NOW // 1000 + 900)
     verdict = _judge(429, retry_after="7", ratelimit_remaining="0", ratelimit_reset=reset)
     assert verdict == Verdict(7.0, "retry-after", limited=True)
-
-
-def test_retry_after_as_a_date_is_measured_on_the_servers_clock() -> None:
-    server_ms = NOW - 3_600_000
-    date = formatdate(server_ms / 1000 + 42, usegmt=True)
-    assert read_retry_after({"retry-after": date}, server_ms) == 42.0
-
-
-@pytest.mark.parametrize("text", ["", "soon", "-5", "1e9", "9" * 40, "Mon, 99 Foo 2026 00:00:00 GMT"])
-def test_an_unreadable_retry_after_is_none(text: str) -> None:
-    assert read_retry_after({"retry-after": text}, NOW) is None
 
 
 @pytest.mark.parametrize("prefix", ["ratelimit", "x-ratelimit"])
@@ -81,17 +65,6 @@ def test_an_unavailable_server_may_ask_for_a_pause_without_being_a_rate_limit() 
 
 def test_a_pause_named_by_a_good_answer_is_not_ours() -> None:
     assert _judge(202, retry_after="20") == Verdict(0.0, "none", limited=False)
-
-
-@given(st.text(max_size=60))
-def test_no_date_makes_the_reader_raise(text: str) -> None:
-    parsed = parse_http_date(text)
-    assert parsed is None or isinstance(parsed, int)
-
-
-def test_an_http_date_becomes_milliseconds() -> None:
-    assert parse_http_date("Mon, 02 Mar 2026 09:00:00 GMT") == NOW
-    assert parse_http_date(None) is None
 
 
 def _blocked(clock: ManualClock, seconds: str, **options: float) -> Governor:

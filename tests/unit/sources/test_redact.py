@@ -44,6 +44,7 @@ def test_a_known_secret_never_survives(before: str, after: str, secret: str) -> 
         "the token glpat-abcdef12abcdef12xyz leaked",
         "ghp_abcdef12abcdef12xyz",
         "github_pat_abcdef12abcdef12xyz",
+        "a claim eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiI3In0.abcdef12abcdef12 was refused",
     ],
 )
 def test_a_credential_in_a_known_place_is_hidden_without_being_told(text: str) -> None:

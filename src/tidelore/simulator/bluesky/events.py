@@ -1,7 +1,7 @@
 """What can happen on the simulated network: accounts appear, post, repost, follow, edit, delete, pin, leave.
 
-Owns the effect of each event on repositories, feeds and counts. Refuses to know requests. Invariant: record
-keys grow with every write, whatever date a record claims for itself.
+Owns the effect of each event on repositories, feeds, counts and the stream's log. Refuses to know requests.
+Invariant: record keys grow with every write, whatever date a record claims for itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from tidelore.simulator.bluesky.ids import cid_of, did_of, split_uri, tid_of
 from tidelore.simulator.bluesky.network import Network
 from tidelore.simulator.bluesky.records import FOLLOW, POST, PROFILE, REPOST, Account, Card, Record
 from tidelore.simulator.bluesky.richtext import find_facets
+from tidelore.simulator.bluesky.settings import BlueskySettings
+from tidelore.simulator.bluesky.stream_log import StreamLog
 from tidelore.simulator.clock import WorldClock, iso_millis, parse_iso
 
 
@@ -26,7 +28,9 @@ class Events:
     """
 
     def __init__(self, clock: WorldClock) -> None:
+        self.settings = BlueskySettings()
         self.network = Network()
+        self.stream_log = StreamLog(clock, self.settings)
         self._clock = clock
         self._last_tid_us = 0
 
@@ -45,6 +49,8 @@ class Events:
         account = Account(did_of(handle), handle, display_name, description, now_us)
         self.network.accounts[account.did] = account
         self.network.handles[handle.lower()] = account.did
+        self.stream_log.identity(account, now_us)
+        self.stream_log.account(account, now_us)
         self._write(account, PROFILE, values.profile(account, self._shown(now_us)), now_us, now_us, "self")
         return account
 
@@ -104,13 +110,15 @@ class Events:
         owner.shelf(POST).put(new)
         owner.feed.remove(old)
         owner.feed.put(new)
+        self.stream_log.commit("update", new)
         return new
 
     def delete(self, uri: str) -> None:
-        """Delete a post, repost or follow; nothing tells of it."""
+        """Delete a post, repost or follow; only the stream tells of it."""
         did, collection, rkey = split_uri(uri)
         owner = self.network.accounts[did]
         record = owner.shelf(collection).remove(rkey)
+        self.stream_log.commit("delete", record)
         if collection in (POST, REPOST):
             owner.feed.remove(record)
             self._count(record, -1)
@@ -140,14 +148,25 @@ class Events:
         del self.network.handles[account.handle.lower()]
         account.handle = handle
         self.network.handles[handle.lower()] = account.did
+        self.stream_log.identity(account)
 
     def deactivate(self, actor: str) -> None:
         """Deactivate an account: its views answer 400, its posts vanish from other people's feeds."""
-        self.network.account(actor).active = False
+        self._switch(actor, active=False)
 
     def reactivate(self, actor: str) -> None:
         """Bring a deactivated account back."""
-        self.network.account(actor).active = True
+        self._switch(actor, active=True)
+
+    @property
+    def now_us(self) -> int:
+        """The world's present."""
+        return self._clock.now_us
+
+    def _switch(self, actor: str, *, active: bool) -> None:
+        account = self.network.account(actor)
+        account.active = active
+        self.stream_log.account(account)
 
     def _write(
         self,
@@ -163,6 +182,7 @@ class Events:
         account.shelf(collection).put(record)
         if collection in (POST, REPOST):
             account.feed.put(record)
+        self.stream_log.commit("create", record, indexed_us)
         return record
 
     def _next_tid(self, us: int) -> str:

@@ -6,16 +6,18 @@ the same shape, without paging, limits or faults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tidelore.simulator.bluesky.churn import change
 from tidelore.simulator.bluesky.disturbance import disturb
 from tidelore.simulator.bluesky.events import Events
 from tidelore.simulator.bluesky.failure import XrpcFailure
 from tidelore.simulator.bluesky.history import write_history
+from tidelore.simulator.bluesky.jetstream import PATHS, Jetstream
 from tidelore.simulator.bluesky.limits import Limits
 from tidelore.simulator.bluesky.records import FOLLOW, POST
-from tidelore.simulator.bluesky.settings import BlueskySettings
 from tidelore.simulator.bluesky.views import View, Views
 from tidelore.simulator.bluesky.xrpc import Xrpc
 from tidelore.simulator.wire import Request, Response, json_response
@@ -27,18 +29,20 @@ _ORIGIN = "http://127.0.0.1"
 
 
 class BlueskyForge(Events):
-    """A network of accounts with an AppView, a PDS and a PLC directory."""
+    """A network of accounts with an AppView, a PDS, a PLC directory and an event stream."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.clock)
         self._world = world
-        self.settings = BlueskySettings()
         self.limits = Limits(world.clock, self.settings)
         self._xrpc = Xrpc(self.network, self.settings)
         self._views = Views(self.network)
+        self.jetstream = Jetstream(self.stream_log, self.settings)
 
     def route(self, request: Request) -> tuple[str, Callable[[], Response]] | None:
         """Name the route and give its handler; None when the path belongs to somebody else."""
+        if request.path in PATHS:
+            return f"{request.method} {request.path}", lambda: self.jetstream.subscribe(request)
         segments = request.segments
         if segments[0] == "xrpc" and len(segments) == 2:
             return f"{request.method} /xrpc/{segments[1]}", lambda: self._serve(request, segments[1])
@@ -54,6 +58,16 @@ class BlueskyForge(Events):
     def populate(self, scale: float = 1.0) -> None:
         """Fill the network with accounts and the months of posts before the world's present."""
         write_history(self, self._world.prose, self._world.rng, self._world.clock.now_us, scale)
+
+    def change(
+        self,
+        count: int,
+        rng: random.Random,
+        kinds: Sequence[str] | None = None,
+        advance: Callable[[float], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Let a seeded mix of things happen; answers what was done."""
+        return change(self, self._world.prose, count, rng, kinds, advance)
 
     def truth_accounts(self) -> list[str]:
         """The DIDs of all accounts, oldest first."""

@@ -26,3 +26,15 @@ class BlueskySettings:
     """Requests per caller and window; None lifts the limit."""
 
     rate_window_seconds: int = 300
+
+    stream_replay_seconds: float = 86_400
+    """How far back the event stream can be replayed; what is older is gone."""
+
+    stream_dids: int = 10_000
+    """How many accounts one connection of the event stream may ask for."""
+
+    stream_backlog: int = 1_000
+    """How many events a client that stands still may be behind before it is cut off."""
+
+    stream_patience_seconds: float = 5.0
+    """How long, on the machine's clock, such a client may stand still."""

@@ -24,6 +24,7 @@ _REFUSALS = {
     410: ("Gone", "Gone"),
 }
 _MOST_PROFILES = 25
+_MOST_POSTS = 25
 
 
 class Xrpc:
@@ -35,6 +36,7 @@ class Xrpc:
         self._views = Views(network)
         self.methods: Mapping[str, Callable[[Request], Response]] = {
             "app.bsky.feed.getAuthorFeed": self._author_feed,
+            "app.bsky.feed.getPosts": self._posts,
             "app.bsky.actor.getProfile": self._profile,
             "app.bsky.actor.getProfiles": self._profiles,
             "app.bsky.graph.getFollows": self._follows,
@@ -88,6 +90,16 @@ class Xrpc:
         if pinned is None:
             return items
         return [pinned, *(item for item in items if item["post"]["uri"] != account.pinned_uri)]
+
+    def _posts(self, request: Request) -> Response:
+        uris = request.query.get("uris", [])
+        if not 1 <= len(uris) <= _MOST_POSTS:
+            raise invalid(f"Error: uris must have 1 to {_MOST_POSTS} elements")
+        try:
+            found = [self._network.visible_post(uri) for uri in dict.fromkeys(uris)]
+        except ValueError as error:
+            raise invalid(f"Error: {error}") from error
+        return json_response({"posts": [self._views.post(one, request.origin) for one in found if one is not None]})
 
     def _profile(self, request: Request) -> Response:
         account = self._shown_account(_required(request, "actor"), "Profile not found")

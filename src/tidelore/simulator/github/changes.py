@@ -9,6 +9,7 @@ from tidelore.simulator.github.commits import Commit, Comparison
 from tidelore.simulator.github.payloads import (
     Payload,
     association,
+    author,
     instant,
     label,
     maybe_instant,
@@ -37,7 +38,7 @@ def pull(origin: str, repo: Repository, thread: Thread) -> Payload:
         "state": thread.state,
         "locked": False,
         "title": thread.title,
-        "user": user(origin, thread.author),
+        "user": author(origin, thread.author),
         "body": thread.body,
         "created_at": instant(thread.created_s),
         "updated_at": instant(thread.updated_s),

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidelore.simulator.github import changes, payloads, remarks
+from tidelore.simulator.github.apps import Apps
 from tidelore.simulator.github.disturbance import disturb
 from tidelore.simulator.github.history import write_history
 from tidelore.simulator.github.hub import Hub
+from tidelore.simulator.github.lateness import LateWrites
 from tidelore.simulator.github.limits import Limits
 from tidelore.simulator.github.payloads import Payload
 from tidelore.simulator.github.reads import Reads
@@ -37,12 +39,15 @@ class GitHubForge(Talking):
         self._world = world
         self.settings = GitHubSettings()
         self.limits = Limits(world.clock, self.settings)
-        desk = Desk(self.settings, self.limits)
-        table = route_table(Reads(self.settings, world.clock), Writes(self, desk, world.rng))
+        self.apps = Apps(world.clock, self.settings, world.rng)
+        self.late = LateWrites(world.clock)
+        desk = Desk(self.settings, self.limits, self.apps)
+        table = route_table(Reads(self.settings, world.clock), Writes(self, desk, self.late, world.rng))
         self._router = Router(self.hub, desk, table)
 
     def route(self, request: Request) -> tuple[str, Callable[[], Response]] | None:
         """Name the route and give its handler; None when the path belongs to somebody else."""
+        self.late.land()
         return self._router.route(request)
 
     def disturb(self, request: Request, row: Mapping[str, Any], change: Literal["edit", "delete"]) -> bool:  # noqa: ARG002
@@ -69,12 +74,14 @@ class GitHubForge(Talking):
 
     def truth_comments(self, full_name: str, number: int | None = None, origin: str = _ORIGIN) -> list[Payload]:
         """All issue comments of a repository or of one thread, by id."""
+        self.late.land()
         repo = self.repository(full_name)
         rows = repo.comments if number is None else repo.comments.of(number)
         return [remarks.comment(origin, repo, row) for row in rows]
 
     def truth_review_comments(self, full_name: str, number: int | None = None, origin: str = _ORIGIN) -> list[Payload]:
         """All review comments of a repository or of one pull request, by id."""
+        self.late.land()
         repo = self.repository(full_name)
         rows = repo.review_comments if number is None else repo.review_comments.of(number)
         return [remarks.review_comment(origin, repo, row) for row in rows]

@@ -32,6 +32,7 @@ class _Ban:
     requests: int
     retry_after: int | None
     status: int
+    writes_only: bool
 
 
 class Limits:
@@ -43,9 +44,14 @@ class Limits:
         self._purses: dict[str, _Purse] = {}
         self._ban: _Ban | None = None
 
-    def impose_secondary(self, requests: int = 1, retry_after: int | None = 60, status: int = 403) -> None:
-        """Answer the next requests with a secondary limit; `retry_after=None` sends no such header."""
-        self._ban = _Ban(requests, retry_after, status)
+    def impose_secondary(
+        self, requests: int = 1, retry_after: int | None = 60, status: int = 403, *, writes_only: bool = False
+    ) -> None:
+        """Answer the next requests with a secondary limit; `retry_after=None` sends no such header.
+
+        With `writes_only`, reads pass meanwhile: the limit on new content.
+        """
+        self._ban = _Ban(requests, retry_after, status, writes_only)
 
     def spend(self, caller: str, requests: int) -> None:
         """Use up budget without sending the requests."""
@@ -53,7 +59,7 @@ class Limits:
 
     def refusal(self, caller: str, *, creates: bool) -> Response | None:
         """The answer to a caller who may not go on; None when the request may be served."""
-        if self._ban is not None:
+        if self._ban is not None and (creates or not self._ban.writes_only):
             return self._banned(self._ban, caller)
         if self._left(caller) <= 0:
             return self._refuse("API rate limit exceeded for this caller.", self._settings.primary_status, caller)

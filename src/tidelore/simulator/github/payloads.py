@@ -16,6 +16,9 @@ from tidelore.simulator.github.repository import Repository
 
 Payload = dict[str, Any]
 
+GHOST = "ghost"
+"""Whoever writes under this login has deleted the account since."""
+
 _LABEL_COLOURS = ("d73a4a", "0075ca", "a2eeef", "7057ff", "008672", "e4e669", "cfd3d7", "fbca04")
 
 
@@ -33,6 +36,11 @@ def node_id(prefix: str, row_id: int) -> str:
     """An opaque global id of the modern kind, such as `IC_kwDO...`."""
     digits = base64.urlsafe_b64encode(row_id.to_bytes(9, "big")).decode()
     return f"{prefix}_kwDO{digits}"
+
+
+def author(origin: str, account: User) -> Payload | None:
+    """Whose work something is; None when the account is gone."""
+    return None if account.login == GHOST else user(origin, account)
 
 
 def user(origin: str, account: User) -> Payload:
@@ -130,7 +138,7 @@ def issue(origin: str, repo: Repository, thread: Thread) -> Payload:
         "node_id": node_id("I" if thread.pull is None else "PR", thread.id),
         "number": thread.number,
         "title": thread.title,
-        "user": user(origin, thread.author),
+        "user": author(origin, thread.author),
         "labels": [label(base, name) for name in thread.labels],
         "state": thread.state,
         "locked": False,

@@ -5,7 +5,7 @@ Owns the shapes of the three. Refuses to choose what is shown. Pure, like the ot
 
 from __future__ import annotations
 
-from tidelore.simulator.github.payloads import Payload, association, instant, node_id, reactions, user
+from tidelore.simulator.github.payloads import Payload, association, author, instant, node_id, reactions
 from tidelore.simulator.github.records import Comment, Review, ReviewComment
 from tidelore.simulator.github.repository import Repository
 
@@ -21,7 +21,7 @@ def comment(origin: str, repo: Repository, row: Comment) -> Payload:
         "issue_url": f"{base}/issues/{row.number}",
         "id": row.id,
         "node_id": node_id("IC", row.id),
-        "user": user(origin, row.author),
+        "user": author(origin, row.author),
         "created_at": instant(row.created_s),
         "updated_at": instant(row.updated_s),
         "author_association": association(repo, row.author),
@@ -46,7 +46,7 @@ def review_comment(origin: str, repo: Repository, row: ReviewComment) -> Payload
         "path": row.path,
         "commit_id": row.commit_sha,
         "original_commit_id": row.commit_sha,
-        "user": user(origin, row.author),
+        "user": author(origin, row.author),
         "body": row.body,
         "created_at": instant(row.created_s),
         "updated_at": instant(row.updated_s),
@@ -81,7 +81,7 @@ def review(origin: str, repo: Repository, row: Review) -> Payload:
     return {
         "id": row.id,
         "node_id": node_id("PRR", row.id),
-        "user": user(origin, row.author),
+        "user": author(origin, row.author),
         "body": row.body,
         "state": row.state,
         "html_url": html_url,

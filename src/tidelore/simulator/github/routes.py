@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from tidelore.simulator.github import payloads
 from tidelore.simulator.github.call import Call
-from tidelore.simulator.github.failure import not_found
+from tidelore.simulator.github.failure import ApiFailure, not_found
 from tidelore.simulator.github.hub import Hub
 from tidelore.simulator.github.reads import Reads
 from tidelore.simulator.github.repository import Repository
@@ -70,6 +70,11 @@ class Router:
             return self._plain(request, "/users/:login", lambda: self._user(request, segments[1]))
         if segments == ("user",):
             return self._plain(request, "/user", lambda: self._viewer(request))
+        if segments == ("app",):
+            return self._plain(request, "/app", lambda: self._desk.apps.app(request), free=True)
+        if segments[:2] == ("app", "installations") and segments[3:] == ("access_tokens",) and _is_number(segments[2]):
+            pattern, number = "/app/installations/:n/access_tokens", int(segments[2])
+            return self._plain(request, pattern, lambda: self._desk.apps.access_token(request, number), free=True)
         if segments == ("rate_limit",):
             return self._plain(request, "/rate_limit", lambda: self._rate_limit(request), free=True)
         return None
@@ -115,7 +120,10 @@ class Router:
         return json_response(payloads.user(request.origin, account) | {"name": account.name})
 
     def _viewer(self, request: Request) -> Response:
-        account = self._hub.user(self._desk.acting_login(request))
+        login = self._desk.acting_login(request)
+        if self._desk.apps.is_installation(token_of(request)):
+            raise ApiFailure(403, "Resource not accessible by integration")
+        account = self._hub.user(login)
         return json_response(payloads.user(request.origin, account) | {"name": account.name})
 
     def _rate_limit(self, request: Request) -> Response:

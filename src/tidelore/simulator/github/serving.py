@@ -11,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from tidelore.simulator.clock import iso_seconds
 from tidelore.simulator.faults import SimulatedTimeout
+from tidelore.simulator.github.apps import Apps
 from tidelore.simulator.github.failure import ApiFailure
 from tidelore.simulator.github.limits import Limits
 from tidelore.simulator.github.settings import GitHubSettings
 from tidelore.simulator.wire import Request, Response
 
-_LOST_SECONDS = 60.0
+LOST_SECONDS = 60.0
 _WRITES = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 
 
@@ -27,12 +29,13 @@ class Desk:
 
     settings: GitHubSettings
     limits: Limits
+    apps: Apps
 
     def serve(self, request: Request, handler: Callable[[], Response], *, free: bool = False) -> Response:
         """Answer a request; a free one is outside the primary limit."""
         caller = token_of(request)
         creates = request.method == "POST"
-        if caller and caller in self.settings.bad_tokens:
+        if caller and (caller in self.settings.bad_tokens or self.apps.has_ended(caller)):
             return self._finish(ApiFailure(401, "Bad credentials").response(), "")
         if free:
             return self._finish(self._attempt(handler), caller)
@@ -46,7 +49,7 @@ class Desk:
             self.limits.charge(caller, creates=creates)
         if request.method in _WRITES and response.status < 300 and self.settings.lost_answers > 0:
             self.settings.lost_answers -= 1
-            raise SimulatedTimeout(_LOST_SECONDS)
+            raise SimulatedTimeout(LOST_SECONDS)
         return self._finish(response, caller)
 
     def acting_login(self, request: Request) -> str:
@@ -59,7 +62,18 @@ class Desk:
     def _finish(self, response: Response, caller: str) -> Response:
         response.headers |= self.limits.headers(caller)
         response.headers.setdefault("x-github-api-version-selected", "2022-11-28")
+        if caller and not self.apps.is_installation(caller):
+            response.headers |= self._of_the_token()
         return response
+
+    def _of_the_token(self) -> dict[str, str]:
+        """What every answer tells a person of the token that was sent."""
+        told = {} if self.settings.scopes is None else {"x-oauth-scopes": self.settings.scopes}
+        ends_us = self.settings.token_expires_us
+        if ends_us is not None:
+            zone = "+0000" if self.settings.token_expiration_offset else "UTC"
+            told["github-authentication-token-expiration"] = f"{iso_seconds(ends_us)[:19].replace('T', ' ')} {zone}"
+        return told
 
     @staticmethod
     def _attempt(handler: Callable[[], Response]) -> Response:

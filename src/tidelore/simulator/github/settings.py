@@ -51,8 +51,25 @@ class GitHubSettings:
     tokens: dict[str, str] = field(default_factory=dict)
     """Logins by token."""
 
+    scopes: str | None = "repo"
+    """What `x-oauth-scopes` tells of a token; None for one with fine-grained permissions, which has no such header."""
+
+    token_expires_us: int | None = None
+    """When tokens end, as `github-authentication-token-expiration` tells it; None for never."""
+
+    token_expiration_offset: bool = False
+    """Write that instant with an offset, as is seen of some tokens, and not with `UTC`."""
+
+    installation_token_seconds: float = 3600
+    """How long the token of an App's installation lives."""
+
     lost_answers: int = 0
     """So many writes take effect although their answer never arrives."""
+
+    late_writes: int = 0
+    """So many new comments are accepted, get no answer, and appear only after `late_seconds`."""
+
+    late_seconds: float = 20.0
 
     trailing_share: float = 0.0
     """Share of posted comments whose `updated_at` is a second after `created_at` without an edit."""

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 
+from tidelore.simulator.faults import SimulatedTimeout
 from tidelore.simulator.github import remarks
 from tidelore.simulator.github.call import Call
 from tidelore.simulator.github.failure import ApiFailure, not_found
+from tidelore.simulator.github.lateness import LateWrites
 from tidelore.simulator.github.payloads import Payload
 from tidelore.simulator.github.records import Comment, ReviewComment
-from tidelore.simulator.github.serving import Desk
+from tidelore.simulator.github.serving import LOST_SECONDS, Desk
 from tidelore.simulator.github.talking import Talking
 from tidelore.simulator.wire import Response, json_response
 
@@ -23,19 +26,27 @@ _LONGEST = 65_536
 class Writes:
     """Handlers for POST, PATCH and DELETE."""
 
-    def __init__(self, events: Talking, desk: Desk, rng: random.Random) -> None:
+    def __init__(self, events: Talking, desk: Desk, late: LateWrites, rng: random.Random) -> None:
         self._events = events
         self._desk = desk
+        self._late = late
         self._rng = rng
 
     def post_comment(self, call: Call) -> Response:
         """`POST /issues/{n}/comments`."""
         login, body = self._desk.acting_login(call.request), _body_of(call)
         trailing = self._rng.random() < self._desk.settings.trailing_share
+        number = call.numbers[0]
+
+        def write(at_us: int | None = None) -> Comment:
+            return self._events.comment(call.repo.full_name, number, body, login, trailing=trailing, at_us=at_us)
+
         try:
-            row = self._events.comment(call.repo.full_name, call.numbers[0], body, login, trailing=trailing)
+            call.repo.thread(number)
         except LookupError as error:
             raise not_found() from error
+        self._delay(write)
+        row = write()
         return _created(remarks.comment(call.request.origin, call.repo, row))
 
     def post_reply(self, call: Call) -> Response:
@@ -45,7 +56,13 @@ class Writes:
         first = call.repo.review_comments.get(first_id)
         if first is None or first.number != number:
             raise not_found()
-        row = self._events.review_comment(call.repo.full_name, number, body, login, in_reply_to=first_id)
+
+        def write(at_us: int | None = None) -> ReviewComment:
+            name = call.repo.full_name
+            return self._events.review_comment(name, number, body, login, in_reply_to=first_id, at_us=at_us)
+
+        self._delay(write)
+        row = write()
         return _created(remarks.review_comment(call.request.origin, call.repo, row))
 
     def edit_comment(self, call: Call) -> Response:
@@ -71,6 +88,14 @@ class Writes:
         self._require(call, call.repo.review_comments.get(call.numbers[0]))
         self._events.delete_comment(call.numbers[0])
         return Response(204)
+
+    def _delay(self, write: Callable[[int], object]) -> None:
+        """Take a write in and leave its sender without an answer, when the settings say so."""
+        settings = self._desk.settings
+        if settings.late_writes > 0:
+            settings.late_writes -= 1
+            self._late.hold(settings.late_seconds, write)
+            raise SimulatedTimeout(LOST_SECONDS)
 
     def _require(self, call: Call, row: Comment | ReviewComment | None) -> None:
         self._desk.acting_login(call.request)

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from tidelore.engine.ports import ListRequest, Page, Pages
 from tidelore.model import DiscussionRecord, Item
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
-from tidelore.sources.gitlab.client import API, GitLabClient, refuse_nul, reject
+from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event
-from tidelore.sources.gitlab.surfaces import next_address
 from tidelore.sources.gitlab.threads import read_discussion
+from tidelore.sources.reading import next_address, refuse_nul, reject
 
 Understand = Callable[[bytes], Item[Any]]
 

@@ -13,7 +13,8 @@ from msgspec import Struct
 from tidelore.content import digest
 from tidelore.model import Item, LabelEventRecord, MilestoneEventRecord, StateEventRecord, Version
 from tidelore.sources.gitlab.payloads import Number, User
-from tidelore.sources.gitlab.transform import instant, username
+from tidelore.sources.gitlab.transform import username
+from tidelore.sources.reading import instant
 
 E = TypeVar("E", StateEventRecord, LabelEventRecord, MilestoneEventRecord)
 

@@ -15,10 +15,10 @@ from msgspec import Raw
 
 from tidelore.errors import RemoteNotFound
 from tidelore.model import ProjectRecord
-from tidelore.sources.gitlab.client import API, GitLabClient, refuse_nul
+from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.payloads import Project
-from tidelore.sources.gitlab.surfaces import next_address
 from tidelore.sources.gitlab.transform import transform_project
+from tidelore.sources.reading import next_address, refuse_nul
 
 _LOG = logging.getLogger(__name__)
 _ROUTE = "group"

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from tidelore.errors import RemoteNotFound, RemotePermanent
 from tidelore.model import StatusRecord
-from tidelore.sources.gitlab.client import GitLabClient, refuse_nul
+from tidelore.sources.gitlab.client import GitLabClient
+from tidelore.sources.reading import refuse_nul
 
 AT_ONCE = 100
 """The longest page of a GitLab connection."""

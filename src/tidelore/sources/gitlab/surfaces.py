@@ -18,9 +18,10 @@ from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.errors import RemotePermanent, RemoteTransient
 from tidelore.model import IssueRecord, MergeRequestRecord
-from tidelore.sources.gitlab.client import API, ISSUES, MERGE_REQUESTS, GitLabClient, Reader
+from tidelore.sources.gitlab.client import API, ISSUES, MERGE_REQUESTS, GitLabClient
 from tidelore.sources.http import Reply
 from tidelore.sources.pagination import next_page
+from tidelore.sources.reading import Reader, next_address, warn_foreign
 
 _LOG = logging.getLogger(__name__)
 
@@ -121,24 +122,10 @@ class ProjectList(Generic[R]):
         # A keyset list heeds no page number: only its link leads on, and without one it has ended.
         following = next_page(reply.headers, reply.url, 0, self._per_page)
         if following is not None and following.foreign:
-            _refuse(self._resource)
+            warn_foreign(self._resource)
             self._keyset = False
             return reply.url.replace("pagination=keyset", "page=2")
         return None if following is None else following.url
-
-
-def next_address(reply: Reply, count: int, per_page: int, route: str) -> str | None:
-    """Return where an offset list goes on, by the header chain; None at its end."""
-    following = next_page(reply.headers, reply.url, count, per_page)
-    if following is not None and following.foreign:
-        _refuse(route)
-        kept = {name: value for name, value in reply.headers.items() if name != "link"}
-        following = next_page(kept, reply.url, count, per_page)
-    return None if following is None else following.url
-
-
-def _refuse(route: str) -> None:
-    _LOG.warning("%s: refused a next link to another origin", route)
 
 
 def issue_list(

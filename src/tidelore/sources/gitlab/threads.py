@@ -14,7 +14,8 @@ from msgspec import Raw, Struct, field
 from tidelore.content import digest
 from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.sources.gitlab.payloads import Number, User
-from tidelore.sources.gitlab.transform import instant, optional_instant, username
+from tidelore.sources.gitlab.transform import username
+from tidelore.sources.reading import instant, optional_instant
 
 
 class Line(Struct, frozen=True):

@@ -5,9 +5,9 @@ A timestamp that cannot be parsed is an error of that item, never 0.
 
 from __future__ import annotations
 
-from tidelore.clock import parse_instant
 from tidelore.model import IssueRecord, MergeRequestRecord, ProjectRecord
 from tidelore.sources.gitlab.payloads import Issue, Label, MergeRequest, Project, References, TimeStats, User
+from tidelore.sources.reading import instant, optional_instant
 
 _NO_REFERENCES = References()
 _NO_TIME = TimeStats()
@@ -87,17 +87,6 @@ def transform_project(payload: Project) -> ProjectRecord:
 
 def username(user: User | None) -> str | None:
     return user.username if user else None
-
-
-def instant(field: str, text: str) -> int:
-    try:
-        return parse_instant(text)
-    except ValueError as error:
-        raise ValueError(f"{field}: {error}") from None
-
-
-def optional_instant(field: str, text: str | None) -> int | None:
-    return None if text is None else instant(field, text)
 
 
 def _label_names(labels: tuple[str | Label, ...] | None) -> tuple[str, ...]:

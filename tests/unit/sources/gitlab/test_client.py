@@ -13,8 +13,9 @@ from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
 from tidelore.content import digest
 from tidelore.errors import RemoteNotFound, RemotePermanent
-from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient, Reader, reject
+from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient
 from tidelore.sources.http import HttpClient
+from tidelore.sources.reading import Reader, reject
 
 GOOD: dict[str, Any] = {
     "id": 7,

@@ -13,11 +13,12 @@ import pytest
 
 from tidelore.clock import parse_instant
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
-from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, Reader
+from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event
 from tidelore.sources.gitlab.payloads import Project, User
 from tidelore.sources.gitlab.threads import read_discussion, transform_note
 from tidelore.sources.gitlab.transform import transform_project
+from tidelore.sources.reading import Reader
 
 FOLDER = Path(__file__).with_name("recorded")
 Understand = Callable[[bytes], Any]

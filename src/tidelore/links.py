@@ -1,0 +1,140 @@
+"""Web addresses. Owns how an address is found in a text, and which form of it is compared and counted.
+
+Pure. `normalise` refuses what is no web address, and what is too long to be indexed. Invariants: it is idempotent,
+its result is plain ASCII, and two addresses that differ only in who is to be credited for the click are one.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Address
+from urllib.parse import unquote, urlsplit
+
+MAX_LENGTH = 2000
+"""Both databases index this much; what is longer carries state, and nobody shares it twice."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_TRACKING = re.compile(
+    r"(?:utm_|mtm_|hsa_|__hs).*|"
+    r"fbclid|gclid|gclsrc|dclid|gbraid|wbraid|gad_source|gad_campaignid|srsltid|msclkid|yclid|ysclid|"
+    r"twclid|ttclid|li_fat_id|igsh|igshid|mc_cid|mc_eid|mkt_tok|_hsenc|_hsmi|hsctatracking|vero_id|"
+    r"vero_conv|oly_anon_id|oly_enc_id|rb_clickid|s_cid|wickedid|epik|_openstat|ref_src|ref_url|"
+    r"_branch_match_id|_branch_referrer|guccounter|guce_referrer|guce_referrer_sig|s_kwcid|ef_id|"
+    r"pk_campaign|pk_kwd|pk_source|pk_medium"
+)
+_UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
+_ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_IN_PATH = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
+_IN_QUERY = _IN_PATH | frozenset("?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+
+_URL = re.compile(r"(?<![A-Za-z0-9])(?:https?://|www\.(?=[^\s.]+\.))[^\s<>\"\u201c\u201d\u00ab\u00bb]+", re.IGNORECASE)
+_CLOSING = ".,;:!?'*\u2019\u201a\u3002\uff0c"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_CUT = "\u2026"
+
+
+def normalise(url: str) -> str | None:
+    """Return the form of a web address that is compared, or None when it is none.
+
+    Scheme and host in lower case and ASCII, no default port, user, fragment, tracking parameter or empty query;
+    escapes in upper case and only where they are needed; dot segments resolved.
+    """
+    text = url.strip()
+    if text[:4].lower() == "www.":
+        text = f"https://{text}"
+    if len(text) > 8 * MAX_LENGTH or _UNSEEN.search(text):
+        return None
+    try:
+        parts = urlsplit(text)
+        scheme, port = parts.scheme.lower(), parts.port
+        host = _host(parts.hostname or "") if scheme in _DEFAULT_PORTS else None
+        if host is None:
+            return None
+        shown_port = "" if port is None or port == _DEFAULT_PORTS[scheme] else f":{port}"
+        path = _resolve_dots(_escape(parts.path, _IN_PATH))
+        query = _clean_query(parts.query)
+    except ValueError:  # an impossible port or bracket, or half a character
+        return None
+    found = f"{scheme}://{host}{shown_port}{path}{query}"
+    return found if len(found) <= MAX_LENGTH else None
+
+
+def find_urls(text: str) -> tuple[str, ...]:
+    """Return the web addresses that are written out in a text, in order, each once.
+
+    The punctuation of the sentence around one is not part of it; one that ends in an ellipsis was cut for display
+    and leads nowhere.
+    """
+    found: dict[str, None] = {}
+    for match in _URL.finditer(text):
+        raw, cut, _ = match[0].partition(_CUT)
+        raw = _trim(raw)
+        if raw and not cut:
+            found[raw] = None
+    return tuple(found)
+
+
+def _trim(raw: str) -> str:
+    while raw:
+        last = raw[-1]
+        opening = _BRACKETS.get(last)
+        if last in _CLOSING or (opening is not None and raw.count(opening) < raw.count(last)):
+            raw = raw[:-1]
+        else:
+            break
+    return raw
+
+
+def _host(host: str) -> str | None:
+    if ":" in host:
+        return f"[{IPv6Address(host).compressed}]"
+    host = unquote(host, errors="strict").lower().rstrip(".")
+    if not host.isascii():
+        import idna  # few hosts need it, and it brings large tables
+
+        try:
+            host = idna.encode(host, uts46=True).decode("ascii").rstrip(".")
+        except idna.IDNAError:
+            return None
+    labels = host.split(".")
+    return host if len(host) <= 253 and all(_LABEL.fullmatch(label) for label in labels) else None
+
+
+def _escape(text: str, plain: frozenset[str]) -> str:
+    """Return the text with every escape in upper case, and only where a character may not stand as it is."""
+    if text.isascii() and text.isalnum():
+        return text
+
+    def rewrite(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            known = chr(int(match[1], 16))
+            return known if known in _UNRESERVED else f"%{match[1].upper()}"
+        char = match[2]
+        return char if char in plain else "".join(f"%{byte:02X}" for byte in char.encode())
+
+    return _ESCAPE.sub(rewrite, text)
+
+
+def _resolve_dots(path: str) -> str:
+    kept: list[str] = []
+    parts = path.split("/")[1:] if path else [""]
+    for part in parts:
+        if part == "..":
+            del kept[-1:]
+        elif part != ".":
+            kept.append(part)
+    if parts[-1] in {".", ".."}:
+        kept.append("")
+    return "/" + "/".join(kept)
+
+
+def _clean_query(query: str) -> str:
+    pairs = [_escape(pair, _IN_QUERY) for pair in query.split("&") if pair]
+    kept = [pair for pair in pairs if not _tracks(pair.partition("=")[0].lower())]
+    return f"?{'&'.join(kept)}" if kept else ""
+
+
+def _tracks(name: str) -> bool:
+    return _TRACKING.fullmatch(name) is not None

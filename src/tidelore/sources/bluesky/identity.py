@@ -1,0 +1,80 @@
+"""Who an account is. Owns the way from a handle to the DID, and from the DID to its document: server and handle.
+
+A handle may change hands, a DID never does: everything is stored under the DID. The document is asked of the PLC
+directory, for `did:web` of the host the DID names. Refuses other methods, which the network does not use.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
+
+from tidelore.errors import RemoteNotFound, RemotePermanent
+from tidelore.sources.bluesky.client import XrpcClient
+from tidelore.sources.bluesky.origins import Origins
+from tidelore.sources.bluesky.payloads import DidDocument
+from tidelore.sources.credentials import is_loopback
+from tidelore.sources.http import HttpClient
+
+_DID = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]+")
+_PDS = "#atproto_pds"
+
+
+class Identity(Struct, frozen=True):
+    """An account as its own document describes it; the handle is the one it claims."""
+
+    did: str
+    handle: str | None
+    pds_url: str | None
+
+
+async def resolve_handle(appview: XrpcClient, handle: str) -> str:
+    """Return the DID of a handle, with or without its `@`; a DID stands for itself."""
+    name = handle.strip().removeprefix("@").removeprefix("at://")
+    if name.startswith("did:"):
+        if _DID.fullmatch(name) is None:
+            raise _unknown(handle, None)
+        return name
+    try:
+        return await appview.resolve_handle(name.lower())
+    except RemotePermanent as error:
+        if error.status in (400, 404):
+            raise _unknown(handle, error) from None
+        raise
+
+
+async def read_document(plc: HttpClient, origins: Origins, did: str) -> Identity:
+    """Return what the document of a DID says."""
+    method, _, name = did.removeprefix("did:").partition(":")
+    if not _DID.fullmatch(did) or method not in ("plc", "web"):
+        raise RemotePermanent(f"no document can be read for {did[:200]}", reason="unknown_did_method", did=did[:200])
+    if method == "plc":
+        document, _ = await plc.get_json(f"/{quote(did, safe=':')}", as_type=DidDocument, route="did_document")
+    else:
+        host = unquote(name)
+        scheme = "http" if is_loopback(f"http://{host}") else "https"
+        async with origins.using(f"{scheme}://{host}") as http:
+            document, _ = await http.get_json(".well-known/did.json", as_type=DidDocument, route="did_document")
+    if document.id != did:
+        raise RemotePermanent(f"the document of {did} is about {document.id[:200]}", reason="wrong_document", did=did)
+    return understand(document)
+
+
+def understand(document: DidDocument) -> Identity:
+    """Return the account a document describes."""
+    handle = next((name[5:].lower() for name in document.also_known_as if name.startswith("at://") and name[5:]), None)
+    endpoints = (service.endpoint for service in document.service if service.id in (_PDS, f"{document.id}{_PDS}"))
+    pds_url = next((endpoint for endpoint in endpoints if isinstance(endpoint, str)), None)
+    return Identity(document.id, handle, pds_url)
+
+
+def _unknown(handle: str, error: RemotePermanent | None) -> RemoteNotFound:
+    return RemoteNotFound(
+        f"there is no account {handle}",
+        fix="correct the handle; one that was changed is found by its DID",
+        status=error.status if error else None,
+        url=error.url if error else None,
+        handle=handle,
+    )

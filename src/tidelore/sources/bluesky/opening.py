@@ -1,0 +1,60 @@
+"""Opening Bluesky. Owns how the configuration becomes HTTP clients: one for the AppView, one for the PLC directory,
+one for each server that holds the records of an account, all with the same limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from tidelore.sources.bluesky.origins import Origins
+from tidelore.sources.bluesky.socket import SocketOptions
+from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream
+from tidelore.sources.bluesky.stream_address import stream_url
+from tidelore.sources.bluesky.stream_events import StreamCursor
+from tidelore.sources.bluesky.stream_shard import ShardPlan
+from tidelore.sources.credentials import is_loopback
+from tidelore.sources.http import HttpClient
+from tidelore.sources.registry import Wiring
+
+
+@asynccontextmanager
+async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
+    """Open the network; its connections close with the block."""
+    config, settings = wiring.config, wiring.config.bluesky
+
+    def connect(base_url: str) -> HttpClient:
+        return HttpClient(
+            base_url,
+            timeout_seconds=config.http.timeout_seconds,
+            max_retries=settings.max_retries,
+            retry_backoff_seconds=settings.retry_backoff_ms / 1000,
+            ca_file=config.http.ca_file,
+            proxy=config.http.proxy,
+            max_concurrency=settings.max_concurrent,
+            rate_limit_rps=config.sync.rate_limit_rps,
+            clock=wiring.clock,
+            on_request=wiring.on_request,
+            transport=wiring.transport,
+        )
+
+    origins = Origins(connect, local=is_loopback(settings.base_url) or is_loopback(settings.plc_url))
+    try:
+        async with connect(settings.base_url) as appview, connect(settings.plc_url) as plc:
+            yield BlueskySource(appview, plc, origins)
+    finally:
+        await origins.close()
+
+
+def build_stream(wiring: Wiring, dids: Sequence[str], cursor: StreamCursor | None) -> Jetstream:
+    """Return the event stream for these accounts, not yet open."""
+    config, settings = wiring.config, wiring.config.bluesky
+    plan = ShardPlan(
+        stream_url(settings.jetstream_url),
+        COLLECTIONS,
+        SocketOptions(config.http.timeout_seconds, config.http.ca_file, config.http.proxy),
+        backoff_seconds=settings.retry_backoff_ms / 1000,
+        patience=settings.max_retries,
+    )
+    return Jetstream(plan, dids, cursor=cursor, clock=wiring.clock)

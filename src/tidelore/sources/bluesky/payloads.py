@@ -1,0 +1,174 @@
+"""The shapes the AT Protocol sends. Owns which fields we rely on; unknown fields are ignored, wrong types refused.
+
+A record's author wrote it with whichever program: of what is not the post itself (facets, embeds) nothing is
+required, so that an odd card or mention never takes its post with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw, Struct, field
+
+POST = "app.bsky.feed.post"
+REPOST = "app.bsky.feed.repost"
+
+
+class Author(Struct, frozen=True):
+    did: str
+    handle: str | None = None
+
+
+class Reference(Struct, frozen=True):
+    """One version of a record."""
+
+    uri: str
+    cid: str | None = None
+
+
+class Reply(Struct, frozen=True):
+    root: Reference
+    parent: Reference
+
+
+class Card(Struct, frozen=True):
+    """A page as a post shows it. The view's `thumb` is an address, the record's own an uploaded file."""
+
+    uri: str | None = None
+    title: str | None = None
+    description: str | None = None
+    thumb: Raw = Raw(b"null")
+
+
+class Quoted(Struct, frozen=True):
+    """The quoted record; beside media it is wrapped once more."""
+
+    uri: str | None = None
+    record: Reference | None = None
+
+
+class Media(Struct, frozen=True):
+    type: str = field(name="$type", default="")
+    external: Card | None = None
+
+
+class Embed(Struct, frozen=True):
+    type: str = field(name="$type", default="")
+    external: Card | None = None
+    record: Quoted | None = None
+    media: Media | None = None
+
+
+class Span(Struct, frozen=True):
+    """A stretch of the text in BYTES of its UTF-8 form."""
+
+    start: int = field(name="byteStart")
+    end: int = field(name="byteEnd")
+
+
+class Feature(Struct, frozen=True):
+    type: str = field(name="$type", default="")
+    uri: str | None = None
+
+
+class Facet(Struct, frozen=True):
+    index: Span
+    features: tuple[Feature, ...] = ()
+
+
+class Post(Struct, frozen=True):
+    """The record of a post. `facets` and `embed` are read apart: what is odd in them is left out."""
+
+    created_at: str = field(name="createdAt")
+    text: str = ""
+    langs: Raw = Raw(b"[]")
+    reply: Reply | None = None
+    facets: Raw = Raw(b"[]")
+    embed: Raw = Raw(b"null")
+
+
+class Repost(Struct, frozen=True):
+    """The record of a repost."""
+
+    subject: Reference
+    created_at: str = field(name="createdAt")
+
+
+class PostView(Struct, frozen=True):
+    """A post as the AppView shows it."""
+
+    uri: str
+    cid: str
+    author: Author
+    record: Post
+    indexed_at: str = field(name="indexedAt")
+    embed: Raw = Raw(b"null")
+
+
+class Reason(Struct, frozen=True):
+    """Why an item is in a feed: somebody reposted or pinned it."""
+
+    type: str = field(name="$type", default="")
+    by: Author | None = None
+    uri: str | None = None
+    cid: str | None = None
+    indexed_at: str | None = field(name="indexedAt", default=None)
+
+
+class FeedItem(Struct, frozen=True):
+    post: PostView
+    reason: Reason | None = None
+
+
+class StoredRecord(Struct, frozen=True):
+    """A record as a repository lists it."""
+
+    uri: str
+    cid: str
+    value: Raw
+
+
+class FeedPage(Struct, frozen=True):
+    feed: list[Raw]
+    cursor: str | None = None
+
+
+class PostsAnswer(Struct, frozen=True):
+    posts: list[Raw]
+
+
+class RecordsPage(Struct, frozen=True):
+    records: list[Raw]
+    cursor: str | None = None
+
+
+class ProfileView(Struct, frozen=True):
+    did: str
+    handle: str
+    display_name: str | None = field(name="displayName", default=None)
+    posts_count: int | None = field(name="postsCount", default=None)
+
+
+class ProfilesAnswer(Struct, frozen=True):
+    profiles: list[Raw]
+
+
+class FollowsPage(Struct, frozen=True):
+    follows: list[Raw]
+    cursor: str | None = None
+
+
+class Resolved(Struct, frozen=True):
+    did: str
+
+
+class Service(Struct, frozen=True):
+    id: str = ""
+    type: str | None = None
+    endpoint: Any = field(name="serviceEndpoint", default=None)
+
+
+class DidDocument(Struct, frozen=True):
+    id: str
+    also_known_as: tuple[str, ...] = field(name="alsoKnownAs", default=())
+    service: tuple[Service, ...] = ()

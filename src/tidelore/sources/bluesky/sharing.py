@@ -1,0 +1,95 @@
+"""The links of a post. Owns where they are looked for: the facets, the card, and the plain text. Pure.
+
+A facet points at BYTES of the UTF-8 text, and what it covers is the link's caption, often a cut address: the plain
+text is searched only beside facets. Invariant: one link for each normalised address, in the order of reading; what
+the card says of it stands on it wherever else it was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tidelore.links import find_urls, normalise
+from tidelore.model import LinkRecord
+from tidelore.sources.bluesky.payloads import Card, Embed, Facet
+
+T = TypeVar("T")
+
+_PARTS = msgspec.json.Decoder(list[Raw])
+_FACET = msgspec.json.Decoder(Facet | None)
+_EMBED = msgspec.json.Decoder(Embed | None)
+_LANGS = msgspec.json.Decoder(tuple[str, ...])
+_LINK = "app.bsky.richtext.facet#link"
+_TEXT = msgspec.json.Decoder(str | None)
+_NO_EMBED = Embed()
+_MIGHT_LINK = ("://", "www.", "WWW.", "Www.")
+
+
+def read_facets(raw: Raw) -> list[Facet]:
+    """Return the facets that can be read."""
+    if len(raw) <= 2:
+        return []
+    found = []
+    for part in _lenient(_PARTS, raw, []):
+        facet = _lenient(_FACET, part, None)
+        if facet is not None:
+            found.append(facet)
+    return found
+
+
+def read_embed(raw: Raw) -> Embed:
+    """Return what is embedded, as far as it can be read."""
+    return _lenient(_EMBED, raw, None) or _NO_EMBED
+
+
+def read_langs(raw: Raw) -> tuple[str, ...]:
+    """Return the languages a post says it is in."""
+    return _lenient(_LANGS, raw, ())
+
+
+def card_of(embed: Embed) -> Card | None:
+    """Return the page an embed shows, also beside a quoted post."""
+    return embed.external or (embed.media.external if embed.media is not None else None)
+
+
+def links_of(text: str, facets: Sequence[Facet], card: Card | None) -> tuple[LinkRecord, ...]:
+    """Return every link of a post, each once."""
+    found: dict[str, LinkRecord] = {}
+    for raw in _addresses(text, facets):
+        url = normalise(raw)
+        if url is not None and url not in found:
+            found[url] = LinkRecord(url, raw, None, None, None)
+    if card is not None and card.uri is not None:
+        url = normalise(card.uri)
+        if url is not None:
+            raw = found[url].raw if url in found else card.uri
+            thumb = _lenient(_TEXT, card.thumb, None)
+            found[url] = LinkRecord(url, raw, card.title or None, card.description or None, thumb)
+    return tuple(found.values())
+
+
+def _addresses(text: str, facets: Sequence[Facet]) -> Iterator[str]:
+    covered = []
+    for facet in facets:
+        for feature in facet.features:
+            if feature.type == _LINK and feature.uri is not None:
+                covered.append(facet.index)
+                yield feature.uri
+    if not any(mark in text for mark in _MIGHT_LINK):
+        return
+    rest = bytearray(text.encode())
+    for span in covered:
+        if 0 <= span.start < span.end <= len(rest):
+            rest[span.start : span.end] = b" " * (span.end - span.start)
+    yield from find_urls(rest.decode("utf-8", "replace"))
+
+
+def _lenient(decoder: msgspec.json.Decoder[T], raw: Raw, otherwise: T) -> T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return otherwise

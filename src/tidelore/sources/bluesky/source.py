@@ -1,0 +1,110 @@
+"""Bluesky as a source. Owns the wiring of AppView, PLC directory and the accounts' own servers into lists and calls.
+
+No credentials. Refuses to decide which account is due, and what an unavailable one means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tidelore.engine.ports import Lister
+from tidelore.errors import RemoteNotFound
+from tidelore.model import PostRecord
+from tidelore.sources.bluesky.client import MOST_PROFILES, XrpcClient
+from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle
+from tidelore.sources.bluesky.origins import Origins
+from tidelore.sources.bluesky.payloads import POST, ProfileView
+from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
+from tidelore.sources.http import HttpClient
+
+_LOG = logging.getLogger(__name__)
+_PROFILE = msgspec.json.Decoder(ProfileView)
+
+T = TypeVar("T")
+
+
+class Profile(Struct, frozen=True):
+    """An account as the AppView shows it."""
+
+    did: str
+    handle: str
+    display_name: str | None
+    posts_count: int | None
+
+
+class BlueskySource:
+    """The network, as far as it is public."""
+
+    name = "bluesky"
+    kind = "bluesky"
+
+    def __init__(self, appview: HttpClient, plc: HttpClient, origins: Origins) -> None:
+        self._http = appview
+        self._appview = XrpcClient(appview)
+        self._plc = plc
+        self._origins = origins
+
+    def author_feed(self, did: str, per_page: int, *, pins: bool = False) -> Lister[PostRecord]:
+        """Return what an account posted, newest first."""
+        return AuthorFeed(self._appview, self._repository, did, per_page=per_page, pins=pins)
+
+    def records(self, pds_url: str, did: str, collection: str = POST, per_page: int = 100) -> Lister[PostRecord]:
+        """Return a collection of an account's repository, in the order of writing; the token is a record key."""
+        return RecordList(lambda: self._server(pds_url), did, collection, per_page=per_page)
+
+    async def profiles(self, dids: Sequence[str]) -> list[Profile]:
+        """Return those of the accounts that can be shown."""
+        found: list[Profile] = []
+        for start in range(0, len(dids), MOST_PROFILES):
+            answer = await self._appview.profiles(dids[start : start + MOST_PROFILES])
+            found.extend(_read_profiles(answer.profiles))
+        return found
+
+    async def follows(self, actor: str) -> AsyncIterator[Profile]:
+        """Yield the accounts somebody follows."""
+        async for raws in follows(self._appview, actor):
+            for profile in _read_profiles(raws):
+                yield profile
+
+    async def resolve(self, handle: str) -> str:
+        """Return the DID of a handle; a DID stands for itself."""
+        return await resolve_handle(self._appview, handle)
+
+    async def document(self, did: str) -> Identity:
+        """Return where an account's records live, and the handle it claims."""
+        return await read_document(self._plc, self._origins, did)
+
+    @property
+    def remaining(self) -> int | None:
+        """How many requests the AppView still allows, where it says so."""
+        return self._http.governor.remaining
+
+    @asynccontextmanager
+    async def _server(self, pds_url: str) -> AsyncIterator[XrpcClient]:
+        async with self._origins.using(pds_url) as http:
+            yield XrpcClient(http)
+
+    @asynccontextmanager
+    async def _repository(self, did: str) -> AsyncIterator[XrpcClient]:
+        identity = await self.document(did)
+        if identity.pds_url is None:
+            raise RemoteNotFound(f"the document of {did} names no server for its records", did=did)
+        async with self._server(identity.pds_url) as client:
+            yield client
+
+
+def _read_profiles(raws: Sequence[Raw]) -> Iterator[Profile]:
+    for raw in raws:
+        try:
+            view = _PROFILE.decode(raw)
+        except msgspec.DecodeError as error:
+            _LOG.warning("a profile could not be understood: %s", error)
+            continue
+        name = (view.display_name or "").replace("\x00", "").strip()
+        yield Profile(view.did, view.handle, name or None, view.posts_count)

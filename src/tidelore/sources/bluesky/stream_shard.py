@@ -1,0 +1,193 @@
+"""One connection of the event stream, opened again whenever it ends.
+
+Owns where it goes on after an interruption: a margin before its last event in the first protocol, whose instants are
+the server's own; exactly behind it in the second, whose numbers are unique. Refuses to tell an event twice. Where the
+server cannot go back far enough, that is told as a hole. Invariant: it takes from the socket only what its queue has
+room for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.clock import Clock
+from tidelore.errors import TideloreError
+from tidelore.sources.bluesky.socket import SocketFailure, SocketOptions, StreamSocket, open_socket
+from tidelore.sources.bluesky.stream_address import OLDEST, SUBPROTOCOL, connection_url, protocol_of
+from tidelore.sources.bluesky.stream_arrivals import Arrival, Closed, Failed, Opened, Recent, Restarted
+from tidelore.sources.bluesky.stream_events import HoleFound, Protocol, StreamCursor
+from tidelore.sources.bluesky.stream_failures import judge
+from tidelore.sources.bluesky.stream_frames import Frame, hello, reader_of
+from tidelore.waiting import backoff_seconds
+
+_LOG = logging.getLogger(__name__)
+_TOO_OLD = "CursorTooOld"
+_OTHER_ARCHIVE = "FutureCursor"
+_SECOND_US = 1_000_000
+_SKEW_US = 300 * _SECOND_US
+
+
+class ShardPlan(Struct, frozen=True):
+    """What every connection of a stream has in common."""
+
+    url: str
+    collections: tuple[str, ...]
+    socket: SocketOptions = SocketOptions()
+    margin_seconds: float = 5.0
+    replay_seconds: float = 86_400.0
+    backoff_seconds: float = 1.0
+    patience: int = 5
+
+
+class Shard:
+    """One connection's part of a stream. Everything it has to say goes to the queue, with its index."""
+
+    def __init__(
+        self,
+        plan: ShardPlan,
+        index: int,
+        dids: tuple[str, ...],
+        start: int | None,
+        queue: asyncio.Queue[tuple[int, Arrival]],
+        clock: Clock,
+        roll: Callable[[], float] = random.random,
+    ) -> None:
+        self._plan = plan
+        self._index = index
+        self._dids = dids
+        self._position = start
+        self._opened_us: int | None = None
+        self._server_at: int | None = None
+        self._queue = queue
+        self._clock = clock
+        self._roll = roll
+        self._protocol: Protocol = protocol_of(plan.url)
+        self._read = reader_of(self._protocol)
+        self._recent = Recent(round(2 * plan.margin_seconds * _SECOND_US))
+        self._first = True
+        self._attempt = 0
+
+    async def run(self) -> None:
+        """Keep the connection open until cancelled, or until there is no use."""
+        try:
+            while True:
+                await self._once()
+        except TideloreError as error:
+            await self._put(Failed(error))
+
+    async def _once(self) -> None:
+        url = connection_url(self._plan.url, self._dids, self._plan.collections, self._resume())
+        subprotocol = SUBPROTOCOL if self._protocol == 2 else None
+        opened = False
+        try:
+            async with open_socket(url, subprotocol, self._plan.socket) as socket:
+                opened = True
+                await self._begin(socket)
+                while True:
+                    await self._take(await socket.receive())
+        except SocketFailure as failure:
+            if opened:
+                await self._put(Closed())
+            if failure.status == 400 and _TOO_OLD in failure.said and self._position != OLDEST:
+                await self._lose("the stream cannot go back far enough")
+                self._position = OLDEST
+                return
+            await self._wait(failure)
+
+    def _resume(self) -> int | None:
+        if self._position is None:
+            # Nothing was told yet: both protocols take the instant of opening for the place to go on from.
+            return self._opened_us
+        if self._protocol == 2:
+            return self._position
+        return max(0, self._position - round(self._plan.margin_seconds * _SECOND_US))
+
+    async def _begin(self, socket: StreamSocket) -> None:
+        await self._put(Opened())
+        self._server_at = socket.server_at
+        if self._protocol == 1:
+            await socket.send(hello(self._dids, self._plan.collections))
+        if self._position is None:
+            await self._mark()
+        elif self._protocol == 1:
+            await self._compare(self._position, (self._server_at or self._clock.now_ms()) * 1000)
+        self._first = False
+
+    async def _mark(self) -> None:
+        """Remember where a stream begins that has told nothing yet."""
+        if self._opened_us is None:
+            await self._lose("the stream begins here")
+        elif self._server_at is None:
+            await self._lose("the stream was interrupted before it told anything")
+        else:
+            return
+        self._opened_us = self._opening_us()
+
+    async def _compare(self, position: int, server_us: int) -> None:
+        """The first protocol never says that it cannot go back so far, or that there is no such place yet."""
+        if server_us - position > self._plan.replay_seconds * _SECOND_US:
+            await self._lose("the stream was away longer than it can be replayed")
+        elif position - server_us > _SKEW_US:
+            await self._count_anew()
+
+    async def _count_anew(self) -> None:
+        await self._lose("the stream does not know the place it stopped at")
+        self._position = None
+        self._opened_us = self._opening_us()
+        await self._put(Restarted())
+
+    def _opening_us(self) -> int:
+        """Return when the connection was opened, by the server's clock; by ours only where it tells none."""
+        opened_ms = self._server_at if self._server_at is not None else self._clock.now_ms()
+        return opened_ms * 1000 - round(self._plan.margin_seconds * _SECOND_US)
+
+    async def _take(self, message: bytes) -> None:
+        try:
+            frame = self._read(message)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            _LOG.warning("a message of the stream could not be understood: %s", error)
+            return
+        if frame.position is None:
+            await self._heed(frame.notice or "")
+            return
+        if self._is_known(frame):
+            return
+        self._attempt = 0
+        if self._position is None or self._position == OLDEST or frame.position > self._position:
+            self._position = frame.position
+        await self._put(frame)
+        if frame.notice is not None:
+            await self._put(HoleFound((frame.did,), "a repository was written anew", None))
+
+    def _is_known(self, frame: Frame) -> bool:
+        assert frame.position is not None
+        if self._protocol == 2:
+            return self._position is not None and self._position != OLDEST and frame.position <= self._position
+        return self._recent.meets(frame.key, frame.position)
+
+    async def _heed(self, notice: str) -> None:
+        _LOG.info("the stream says: %s", notice)
+        if notice == _OTHER_ARCHIVE:
+            await self._count_anew()
+
+    async def _lose(self, reason: str) -> None:
+        since = None if self._position is None else StreamCursor(self._protocol, self._position)
+        await self._put(HoleFound(self._dids, reason, since))
+
+    async def _wait(self, failure: SocketFailure) -> None:
+        error = judge(failure, self._plan.url)
+        self._attempt += 1
+        if not error.retryable or (self._first and self._attempt > self._plan.patience):
+            raise error
+        pause = backoff_seconds(self._attempt, self._plan.backoff_seconds, self._roll())
+        _LOG.warning("the stream was interrupted (%s), next attempt in %.1f s", failure, pause)
+        await self._clock.sleep(pause)
+
+    async def _put(self, arrival: Arrival) -> None:
+        await self._queue.put((self._index, arrival))

@@ -1,0 +1,117 @@
+"""The lists of an account, as the engine reads them: its author feed, and the records in its repository.
+
+The feed is newest first and its cursor leads only into the past; the repository is listed in the order of writing
+and its cursor, the last record key, is a true resume token. An empty page with a cursor is not the end. A cursor that
+does not move on is the end: no server can make a walk stand still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+from msgspec import Raw
+
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.model import PostRecord
+from tidelore.sources.bluesky.addresses import split_uri
+from tidelore.sources.bluesky.client import XrpcClient
+from tidelore.sources.bluesky.items import read_feed, read_records
+from tidelore.sources.bluesky.payloads import POST
+
+Server = Callable[[], AbstractAsyncContextManager[XrpcClient]]
+"""Lends a client for the server that one list is read from."""
+
+Repository = Callable[[str], AbstractAsyncContextManager[XrpcClient]]
+"""Lends a client for the server that holds the records of a DID."""
+
+
+class AuthorFeed:
+    """What one account posted and reposted, newest first."""
+
+    def __init__(
+        self, appview: XrpcClient, repository: Repository, did: str, *, per_page: int, pins: bool = False
+    ) -> None:
+        self._appview = appview
+        self._repository = repository
+        self._did = did
+        self._per_page = per_page
+        self._pins = pins
+
+    async def fetch(self, request: ListRequest) -> Page[PostRecord]:
+        answer, reply = await self._appview.author_feed(
+            self._did, limit=self._per_page, cursor=request.token, pins=self._pins
+        )
+        found = read_feed(answer.feed)
+        return Page(
+            items=found.items,
+            rejected=found.rejected,
+            next_token=_onward(request.token, answer.cursor),
+            server_at=reply.server_at,
+            pinned=frozenset(found.pinned),
+        )
+
+    async def fetch_one(self, locator: str) -> Page[PostRecord]:
+        """Ask for one post or repost by its address: it is gone when its own repository says so.
+
+        The AppView shows no reposts by themselves, and hides posts that are still there.
+        """
+        address = split_uri(locator)
+        if address.collection == POST:
+            answer, reply = await self._appview.posts([locator])
+            found = read_feed([Raw(b'{"post":' + bytes(raw) + b"}") for raw in answer.posts])
+            if found.items or found.rejected:
+                return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+        async with self._repository(address.did) as client:
+            return await _record_page(client, locator)
+
+
+class RecordList:
+    """One collection of one account's repository, in the order of writing. The token is a record key."""
+
+    def __init__(self, server: Server, did: str, collection: str, *, per_page: int) -> None:
+        self._server = server
+        self._did = did
+        self._collection = collection
+        self._per_page = per_page
+
+    async def fetch(self, request: ListRequest) -> Page[PostRecord]:
+        async with self._server() as client:
+            answer, reply = await client.list_records(
+                self._did, self._collection, limit=self._per_page, cursor=request.token
+            )
+        found = read_records(answer.records, reply.server_at)
+        following = _onward(request.token, answer.cursor) if answer.records else None
+        return Page(items=found.items, rejected=found.rejected, next_token=following, server_at=reply.server_at)
+
+    async def fetch_one(self, locator: str) -> Page[PostRecord]:
+        """Ask for one record by its address: it is gone when its repository says so."""
+        async with self._server() as client:
+            return await _record_page(client, locator)
+
+
+async def follows(appview: XrpcClient, actor: str, *, per_page: int = 100) -> AsyncIterator[list[Raw]]:
+    """Yield the accounts somebody follows, page by page."""
+    cursor: str | None = None
+    while True:
+        page = await appview.follows(actor, limit=per_page, cursor=cursor)
+        yield page.follows
+        following = _onward(cursor, page.cursor)
+        if following is None:
+            return
+        cursor = following
+
+
+async def _record_page(client: XrpcClient, locator: str) -> Page[PostRecord]:
+    address = split_uri(locator)
+    answer = await client.get_record(address.did, address.collection, address.rkey)
+    if answer is None:
+        return Page()
+    stored, reply = answer
+    found = read_records([Raw(msgspec.json.encode(stored))], reply.server_at)
+    return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+
+
+def _onward(asked: str | None, told: str | None) -> str | None:
+    return None if not told or told == asked else told

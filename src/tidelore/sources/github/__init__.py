@@ -1,0 +1,1 @@
+"""GitHub: repositories, pull requests and what is said about them. Nothing is imported here."""

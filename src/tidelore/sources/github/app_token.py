@@ -1,0 +1,185 @@
+"""GitHub App installations. Owns the App's private key, the short-lived tokens it buys, and when they are renewed.
+
+The key and the tokens appear in no message and no repr. A token's life is measured on the server's clock and our
+monotonic one, so a wall clock that is wrong neither wastes a token nor uses one that has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tidelore.clock import Clock, parse_instant
+from tidelore.errors import (
+    ConfigError,
+    CredentialsRejected,
+    RemoteNotFound,
+    RemotePermanent,
+    RemoteTransient,
+    UserError,
+)
+from tidelore.sources.github.payloads import InstallationToken
+from tidelore.sources.http import HttpClient
+from tidelore.waiting import backoff_seconds
+
+Sign = Callable[[bytes], bytes]
+
+_BACKDATED_SECONDS = 60
+"""How far before our clock a claim is issued: GitHub refuses one from its own future."""
+_VALID_SECONDS = 540
+"""How long a claim holds; GitHub allows ten minutes from its issue."""
+_RENEW_SECONDS = 300.0
+"""How long before its end a token is renewed: a request under way may take that long."""
+_ATTEMPTS = 3
+
+
+class InstallationIdentity:
+    """Speaks for one installation of a GitHub App."""
+
+    def __init__(self, http: HttpClient, app_id: int, installation_id: int, sign: Sign, clock: Clock) -> None:
+        self._http = http
+        self._app_id = app_id
+        self._installation_id = installation_id
+        self._sign = sign
+        self._clock = clock
+        self._token: str | None = None
+        self._renew_at = 0.0
+        self._renewing = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"InstallationIdentity({self._app_id}, {self._installation_id})"
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the installation's token as a header; whoever comes while it is renewed waits for the one renewal."""
+        async with self._renewing:
+            if self._token is None or self._clock.monotonic() >= self._renew_at:
+                self._token = await self._bought()
+            return _bearer(self._token)
+
+    async def app_headers(self) -> Mapping[str, str]:
+        """Return the App's own claim as a header."""
+        return _bearer(claim(self._app_id, self._clock.now_ms() // 1000, self._sign))
+
+    def forget(self) -> None:
+        """Take the token for spent."""
+        self._token = None
+
+    async def _bought(self) -> str:
+        asked_at = self._clock.monotonic()
+        body, server_at = await self._ask()
+        try:
+            found = msgspec.json.decode(body, type=InstallationToken)
+            ends_at = parse_instant(found.expires_at)
+        except (msgspec.DecodeError, ValueError):
+            raise RemotePermanent(
+                "the answer with the App's token has an unexpected shape", reason="bad_shape"
+            ) from None
+        lasts = (ends_at - (self._clock.now_ms() if server_at is None else server_at)) / 1000
+        # A short-lived one is used for half its life: it must not be renewed before every request.
+        self._renew_at = asked_at + max(lasts - _RENEW_SECONDS, lasts / 2)
+        return found.token
+
+    async def _ask(self) -> tuple[bytes, int | None]:
+        """Ask for a token. To ask twice does no harm, so what may have been lost is asked for again."""
+        address = f"app/installations/{self._installation_id}/access_tokens"
+        attempt = 1
+        while True:
+            try:
+                reply = await self._http.post(address, headers=await self.app_headers(), route="app/token")
+            except RemoteTransient as error:
+                if attempt == _ATTEMPTS or error.reason == "rate_limit":
+                    raise RemoteTransient(
+                        "no token could be had for the GitHub App",
+                        status=error.status,
+                        url=error.url,
+                        reason="app_token",
+                        retry_after_seconds=error.retry_after_seconds,
+                        fix="run the command again; it goes on where it stopped",
+                    ) from None
+                await self._clock.sleep(backoff_seconds(attempt, 1.0, 1.0))
+                attempt += 1
+                continue
+            except RemoteNotFound as error:
+                raise RemoteNotFound(
+                    f"GitHub App {self._app_id} has no installation {self._installation_id}",
+                    fix="correct app_id and installation_id of this host",
+                    status=error.status,
+                    url=error.url,
+                ) from None
+            except CredentialsRejected as error:
+                raise CredentialsRejected(
+                    f"GitHub does not take us for App {self._app_id}",
+                    fix="check app_id and private_key_file of this host, and that this machine's clock is right",
+                    status=error.status,
+                    url=error.url,
+                    reason=error.reason,
+                ) from None
+            return reply.body, reply.server_at
+
+
+def claim(app_id: int, now_s: int, sign: Sign) -> str:
+    """Return what proves to GitHub that we hold the App's key: a JSON Web Token, signed with RS256."""
+    said = {"iat": now_s - _BACKDATED_SECONDS, "exp": now_s + _VALID_SECONDS, "iss": str(app_id)}
+    text = b".".join(_base64(msgspec.json.encode(part)) for part in ({"alg": "RS256", "typ": "JWT"}, said))
+    return f"{text.decode()}.{_base64(sign(text)).decode()}"
+
+
+def load_signer(path: str, key: str) -> Sign:
+    """Return how the App's private key signs. `key` is where the settings name the file, for the error."""
+    try:
+        pem = Path(path).expanduser().read_bytes()
+    except (OSError, RuntimeError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(
+            f"{key}: cannot read {path}: {why}",
+            fix="name the file with the App's private key, and let this user read it",
+            key=key,
+        ) from None
+    serialization, padding, hashes, rsa = _cryptography()
+    try:
+        private = serialization.load_pem_private_key(pem, password=None)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, what the file holds is not repeated
+        private = None
+    if not isinstance(private, rsa.RSAPrivateKey):
+        raise ConfigError(
+            f"{key}: {path} holds no unencrypted RSA private key",
+            fix="download the key again from the settings of the GitHub App (a .pem file)",
+            key=key,
+        )
+
+    def sign(text: bytes) -> bytes:
+        signature: bytes = private.sign(text, padding.PKCS1v15(), hashes.SHA256())
+        return signature
+
+    return sign
+
+
+def _cryptography() -> tuple[Any, Any, Any, Any]:
+    """Return the parts of the library that only a GitHub App needs."""
+    room = "cryptography.hazmat.primitives"
+    try:
+        return (
+            importlib.import_module(f"{room}.serialization"),
+            importlib.import_module(f"{room}.asymmetric.padding"),
+            importlib.import_module(f"{room}.hashes"),
+            importlib.import_module(f"{room}.asymmetric.rsa"),
+        )
+    except ImportError:
+        raise UserError(
+            "to sign in as a GitHub App, a library is missing that signs",
+            fix="pip install 'tidelore[github-app]'",
+        ) from None
+
+
+def _bearer(token: str) -> Mapping[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _base64(content: bytes) -> bytes:
+    return urlsafe_b64encode(content).rstrip(b"=")

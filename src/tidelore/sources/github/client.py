@@ -1,0 +1,168 @@
+"""The GitHub API as calls. Owns addresses, who a request speaks for, and what an answer is taken for.
+
+Refuses to decide what to ask, and to repeat a write: one whose outcome is unknown says so (`unclear_write`). A
+'not found' is believed of a comment or a commit only when the repository itself is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+
+from tidelore.errors import CredentialsRejected, RemoteNotFound, RemotePermanent
+from tidelore.model import ProjectRecord
+from tidelore.sources.failures import unclear_write
+from tidelore.sources.github.payloads import App, Comparison, Repository, User
+from tidelore.sources.github.transform import transform_repository
+from tidelore.sources.http import HttpClient, Reply
+from tidelore.sources.redact import redact
+
+T = TypeVar("T")
+
+Params = Mapping[str, str | int]
+Headers = Mapping[str, str]
+_MOVED = frozenset({301, 302, 307, 308})
+
+
+class Identity(Protocol):
+    """Whom requests speak for, where that changes while a client lives."""
+
+    async def headers(self) -> Headers:
+        """Return what a request carries now."""
+        ...
+
+    async def app_headers(self) -> Headers:
+        """Return what a request about the App itself carries."""
+        ...
+
+    def forget(self) -> None:
+        """Take the token for spent: the next request gets a new one."""
+        ...
+
+
+class GitHubClient:
+    """One GitHub host. Without an `identity`, requests carry the HTTP client's own token, or none."""
+
+    def __init__(self, http: HttpClient, identity: Identity | None = None) -> None:
+        self._http = http
+        self._identity = identity
+
+    async def repository(self, full_name: str) -> ProjectRecord:
+        """Return a repository by its name, under the name it has now."""
+        try:
+            payload = await self._one(repo_path(full_name), Repository, "repo")
+        except RemoteNotFound as error:
+            raise RemoteNotFound(
+                f"there is no repository {full_name}, or the token may not see it",
+                fix="correct its name under `repos` of this host, or give the token access to it",
+                status=error.status,
+                url=error.url,
+                project=full_name,
+            ) from None
+        return transform_repository(payload)
+
+    async def user(self) -> tuple[User, Reply]:
+        """Ask who we are: the cheapest proof that the token works."""
+        return await self._asked(
+            lambda headers: self._http.get_json("user", as_type=User, headers=headers, route="user")
+        )
+
+    async def app(self) -> tuple[App, Reply]:
+        """Ask which GitHub App we are."""
+        assert self._identity is not None, "only a GitHub App is one"
+        headers = await self._identity.app_headers()
+        return await self._http.get_json("app", as_type=App, headers=headers, route="app")
+
+    async def rate_limit(self) -> Reply:
+        """Ask what is left of the budget, which costs nothing of it and is open to anybody."""
+        return await self._asked(lambda headers: self._http.get("rate_limit", headers=headers, route="rate_limit"))
+
+    @property
+    def remaining(self) -> int | None:
+        """How many requests the server still allows, where it says so."""
+        return self._http.governor.remaining
+
+    @property
+    def reset_at(self) -> int | None:
+        """When that budget fills up again, on the server's clock."""
+        return self._http.governor.reset_at
+
+    async def list_page(
+        self, address: str, params: Params | None, *, etag: str | None, route: str
+    ) -> tuple[list[Raw] | None, Reply]:
+        """Return one page of raw items; None when it is not modified."""
+        return await self._asked(
+            lambda headers: self._http.get_json(
+                address, params, as_type=list[Raw], etag=etag, headers=headers, route=route
+            )
+        )
+
+    async def raw(self, address: str, *, etag: str | None, route: str) -> tuple[Raw | None, Reply]:
+        """Return one object as it came; None when it is not modified."""
+        return await self._asked(
+            lambda headers: self._http.get_json(address, as_type=Raw, etag=etag, headers=headers, route=route)
+        )
+
+    async def compare(self, repo: str, base: str, head: str) -> str:
+        """Return how a head stands to a base: ahead, behind, diverged, identical.
+
+        A base that the server does not have any more, or shares no history with the head, was rewritten: diverged.
+        """
+        address = f"{repo_path(repo)}/compare/{quote(base, safe='')}...{quote(head, safe='')}?per_page=1"
+        try:
+            found = await self._one(address, Comparison, "compare")
+        except RemoteNotFound:
+            await self.repository(repo)
+            return "diverged"
+        return found.status
+
+    async def post(self, repo: str, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
+        """Write once below a repository and return what the server made of it; an answer nobody can read is unclear."""
+        try:
+            reply = await self._posted(f"{repo_path(repo)}/{path}", content, route)
+        except RemotePermanent as error:
+            if error.status not in _MOVED:
+                raise
+            # The server sent us on and wrote nothing: a renamed repository takes writes under its new name alone.
+            found = await self.repository(repo)
+            if found.path.casefold() == repo.casefold():
+                raise
+            reply = await self._posted(f"{repo_path(found.path)}/{path}", content, route)
+        try:
+            return read(reply.body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise unclear_write(redact(reply.url), reply.status) from None
+
+    def address(self, path: str, params: Params | None = None) -> str:
+        """Return the full address of a request: what a validator belongs to."""
+        return self._http.address(path, params)
+
+    async def _one(self, address: str, as_type: type[T], route: str) -> T:
+        payload, _ = await self._asked(
+            lambda headers: self._http.get_json(address, as_type=as_type, headers=headers, route=route)
+        )
+        return payload
+
+    async def _posted(self, address: str, content: object, route: str) -> Reply:
+        return await self._asked(lambda headers: self._http.post(address, content, headers=headers, route=route))
+
+    async def _asked(self, ask: Callable[[Headers | None], Awaitable[T]]) -> T:
+        """Ask in our name. A token that ran out unnoticed (the machine slept) is renewed once: a 401 did nothing."""
+        if self._identity is None:
+            return await ask(None)
+        headers = await self._identity.headers()
+        try:
+            return await ask(headers)
+        except CredentialsRejected:
+            self._identity.forget()
+        return await ask(await self._identity.headers())
+
+
+def repo_path(full_name: str) -> str:
+    """Return where a repository is."""
+    owner, _, name = full_name.partition("/")
+    return f"repos/{quote(owner, safe='')}/{quote(name, safe='')}"

@@ -1,0 +1,113 @@
+"""The shapes GitHub sends. Owns which fields we rely on; unknown fields are ignored, wrong types refused."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""What both databases can store; a greater one is a mistake of that item and not the end of a run."""
+
+
+class User(Struct, frozen=True):
+    login: str
+    kind: str | None = field(default=None, name="type")
+
+
+class Label(Struct, frozen=True):
+    name: str
+
+
+class Branch(Struct, frozen=True):
+    ref: str
+    sha: str
+
+
+class Repository(Struct, frozen=True):
+    id: Number
+    full_name: str
+    name: str
+    html_url: str | None = None
+    archived: bool | None = None
+
+
+class Comment(Struct, frozen=True):
+    """A comment in the talk of an issue or a pull request."""
+
+    id: Number
+    issue_url: str
+    created_at: str
+    updated_at: str
+    body: str | None = None
+    user: User | None = None
+    html_url: str | None = None
+
+
+class ReviewComment(Struct, frozen=True):
+    """A comment on the diff. One whose lines have changed since keeps its place in the `original_*` fields alone."""
+
+    id: Number
+    pull_request_url: str
+    created_at: str
+    updated_at: str
+    body: str | None = None
+    user: User | None = None
+    html_url: str | None = None
+    path: str | None = None
+    line: Number | None = None
+    original_line: Number | None = None
+    side: str | None = None
+    commit_id: str | None = None
+    original_commit_id: str | None = None
+    in_reply_to_id: Number | None = None
+    pull_request_review_id: Number | None = None
+
+
+class Review(Struct, frozen=True):
+    """A review. One that was not submitted yet, which only its author sees, has no instant."""
+
+    id: Number
+    pull_request_url: str
+    state: str
+    submitted_at: str | None = None
+    body: str | None = None
+    user: User | None = None
+    html_url: str | None = None
+    commit_id: str | None = None
+
+
+class Pull(Struct, frozen=True):
+    """A pull request; the list leaves `merged` out and tells it by `merged_at`."""
+
+    id: Number
+    number: Number
+    title: str
+    state: str
+    created_at: str
+    updated_at: str
+    head: Branch
+    base: Branch
+    merged: bool | None = None
+    merged_at: str | None = None
+    closed_at: str | None = None
+    draft: bool | None = None
+    user: User | None = None
+    labels: tuple[Label, ...] | None = None
+    html_url: str | None = None
+
+
+class Comparison(Struct, frozen=True):
+    status: str
+
+
+class App(Struct, frozen=True):
+    slug: str
+
+
+class InstallationToken(Struct, frozen=True):
+    token: str
+    expires_at: str
+
+    def __repr__(self) -> str:
+        return "InstallationToken(…)"

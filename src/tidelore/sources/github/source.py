@@ -1,0 +1,176 @@
+"""One configured GitHub host, as the rooms above know it. Owns no decision: each call is one question or one write.
+
+In place of a client it may be given the reason why there is none; whoever asks gets that reason.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tidelore.clock import Clock, describe_age
+from tidelore.engine.ports import Lister, ListRequest, Pages
+from tidelore.errors import RemotePermanent, TideloreError
+from tidelore.model import CommentRecord, ProjectRecord, PullRecord
+from tidelore.sources.github import surfaces
+from tidelore.sources.github.client import GitHubClient
+from tidelore.sources.http import Reply
+
+SKEW_SECONDS = 300
+
+
+class GitHubSource:
+    """One GitHub host. `signed_in` says how: with a token, as a GitHub App, or not at all."""
+
+    kind = "github"
+
+    def __init__(
+        self,
+        name: str,
+        door: GitHubClient | TideloreError,
+        clock: Clock,
+        *,
+        per_page: int = 100,
+        signed_in: str = "token",
+    ) -> None:
+        self.name = name
+        self.closed = door if isinstance(door, TideloreError) else None
+        self._door = door
+        self._clock = clock
+        self._per_page = per_page
+        self._signed_in = signed_in
+        self._login: str | None = None
+
+    @property
+    def _client(self) -> GitHubClient:
+        if isinstance(self._door, TideloreError):
+            raise self._door
+        return self._door
+
+    @property
+    def remaining(self) -> int | None:
+        """How many requests the server still allows, as its last answer said."""
+        return self._client.remaining
+
+    @property
+    def reset_at(self) -> int | None:
+        """When that budget fills up again, on the server's clock."""
+        return self._client.reset_at
+
+    async def greet(self) -> str:
+        """Return who we are there, what the token may do and for how long, and what the rate limit leaves."""
+        reply: Reply
+        if self._signed_in == "app":
+            app, reply = await self._client.app()
+            # Only a token of the installation shows its budget, and that there is one.
+            reply = await self._client.rate_limit()
+            parts = [f"signed in as {app.slug}[bot]", "an installation of a GitHub App"]
+        elif self._signed_in == "token":
+            who, reply = await self._viewer()
+            parts = [f"signed in {who}", *describe_token(reply)]
+        else:
+            reply = await self._client.rate_limit()
+            parts = ["reachable without a token"]
+        if reply.server_at is not None:
+            skew = abs(reply.server_at - self._clock.now_ms()) // 1000
+            if skew > SKEW_SECONDS:
+                parts.append(f"its clock differs from ours by {describe_age(skew)}")
+        if self._client.remaining is not None:
+            parts.append(f"{self._client.remaining:,} requests left")
+        return ", ".join(parts)
+
+    async def login(self) -> str | None:
+        """Return whose comments are ours there, asked for once; None where the server does not say."""
+        if self._login is None and self._signed_in == "app":
+            app, _ = await self._client.app()
+            self._login = f"{app.slug}[bot]"
+        elif self._login is None and self._signed_in == "token":
+            try:
+                user, _ = await self._client.user()
+            except RemotePermanent as error:
+                # The token of an installation is no user's.
+                if error.status != 403:
+                    raise
+                return None
+            self._login = user.login
+        return self._login
+
+    async def _viewer(self) -> tuple[str, Reply]:
+        try:
+            user, reply = await self._client.user()
+        except RemotePermanent as error:
+            if error.status != 403:
+                raise
+            # The token of an installation, such as a workflow is given, works and is no user's.
+            return "with the token of a GitHub App", await self._client.rate_limit()
+        return f"as {user.login}", reply
+
+    async def resolve(self, configured: str) -> ProjectRecord:
+        """Find a repository by the name the user gave it; the record bears the name it has now."""
+        return await self._client.repository(configured)
+
+    def comment_feed(self, repo: str, kind: str, per_page: int | None = None) -> Lister[CommentRecord]:
+        """Return all comments of one kind in a repository: by update time, with `since`, conditional."""
+        return surfaces.comment_feed(self._client, repo, kind, per_page or self._per_page)
+
+    def thread(self, repo: str, kind: str, number: int, per_page: int | None = None) -> Lister[CommentRecord]:
+        """Return the comments of one kind in one thread: by id, with `since`, conditional."""
+        return surfaces.thread(self._client, repo, kind, number, per_page or self._per_page)
+
+    def reviews(self, repo: str, number: int) -> Pages[CommentRecord]:
+        """Return the reviews of one pull request: by id, without `since`."""
+        return surfaces.reviews(self._client, repo, number, self._per_page)
+
+    def pull_feed(self, repo: str) -> Pages[PullRecord]:
+        """Return all pull requests of a repository, the newest update first; page 1 is conditional."""
+        return surfaces.pull_feed(self._client, repo, self._per_page)
+
+    def pull_snapshot(self, repo: str, number: int) -> Pages[PullRecord]:
+        """Return one pull request as a list of one, which is conditional."""
+        return surfaces.PullSnapshot(self._client, repo, number)
+
+    async def pull(self, repo: str, number: int) -> PullRecord:
+        """Return one pull request as it stands."""
+        page = await self.pull_snapshot(repo, number).fetch(ListRequest())
+        for rejected in page.rejected:
+            raise RemotePermanent(f"{repo}#{number} cannot be understood: {rejected.error}", reason="bad_shape")
+        return page.items[0].record
+
+    async def compare(self, repo: str, base: str, head: str) -> str:
+        """Return how a head stands to a base: "ahead", "behind", "diverged" or "identical"."""
+        return await self._client.compare(repo, base, head)
+
+    async def post_comment(self, repo: str, number: int, body: str) -> CommentRecord:
+        """Comment on a thread, once: a RemoteError with the reason `unclear_write` may have happened."""
+        path = f"issues/{number}/comments"
+        return await self._client.post(repo, path, {"body": body}, read=surfaces.COMMENTS.one, route="issues/post")
+
+    async def post_reply(self, repo: str, number: int, comment_id: int, body: str) -> CommentRecord:
+        """Answer a review comment, once: a RemoteError with the reason `unclear_write` may have happened."""
+        path = f"pulls/{number}/comments/{comment_id}/replies"
+        read = surfaces.REVIEW_COMMENTS.one
+        return await self._client.post(repo, path, {"body": body}, read=read, route="pulls/post")
+
+
+def describe_token(reply: Reply) -> list[str]:
+    """Return what an answer tells of the token it was given: its scopes, and when it ends."""
+    told = []
+    scopes = reply.headers.get("x-oauth-scopes")
+    if scopes is not None:
+        told.append(f"scopes {scopes}" if scopes.strip() else "no scopes")
+    ends_at = parse_expiration(reply.headers.get("github-authentication-token-expiration"))
+    if ends_at is not None:
+        left = ends_at - (ends_at if reply.server_at is None else reply.server_at)
+        day = datetime.fromtimestamp(ends_at / 1000, UTC).strftime("%Y-%m-%d")
+        told.append(f"expires in {describe_age(left / 1000)} ({day})" if left > 0 else f"expires on {day}")
+    return told
+
+
+def parse_expiration(text: str | None) -> int | None:
+    """Return when a token ends, from the header's two forms (`… UTC` and `… +0200`); None when it does not say."""
+    if not text:
+        return None
+    written = text.strip().replace(" UTC", " +0000")
+    try:
+        return int(datetime.strptime(written, "%Y-%m-%d %H:%M:%S %z").timestamp() * 1000)
+    except ValueError:
+        return None

@@ -1,0 +1,232 @@
+"""The lists of a GitHub repository, as the engine reads them.
+
+Owns how each list is asked for (order, filter, page size), how its next page is known, and which answers may be
+remembered by their ETag: of an ascending list only a whole one-page answer, since a full page's ETag is blind to the
+page after it; of the newest-first list of pull requests page 1, since whatever changes comes to its top. The token
+inside a window is the server's own next address, also in its `/repositories/<number>/` form.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from msgspec import Raw
+
+from tidelore.clock import format_instant
+from tidelore.engine.cursor import Validator
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.errors import RemoteNotFound, RemoteTransient
+from tidelore.model import CommentRecord, PullRecord
+from tidelore.sources.github.client import GitHubClient, Params, repo_path
+from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
+from tidelore.sources.github.transform import (
+    ISSUE_COMMENT,
+    REVIEW_COMMENT,
+    transform_comment,
+    transform_pull,
+    transform_review,
+    transform_review_comment,
+)
+from tidelore.sources.http import Reply
+from tidelore.sources.reading import Reader, next_address
+
+_LOG = logging.getLogger(__name__)
+
+R = TypeVar("R", CommentRecord, PullRecord)
+
+COMMENTS = Reader(Comment, transform_comment, locator="id", by_record=True)
+REVIEW_COMMENTS = Reader(ReviewComment, transform_review_comment, locator="id", by_record=True)
+REVIEWS = Reader(Review, transform_review, locator=None, by_record=True)
+PULLS = Reader(Pull, transform_pull, locator="number", by_record=True)
+
+_SIZES = (100, 50, 25, 10)
+"""Page sizes to fall back to when a server cannot put a page together in time."""
+_OVERBURDENED = frozenset({502, 504})
+_PULLS_PER_PAGE = 30
+"""A pull request weighs twenty times a comment, and the list is mostly read for the few that changed."""
+
+
+class PagedList(Generic[R]):
+    """One list. `newest_first` says that page 1 shows every change of the whole list."""
+
+    def __init__(
+        self,
+        client: GitHubClient,
+        address: str,
+        reader: Reader[Any, R],
+        route: str,
+        *,
+        per_page: int,
+        order: Params | None = None,
+        takes_since: bool = False,
+        newest_first: bool = False,
+    ) -> None:
+        self._client = client
+        self._address = address
+        self._reader: Reader[Any, R] = reader
+        self._route = route
+        self._per_page = per_page
+        self._order = dict(order or {})
+        self._takes_since = takes_since
+        self._newest_first = newest_first
+
+    async def fetch(self, request: ListRequest) -> Page[R]:
+        if request.token is not None:
+            raws, reply, asked = await self._continued(request.token)
+        else:
+            raws, reply, asked = await self._first(request)
+        if raws is None:
+            return Page(server_at=reply.server_at, not_modified=True)
+        found = self._reader.read(raws, lambda record: record.updated_at)
+        is_first = request.token is None
+        whole = is_first and (self._newest_first or len(raws) < self._per_page)
+        return Page(
+            items=found.items,
+            rejected=found.rejected,
+            next_token=next_address(reply, len(raws), self._per_page, self._route),
+            server_at=reply.server_at,
+            # Under the address that was asked: a renamed repository answers from another one.
+            validator=Validator(asked, reply.etag) if whole and reply.etag else None,
+        )
+
+    async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Reply, str]:
+        while True:
+            params: dict[str, str | int] = {**self._order, "per_page": self._per_page}
+            if request.since and self._takes_since:
+                params["since"] = _second(request.since)
+            address = self._client.address(self._address, params)
+            validator = request.validator
+            etag = validator.etag if validator is not None and validator.url == address else None
+            try:
+                raws, reply = await self._client.list_page(address, None, etag=etag, route=self._route)
+            except RemoteTransient as error:
+                self._ask_for_less(error)
+                continue
+            return raws, reply, address
+
+    async def _continued(self, token: str) -> tuple[list[Raw] | None, Reply, str]:
+        while True:
+            try:
+                raws, reply = await self._client.list_page(token, None, etag=None, route=self._route)
+            except RemoteTransient as error:
+                self._ask_for_less(error)
+                token = resized(token, self._per_page)
+                continue
+            return raws, reply, token
+
+    def _ask_for_less(self, error: RemoteTransient) -> None:
+        """Make the pages of this list smaller from here on, or raise when that cannot help."""
+        smaller = next((size for size in _SIZES if size < self._per_page), None)
+        if error.status not in _OVERBURDENED or smaller is None:
+            raise error
+        _LOG.info("%s: the server failed at %d items a page; asking for %d", self._route, self._per_page, smaller)
+        self._per_page = smaller
+
+
+class CommentList(PagedList[CommentRecord]):
+    """A list of comments of one kind, each of which has an address of its own."""
+
+    def __init__(self, client: GitHubClient, repo: str, kind: str, address: str, **options: Any) -> None:
+        reader: Reader[Any, CommentRecord] = COMMENTS if kind == ISSUE_COMMENT else REVIEW_COMMENTS
+        super().__init__(client, address, reader, **options, takes_since=True)
+        self._repo = repo
+        self._single = f"{repo_path(repo)}/{_resource(kind)}/comments"
+
+    async def fetch_one(self, locator: str) -> Page[CommentRecord]:
+        """Ask for one comment: it is gone when its address is not found and the repository is."""
+        try:
+            raw, reply = await self._client.raw(f"{self._single}/{locator}", etag=None, route=f"{self._route}/one")
+        except RemoteNotFound:
+            await self._client.repository(self._repo)
+            return Page()
+        found = self._reader.read([] if raw is None else [raw], lambda record: record.updated_at)
+        return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+
+
+class PullSnapshot:
+    """One pull request as a list of one, so that it can be asked for conditionally."""
+
+    def __init__(self, client: GitHubClient, repo: str, number: int) -> None:
+        self._client = client
+        self._address = client.address(f"{repo_path(repo)}/pulls/{number}")
+
+    async def fetch(self, request: ListRequest) -> Page[PullRecord]:
+        validator = request.validator
+        etag = validator.etag if validator is not None and validator.url == self._address else None
+        raw, reply = await self._client.raw(self._address, etag=etag, route="pull")
+        if raw is None:
+            return Page(server_at=reply.server_at, not_modified=True)
+        found = PULLS.read([raw], lambda record: record.updated_at)
+        return Page(
+            items=found.items,
+            rejected=found.rejected,
+            server_at=reply.server_at,
+            validator=Validator(self._address, reply.etag) if reply.etag else None,
+        )
+
+
+def comment_feed(client: GitHubClient, repo: str, kind: str, per_page: int) -> CommentList:
+    """Return the comments of a whole repository, in the order of their updates."""
+    resource = _resource(kind)
+    return CommentList(
+        client,
+        repo,
+        kind,
+        f"{repo_path(repo)}/{resource}/comments",
+        route=f"{resource}/comments",
+        per_page=per_page,
+        order={"sort": "updated", "direction": "asc"},
+    )
+
+
+def thread(client: GitHubClient, repo: str, kind: str, number: int, per_page: int) -> CommentList:
+    """Return the comments of one thread, in the order of their ids."""
+    resource = _resource(kind)
+    return CommentList(
+        client,
+        repo,
+        kind,
+        f"{repo_path(repo)}/{resource}/{number}/comments",
+        route=f"{resource}/thread/comments",
+        per_page=per_page,
+    )
+
+
+def reviews(client: GitHubClient, repo: str, number: int, per_page: int) -> PagedList[CommentRecord]:
+    """Return the reviews of one pull request, in the order of their ids."""
+    address = f"{repo_path(repo)}/pulls/{number}/reviews"
+    return PagedList(client, address, REVIEWS, "pulls/reviews", per_page=per_page)
+
+
+def pull_feed(client: GitHubClient, repo: str, per_page: int) -> PagedList[PullRecord]:
+    """Return the pull requests of a repository in whatever state, the newest update first."""
+    return PagedList(
+        client,
+        f"{repo_path(repo)}/pulls",
+        PULLS,
+        "pulls",
+        per_page=min(per_page, _PULLS_PER_PAGE),
+        order={"state": "all", "sort": "updated", "direction": "desc"},
+        newest_first=True,
+    )
+
+
+def resized(address: str, per_page: int) -> str:
+    """Return the address of the smaller page in which the page of an address begins; a few items may come again."""
+    parts = urlsplit(address)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    page, size = (int(text) if text.isdecimal() else 0 for text in (query.get("page", ""), query.get("per_page", "")))
+    if page and size:
+        query |= {"per_page": str(per_page), "page": str((page - 1) * size // per_page + 1)}
+    return urlunsplit(parts._replace(query=urlencode(query)))
+
+
+def _resource(kind: str) -> str:
+    return {ISSUE_COMMENT: "issues", REVIEW_COMMENT: "pulls"}[kind]
+
+
+def _second(instant_ms: int) -> str:
+    """Return an instant as GitHub counts: whole seconds, cut off, so that nothing of the second is left out."""
+    return f"{format_instant(instant_ms)[:19]}Z"

@@ -1,0 +1,156 @@
+"""The lists of an account as the engine reads them: where they go on, where they end, what is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.unit.sources.asking import ask
+from tests.unit.sources.bluesky.shapes import DID, KEY, OTHER, POSTS, REPOSTS, URI, post, view
+from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
+
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.errors import RemotePermanent
+from tidelore.sources.bluesky.client import XrpcClient
+from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
+from tidelore.sources.http import HttpClient
+
+
+def encoded(value: Any, status: int = 200) -> bytes:
+    return answer(status, json.dumps(value).encode())
+
+
+def feed(*keys: str, cursor: str | None = None) -> bytes:
+    items = [{"post": view(uri=f"at://{DID}/{POSTS}/{key}")} for key in keys]
+    return encoded({"feed": items} | ({"cursor": cursor} if cursor is not None else {}))
+
+
+def records(*keys: str, cursor: str | None = None) -> bytes:
+    rows = [{"uri": f"at://{DID}/{POSTS}/{key}", "cid": "c", "value": post()} for key in keys]
+    return encoded({"records": rows} | ({"cursor": cursor} if cursor is not None else {}))
+
+
+def missing() -> bytes:
+    return encoded({"error": "RecordNotFound", "message": "Could not locate record"}, 400)
+
+
+def with_client(do: Callable[[XrpcClient], Awaitable[Any]], *script: Answer) -> tuple[Any, list[dict[str, list[str]]]]:
+    async def job(http: HttpClient, _: ScriptedServer) -> Any:
+        return await do(XrpcClient(http))
+
+    result, server, _ = ask(*script, do=job, max_retries=0)
+    return result, [parse_qs(urlsplit(seen.target).query) for seen in server.seen]
+
+
+def lent(client: XrpcClient) -> Callable[..., Any]:
+    @asynccontextmanager
+    async def lend(*_: str) -> AsyncIterator[XrpcClient]:
+        yield client
+
+    return lend
+
+
+def from_feed(*script: Answer, token: str | None = None, pins: bool = False) -> tuple[Page[Any], dict[str, list[str]]]:
+    async def do(client: XrpcClient) -> Page[Any]:
+        listed = AuthorFeed(client, lent(client), DID, per_page=7, pins=pins)
+        return await listed.fetch(ListRequest(token=token))
+
+    page, asked = with_client(do, *script)
+    return page, asked[0]
+
+
+def from_records(*script: Answer, token: str | None = None) -> tuple[Page[Any], dict[str, list[str]]]:
+    async def do(client: XrpcClient) -> Page[Any]:
+        return await RecordList(lent(client), DID, POSTS, per_page=7).fetch(ListRequest(token=token))
+
+    page, asked = with_client(do, *script)
+    return page, asked[0]
+
+
+def fetch_one(locator: str, *script: Answer, repository: bool = False) -> tuple[Page[Any], list[dict[str, list[str]]]]:
+    async def do(client: XrpcClient) -> Page[Any]:
+        if repository:
+            return await RecordList(lent(client), DID, POSTS, per_page=7).fetch_one(locator)
+        return await AuthorFeed(client, lent(client), DID, per_page=7).fetch_one(locator)
+
+    return with_client(do, *script)
+
+
+def test_a_feed_is_asked_for_with_the_default_filter_and_without_pins() -> None:
+    page, asked = from_feed(feed("a", "b", cursor="c1"))
+    assert asked == {"actor": [DID], "limit": ["7"]}
+    assert [item.record.uri.rpartition("/")[2] for item in page.items] == ["a", "b"]
+    assert page.next_token == "c1"
+    assert from_feed(feed("a"), token="opaque__ü")[1]["cursor"] == ["opaque__ü"]
+    assert from_feed(feed("a"), pins=True)[1]["includePins"] == ["true"]
+
+
+def test_an_empty_page_with_a_cursor_is_not_the_end() -> None:
+    assert from_feed(feed(cursor="c1"))[0].next_token == "c1"
+    assert from_feed(feed("a"))[0].next_token is None
+    assert from_feed(feed("a", cursor=""))[0].next_token is None
+
+
+def test_a_cursor_that_does_not_move_on_is_the_end() -> None:
+    assert from_feed(feed("a", cursor="same"), token="same")[0].next_token is None
+    assert from_records(records("a", cursor="same"), token="same")[0].next_token is None
+
+
+def test_records_are_asked_for_in_the_order_of_writing_behind_the_last_key() -> None:
+    page, asked = from_records(records("b", "c", cursor="c"), token="a")
+    assert asked == {"repo": [DID], "collection": [POSTS], "limit": ["7"], "cursor": ["a"], "reverse": ["true"]}
+    assert page.next_token == "c"
+    assert from_records(records(cursor="z"), token="a")[0].next_token is None, "an empty page of records is the end"
+
+
+def test_a_post_that_is_shown_is_read_from_the_appview() -> None:
+    page, asked = fetch_one(URI, encoded({"posts": [view()]}))
+    assert [item.version.id for item in page.items] == [URI]
+    assert asked == [{"uris": [URI]}]
+
+
+def test_a_post_the_appview_hides_is_still_there_when_its_repository_has_it() -> None:
+    stored = encoded({"uri": URI, "cid": "bafyone", "value": post()})
+    page, asked = fetch_one(URI, encoded({"posts": []}), stored)
+    assert [item.version.id for item in page.items] == [URI]
+    assert asked[1] == {"repo": [DID], "collection": [POSTS], "rkey": [KEY]}
+
+
+def test_a_post_is_gone_when_its_own_repository_says_so() -> None:
+    page, _ = fetch_one(URI, encoded({"posts": []}), missing())
+    assert (page.items, page.rejected) == ((), ())
+    assert fetch_one(URI, missing(), repository=True)[0].items == ()
+
+
+def test_a_repost_is_asked_of_the_repository_alone() -> None:
+    uri = f"at://{OTHER}/{REPOSTS}/{KEY}"
+    value = {"subject": {"uri": URI, "cid": "c"}, "createdAt": "2026-03-02T09:00:00Z"}
+    page, asked = fetch_one(uri, encoded({"uri": uri, "cid": "bafytwo", "value": value}))
+    assert page.items[0].record.kind == "repost"
+    assert asked == [{"repo": [OTHER], "collection": [REPOSTS], "rkey": [KEY]}]
+
+
+@pytest.mark.parametrize("error", ["RepoNotFound", "RepoDeactivated", "RepoTakendown", "InvalidRequest"])
+def test_any_other_refusal_proves_nothing_about_a_post(error: str) -> None:
+    refused = encoded({"error": error, "message": "no"}, 400)
+    with pytest.raises(RemotePermanent):
+        fetch_one(URI, refused, repository=True)
+
+
+def test_follows_are_read_to_their_end_over_an_empty_page() -> None:
+    async def do(client: XrpcClient) -> list[int]:
+        return [len(page) async for page in follows(client, DID)]
+
+    pages = [{"follows": [{}, {}], "cursor": "1"}, {"follows": [], "cursor": "2"}, {"follows": [{}]}]
+    found, asked = with_client(do, *(encoded(page) for page in pages))
+    assert found == [2, 0, 1]
+    assert [one.get("cursor") for one in asked] == [None, ["1"], ["2"]]
+
+
+def test_an_answer_of_another_shape_is_a_refusal_and_not_an_empty_page() -> None:
+    with pytest.raises(RemotePermanent):
+        from_feed(encoded({"message": "no"}))

@@ -1,0 +1,270 @@
+"""The GitHub API as calls: what is asked and written, and what an answer is taken for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+from tests.unit.sources.asking import ask, drop, truncate
+from tests.unit.sources.github.test_transform import COMMENT, PULL, REMARK
+from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
+
+from tidelore.clock import ManualClock
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemotePermanent
+from tidelore.sources.github.client import GitHubClient, Identity
+from tidelore.sources.github.source import GitHubSource, parse_expiration
+from tidelore.sources.http import HttpClient, bearer
+
+REPOSITORY = answer(body=b'{"id": 1, "full_name": "o/r", "name": "r", "archived": true}')
+RENAMED = answer(body=b'{"id": 1, "full_name": "new/name", "name": "name"}')
+CREATED = answer(201, json.dumps(COMMENT).encode())
+USER = b'{"login": "mira", "type": "User"}'
+
+
+def with_source(
+    do: Callable[[GitHubSource], Awaitable[Any]],
+    *script: Answer,
+    identity: Identity | None = None,
+    signed_in: str = "token",
+    **options: Any,
+) -> tuple[Any, ScriptedServer]:
+    async def job(http: HttpClient, _: ScriptedServer) -> Any:
+        client = GitHubClient(http, identity)
+        return await do(GitHubSource("github", client, ManualClock(), signed_in=signed_in))
+
+    result, server, _ = ask(*script, do=job, **{"auth": bearer, "max_retries": 0, **options})
+    return result, server
+
+
+def failing(do: Callable[[GitHubSource], Awaitable[Any]], *script: Answer, **options: Any) -> tuple[Any, Any]:
+    async def caught(source: GitHubSource) -> RemoteError:
+        with pytest.raises(RemoteError) as error:
+            await do(source)
+        return error.value
+
+    return with_source(caught, *script, **options)
+
+
+def post(source: GitHubSource) -> Awaitable[Any]:
+    return source.post_comment("o/r", 12, "Done.")
+
+
+def test_a_repository_is_found_by_its_name() -> None:
+    found, server = with_source(lambda s: s.resolve("o/r"), REPOSITORY)
+    assert (found.remote_id, found.path, found.archived) == (1, "o/r", True)
+    assert server.seen[0].target == "/repos/o/r"
+
+
+def test_a_name_cannot_leave_its_place_in_the_address() -> None:
+    _, server = with_source(lambda s: s.resolve("o/r?x=1#y/../z"), REPOSITORY)
+    assert server.seen[0].target == "/repos/o/r%3Fx%3D1%23y%2F..%2Fz"
+
+
+def test_a_missing_repository_is_named() -> None:
+    error, _ = failing(lambda s: s.resolve("o/r"), answer(404, b"{}"))
+    assert isinstance(error, RemoteNotFound)
+    assert "no repository o/r" in error.message
+    assert error.fix
+
+
+@pytest.mark.parametrize("status", ["ahead", "behind", "diverged", "identical"])
+def test_a_head_is_compared_with_its_base(status: str) -> None:
+    found, server = with_source(
+        lambda s: s.compare("o/r", "a" * 40, "b" * 40), answer(body=json.dumps({"status": status}).encode())
+    )
+    assert found == status
+    assert server.seen[0].target == f"/repos/o/r/compare/{'a' * 40}...{'b' * 40}?per_page=1"
+
+
+def test_a_base_that_is_gone_was_rewritten() -> None:
+    found, _ = with_source(lambda s: s.compare("o/r", "a" * 40, "b" * 40), answer(404, b"{}"), REPOSITORY)
+    assert found == "diverged"
+
+
+def test_a_repository_that_is_gone_says_nothing_about_its_history() -> None:
+    error, _ = failing(lambda s: s.compare("o/r", "a" * 40, "b" * 40), answer(404, b"{}"))
+    assert isinstance(error, RemoteNotFound)
+
+
+def test_a_pull_request_is_read_as_it_stands() -> None:
+    merged = {**PULL, "state": "closed", "merged": True, "merged_at": "2026-03-02T09:00:01Z"}
+    found, server = with_source(lambda s: s.pull("o/r", 12), answer(body=json.dumps(merged).encode()))
+    assert (found.number, found.state, found.merged) == (12, "closed", True)
+    assert server.seen[0].target == "/repos/o/r/pulls/12"
+
+
+def test_a_pull_request_that_cannot_be_understood_is_an_error_of_the_remote() -> None:
+    error, _ = failing(lambda s: s.pull("o/r", 12), answer(body=b'{"id": 1}'))
+    assert error.reason == "bad_shape"
+
+
+def test_a_comment_is_posted_once_and_its_record_returned() -> None:
+    made, server = with_source(post, CREATED)
+    assert (made.remote_id, made.number, made.kind) == (COMMENT["id"], 12, "issue_comment")
+    (seen,) = server.seen
+    assert (seen.method, seen.target) == ("POST", "/repos/o/r/issues/12/comments")
+    assert json.loads(seen.body) == {"body": "Done."}
+    assert seen.headers["authorization"].startswith("Bearer ")
+
+
+def test_an_answer_to_a_review_comment_goes_to_its_replies() -> None:
+    created = answer(201, json.dumps(REMARK).encode())
+    made, server = with_source(lambda s: s.post_reply("o/r", 12, 5, "Done."), created)
+    assert (made.kind, made.in_reply_to) == ("review_comment", 5)
+    assert server.seen[0].target == "/repos/o/r/pulls/12/comments/5/replies"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        answer(500, b"{}"),
+        answer(502, b"{}"),
+        drop,
+        truncate,
+        answer(201, b"<html>"),
+        answer(201, b"{}"),
+        answer(201, json.dumps({**COMMENT, "updated_at": "soon"}).encode()),
+    ],
+    ids=["500", "502", "dropped", "truncated", "no json", "no comment", "no instant"],
+)
+def test_a_write_whose_outcome_nobody_knows_says_so_and_is_not_repeated(step: Answer) -> None:
+    error, server = failing(post, step, CREATED, max_retries=3)
+    assert error.reason == "unclear_write"
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("status", [403, 404, 410, 422])
+def test_a_write_that_is_refused_did_not_happen(status: int) -> None:
+    error, server = failing(post, answer(status, b'{"message": "no"}'), max_retries=3)
+    assert isinstance(error, RemotePermanent)
+    assert (error.status, error.reason) == (status, "refused")
+    assert len(server.seen) == 1
+
+
+def test_a_write_that_comes_too_fast_is_told_when_to_come_again() -> None:
+    body = b'{"message": "You have exceeded a secondary rate limit."}'
+    error, server = failing(post, answer(403, body, Retry_After="30"), max_retries=3)
+    assert isinstance(error, RateLimited)
+    assert error.retry_after_seconds == 30
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_a_write_to_a_renamed_repository_goes_to_its_new_name_once(status: int) -> None:
+    moved = answer(status, b"{}", Location="/repositories/1/issues/12/comments")
+    made, server = with_source(post, moved, RENAMED, CREATED)
+    assert made.number == 12
+    assert [(seen.method, seen.target) for seen in server.seen] == [
+        ("POST", "/repos/o/r/issues/12/comments"),
+        ("GET", "/repos/o/r"),
+        ("POST", "/repos/new/name/issues/12/comments"),
+    ]
+
+
+def test_a_redirect_of_a_write_that_leads_nowhere_else_is_a_failure() -> None:
+    error, server = failing(post, answer(307, b"{}", Location="/elsewhere"), REPOSITORY)
+    assert error.status == 307
+    assert len(server.seen) == 2
+
+
+class Changing:
+    """An identity whose tokens are numbered."""
+
+    def __init__(self) -> None:
+        self.number = 1
+
+    async def headers(self) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer token-{self.number}"}
+
+    async def app_headers(self) -> Mapping[str, str]:
+        return {"Authorization": "Bearer claim"}
+
+    def forget(self) -> None:
+        self.number += 1
+
+
+@pytest.mark.parametrize(("do", "good"), [(post, CREATED), (lambda s: s.resolve("o/r"), REPOSITORY)])
+def test_a_token_that_ran_out_unnoticed_is_renewed_once(do: Any, good: bytes) -> None:
+    _, server = with_source(do, answer(401, b"{}"), good, identity=Changing())
+    assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer token-1", "Bearer token-2"]
+
+
+def test_a_token_that_is_refused_again_is_a_failure() -> None:
+    error, server = failing(lambda s: s.resolve("o/r"), answer(401, b"{}"), identity=Changing())
+    assert isinstance(error, CredentialsRejected)
+    assert len(server.seen) == 2
+
+
+def test_a_token_that_cannot_be_renewed_is_a_failure_at_once() -> None:
+    error, server = failing(lambda s: s.resolve("o/r"), answer(401, b"{}"))
+    assert isinstance(error, CredentialsRejected)
+    assert len(server.seen) == 1
+
+
+NOW = {"Date": "Mon, 02 Mar 2026 09:00:00 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ({}, "signed in as mira"),
+        ({"X_OAuth_Scopes": "repo, read:org"}, "signed in as mira, scopes repo, read:org"),
+        ({"X_OAuth_Scopes": ""}, "signed in as mira, no scopes"),
+        (
+            {"GitHub_Authentication_Token_Expiration": "2026-03-12 09:00:00 UTC"},
+            "signed in as mira, expires in 1 week (2026-03-12)",
+        ),
+        (
+            {"GitHub_Authentication_Token_Expiration": "2026-03-02 13:00:00 +0200"},
+            "signed in as mira, expires in 2 hours (2026-03-02)",
+        ),
+        ({"GitHub_Authentication_Token_Expiration": "soon"}, "signed in as mira"),
+        (
+            {"X_RateLimit_Remaining": "4321", "X_RateLimit_Reset": "1772445600"},
+            "signed in as mira, 4,321 requests left",
+        ),
+        (
+            {"Date": "Mon, 02 Mar 2026 11:00:00 GMT"},
+            "signed in as mira, its clock differs from ours by 2 hours",
+        ),
+    ],
+)
+def test_a_greeting_tells_login_scopes_expiry_and_budget(headers: dict[str, str], said: str) -> None:
+    found, _ = with_source(lambda s: s.greet(), answer(body=USER, **{**NOW, **headers}))
+    assert found == said
+
+
+def test_the_token_of_an_installation_works_and_is_no_users() -> None:
+    found, server = with_source(lambda s: s.greet(), answer(403, b"{}"), answer(body=b"{}", **NOW))
+    assert found == "signed in with the token of a GitHub App"
+    assert [seen.target for seen in server.seen] == ["/user", "/rate_limit"]
+
+
+def test_a_host_without_a_token_is_greeted_by_its_rate_limit() -> None:
+    found, server = with_source(
+        lambda s: s.greet(), answer(body=b"{}", **NOW, X_RateLimit_Remaining="60"), signed_in="no", token=None
+    )
+    assert found == "reachable without a token, 60 requests left"
+    assert server.seen[0].target == "/rate_limit"
+
+
+def test_an_app_is_greeted_by_its_claim_and_its_token() -> None:
+    script = (answer(body=b'{"slug": "helper"}', **NOW), answer(body=b"{}", **NOW, X_RateLimit_Remaining="14999"))
+    found, server = with_source(lambda s: s.greet(), *script, identity=Changing(), signed_in="app")
+    assert found == "signed in as helper[bot], an installation of a GitHub App, 14,999 requests left"
+    assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer claim", "Bearer token-1"]
+
+
+@pytest.mark.parametrize("text", [None, "", "never", "2026-03-02", "2026-13-02 09:00:00 UTC"])
+def test_an_expiration_that_cannot_be_read_is_none(text: str | None) -> None:
+    assert parse_expiration(text) is None
+
+
+def test_a_closed_host_gives_its_reason_to_whoever_asks() -> None:
+    reason = CredentialsRejected("no token")
+    source = GitHubSource("github", reason, ManualClock())
+    assert source.closed is reason
+    with pytest.raises(CredentialsRejected):
+        source.pull_feed("o/r")
