@@ -20,14 +20,18 @@ SCHEMA_RECORD = ("version", "description", "checksum", "applied_at")
 
 
 class Lists(Protocol):
-    """How a list of integers is compared in this dialect."""
+    """How a list of integers or texts is compared in this dialect."""
 
     def among(self, parameter: str) -> str:
-        """Return the SQL for 'is one of the integers in this parameter'."""
+        """Return the SQL for 'is one of those in this parameter'."""
         ...
 
     def integers(self, values: Iterable[int]) -> Any:
         """Return integers in the form `among` expects as its parameter."""
+        ...
+
+    def texts(self, values: Iterable[str]) -> Any:
+        """Return texts in the form `among` expects as its parameter."""
         ...
 
     def by_index(self, name: str) -> str:
@@ -60,8 +64,11 @@ class Database(Lists, Protocol):
 
     dialect: str
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Begin a writing transaction: commit at the end, roll back on any exception."""
+    def transaction(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
+        """Begin a writing transaction: commit at the end, roll back on any exception.
+
+        A `durable` one outlives a power cut too: for what is written before an effect on others.
+        """
         ...
 
     def read(self, sql: str, params: Params | None = None) -> list[Row]:

@@ -43,8 +43,14 @@ class PostgresDatabase:
             self._connection = psycopg.connect(address, autocommit=True)
 
     @contextmanager
-    def transaction(self) -> Iterator[PostgresDatabase]:
+    def transaction(self, *, durable: bool = False) -> Iterator[PostgresDatabase]:
         with self._translated(), self._connection.transaction():
+            if durable:
+                # Only where it is off: a server may be told to wait for more than its own disk.
+                self._connection.execute(
+                    "SELECT set_config('synchronous_commit', 'on', true)"
+                    " WHERE current_setting('synchronous_commit') = 'off'"
+                )
             yield self
 
     def execute(self, sql: str, params: Params | None = None) -> list[Row]:
@@ -69,6 +75,9 @@ class PostgresDatabase:
         return f"= ANY(:{parameter})"
 
     def integers(self, values: Iterable[int]) -> Any:
+        return list(values)
+
+    def texts(self, values: Iterable[str]) -> Any:
         return list(values)
 
     def by_index(self, name: str) -> str:  # noqa: ARG002 - this planner knows how few rows a partial index holds

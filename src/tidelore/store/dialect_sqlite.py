@@ -1,7 +1,7 @@
 """SQLite by way of apsw. Owns the file (mode 0600, WAL, foreign keys, busy timeout) and its error names.
 
 `synchronous=NORMAL`: after a power cut the newest rows and the cursor that covers them are lost together
-and fetched again; a killed process loses nothing.
+and fetched again; a killed process loses nothing. What is written before an effect on others is synced first.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ class SqliteDatabase:
                 raise
 
     @contextmanager
-    def transaction(self) -> Iterator[SqliteDatabase]:
+    def transaction(self, *, durable: bool = False) -> Iterator[SqliteDatabase]:
+        if durable:
+            with self._synced(), self.transaction():
+                yield self
+            return
         with self._translated():
             self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -103,6 +107,9 @@ class SqliteDatabase:
     def integers(self, values: Iterable[int]) -> Any:
         return msgspec.json.encode(list(values)).decode()
 
+    def texts(self, values: Iterable[str]) -> Any:
+        return msgspec.json.encode(list(values)).decode()
+
     def by_index(self, name: str) -> str:
         return f"INDEXED BY {name}"
 
@@ -122,6 +129,16 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._connection.close()
+
+    @contextmanager
+    def _synced(self) -> Iterator[None]:
+        """Let commits wait for the disk. Outside a transaction only: inside one SQLite does not change it."""
+        with self._translated():
+            self._connection.execute("PRAGMA synchronous = FULL")
+        try:
+            yield
+        finally:
+            self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _refuse_foreign(self) -> None:
         """Look before the first write: choosing WAL already changes the file."""

@@ -1,0 +1,222 @@
+"""The shadow comparison. Owns a full scan of every thread that awaits feedback, set against the events that are stored.
+
+A comment that qualifies and has no event of its words is missing: that is the fault looked for. An event whose comment
+is gone remotely is told and is none: what was said was said. Changes nothing; `mend` ingests what is missing through
+the transaction every poll uses. A pull request that was closed and resumed is compared from where it was read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from tidelore.config import RepoSettings
+from tidelore.engine.lease import Lease
+from tidelore.engine.ports import ListRequest, Pages
+from tidelore.errors import IntegrityError, PartialSuccess, TideloreError
+from tidelore.feedback.context import Context, read_context
+from tidelore.feedback.events import event_key, interpret, qualifies
+from tidelore.feedback.metrics import EVENTS_INGESTED
+from tidelore.model import CommentRecord, Item, RemoteId, Version
+from tidelore.sources.github.source import GitHubSource
+from tidelore.store.database import Database
+from tidelore.store.feedback_comments import body_digest, stored_bodies
+from tidelore.store.feedback_events import FOLLOWUPS, EventRow, list_events
+from tidelore.store.feedback_shelf import Judged, ScanBatch, ingest_feedback_scan_batch
+from tidelore.store.metric_counters import add
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import AWAITING, CLOSED, TrackedPr, history, list_tracked
+
+SURFACES: Mapping[str, str] = {
+    "pr_issue_comments": "issue_comment",
+    "pr_review_comments": "review_comment",
+    "pr_review_summaries": "review_summary",
+}
+"""What is read of a pull request, and the kind of comment on each list."""
+
+
+class Missing(Struct, frozen=True):
+    """A version that should be an event and is none."""
+
+    event_key: str
+    item: Item[CommentRecord]
+
+
+class SurfaceAudit(Struct):
+    """One list of one thread: what is there, how much of it qualifies, and what is not the same here."""
+
+    surface: str
+    items: list[Item[CommentRecord]] = field(default_factory=list)
+    unreadable: int = 0
+    qualifying: int = 0
+    ingested: int = 0
+    missing: list[Missing] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+class ThreadAudit(Struct):
+    """One pull request. `error` is why it could not be read whole: then nothing is concluded about it."""
+
+    number: int
+    surfaces: list[SurfaceAudit] = field(default_factory=list)
+    error: TideloreError | None = None
+
+
+class RepoAudit(Struct):
+    """One repository. `error` is why nothing of it could be read."""
+
+    source: str
+    repo: str
+    threads: list[ThreadAudit] = field(default_factory=list)
+    error: TideloreError | None = None
+
+    @property
+    def surfaces(self) -> list[SurfaceAudit]:
+        return [surface for thread in self.threads for surface in thread.surfaces]
+
+
+class AuditReport(Struct):
+    """One whole comparison."""
+
+    repos: list[RepoAudit] = field(default_factory=list)
+    requests: int = 0
+    seconds: float = 0.0
+
+    @property
+    def missing(self) -> int:
+        return sum(len(surface.missing) for repo in self.repos for surface in repo.surfaces)
+
+
+async def scan(source: GitHubSource, repo: str, number: int) -> list[SurfaceAudit]:
+    """Read one pull request whole."""
+    lists: dict[str, Pages[CommentRecord]] = {
+        "pr_issue_comments": source.thread(repo, "issue_comment", number),
+        "pr_review_comments": source.thread(repo, "review_comment", number),
+        "pr_review_summaries": source.reviews(repo, number),
+    }
+    return [await _read(surface, pages) for surface, pages in lists.items()]
+
+
+async def _read(surface: str, pages: Pages[CommentRecord]) -> SurfaceAudit:
+    found: dict[RemoteId, Item[CommentRecord]] = {}
+    result = SurfaceAudit(surface)
+    request: ListRequest | None = ListRequest()
+    while request is not None:
+        page = await pages.fetch(request)
+        # Whatever a shifting page shows twice is one comment, in its last version.
+        found |= {item.version.id: item for item in page.items}
+        result.unreadable += len(page.rejected)
+        request = None if page.next_token is None else ListRequest(token=page.next_token)
+    result.items = list(found.values())
+    return result
+
+
+def followed(database: Database, project: ProjectRow) -> list[TrackedPr]:
+    """Return the pull requests that are compared."""
+    return list_tracked(database, project_id=project.id, statuses=(AWAITING,))
+
+
+def compare(database: Database, project: ProjectRow, settings: RepoSettings, thread: ThreadAudit) -> None:
+    """Set what was read of a thread against what is stored of it now."""
+    context = read_context(database, project, settings)
+    events = list_events(database, project.id, thread.number)
+    from_at = _compared_from(database, project, settings, thread.number)
+    for surface in thread.surfaces:
+        kind = SURFACES[surface.surface]
+        known = _by_comment(event for event in events if event.kind == kind)
+        ids = [item.record.remote_id for item in surface.items]
+        stored = stored_bodies(database, project.id, kind, ids)
+        due = [item for item in surface.items if item.record.updated_at >= from_at and _is_due(item, context)]
+        surface.qualifying = len(due)
+        surface.missing = [
+            Missing(event_key(item.record, _taken(item.record, known)), item)
+            for item in due
+            if not _is_ingested(item.record, known.get(item.record.remote_id, ()), stored.get(item.version.id))
+        ]
+        surface.ingested = surface.qualifying - len(surface.missing)
+        surface.gone = sorted(
+            event.event_key for key in known.keys() - set(ids) for event in known[key] if event.kind != FOLLOWUPS
+        )
+
+
+def mend(
+    database: Database,
+    project: ProjectRow,
+    settings: RepoSettings,
+    thread: ThreadAudit,
+    now_ms: int,
+    lease: Lease,
+) -> int:
+    """Ingest what is missing in a thread, in one transaction a list; return how many events were stored."""
+    context = read_context(database, project, settings)
+    total = 0
+    for surface in thread.surfaces:
+        kind = SURFACES[surface.surface]
+        events = list_events(database, project.id, thread.number)
+        known = _by_comment(event for event in events if event.kind == kind)
+        judged = [
+            Judged(found.item, interpret(found.item, _taken(found.item.record, known), context) or ())
+            for found in surface.missing
+        ]
+        if not judged:
+            continue
+        batch = ScanBatch(project.id, project.path, kind, judged)
+        written = ingest_feedback_scan_batch(
+            database,
+            batch,
+            now_ms,
+            lease=lease,
+            also=lambda tx, done: add(tx, EVENTS_INGESTED, {}, len(done.events)),
+        )
+        total += len(written.events)
+    return total
+
+
+def judge(report: AuditReport) -> TideloreError | None:
+    """Return what the comparison ends with: a fault where something is missing, less where something was not read."""
+    if report.missing:
+        return IntegrityError(
+            f"{report.missing:,} comments that qualify have no event",
+            fix="run `lore poll github`; `lore audit github --repair` ingests what it still leaves out",
+            missing=report.missing,
+        )
+    errors = [repo.error for repo in report.repos if repo.error is not None]
+    errors += [thread.error for repo in report.repos for thread in repo.threads if thread.error is not None]
+    if errors and all(repo.error is not None for repo in report.repos):
+        return errors[0]
+    if errors:
+        return PartialSuccess("some threads could not be read; nothing is missing in the others", fix="run it again")
+    return None
+
+
+def _is_due(item: Item[CommentRecord], context: Context) -> bool:
+    return context.role(item.record.number) == "awaiting" and qualifies(item.record, context)
+
+
+def _by_comment(events: Iterable[EventRow]) -> dict[int, list[EventRow]]:
+    found: dict[int, list[EventRow]] = {}
+    for event in events:
+        found.setdefault(event.comment_id, []).append(event)
+    return found
+
+
+def _is_ingested(record: CommentRecord, events: Sequence[EventRow], stored: Version | None) -> bool:
+    """Return whether a version is an event: one of its words and instant or, after a mere touch, of the same words."""
+    untouched = stored is not None and stored.digest == body_digest(record.body)
+    return any(event.body == record.body and (untouched or event.updated_at == record.updated_at) for event in events)
+
+
+def _taken(record: CommentRecord, known: Mapping[int, Sequence[EventRow]]) -> Version | None:
+    """Return the version that has the plain key of this one already, if one has: two edits within one second."""
+    same = [event for event in known.get(record.remote_id, ()) if event.updated_at == record.updated_at]
+    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
+
+
+def _compared_from(database: Database, project: ProjectRow, settings: RepoSettings, number: int) -> int:
+    """Return the instant before which nothing is due: where a thread that was closed is read again."""
+    row = next((row for row in followed(database, project) if row.pr_number == number), None)
+    steps = [] if row is None else history(database, row.id)
+    resumed_at = max((step.at for step in steps if step.from_status == CLOSED), default=None)
+    backfill_ms = round(settings.comment_fetch_safe_backfill_seconds * 1000)
+    return 0 if resumed_at is None else resumed_at - backfill_ms

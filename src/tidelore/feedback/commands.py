@@ -1,0 +1,147 @@
+"""Operator commands. Owns their grammar, who may give them, and when one is too old to be run.
+
+Pure: a first line becomes a command or a reason why it is none. `/lore sub key=value key="two words"`: the prefix is
+a whole word, names have no case, values may be quoted. Refuses to guess: what is not understood is answered with
+the list of commands and never run in part.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from msgspec import Struct
+
+Permission = Literal["allowed", "refused", "ignored"]
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,9}")
+_SHA = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
+_BOT = "[bot]"
+_SHOWN = 60
+_LONGEST_LINE = 1000
+"""More than any command needs; quoting is read letter by letter."""
+
+
+class Shape(Struct, frozen=True):
+    """One command: what it is for, and the keys it takes."""
+
+    purpose: str
+    keys: tuple[str, ...] = ()
+
+
+COMMANDS: Mapping[str, Shape] = MappingProxyType(
+    {
+        "help": Shape("show these commands"),
+        "status": Shape("show how this pull request is followed", ("pr",)),
+        "unblock": Shape(
+            "follow a blocked pull request again, from its present head or from head_sha", ("pr", "head_sha")
+        ),
+        "retry": Shape("hand failed events to the handler again, at once", ("pr", "issue")),
+        "pause": Shape("hold events back; they are still collected", ("pr",)),
+        "resume": Shape("hand events out again after a pause", ("pr",)),
+        "sync": Shape("read the whole thread again at the next poll", ("pr",)),
+    }
+)
+
+_RULES: Mapping[str, tuple[Callable[[str], object], str]] = MappingProxyType(
+    {
+        "pr": (_NUMBER.fullmatch, "the number of a pull request"),
+        "issue": (_NUMBER.fullmatch, "the number of an issue"),
+        "head_sha": (_SHA.fullmatch, "a commit, 7 to 64 hex digits"),
+    }
+)
+
+
+class Command(Struct, frozen=True):
+    """A first line that addresses us. With a `problem` it is answered and not run."""
+
+    name: str
+    args: Mapping[str, str]
+    problem: str | None = None
+
+
+def is_command(body: str, prefix: str) -> bool:
+    """Return whether a body addresses us: its first line begins with the prefix as a word."""
+    line = _first_line(body)
+    return line == prefix or (line.startswith(prefix) and line[len(prefix)].isspace())
+
+
+def parse_command(body: str, prefix: str) -> Command | None:
+    """Return the command of a body, or None when it addresses somebody else."""
+    if not is_command(body, prefix):
+        return None
+    rest = _first_line(body)[len(prefix) :]
+    if len(rest) > _LONGEST_LINE:
+        return Command("", {}, f"a command has at most {_LONGEST_LINE:,} characters")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        return Command("", {}, f"the line cannot be read: {str(error).lower()}")
+    if not words:
+        return Command("help", {})
+    name = words[0].casefold()
+    if name not in COMMANDS:
+        return Command(_shown(words[0]), {}, f"there is no command {_shown(words[0])!r}")
+    return _with_args(name, words[1:])
+
+
+def help_text(prefix: str) -> str:
+    """Return the commands as the answer to somebody who asks for them."""
+    lines = [
+        f"- `{' '.join((prefix, name, *(f'[{key}=…]' for key in shape.keys)))}`: {shape.purpose}"
+        for name, shape in COMMANDS.items()
+    ]
+    return "\n".join(("Commands, on the first line of a comment:", "", *lines))
+
+
+def is_bot(author: str | None, flagged: bool) -> bool:  # noqa: FBT001 - as the remote says it
+    """Return whether an account is a machine's, by what the remote says or by its name."""
+    return flagged or (author is not None and author.casefold().endswith(_BOT))
+
+
+def authorise(author: str | None, flagged_bot: bool, operators: Iterable[str]) -> Permission:  # noqa: FBT001
+    """Return whether an author may give commands. Machines and accounts that are gone get no answer."""
+    if author is None or is_bot(author, flagged_bot):
+        return "ignored"
+    return "allowed" if author.casefold() in {name.casefold() for name in operators} else "refused"
+
+
+def is_expired(commented_at: int, blocked_at: int | None) -> bool:
+    """Return whether a command was given before its thread became blocked.
+
+    The remote's instants are whole seconds: one in the very second of the blocking counts as later.
+    """
+    return blocked_at is not None and commented_at // 1000 < blocked_at // 1000
+
+
+def _with_args(name: str, words: list[str]) -> Command:
+    known = COMMANDS[name].keys
+    args: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        key = key.casefold()
+        if not equals:
+            return Command(name, {}, f"{_shown(word)!r} is not of the form key=value")
+        if key not in known:
+            takes = f"takes {', '.join(f'{one}=' for one in known)}" if known else "takes no keys"
+            return Command(name, {}, f"`{name}` {takes}, not {_shown(key)!r}")
+        if key in args:
+            return Command(name, {}, f"{key}= is given twice")
+        is_valid, wanted = _RULES[key]
+        if not is_valid(value):
+            return Command(name, {}, f"{key}= takes {wanted}, not {_shown(value)!r}")
+        args[key] = value.lower() if key == "head_sha" else value
+    return Command(name, args)
+
+
+def _first_line(body: str) -> str:
+    return body.split("\n", 1)[0].rstrip()
+
+
+def _shown(text: str) -> str:
+    """Return what somebody wrote so that it can be repeated inside a sentence of ours."""
+    plain = "".join(letter if letter.isprintable() and letter not in "`@<>" else "?" for letter in text)
+    return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"

@@ -1,0 +1,147 @@
+"""What a comment is judged by. Owns the frozen picture of one repository that every decision of a poll is given.
+
+A poll takes one picture; whatever changes meanwhile is seen by the next. Pull requests that have ended are not in it:
+they cost nothing (invariant 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from tidelore.config import RepoSettings
+from tidelore.feedback.tokens import ScopeKind
+from tidelore.feedback.tracking import TERMINAL
+from tidelore.store.database import Database
+from tidelore.store.issue_cursors import IssueCursor, followed_issues
+from tidelore.store.poll_cursors import get_poll_cursor
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import AWAITING, BLOCKED, CLOSED, TrackedPr, history, list_tracked
+
+Role = Literal["awaiting", "blocked", "source_issue", "operations", "none"]
+
+
+class FollowedPull(Struct, frozen=True):
+    """A tracked pull request. `entered_at` is when it came into its status; nothing said before `followed_from` is
+    a command to us.
+    """
+
+    number: int
+    status: str
+    issue_number: int | None
+    blocked_at: int | None
+    entered_at: int
+    followed_from: int
+
+
+class FollowedIssue(Struct, frozen=True):
+    """A source issue: the comments above `consumed_id` wait for its pull request, those above `redirected_id` came
+    after it. `entered_at` is when it was first followed, or got its pull request; `followed_from`, where it is another
+    instant, is since when it is listened to at all.
+    """
+
+    number: int
+    pr_number: int | None
+    consumed_id: int
+    redirected_id: int
+    entered_at: int
+    followed_from: int | None = None
+
+
+class Context(Struct, frozen=True):
+    """One repository at the instant a poll began. `own_login` is who we are there, where that is known."""
+
+    host: str
+    repo: str
+    settings: RepoSettings
+    pulls: Mapping[int, FollowedPull]
+    issues: Mapping[int, FollowedIssue]
+    own_login: str | None = None
+    operations_from: int = 0
+
+    @property
+    def owner(self) -> str:
+        """Whose repository it is."""
+        return self.repo.partition("/")[0]
+
+    @property
+    def overlap_ms(self) -> int:
+        """How far before an instant the remote's clock may still mean it."""
+        return round(self.settings.comment_fetch_overlap_seconds * 1000)
+
+    def role(self, number: int) -> Role:
+        """Return what a thread is to us; a pull request that has ended is nothing any more."""
+        pull, operations = self.pulls.get(number), self.settings.operations_issue
+        if pull is not None and pull.status not in TERMINAL:
+            return "blocked" if pull.status == "blocked" else "awaiting"
+        if pull is None and number in self.issues:
+            return "source_issue"
+        return "operations" if operations and number == operations else "none"
+
+    def pull_of(self, number: int) -> FollowedPull | None:
+        """Return the pull request a thread is about: itself, or the one that came of a source issue."""
+        issue = self.issues.get(number)
+        return self.pulls.get(number if issue is None or issue.pr_number is None else issue.pr_number)
+
+    def followed_from(self, number: int) -> int:
+        """Return the instant before which nothing in a thread was said to us, give or take the overlap."""
+        followed = self.pulls.get(number) or self.issues.get(number)
+        if followed is None:
+            return self.operations_from - self.overlap_ms
+        return (followed.entered_at if followed.followed_from is None else followed.followed_from) - self.overlap_ms
+
+    def scope_kind(self, number: int) -> ScopeKind:
+        """Return how an answer in a thread is filed."""
+        return "pr" if number in self.pulls else "issue"
+
+
+def read_context(
+    database: Database,
+    project: ProjectRow,
+    settings: RepoSettings,
+    *,
+    own_login: str | None = None,
+    operations_from: int = 0,
+) -> Context:
+    """Take the picture of one repository. `operations_from` is since when its operations issue is listened to."""
+    pulls = list_tracked(database, project_id=project.id, statuses=(AWAITING, BLOCKED))
+    issues = followed_issues(database, project.id)
+    return Context(
+        project.source,
+        project.path,
+        settings,
+        {pull.pr_number: _pull(database, pull) for pull in pulls},
+        {issue.issue_number: _issue(database, project, issue) for issue in issues},
+        own_login,
+        operations_from,
+    )
+
+
+def _pull(database: Database, row: TrackedPr) -> FollowedPull:
+    followed_from = row.created_at
+    if row.entered_at != row.created_at:
+        # What was said while it was closed was said to nobody.
+        resumed = [step.at for step in history(database, row.id) if step.from_status == CLOSED]
+        followed_from = max([row.created_at, *resumed])
+    return FollowedPull(row.pr_number, row.status, row.issue_number, row.blocked_at, row.entered_at, followed_from)
+
+
+def _issue(database: Database, project: ProjectRow, row: IssueCursor) -> FollowedIssue:
+    followed_from = None
+    if row.pr_number is not None:
+        # Followed before it had a pull request: what was said then and not read yet is still to be handed on.
+        earlier = get_poll_cursor(
+            database, "issue_pre_pr_followups", row.issue_number, project.path, source=project.source
+        )
+        if earlier is not None:
+            followed_from = min(row.entered_at, earlier.last_updated_at or 0)
+    return FollowedIssue(
+        row.issue_number,
+        row.pr_number,
+        row.pre_pr_last_consumed_comment_id,
+        row.post_pr_last_redirected_comment_id,
+        row.entered_at,
+        followed_from,
+    )

@@ -1,0 +1,121 @@
+"""Events. Owns what one version of a comment means: an event, a command, an answer of ours that arrived, or nothing.
+
+Pure: `interpret` is all of it, and the store writes what it returns in the cursor's transaction. A version is new by
+its body (invariant 3): a touch moves `updated_at` and is no edit, and two edits within one second are two events.
+Refuses to judge by order: a version older than the stored one says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelore.clock import format_instant
+from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
+from tidelore.feedback.context import Context
+from tidelore.feedback.routing import route_comment
+from tidelore.feedback.tokens import Intent, action_token, find_markers, with_marker
+from tidelore.model import CommentRecord, Item, Version
+from tidelore.store.effects import Effect, NewCommand, NewEvent, PlannedReply, TokenSeen
+from tidelore.store.feedback_comments import body_digest
+
+COMMAND_SOURCE = "operator_command"
+_LONGEST_COMMAND = 200
+
+
+def remote_instant(instant_ms: int) -> str:
+    """Return an instant as GitHub writes it, in whole seconds."""
+    return f"{format_instant(instant_ms)[:19]}Z"
+
+
+def event_key(record: CommentRecord, stored: Version | None = None) -> str:
+    """Return the name of one version; of a second one within the same second, with a mark of its body."""
+    key = f"{record.number}:{record.kind}:{record.remote_id}:{remote_instant(record.updated_at)}"
+    if stored is not None and stored.updated_at == record.updated_at:
+        return f"{key}#{body_digest(record.body).hex()[:8]}"
+    return key
+
+
+def command_key(record: CommentRecord) -> str:
+    """Return the name of one version of a command."""
+    return f"{record.number}:{record.remote_id}:{remote_instant(record.updated_at)}"
+
+
+def command_token(host: str, repo: str, scope_kind: str, number: int, key: str) -> str:
+    """Return the token of the one answer a command gets."""
+    return action_token(Intent(host, repo, "pr" if scope_kind == "pr" else "issue", number, None, COMMAND_SOURCE, key))
+
+
+def qualifies(record: CommentRecord, context: Context) -> bool:
+    """Return whether somebody should act on a comment: by who wrote it, and by what it is."""
+    if record.author is None or is_bot(record.author, record.is_bot):
+        return False
+    allowed = context.settings.allowed_users or (context.owner,)
+    if record.author.casefold() not in {name.casefold() for name in allowed}:
+        return False
+    if find_markers(record.body) or is_command(record.body, context.settings.command_prefix):
+        return False
+    # A review that only wraps its comments has no words; one that is not submitted yet is nobody's but its author's.
+    wrapper = record.review_state == "COMMENTED" and not record.body.strip()
+    return not (record.kind == "review_summary" and (wrapper or record.review_state == "PENDING"))
+
+
+def interpret(item: Item[CommentRecord], stored: Version | None, context: Context) -> Sequence[Effect] | None:
+    """Return what a version of a comment leads to; `stored` is the version held, with the digest of its body.
+
+    None: it is not judged, and leaves no row. So is whatever is said while a pull request is blocked and is no
+    command: once it is followed again, it is read again, and then it is new.
+    """
+    record = item.record
+    role = context.role(record.number)
+    if role == "none":
+        return None
+    tokens = find_markers(record.body)
+    if tokens:
+        ours = _is_ours(record, context)
+        return [TokenSeen(token, record.remote_id, record.updated_at) for token in tokens] if ours else ()
+    if stored is not None and (stored.digest == body_digest(record.body) or record.updated_at < stored.updated_at):
+        return ()
+    command = parse_command(record.body, context.settings.command_prefix)
+    if command is not None:
+        return _command(record, command, context) if record.kind == "issue_comment" else ()
+    if role == "blocked":
+        return None
+    if role == "operations" or not qualifies(record, context):
+        return ()
+    if role == "source_issue":
+        return route_comment(record, context.issues[record.number], context)
+    return [NewEvent(event_key(record, stored), record.number, context.pulls[record.number].issue_number, record)]
+
+
+def _is_ours(record: CommentRecord, context: Context) -> bool:
+    """Return whether a marker proves anything: one that somebody else wrote is forged."""
+    if context.own_login is None:
+        return True
+    return record.author is not None and record.author.casefold() == context.own_login.casefold()
+
+
+def _command(record: CommentRecord, command: Command, context: Context) -> Sequence[Effect]:
+    permission = authorise(record.author, record.is_bot, context.settings.operator_logins)
+    if permission == "ignored" or record.updated_at < context.followed_from(record.number):
+        return ()
+    pull = context.pull_of(record.number)
+    prefix = context.settings.command_prefix
+    blocked_at = pull.blocked_at if pull is not None and pull.status == "blocked" else None
+    status, result = "pending", None
+    if permission == "refused":
+        status, result = "rejected", "Rejected: you are not an operator of this repository."
+    elif command.problem is not None:
+        status, result = "rejected", f"Rejected: {command.problem}.\n\n{help_text(prefix)}"
+    elif is_expired(record.updated_at, blocked_at):
+        status = "expired"
+        result = "Expired: this was written before the pull request became blocked, and was not run. Write it again."
+    key = command_key(record)
+    name, number = command.name[:_LONGEST_COMMAND], pull.number if pull is not None else None
+    stored = NewCommand(key, record.number, number, record, name, command.args, status, result)
+    return (stored,) if result is None else (stored, _answer(record, key, result, context))
+
+
+def _answer(record: CommentRecord, key: str, result: str, context: Context) -> PlannedReply:
+    kind = context.scope_kind(record.number)
+    token = command_token(context.host, context.repo, kind, record.number, key)
+    return PlannedReply(kind, record.number, None, token, with_marker(result, token), COMMAND_SOURCE)

@@ -1,0 +1,188 @@
+"""The handler command. Owns the running of somebody else's program for one event at a time.
+
+The program gets the event as JSON on its standard input and no shell; exit 0 means done, anything else a failure with
+the last lines it wrote to its standard error. It runs in a process group of its own, and nothing of that group
+outlives its time. Refuses to start when the program is not there: that is a mistake in the configuration, not a
+failure of an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from asyncio.subprocess import DEVNULL
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from tempfile import TemporaryFile
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.clock import Clock, format_instant
+from tidelore.config import RepoSettings
+from tidelore.errors import ConfigError, LockHeld
+from tidelore.feedback.delivery import fail, next_event, succeed
+from tidelore.store.database import Database
+from tidelore.store.feedback_events import EventRow, nack
+from tidelore.store.projects import ProjectRow
+
+_TAIL_BYTES = 8192
+_TAIL_LINES = 20
+_MARGIN_SECONDS = 60.0
+_DRAIN_SECONDS = 2.0
+_INSTANTS = ("created_at", "updated_at", "ingested_at")
+_PRIVATE = frozenset({"project_id", "processed_at", "next_attempt_at", "lease_id", "leased_by", "leased_until"})
+
+
+class Ending(Struct, frozen=True):
+    """How a handler ended; without an error it is done with its event."""
+
+    error: str | None
+
+
+class HandlerRunner:
+    """Runs the configured handler of one repository."""
+
+    def __init__(
+        self, database: Database, project: ProjectRow, settings: RepoSettings, clock: Clock, holder: str = "handler"
+    ) -> None:
+        self._database = database
+        self._project = project
+        self._settings = settings
+        self._clock = clock
+        self._holder = holder
+
+    async def run_next(self, *, pr: int | None = None) -> EventRow | None:
+        """Handle the oldest event that is ready and return how it stands now; None when none is, or nobody handles."""
+        command = self._settings.handler
+        if not command:
+            return None
+        if shutil.which(command[0]) is None:
+            raise ConfigError(
+                f"the handler {command[0]!r} is not a program that can be run",
+                fix="correct `handler` of this repository: a program and its arguments, without a shell",
+                key="github.handler",
+            )
+        # The lease outlives the program: nobody else is given the event while it runs.
+        lease_seconds = max(
+            self._settings.event_lease_seconds, self._settings.handler_timeout_seconds + _MARGIN_SECONDS
+        )
+        event = next_event(self._database, [self._project], self._clock.now_ms(), lease_seconds, self._holder, pr=pr)
+        return None if event is None else await self._handle(event, command)
+
+    async def _handle(self, event: EventRow, command: Sequence[str]) -> EventRow:
+        assert event.lease_id is not None
+        try:
+            document = msgspec.json.encode(event_document(event, self._project.source)) + b"\n"
+            ending = await run_handler(command, document, self._settings.handler_timeout_seconds)
+        except asyncio.CancelledError:
+            # Not the handler's failure: it is ready again at once, and blocks nothing.
+            with suppress(LockHeld):
+                now = self._clock.now_ms()
+                nack(
+                    self._database, event.lease_id, error="interrupted: we were stopped meanwhile", next_attempt_at=now
+                )
+            raise
+        if ending.error is not None:
+            return self._fail(event, ending.error)
+        return succeed(self._database, event.lease_id, self._clock.now_ms())
+
+    def _fail(self, event: EventRow, error: str) -> EventRow:
+        assert event.lease_id is not None
+        try:
+            return fail(
+                self._database, self._project.source, event.lease_id, error, self._settings, self._clock.now_ms()
+            )
+        except LockHeld:
+            # Somebody else has the event by now, and its outcome with it.
+            return event
+
+
+def event_document(event: EventRow, source: str) -> Mapping[str, object]:
+    """Return an event as it is handed to a program."""
+    document: dict[str, object] = {"source": source}
+    for name in EventRow.__struct_fields__:
+        if name not in _PRIVATE:
+            value = getattr(event, name)
+            document[name] = format_instant(value) if name in _INSTANTS else value
+    return document
+
+
+async def run_handler(command: Sequence[str], document: bytes, timeout_seconds: float) -> Ending:
+    """Run a program to its end, or to the end of its time."""
+    # No pipe of asyncio's own: it waits for their end, and a grandchild may hold them open for ever.
+    with TemporaryFile() as given, Complaints() as complaints:
+        given.write(document)
+        given.seek(0)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=given, stdout=DEVNULL, stderr=complaints.end, start_new_session=True
+            )
+        except OSError as error:
+            return Ending(f"the handler could not be started: {error.strerror or error}")
+        reading = asyncio.create_task(complaints.read())
+        timed_out = False
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await process.wait()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            # Also after a good end: what it left running in the background has no event any more.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            # What left the group may still hold the pipe; what it says is not waited for.
+            await asyncio.wait([reading], timeout=_DRAIN_SECONDS)
+            reading.cancel()
+    if timed_out:
+        return Ending(_described(f"the handler took longer than {timeout_seconds:g} s and was killed", complaints.tail))
+    code = process.returncode or 0
+    if code == 0:
+        return Ending(None)
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return Ending(_described(f"the handler {how}", complaints.tail))
+
+
+class Complaints:
+    """What a program writes to its standard error, however much that is: the end of it is kept."""
+
+    def __init__(self) -> None:
+        self.tail = bytearray()
+        self._begin, self.end = os.pipe()
+        self._open = {self._begin, self.end}
+
+    def __enter__(self) -> Complaints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in tuple(self._open):
+            self._close(descriptor)
+
+    async def read(self) -> None:
+        """Read until everybody who could write is gone."""
+        # Ours would keep it open.
+        self._close(self.end)
+        reader = asyncio.StreamReader()
+        self._open.discard(self._begin)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(self._begin, "rb", 0)
+        )
+        try:
+            while chunk := await reader.read(65_536):
+                self.tail += chunk
+                del self.tail[:-_TAIL_BYTES]
+        finally:
+            transport.close()
+
+    def _close(self, descriptor: int) -> None:
+        self._open.discard(descriptor)
+        os.close(descriptor)
+
+
+def _described(what: str, tail: bytearray) -> str:
+    lines = bytes(tail).decode("utf-8", "replace").replace("\x00", "").splitlines()
+    said = "\n".join(line.rstrip() for line in lines[-_TAIL_LINES:]).strip()
+    return f"{what}\n{said}" if said else what

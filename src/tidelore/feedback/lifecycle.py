@@ -1,0 +1,196 @@
+"""The life of a followed pull request. Owns tracking, untracking, blocking, unblocking and resuming as operations.
+
+What the remote has to say is asked first, outside any transaction; the step, its history and the positions it
+concerns are written in one. Refuses what cannot be followed: a merged pull request never, a closed one only once it
+is open again. After a block or a pause in following, the thread is read again from where it was last complete
+(`bootstrap_complete` = 0), so that nothing said meanwhile is lost; what was said while it was closed only as far
+back as the safe backfill.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tidelore.clock import Clock
+from tidelore.config import GitHubHost, repo_settings
+from tidelore.errors import NotFound, UserError
+from tidelore.feedback.tracking import check_step, judge_pull
+from tidelore.model import PullRecord
+from tidelore.store import tracked as store
+from tidelore.store.database import Database, Transaction
+from tidelore.store.feedback_events import retry_now
+from tidelore.store.issue_cursors import follow_issue, unfollow_issue
+from tidelore.store.poll_cursors import forget_thread, get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import AWAITING, BLOCKED, CLOSED, MERGED, TERMINAL, TrackedPr
+
+_FEEDS = {"pr_issue_comments": "issue_comments", "pr_review_comments": "review_comments"}
+"""The lists of a pull request that are read for events, and the list of the repository that covers each."""
+
+
+class Pulls(Protocol):
+    """The part of a source that is asked here."""
+
+    name: str
+
+    async def pull(self, repo: str, number: int) -> PullRecord:
+        """Return one pull request as it stands."""
+        ...
+
+
+class Lifecycle:
+    """The operations on the pull requests of one repository."""
+
+    def __init__(
+        self, database: Database, source: Pulls, project: ProjectRow, settings: GitHubHost, clock: Clock
+    ) -> None:
+        self._database = database
+        self._source = source
+        self._project = project
+        self._settings = repo_settings(settings, project.path)
+        self._clock = clock
+
+    async def track(self, number: int, *, issue_number: int | None = None, tracked_by: str = "operator") -> TrackedPr:
+        """Follow an open pull request, and its source issue if one is named. One that is followed stays as it is."""
+        known = store.find_tracked(self._database, self._project.id, number)
+        if known is not None and known.status in TERMINAL:
+            raise _ended(known)
+        pull = await self.open_pull(number)
+        now = self._clock.now_ms()
+        with self._database.transaction() as tx:
+            row = store.track(
+                tx,
+                self._project.id,
+                self._project.path,
+                number,
+                issue_number=issue_number,
+                tracked_by=tracked_by,
+                now_ms=now,
+            )
+            if issue_number is not None:
+                follow_issue(tx, self._project.id, self._project.path, issue_number, pr_number=number, now_ms=now)
+            return store.note_pull(tx, row, pull, now)
+
+    def untrack(self, number: int) -> TrackedPr:
+        """Stop following. What was ingested stays; followed again, it is read from its beginning."""
+        row = self.find(number)
+        with self._database.transaction() as tx:
+            store.untrack(tx, row.id)
+            forget_thread(tx, self._source.name, self._project.path, number)
+            if row.issue_number is not None:
+                unfollow_issue(tx, row.project_id, row.issue_number)
+        return row
+
+    async def unblock(self, number: int, *, head_sha: str | None = None, by: str = "operator") -> TrackedPr:
+        """Follow a blocked pull request again, from its present head or from the one that is named."""
+        row = self.find(number)
+        head = await self.head_for_unblock(row, head_sha)
+        with self._database.transaction() as tx:
+            return self.unblock_in(tx, row, head, by)
+
+    async def head_for_unblock(self, row: TrackedPr, head_sha: str | None) -> str:
+        """Return the head to follow a blocked pull request from, or raise UserError when it cannot be followed."""
+        if row.status != BLOCKED:
+            raise UserError(
+                f"{_name(row)} is not blocked, it is {row.status}",
+                fix="`lore feedback resume` follows a closed one again" if row.status == CLOSED else None,
+                status=row.status,
+            )
+        pull = await self.open_pull(row.pr_number)
+        return _chosen_head(pull, head_sha)
+
+    def unblock_in(self, tx: Transaction, row: TrackedPr, head_sha: str | None, by: str) -> TrackedPr:
+        """Write what `unblock` decided; without a head the one last seen stays. What waits is handed out at once."""
+        check_step(row.status, AWAITING)
+        now = self._clock.now_ms()
+        columns = {} if head_sha is None else {"last_seen_head_sha": head_sha}
+        moved = store.move(tx, row, AWAITING, "unblocked", f"by {by}", now, **columns)
+        self._read_again(tx, row.pr_number, None, now)
+        retry_now(tx, row.project_id, row.pr_number)
+        return moved
+
+    async def resume(self, number: int, *, head_sha: str | None = None) -> TrackedPr:
+        """Follow a closed pull request again that is open on the remote; a merged one is refused."""
+        row = self.find(number)
+        if row.status == MERGED:
+            raise _ended(row)
+        if row.status != CLOSED:
+            raise UserError(f"{_name(row)} is followed, it is {row.status}", status=row.status)
+        pull = await self.open_pull(number)
+        check_step(row.status, AWAITING)
+        now = self._clock.now_ms()
+        backfill_at = now - round(self._settings.comment_fetch_safe_backfill_seconds * 1000)
+        with self._database.transaction() as tx:
+            head = _chosen_head(pull, head_sha)
+            moved = store.move(tx, row, AWAITING, "resumed", "by operator", now, last_seen_head_sha=head)
+            self._read_again(tx, number, backfill_at, now)
+            return store.note_pull(tx, moved, pull, now)
+
+    async def open_pull(self, number: int) -> PullRecord:
+        """Return a pull request as the remote shows it, or raise UserError when it has ended there."""
+        pull = await self._source.pull(self._project.path, number)
+        verdict = judge_pull(pull, None)
+        if verdict in TERMINAL:
+            raise UserError(
+                f"{self._project.path}#{number} is {verdict}",
+                fix="a merged pull request is not followed" if verdict == MERGED else "reopen it on the remote first",
+                status=verdict,
+            )
+        return pull
+
+    def find(self, number: int) -> TrackedPr:
+        """Return a followed pull request, or raise NotFound."""
+        row = store.find_tracked(self._database, self._project.id, number)
+        if row is None:
+            raise NotFound(
+                f"{self._project.path}#{number} is not followed",
+                fix=f"follow it with: lore feedback track --repo {self._project.path} --pr {number}",
+                number=number,
+            )
+        return row
+
+    def _read_again(self, tx: Transaction, number: int, from_at: int | None, now_ms: int) -> None:
+        for surface in _FEEDS:
+            scope = poll_scope(self._source.name, self._project.id, self._project.path, surface, number)
+            upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=False, now_ms=now_ms)
+
+
+def block(
+    database: Database, source_name: str, row: TrackedPr, reason: str, detail: str | None, now_ms: int
+) -> TrackedPr:
+    """Stop ingesting what is said on a pull request until somebody unblocks it; commands are still heard.
+
+    Where the repository's own list covered the thread, its position becomes the thread's: from there it is read on.
+    """
+    check_step(row.status, BLOCKED)
+    repo, number = row.repo_full_name, row.pr_number
+    reached: list[tuple[str, int, int]] = []
+    for surface, feed in _FEEDS.items():
+        thread = get_poll_cursor(database, surface, number, repo, source=source_name)
+        whole = get_poll_cursor(database, feed, 0, repo, source=source_name)
+        if thread is not None and thread.bootstrap_complete and whole is not None and whole.last_updated_at:
+            reached.append((surface, whole.last_updated_at, whole.last_comment_id or 0))
+    with database.transaction() as tx:
+        moved = store.move(tx, row, BLOCKED, reason, detail, now_ms)
+        for surface, at, key in reached:
+            scope = poll_scope(source_name, row.project_id, repo, surface, number)
+            upsert_poll_cursor(
+                tx, scope, last_updated_at=at, last_comment_id=key, bootstrap_complete=True, now_ms=now_ms
+            )
+        return moved
+
+
+def _chosen_head(pull: PullRecord, head_sha: str | None) -> str:
+    """Return the head to go on from: the remote's own in full, where the one that is named is a part of it."""
+    return pull.head_sha if head_sha is None or pull.head_sha.startswith(head_sha.lower()) else head_sha.lower()
+
+
+def _ended(row: TrackedPr) -> UserError:
+    fix = "a merged pull request is not followed any more"
+    if row.status == CLOSED:
+        fix = f"follow it again with: lore feedback resume --repo {row.repo_full_name} --pr {row.pr_number}"
+    return UserError(f"{_name(row)} is {row.status}", fix=fix, status=row.status)
+
+
+def _name(row: TrackedPr) -> str:
+    return f"{row.repo_full_name}#{row.pr_number}"

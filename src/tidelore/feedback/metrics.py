@@ -1,0 +1,156 @@
+"""Metrics. Owns every name that is exported, what it means, and the text it is exported as.
+
+One registry: a counter outlives its process, because it is added to in the transaction it counts (`metric_counters`);
+a gauge is a true age or number, worked out when somebody asks. Refuses names that are not in the registry: what a
+counter of another program version left behind is not shown under a meaning it never had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tidelore.feedback.tracking import TERMINAL
+from tidelore.store.action_tokens import token_counts, unobserved
+from tidelore.store.cursors import CursorRow, list_cursors
+from tidelore.store.database import Database
+from tidelore.store.metric_counters import read_all
+from tidelore.store.tracked import list_tracked
+
+FETCH_REQUESTS = "github_comment_fetch_requests_total"
+FETCH_PAGES = "github_comment_fetch_pages_total"
+FETCHED = "github_comment_fetched_total"
+NEW = "github_comment_new_total"
+REPLAYED = "github_comment_replay_total"
+CURSOR_LAG = "github_comment_cursor_lag_seconds"
+EVENTS_INGESTED = "feedback_events_ingested_total"
+EVENTS_DEDUPED = "feedback_events_deduped_total"
+TOKENS = "action_tokens_total"
+TOKEN_AGE = "action_token_unobserved_age_seconds"  # noqa: S105 - a name of a metric
+COMMANDS_SEEN = "operator_commands_seen_total"
+COMMANDS_APPLIED = "operator_commands_applied_total"
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PREFIX = "github."
+_FEEDS: Mapping[str, str] = {
+    "pr_issue_comments": "issue_comments",
+    "issue_pre_pr_followups": "issue_comments",
+    "issue_post_pr_redirects": "issue_comments",
+    "issue_operator_commands": "issue_comments",
+    "pr_review_comments": "review_comments",
+    "pr_review_summaries": "pulls",
+}
+"""Which list of the whole repository covers what a thread's own list would show."""
+
+
+class Metric(Struct, frozen=True):
+    """One exported name."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class Sample(Struct, frozen=True):
+    """One value under a name."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+REGISTRY: tuple[Metric, ...] = (
+    Metric(FETCH_REQUESTS, "counter", "Requests for comments, also those answered 'not modified'.", ("surface",)),
+    Metric(FETCH_PAGES, "counter", "Pages of comments that were read.", ("surface",)),
+    Metric(FETCHED, "counter", "Comments on those pages.", ("surface",)),
+    Metric(NEW, "counter", "Versions of comments that were not held before.", ("surface",)),
+    Metric(REPLAYED, "counter", "Versions read again in the overlap and held already.", ("surface",)),
+    Metric(CURSOR_LAG, "gauge", "Seconds since the least recent confirmation of a position.", ("surface",)),
+    Metric(EVENTS_INGESTED, "counter", "Events stored."),
+    Metric(EVENTS_DEDUPED, "counter", "Events that were stored already."),
+    Metric(TOKENS, "gauge", "Comments of ours by how far they have come.", ("status", "source")),
+    Metric(TOKEN_AGE, "gauge", "Seconds since the oldest comment was planned that nobody has seen yet."),
+    Metric(COMMANDS_SEEN, "counter", "Operator commands stored, whatever became of them."),
+    Metric(COMMANDS_APPLIED, "counter", "Operator commands carried out."),
+)
+
+
+def export_metrics(database: Database, now_ms: int) -> str:
+    """Return everything that is measured, in the Prometheus text format."""
+    return render(collect(database, now_ms))
+
+
+def collect(database: Database, now_ms: int) -> list[Sample]:
+    """Return every value as it stands."""
+    samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_all(database)]
+    ended = {f"{pull.repo_full_name}#{pull.pr_number}" for pull in list_tracked(database, statuses=TERMINAL)}
+    lags = cursor_lags(list_cursors(database), ended, now_ms)
+    samples += [Sample(CURSOR_LAG, {"surface": surface}, seconds) for surface, seconds in lags.items()]
+    samples += [
+        Sample(TOKENS, {"status": count.status, "source": count.source}, count.count)
+        for count in token_counts(database)
+    ]
+    oldest = next((token.created_at for token in unobserved(database)), None)
+    samples.append(Sample(TOKEN_AGE, {}, 0.0 if oldest is None else _seconds(now_ms, oldest)))
+    return samples
+
+
+def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> dict[str, float]:
+    """Return for each surface how long ago its least recently confirmed position was confirmed.
+
+    What a list of the whole repository confirmed counts for the threads it covers; threads that have ended are due
+    nothing. A position that was never confirmed has no age.
+    """
+    ours = [cursor for cursor in cursors if cursor.surface.startswith(_PREFIX) and cursor.polled_at is not None]
+    feeds = {(row.source, row.surface, row.scope): row.polled_at or 0 for row in ours if "#" not in row.scope}
+    lags: dict[str, float] = {}
+    for cursor in ours:
+        surface = cursor.surface.removeprefix(_PREFIX)
+        confirmed_at = cursor.polled_at or 0
+        if "#" in cursor.scope:
+            if cursor.scope in ended:
+                continue
+            feed = (cursor.source, f"{_PREFIX}{_FEEDS.get(surface, '')}", cursor.scope.partition("#")[0])
+            # A thread that is not read to its end yet is not covered by the list of the repository.
+            confirmed_at = max(confirmed_at, feeds.get(feed, 0)) if cursor.bootstrap_complete else confirmed_at
+        lags[surface] = max(lags.get(surface, 0.0), _seconds(now_ms, confirmed_at))
+    return lags
+
+
+def render(samples: Sequence[Sample]) -> str:
+    """Return samples in the Prometheus text format, in the registry's order; a counter not begun is 0."""
+    lines: list[str] = []
+    for metric in REGISTRY:
+        found = [sample for sample in samples if sample.name == metric.name]
+        if not found and not metric.labels:
+            found = [Sample(metric.name, {}, 0)]
+        lines += [f"# HELP {metric.name} {_help(metric.help)}", f"# TYPE {metric.name} {metric.kind}"]
+        lines += sorted(f"{metric.name}{_labels(metric, sample)} {_number(sample.value)}" for sample in found)
+    return "\n".join(lines) + "\n"
+
+
+def _labels(metric: Metric, sample: Sample) -> str:
+    # A source may have more labels than are documented (a repository, say): they are kept, after the others.
+    names = [*metric.labels, *sorted(sample.labels.keys() - set(metric.labels))]
+    pairs = ",".join(f'{name}="{escape(sample.labels.get(name, ""))}"' for name in names)
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def escape(value: str) -> str:
+    """Return a label's value as it stands between quotes."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _seconds(now_ms: int, since_ms: int) -> float:
+    return max(now_ms - since_ms, 0) / 1000

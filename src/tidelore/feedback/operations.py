@@ -1,0 +1,212 @@
+"""Applying operator commands. Owns what each command does, from the row it was stored as (invariant 8).
+
+A command's effect, its result and its planned answer commit in one transaction that only the first to finish it
+makes: however often it is tried, it is run once and answered once. What needs the remote is asked before. A remote
+that fails for the moment leaves the command pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from tidelore.clock import Clock, format_instant
+from tidelore.config import GitHubHost, repo_settings
+from tidelore.errors import CredentialsRejected, IllegalTransition, RemotePermanent, RemoteTransient, UserError
+from tidelore.feedback.commands import help_text
+from tidelore.feedback.events import COMMAND_SOURCE, command_token
+from tidelore.feedback.lifecycle import Lifecycle, Pulls
+from tidelore.feedback.metrics import COMMANDS_APPLIED
+from tidelore.feedback.tokens import with_marker
+from tidelore.feedback.tracking import HANDLER_FAILED
+from tidelore.store import metric_counters, outbox
+from tidelore.store.database import Database, Transaction
+from tidelore.store.feedback_events import pending_counts, retry_now
+from tidelore.store.issue_cursors import find_issue
+from tidelore.store.operator_commands import CommandRow, finish, pending
+from tidelore.store.poll_cursors import forget_thread
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import AWAITING, BLOCKED, TrackedPr, find_tracked, list_tracked, set_paused
+
+Act = Callable[[Transaction], object]
+_ATTEMPTS = 3
+
+
+class Outcome(Struct, frozen=True):
+    """What a command leads to: its result in words, and what is done in the transaction that records it."""
+
+    result: str
+    acts: Sequence[Act] = ()
+    status: str = "applied"
+
+
+class Operations:
+    """Applies the commands of one repository."""
+
+    def __init__(
+        self, database: Database, source: Pulls, project: ProjectRow, settings: GitHubHost, clock: Clock
+    ) -> None:
+        self._database = database
+        self._source = source
+        self._project = project
+        self._settings = repo_settings(settings, project.path)
+        self._clock = clock
+        self._lifecycle = Lifecycle(database, source, project, settings, clock)
+
+    async def apply_pending(self) -> list[CommandRow]:
+        """Apply what is stored and not applied, in the order it was written; return what was applied by us."""
+        applied = []
+        for command in pending(self._database, project_id=self._project.id):
+            try:
+                if await self._apply(command):
+                    applied.append(command)
+            except RemoteTransient:
+                # It stays pending, and what was written after it waits for it.
+                break
+        return applied
+
+    async def _apply(self, command: CommandRow) -> bool:
+        for _ in range(_ATTEMPTS):
+            try:
+                outcome = await self._decide(command)
+            except CredentialsRejected:
+                raise
+            except (UserError, RemotePermanent) as error:
+                outcome = Outcome(f"Failed: {error.message}.", status="failed")
+            try:
+                return self._record(command, outcome)
+            except IllegalTransition:
+                # Somebody moved the pull request between our look and our step: look again.
+                continue
+        return self._record(command, Outcome("Failed: the pull request changes too fast.", status="failed"))
+
+    def _record(self, command: CommandRow, outcome: Outcome) -> bool:
+        now, number = self._clock.now_ms(), command.issue_number
+        kind = "issue" if find_tracked(self._database, self._project.id, number) is None else "pr"
+        token = command_token(self._project.source, self._project.path, kind, number, command.command_key)
+        with self._database.transaction(durable=True) as tx:
+            if not finish(tx, command.key, outcome.status, outcome.result, now):
+                return False
+            for act in outcome.acts:
+                act(tx)
+            if outcome.status == "applied":
+                metric_counters.add(tx, COMMANDS_APPLIED, {}, 1)
+            outbox.plan(
+                tx,
+                project_id=self._project.id,
+                repo=self._project.path,
+                token=token,
+                scope_kind=kind,
+                scope_number=number,
+                reply_to=None,
+                body=with_marker(outcome.result, token),
+                source=COMMAND_SOURCE,
+                now_ms=now,
+            )
+        return True
+
+    async def _decide(self, command: CommandRow) -> Outcome:
+        match command.command:
+            case "help":
+                return Outcome(help_text(self._settings.command_prefix))
+            case "status":
+                return self._status(command)
+            case "unblock":
+                return await self._unblock(command)
+            case "retry":
+                return self._retry(command)
+            case "pause" | "resume":
+                return self._pause(command, paused=command.command == "pause")
+            case "sync":
+                return self._sync(command)
+            case unknown:
+                raise UserError(f"there is no command {unknown!r}")
+
+    def _status(self, command: CommandRow) -> Outcome:
+        waiting = {
+            count.thread_number: count
+            for count in pending_counts(self._database, self._clock.now_ms())
+            if count.project_id == self._project.id
+        }
+        lines = []
+        for row in self._meant(command):
+            count = waiting.get(row.pr_number)
+            events = f"{count.pending} events wait, {count.in_flight} in flight" if count else "no event waits"
+            why = f" ({row.blocked_reason})" if row.blocked_reason else ""
+            paused = ", paused" if row.paused else ""
+            head = f", head {row.last_seen_head_sha[:12]}" if row.last_seen_head_sha else ""
+            since = format_instant(row.entered_at)
+            lines.append(f"- #{row.pr_number}: {row.status}{why} since {since}{paused}{head}; {events}")
+        return Outcome("\n".join(lines) or "No pull request of this repository is followed.")
+
+    async def _unblock(self, command: CommandRow) -> Outcome:
+        row = self._only(command)
+        head = await self._lifecycle.head_for_unblock(row, command.args.get("head_sha"))
+        author = command.author or "operator"
+        return Outcome(
+            f"Unblocked: #{row.pr_number} is followed again from {head[:12]}.",
+            (partial(self._lifecycle.unblock_in, row=row, head_sha=head, by=author),),
+        )
+
+    def _retry(self, command: CommandRow) -> Outcome:
+        threads = self._threads(command)
+        rows = [find_tracked(self._database, self._project.id, number) for number in threads]
+        failed = [
+            row for row in rows if row is not None and row.status == BLOCKED and row.blocked_reason == HANDLER_FAILED
+        ]
+        author = command.author or "operator"
+        acts: list[Act] = [partial(retry_now, project_id=self._project.id, thread_number=number) for number in threads]
+        acts += [partial(self._lifecycle.unblock_in, row=row, head_sha=None, by=author) for row in failed]
+        names = ", ".join(f"#{number}" for number in threads)
+        return Outcome(f"Retrying: what waits in {names} is handed out again at once.", acts)
+
+    def _pause(self, command: CommandRow, *, paused: bool) -> Outcome:
+        rows, now = self._meant(command), self._clock.now_ms()
+        names = ", ".join(f"#{row.pr_number}" for row in rows)
+        if not rows:
+            raise UserError("no pull request of this repository is followed")
+        said = (
+            "Paused: events of {} are collected and held back." if paused else "Resumed: events of {} are handed out."
+        )
+        acts = [partial(set_paused, tracked_id=row.id, paused=paused, now_ms=now) for row in rows]
+        return Outcome(said.format(names), acts)
+
+    def _sync(self, command: CommandRow) -> Outcome:
+        rows = self._meant(command)
+        if not rows:
+            raise UserError("no pull request of this repository is followed")
+        names = ", ".join(f"#{row.pr_number}" for row in rows)
+        source, repo = self._project.source, self._project.path
+        acts = [partial(forget_thread, source=source, repo_full_name=repo, number=row.pr_number) for row in rows]
+        return Outcome(f"Syncing: {names} will be read again from the beginning at the next poll.", acts)
+
+    def _meant(self, command: CommandRow) -> list[TrackedPr]:
+        """Return the pull requests a command is about: the one it names, its thread's own, or all that are followed."""
+        if command.args.get("pr") or command.pr_number is not None:
+            return [self._only(command)]
+        return list_tracked(self._database, project_id=self._project.id, statuses=(AWAITING, BLOCKED))
+
+    def _only(self, command: CommandRow) -> TrackedPr:
+        named = command.args.get("pr")
+        number = int(named) if named else command.pr_number
+        if number is None:
+            raise UserError(f"`{command.command}` needs to know which pull request: add pr=NUMBER")
+        row = find_tracked(self._database, self._project.id, number)
+        if row is None:
+            raise UserError(f"#{number} is not followed")
+        if row.status not in {AWAITING, BLOCKED}:
+            raise UserError(f"#{number} is {row.status}")
+        return row
+
+    def _threads(self, command: CommandRow) -> list[int]:
+        named = command.args.get("issue")
+        if not named:
+            number = command.args.get("pr") or command.pr_number
+            # On a source issue without a pull request the events are the issue's own.
+            return [int(number)] if number else [command.issue_number]
+        issue = find_issue(self._database, self._project.id, int(named))
+        if issue is None:
+            raise UserError(f"issue #{named} is not followed")
+        return [int(named), *([] if issue.pr_number is None else [issue.pr_number])]

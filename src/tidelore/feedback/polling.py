@@ -1,0 +1,98 @@
+"""A poll of every followed repository. Owns which are read, side by side, and whose trouble is whose.
+
+One repository that fails is reported and the others go on; rejected credentials or an exhausted rate limit stop the
+host they belong to, with one error. A transport error never changes what is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from tidelore.config import RepoSettings
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, TideloreError
+from tidelore.feedback.repo_poll import RepoPoll
+from tidelore.feedback.report import PollReport, RepoReport
+from tidelore.session import Session, Workshop, open_session
+from tidelore.sources.github.source import GitHubSource
+from tidelore.store.leases import fence
+from tidelore.store.projects import ProjectRow, find_configured, save_project
+from tidelore.together import together
+
+LEASE = "github"
+SIDE_BY_SIDE = 4
+
+
+class RepoTarget(Struct, frozen=True):
+    """One repository to poll. `failure` is why it cannot be read at all."""
+
+    source: GitHubSource
+    settings: RepoSettings
+    own_login: str | None = None
+    failure: TideloreError | None = None
+
+
+async def poll(
+    shop: Workshop,
+    targets: Sequence[RepoTarget],
+    *,
+    force: bool = False,
+    full: bool = False,
+    on_repo: Callable[[RepoReport], None] = lambda _report: None,
+) -> PollReport:
+    """Read what is new in every repository, under the lease of its own."""
+    began = shop.clock.monotonic()
+    async with open_session(shop, force=force, lease=LEASE, note="full scan" if full else None) as session:
+        report = PollReport(session.run.id)
+        gate = asyncio.Semaphore(SIDE_BY_SIDE)
+        stopped: dict[str, TideloreError] = {}
+
+        async def one(target: RepoTarget) -> RepoReport:
+            found = RepoReport(target.source.name, target.settings.name)
+            async with gate:
+                found.error = target.failure or target.source.closed or stopped.get(target.source.name)
+                if found.error is None:
+                    await _poll_one(session, target, found, stopped, full=full)
+            on_repo(found)
+            return found
+
+        report.repos = await together(one(target) for target in targets)
+        report.requests = session.counters.requests = sum(repo.requests for repo in report.repos)
+        errors = [repo.error for repo in report.repos if repo.error is not None]
+        session.warnings = len(errors) + sum(len(repo.failures) for repo in report.repos)
+        if errors and len(errors) == len(report.repos):
+            session.error = errors[0].message
+    report.seconds = shop.clock.monotonic() - began
+    return report
+
+
+async def _poll_one(
+    session: Session, target: RepoTarget, found: RepoReport, stopped: dict[str, TideloreError], *, full: bool
+) -> None:
+    try:
+        project = await find_repository(session, target.source, target.settings.name)
+        found.repo = project.path
+        poll_of = RepoPoll(
+            session, target.source, project, target.settings, found, own_login=target.own_login, full=full
+        )
+        await poll_of.run()
+    except (CredentialsRejected, RateLimited) as error:
+        stopped[target.source.name] = found.error = error
+    except RemoteError as error:
+        found.error = error
+    finally:
+        found.requests = max(found.requests, sum(tally.requests for tally in found.surfaces.values()))
+
+
+async def find_repository(session: Session, source: GitHubSource, name: str) -> ProjectRow:
+    """Return the repository a configured name stands for; it is asked for once."""
+    database = session.shop.database
+    known = find_configured(database, source.name, name)
+    if known is not None:
+        return known
+    record = await source.resolve(name)
+    with database.transaction() as tx:
+        fence(tx, session.lease)
+        return save_project(tx, source.name, name, record, session.shop.clock.now_ms())

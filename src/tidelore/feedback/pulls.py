@@ -1,0 +1,155 @@
+"""Looking at pull requests. Owns what a look changes: their status, the head we know, who is followed by rule.
+
+The list of a repository comes newest update first and is read down to the last update seen: whatever changes
+meanwhile comes to its top, and is met by the next look. What a look says is durable before the list's position is,
+so a crash between them only looks again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.engine.cursor import Cursor, forward
+from tidelore.engine.intake import Tally
+from tidelore.engine.ports import ListRequest
+from tidelore.feedback.context import Context
+from tidelore.feedback.report import RepoReport
+from tidelore.feedback.tracking import HISTORY_REWRITTEN, TERMINAL, check_step, judge_head, judge_pull, matches_rule
+from tidelore.model import Item, Position, PullRecord, Rejected, Scope
+from tidelore.session import Session
+from tidelore.sources.github.source import GitHubSource
+from tidelore.store.cursors import load_cursor, save_cursor
+from tidelore.store.leases import fence
+from tidelore.store.poll_cursors import poll_scope
+from tidelore.store.quarantine import admit
+from tidelore.store.tracked import BLOCKED, TrackedPr, move, note_pull, set_head, track
+
+_LOG = logging.getLogger(__name__)
+_MOST_PAGES = 100
+"""How far down the list a look goes at most; what lies deeper was updated before anything we follow."""
+
+
+class Look(Struct, frozen=True):
+    """What the list showed, and the position to keep once everything on it is judged."""
+
+    pulls: list[PullRecord]
+    rejected: list[Rejected]
+    cursor: Cursor
+    server_at: int | None
+    tally: Tally
+    requests: int
+
+
+class Watchtower(Struct, frozen=True):
+    """Looks at the pull requests of one repository."""
+
+    session: Session
+    source: GitHubSource
+    project_id: int
+    context: Context
+    report: RepoReport
+
+    @property
+    def scope(self) -> Scope:
+        return poll_scope(self.source.name, self.project_id, self.context.repo, "pulls")
+
+    async def look(self) -> Look:
+        """Read the list down to the last update seen; the first look goes on while a rule may match."""
+        known = load_cursor(self.session.shop.database, self.scope)
+        feed = self.source.pull_feed(self.context.repo)
+        floor = None if known.watermark is None else known.watermark.at - self.context.overlap_ms
+        found: dict[int, Item[PullRecord]] = {}
+        rejected: list[Rejected] = []
+        tally, token, requests = Tally(), None, 0
+        cursor, server_at = replace(known, complete=True), None
+        while requests < _MOST_PAGES:
+            page = await feed.fetch(ListRequest(token=token, validator=known.validator))
+            requests += 1
+            server_at = page.server_at if server_at is None else server_at
+            if page.not_modified:
+                tally.not_modified = True
+                break
+            tally.pages += 1
+            tally.fetched += len(page.items)
+            if token is None:
+                top = max((item.at for item in page.items), default=None)
+                mark = None if top is None else Position(top, 0)
+                cursor = replace(cursor, watermark=forward(known.watermark, mark), validator=page.validator)
+            for item in page.items:
+                found.setdefault(item.record.number, item)
+            rejected += page.rejected
+            token = page.next_token
+            if token is None or self._is_deep_enough([item.at for item in page.items], floor):
+                break
+        fresh = [item.record for item in found.values() if floor is None or item.at >= floor]
+        tally.created = len(fresh)
+        return Look(fresh, rejected, cursor, server_at, tally, requests)
+
+    def _is_deep_enough(self, instants: list[int], floor: int | None) -> bool:
+        if floor is not None:
+            return bool(instants) and instants[-1] < floor
+        settings = self.context.settings
+        return not (settings.track_authors or settings.track_labels)
+
+    async def judge(self, look: Look, followed: Mapping[int, TrackedPr]) -> None:
+        """Take over what a look showed, pull request by pull request, and then the position."""
+        for pull in look.pulls:
+            tracked = followed.get(pull.number)
+            if tracked is None and matches_rule(pull, self.context.settings):
+                tracked = self._track(pull)
+            if tracked is not None:
+                await self.take(tracked, pull)
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            if look.rejected:
+                admit(tx, self.scope, look.rejected, now)
+            save_cursor(tx, self.scope, look.cursor, now)
+
+    async def take(self, tracked: TrackedPr, pull: PullRecord) -> TrackedPr:
+        """Take over what one pull request says of itself; an older word than the one we know changes nothing."""
+        if tracked.status in TERMINAL or pull.updated_at < (tracked.pull_updated_at or 0):
+            return tracked
+        verdict = judge_pull(pull, tracked.last_seen_head_sha)
+        if verdict in TERMINAL:
+            return self._move(tracked, pull, verdict, f"{verdict} on the remote", None)
+        if verdict == "compare" and tracked.last_seen_head_sha and pull.head_sha and tracked.status != BLOCKED:
+            self.report.surface("pulls").requests += 1
+            word = await self.source.compare(self.context.repo, tracked.last_seen_head_sha, pull.head_sha)
+            if judge_head(word) == HISTORY_REWRITTEN:
+                detail = f"{pull.head_sha} does not follow {tracked.last_seen_head_sha} ({word})"
+                return self._move(tracked, pull, BLOCKED, HISTORY_REWRITTEN, detail)
+            return self._note(tracked, pull, head=pull.head_sha)
+        return self._note(tracked, pull)
+
+    def _track(self, pull: PullRecord) -> TrackedPr:
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            tracked = track(
+                tx, self.project_id, self.context.repo, pull.number, issue_number=None, tracked_by="rule", now_ms=now
+            )
+        self.report.tracked.append(pull.number)
+        return tracked
+
+    def _note(self, tracked: TrackedPr, pull: PullRecord, head: str | None = None) -> TrackedPr:
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            if head is not None:
+                set_head(tx, tracked.id, head, now)
+            return note_pull(tx, tracked, pull, now)
+
+    def _move(self, tracked: TrackedPr, pull: PullRecord, status: str, reason: str, detail: str | None) -> TrackedPr:
+        check_step(tracked.status, status)
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            moved = move(tx, note_pull(tx, tracked, pull, now), status, reason, detail, now)
+        self.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
+        _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
+        return moved

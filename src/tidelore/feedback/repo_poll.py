@@ -1,0 +1,288 @@
+"""The poll of one repository. Owns the order of its steps and the hand-over between its feeds and its threads.
+
+Look at the pull requests, read what was said, finish first readings as far as the ration goes, read reviews where a
+pull request moved. By feeds a quiet poll is three requests, all conditional, whatever is followed (invariant 9).
+
+A thread's own cursor says up to where that thread is complete. Whenever the feeds begin, or begin again, they begin at
+the server's present and every thread is read once by itself from where it stood: nothing lies between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tidelore.config import RepoSettings
+from tidelore.engine.intake import Intake
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.window import Order
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.feedback.context import Context
+from tidelore.feedback.mode import Mode, choose_mode, learn
+from tidelore.feedback.pulls import Watchtower
+from tidelore.feedback.report import RepoReport
+from tidelore.feedback.routing import batch_event
+from tidelore.feedback.scan import Ration, Scanner
+from tidelore.feedback.tracking import TERMINAL
+from tidelore.feedback.watch import ISSUE_COMMENT, REVIEW_COMMENT, Watch, following, take_picture, watches
+from tidelore.model import CommentRecord, Item, Position, Rejected, Scope
+from tidelore.session import Session
+from tidelore.sources.github.source import GitHubSource
+from tidelore.store.cursors import load_cursor, save_cursor
+from tidelore.store.issue_cursors import batch_followups, followed_issues, waiting_followups
+from tidelore.store.leases import fence
+from tidelore.store.poll_costs import PollCost, load_cost, save_cost
+from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import AWAITING, TrackedPr, list_tracked, note_reviews_read
+from tidelore.together import together
+
+FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
+
+
+class RepoPoll:
+    """One repository while it is polled."""
+
+    def __init__(
+        self,
+        session: Session,
+        source: GitHubSource,
+        project: ProjectRow,
+        settings: RepoSettings,
+        report: RepoReport,
+        *,
+        own_login: str | None,
+        full: bool,
+    ) -> None:
+        self._session = session
+        self._database = session.shop.database
+        self._source = source
+        self._project = project
+        self._settings = settings
+        self._report = report
+        self._own_login = own_login
+        self._full = full or not settings.incremental
+        self._ration = Ration(settings.bootstrap_pages_per_poll)
+
+    async def run(self) -> None:
+        """Bring everything that is followed in the repository up to date."""
+        pulls, by_rule = self._tracked(), bool(self._settings.track_authors or self._settings.track_labels)
+        watched = self._watches(pulls)
+        if not watched and not by_rule:
+            return
+        known = load_cost(self._database, self._project.id)
+        mode = self._choose(pulls, watched, known)
+        self._report.mode = mode
+        server_at = await self._look(pulls, by_feed=mode == "repo" or by_rule)
+        before, watched = watched, self._watches(self._tracked())
+        if known is not None and known.mode == "repo":
+            # Whoever became blocked was covered by the feeds up to here; what follows is read when the block is gone.
+            self._hand_over([watch for watch in before if watch not in watched])
+        self._seed(watched)
+        if mode == "repo":
+            self._open_feeds(watched, server_at, resumed=known is None or known.mode != "repo")
+        elif known is not None and known.mode == "repo":
+            self._hand_over(watched)
+        scanner = Scanner(self._session, self._report, self._picture())
+        if mode == "repo" and not self._full:
+            await together(self._read_feed(scanner, kind) for kind in FEED_OF)
+        self._report.requests = self._spent()
+        await self._read_threads(scanner, watched, every=mode == "thread" or self._full)
+        await self._read_reviews(scanner)
+        self._batch_followups()
+        self._learn(mode, known)
+
+    def _choose(self, pulls: Sequence[TrackedPr], watched: Sequence[Watch], known: PollCost | None) -> Mode:
+        if self._full:
+            return "thread"
+        expected = None if known is None else known.feed_requests
+        return choose_mode(self._settings.fetch, following(pulls, watched), expected)
+
+    def _tracked(self) -> list[TrackedPr]:
+        return list_tracked(self._database, project_id=self._project.id)
+
+    def _watches(self, pulls: Sequence[TrackedPr]) -> list[Watch]:
+        issues = followed_issues(self._database, self._project.id)
+        return watches(pulls, issues, self._settings.operations_issue, self._session.shop.clock.now_ms())
+
+    def _scope(self, surface: str, number: int = 0) -> Scope:
+        return poll_scope(self._source.name, self._project.id, self._project.path, surface, number)
+
+    def _picture(self) -> Context:
+        operations = self._settings.operations_issue
+        began = load_cursor(self._database, self._scope("issue_operator_commands", operations)) if operations else None
+        return take_picture(
+            self._source.name,
+            self._project.path,
+            self._settings,
+            self._tracked(),
+            followed_issues(self._database, self._project.id),
+            own_login=self._own_login,
+            operations_from=began.watermark.at if began is not None and began.watermark is not None else 0,
+        )
+
+    async def _look(self, pulls: Sequence[TrackedPr], *, by_feed: bool) -> int | None:
+        """Look at the pull requests; return the server's clock where it was told."""
+        tower = Watchtower(self._session, self._source, self._project.id, self._picture(), self._report)
+        server_at = None
+        if by_feed:
+            look = await tower.look()
+            Scanner(self._session, self._report, tower.context).count("pulls", look.requests, look.tally)
+            await tower.judge(look, {pull.pr_number: pull for pull in pulls})
+            server_at = look.server_at
+        for tracked in pulls:
+            if tracked.status in TERMINAL or (by_feed and tracked.pull_updated_at is not None):
+                continue
+            with self._forgiving(f"#{tracked.pr_number}"):
+                server_at = await self._snapshot(tower, tracked) or server_at
+        return server_at
+
+    async def _snapshot(self, tower: Watchtower, tracked: TrackedPr) -> int | None:
+        """Look at one pull request by itself; its validator is kept with the list that depends on it."""
+        scope = self._scope("pr_review_summaries", tracked.pr_number)
+        cursor = load_cursor(self._database, scope)
+        pages = self._source.pull_snapshot(self._project.path, tracked.pr_number)
+        page = await pages.fetch(ListRequest(validator=cursor.validator))
+        self._report.surface("pulls").requests += 1
+        for item in page.items:
+            await tower.take(tracked, item.record)
+        if page.validator is not None and page.validator != cursor.validator:
+            with self._database.transaction() as tx:
+                fence(tx, self._session.lease)
+                save_cursor(tx, scope, replace(cursor, validator=page.validator), self._session.shop.clock.now_ms())
+        return page.server_at
+
+    def _seed(self, watched: Sequence[Watch]) -> None:
+        """Let lists that are read for what comes, not for what was, begin where they came into their state."""
+        for watch in watched:
+            scope = self._scope(watch.surface, watch.number)
+            if watch.from_at is None or load_cursor(self._database, scope).watermark is not None:
+                continue
+            self._hand(scope, watch.from_at, complete=False)
+
+    def _open_feeds(self, watched: Sequence[Watch], server_at: int | None, *, resumed: bool) -> None:
+        """Let feeds that begin, or begin again, begin at the server's present, and every thread catch up by itself."""
+        scopes = [self._scope(surface) for surface in FEED_OF.values()]
+        begun = all(load_cursor(self._database, scope).watermark is not None for scope in scopes)
+        if begun and not resumed:
+            return
+        now = self._session.shop.clock.now_ms()
+        with self._database.transaction() as tx:
+            fence(tx, self._session.lease)
+            for watch in watched:
+                scope = self._scope(watch.surface, watch.number)
+                cursor = load_cursor(self._database, scope)
+                if cursor.complete:
+                    save_cursor(tx, scope, replace(cursor, complete=False), now)
+            for scope in scopes:
+                at = now if server_at is None else server_at
+                upsert_poll_cursor(tx, scope, last_updated_at=at, bootstrap_complete=True, now_ms=now)
+
+    def _hand_over(self, watched: Sequence[Watch]) -> None:
+        """Let threads go on where the feeds that covered them stopped."""
+        for watch in watched:
+            scope = self._scope(watch.surface, watch.number)
+            feed = load_cursor(self._database, self._scope(FEED_OF[watch.kind]))
+            if load_cursor(self._database, scope).complete and feed.watermark is not None:
+                self._hand(scope, feed.watermark.at, complete=True)
+
+    def _hand(self, scope: Scope, at: int, *, complete: bool) -> None:
+        now = self._session.shop.clock.now_ms()
+        with self._database.transaction() as tx:
+            fence(tx, self._session.lease)
+            upsert_poll_cursor(tx, scope, last_updated_at=at, bootstrap_complete=complete, now_ms=now)
+
+    async def _read_feed(self, scanner: Scanner, kind: str) -> None:
+        scope = self._scope(FEED_OF[kind])
+        await scanner.read(scope, kind, self._source.comment_feed(self._project.path, kind), Order.UPDATED)
+
+    async def _read_threads(self, scanner: Scanner, watched: Sequence[Watch], *, every: bool) -> None:
+        """Read threads by themselves: all of them, or those whose first reading is not finished."""
+        for watch in watched:
+            scope = self._scope(watch.surface, watch.number)
+            complete = load_cursor(self._database, scope).complete
+            if complete and not every:
+                continue
+            lister = self._source.thread(self._project.path, watch.kind, watch.number)
+            with self._forgiving(f"#{watch.number} {watch.surface}"):
+                self._report.unfinished += not await scanner.read(
+                    scope,
+                    watch.kind,
+                    lister,
+                    Order.ID,
+                    ration=None if complete or self._full else self._ration,
+                    from_start=self._full,
+                )
+
+    async def _read_reviews(self, scanner: Scanner) -> None:
+        """Read the reviews of pull requests that moved since theirs were read."""
+        for tracked in self._tracked():
+            moved_at = tracked.pull_updated_at
+            due = moved_at is not None and (self._full or moved_at > (tracked.reviews_read_for or 0))
+            if tracked.status != AWAITING or moved_at is None or not due:
+                continue
+            with self._forgiving(f"#{tracked.pr_number} pr_review_summaries"):
+                await self._read_reviews_of(scanner, tracked, moved_at)
+
+    async def _read_reviews_of(self, scanner: Scanner, tracked: TrackedPr, moved_at: int) -> None:
+        scope = self._scope("pr_review_summaries", tracked.pr_number)
+        pages = self._source.reviews(self._project.path, tracked.pr_number)
+        found: dict[int, Item[CommentRecord]] = {}
+        rejected: list[Rejected] = []
+        token, requests = None, 0
+        while requests == 0 or token is not None:
+            page = await pages.fetch(ListRequest(token=token))
+            requests += 1
+            found |= {item.record.remote_id: item for item in page.items}
+            rejected += page.rejected
+            token = page.next_token
+        shop = self._session.shop
+        # In the transaction that stores them: they count as read for this version of the pull request.
+        shelf = scanner.shelf(scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, moved_at))
+        intake = Intake(shelf, shop.clock.now_ms, shop.seam)
+        top = max((item.position for item in found.values()), default=None)
+        mark = None if top is None else Position(top.at, top.id)
+        cursor = replace(shelf.load(), watermark=mark, complete=True)
+        intake.take(Page(items=list(found.values()), rejected=rejected), cursor)
+        scanner.count("pr_review_summaries", requests, intake.tally)
+
+    def _batch_followups(self) -> None:
+        now = self._session.shop.clock.now_ms()
+        for number in waiting_followups(self._database, self._project.id):
+            with self._database.transaction() as tx:
+                fence(tx, self._session.lease)
+                batch_followups(tx, self._project.id, number, batch_event, now)
+
+    def _learn(self, mode: Mode, known: PollCost | None) -> None:
+        spent, self._report.requests = self._report.requests, self._spent()
+        expected = learn(None if known is None else known.feed_requests, mode, spent)
+        cost = PollCost(mode, expected)
+        if self._full or cost == known:
+            return
+        with self._database.transaction() as tx:
+            fence(tx, self._session.lease)
+            save_cost(tx, self._project.id, cost, self._session.shop.clock.now_ms())
+
+    def _spent(self) -> int:
+        return sum(tally.requests for tally in self._report.surfaces.values())
+
+    def _forgiving(self, what: str) -> Forgiving:
+        return Forgiving(self._report, what)
+
+
+class Forgiving:
+    """Keeps one thread's trouble its own. Credentials and rate limits are the host's, and go on up."""
+
+    def __init__(self, report: RepoReport, what: str) -> None:
+        self._report = report
+        self._what = what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, RemoteError) or isinstance(error, CredentialsRejected | RateLimited):
+            return False
+        self._report.failures[self._what] = error
+        return True

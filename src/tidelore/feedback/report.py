@@ -1,0 +1,62 @@
+"""What a poll did, repository by repository. Owns the shape of its report and the verdict over it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec import Struct, field
+
+from tidelore.errors import PartialSuccess, TideloreError
+
+
+class SurfaceTally(Struct):
+    """What reading one surface brought, over all its scopes."""
+
+    requests: int = 0
+    pages: int = 0
+    fetched: int = 0
+    new: int = 0
+    replayed: int = 0
+
+
+class RepoReport(Struct):
+    """One repository. `effects` counts what became durable by its kind; `moved` names steps of pull requests."""
+
+    source: str
+    repo: str
+    mode: str = ""
+    surfaces: dict[str, SurfaceTally] = field(default_factory=dict)
+    effects: Counter[str] = field(default_factory=Counter)
+    moved: list[str] = field(default_factory=list)
+    tracked: list[int] = field(default_factory=list)
+    unfinished: int = 0
+    requests: int = 0
+    failures: dict[str, TideloreError] = field(default_factory=dict)
+    error: TideloreError | None = None
+
+    def surface(self, name: str) -> SurfaceTally:
+        """Return the tally of a surface."""
+        return self.surfaces.setdefault(name, SurfaceTally())
+
+
+class PollReport(Struct):
+    """One poll over every repository that was due."""
+
+    run_id: int
+    repos: list[RepoReport] = field(default_factory=list)
+    requests: int = 0
+    seconds: float = 0.0
+
+
+def verdict(report: PollReport) -> TideloreError | None:
+    """Return what a command ends with: the error where all failed, partial success where some did."""
+    failed = [repo for repo in report.repos if repo.error is not None]
+    troubled = [repo for repo in report.repos if repo.failures]
+    if failed and len(failed) == len(report.repos):
+        return failed[0].error
+    if not failed and not troubled:
+        return None
+    return PartialSuccess(
+        f"{len(failed) + len(troubled)} of {len(report.repos)} repositories could not be read whole",
+        fix="the lines above say why; what was read is stored, and the next poll goes on",
+    )

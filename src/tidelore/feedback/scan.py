@@ -1,0 +1,218 @@
+"""One reading of one list of comments. Owns its page ration, its counts, its log lines, and a reading from the start.
+
+The walk itself is the engine's. A first reading may be rationed: it stops between two pages, everything committed
+stays, and the next poll goes on there. The pass that confirms it is never stopped, or it would begin anew each time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.engine.cursor import Cursor, Gap, forward
+from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.ports import Batch, Lister, ListRequest, Page, Quarantined
+from tidelore.engine.walk import Plan, Walk
+from tidelore.engine.window import Order
+from tidelore.feedback.context import Context
+from tidelore.feedback.events import interpret
+from tidelore.feedback.metrics import (
+    COMMANDS_SEEN,
+    EVENTS_DEDUPED,
+    EVENTS_INGESTED,
+    FETCH_PAGES,
+    FETCH_REQUESTS,
+    FETCHED,
+    NEW,
+    REPLAYED,
+)
+from tidelore.feedback.report import RepoReport
+from tidelore.model import CommentRecord, Item, RemoteId, Scope, Version
+from tidelore.session import Session
+from tidelore.store.database import Transaction
+from tidelore.store.effects import Effect
+from tidelore.store.feedback_shelf import Also, FeedbackShelf, Written
+from tidelore.store.metric_counters import add
+
+_LOG = logging.getLogger(__name__)
+_WHOLE_SECONDS_MS = 1000
+
+
+class RationSpent(Exception):
+    """A first reading stops here, and goes on in the next poll."""
+
+
+class Ration(Struct):
+    """How many pages of first readings a poll may spend on a repository."""
+
+    left: int
+
+
+class Rationed:
+    """A list whose first pass takes from a ration, and whose requests are counted."""
+
+    def __init__(self, lister: Lister[CommentRecord], ration: Ration | None, *, confirming: bool) -> None:
+        self._lister = lister
+        self._ration = ration
+        self._confirming = confirming
+        self.requests = 0
+
+    async def fetch(self, request: ListRequest) -> Page[CommentRecord]:
+        # A second beginning is the pass that confirms the first.
+        self._confirming = self._confirming or (request.token is None and self.requests > 0)
+        if self._ration is not None and not self._confirming:
+            if self._ration.left <= 0:
+                raise RationSpent
+            self._ration.left -= 1
+        self.requests += 1
+        return await self._lister.fetch(request)
+
+    async def fetch_one(self, locator: str) -> Page[CommentRecord]:
+        self.requests += 1
+        return await self._lister.fetch_one(locator)
+
+
+class FromTheStart:
+    """A shelf whose list is read from its beginning; the stored position stays, and only moves forward."""
+
+    def __init__(self, shelf: FeedbackShelf) -> None:
+        self._shelf = shelf
+        self._known = shelf.load()
+
+    def load(self) -> Cursor:
+        return Cursor()
+
+    def commit(self, batch: Batch[CommentRecord]) -> None:
+        watermark = forward(self._known.watermark, batch.cursor.watermark)
+        cursor = replace(self._known, watermark=watermark, window=None, validator=None)
+        self._shelf.commit(replace(batch, cursor=replace(cursor, complete=cursor.complete or batch.cursor.complete)))
+
+    def gaps(self) -> Sequence[Gap]:
+        return self._shelf.gaps()
+
+    def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
+        return self._shelf.stored(ids)
+
+    def set_aside(self, reason: str) -> None:
+        self._shelf.set_aside(reason)
+
+    def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
+        return self._shelf.held(created_from, created_before)
+
+    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
+        return self._shelf.due_quarantined(limit)
+
+
+class Scanner(Struct, frozen=True):
+    """Reads lists of one repository for one poll."""
+
+    session: Session
+    report: RepoReport
+    context: Context
+
+    def shelf(self, scope: Scope, kind: str, also: Also | None = None) -> FeedbackShelf:
+        """Return the durable side of a list; what its pages lead to is counted in their own transactions."""
+        shop = self.session.shop
+
+        def in_transaction(tx: Transaction, written: Written) -> None:
+            add(tx, EVENTS_INGESTED, {}, len(written.events))
+            add(tx, EVENTS_DEDUPED, {}, written.deduped)
+            add(tx, COMMANDS_SEEN, {}, len(written.commands))
+            if also is not None:
+                also(tx, written)
+
+        return FeedbackShelf(
+            shop.database,
+            scope,
+            kind,
+            self._interpret,
+            lambda number: self.context.role(number) != "none",
+            shop.clock.now_ms,
+            lease=self.session.lease,
+            seam=shop.seam,
+            also=in_transaction,
+            on_effects=partial(self._note, scope),
+        )
+
+    def _interpret(self, item: Item[CommentRecord], stored: Version | None) -> Sequence[Effect] | None:
+        effects = interpret(item, stored, self.context)
+        # Talk in a blocked thread is left unjudged: a version that is kept would not be new when the block is gone.
+        return None if not effects and self.context.role(item.record.number) == "blocked" else effects
+
+    def _note(self, scope: Scope, written: Written) -> None:
+        found = {
+            "events": len(written.events),
+            "deduped": written.deduped,
+            "tokens": len(written.tokens),
+            "commands": len(written.commands),
+            "followups": written.followups,
+            "planned": len(written.planned),
+        }
+        self.report.effects.update({name: count for name, count in found.items() if count})
+        for seen in written.tokens:
+            _tell("token_observed", scope, comment_id=seen.comment_id)
+
+    async def read(
+        self,
+        scope: Scope,
+        kind: str,
+        lister: Lister[CommentRecord],
+        order: Order,
+        *,
+        ration: Ration | None = None,
+        from_start: bool = False,
+    ) -> bool:
+        """Read a list up to its end; False when the ration ended before it."""
+        surface = scope.surface.partition(".")[2]
+        shop, settings = self.session.shop, self.context.settings
+        shelf = self.shelf(scope, kind)
+        known = shelf.load()
+        confirming = known.window is not None and known.window.passes > 0
+        paged = Rationed(lister, ration, confirming=confirming)
+        intake = Intake(FromTheStart(shelf) if from_start else shelf, shop.clock.now_ms, shop.seam)
+        plan = Plan(
+            order=order,
+            overlap_ms=round(settings.comment_fetch_overlap_seconds * 1000),
+            margin_ms=_WHOLE_SECONDS_MS,
+            safe_backfill_ms=round(settings.comment_fetch_safe_backfill_seconds * 1000),
+        )
+        kind_of_scan = "incremental_scan_started" if known.complete and not from_start else "incremental_scan_backfill"
+        _tell(kind_of_scan, scope)
+        try:
+            await Walk(paged, intake, plan).run()
+        except RationSpent:
+            return False
+        finally:
+            self.count(surface, paged.requests, intake.tally)
+        _tell("incremental_scan_completed", scope, pages=intake.tally.pages, new=intake.tally.created)
+        return True
+
+    def count(self, surface: str, requests: int, tally: Tally) -> None:
+        """Add what a reading cost and brought to the report, and to the counters that outlive us."""
+        found = self.report.surface(surface)
+        pages = 0 if tally.not_modified else tally.pages
+        amounts = {
+            FETCH_REQUESTS: requests,
+            FETCH_PAGES: pages,
+            FETCHED: tally.fetched,
+            NEW: tally.created + tally.changed,
+            REPLAYED: tally.replayed,
+        }
+        found.requests += requests
+        found.pages += pages
+        found.fetched += tally.fetched
+        found.new += tally.created + tally.changed
+        found.replayed += tally.replayed
+        with self.session.shop.database.transaction() as tx:
+            for name, amount in amounts.items():
+                add(tx, name, {"surface": surface}, amount)
+
+
+def _tell(event: str, scope: Scope, **facts: object) -> None:
+    _LOG.info(
+        "%s: %s", event, scope.title, extra={"event": event, "scope": scope.key, "surface": scope.surface, **facts}
+    )

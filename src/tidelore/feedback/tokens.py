@@ -1,0 +1,72 @@
+"""Action tokens. Owns the mark every comment of ours carries and how it follows from what was meant.
+
+Pure. One intent has one token whichever process computes it, so that the same intent twice is one comment
+(invariant 6). Refuses bodies that carry a mark already: two marks in one comment would stand for two intents.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.errors import UserError
+
+LONGEST_COMMENT = 65_536
+"""How many characters GitHub takes in one comment, the mark included."""
+
+ScopeKind = Literal["pr", "issue"]
+
+_MARKER = re.compile(r"<!-- lore-action:([0-9a-f]{64}) -->")
+_GAP = "\n\n"
+
+
+class Intent(Struct, frozen=True):
+    """What a comment is meant to be: where it stands, on whose behalf, and what makes it different from the next.
+
+    `key` is the caller's own word for the occasion, or the body where there is none.
+    """
+
+    host: str
+    repo: str
+    scope_kind: ScopeKind
+    scope_number: int
+    reply_to: int | None
+    source: str
+    key: str
+
+
+def action_token(intent: Intent) -> str:
+    """Return the 64 hex digits that stand for an intent. A repository's name has no case on the remote."""
+    meant = msgspec.structs.asdict(intent) | {"repo": intent.repo.casefold()}
+    return sha256(msgspec.json.encode(meant, order="sorted")).hexdigest()
+
+
+def marker(token: str) -> str:
+    """Return the mark of a token, invisible to whoever reads the comment."""
+    return f"<!-- lore-action:{token} -->"
+
+
+def with_marker(body: str, token: str) -> str:
+    """Return a body as it is posted, or raise UserError when no comment can be made of it."""
+    if not body.strip():
+        raise UserError("a comment needs a body", fix="write something into it")
+    if _MARKER.search(body):
+        raise UserError("the body carries an action marker already", fix="leave it out: each comment gets its own")
+    marked = f"{body.rstrip()}{_GAP}{marker(token)}"
+    if len(marked) > LONGEST_COMMENT:
+        longest = LONGEST_COMMENT - len(_GAP) - len(marker(token))
+        raise UserError(
+            f"the body has {len(body.rstrip()):,} characters, and a comment holds {longest:,}",
+            fix="shorten it, or post it in parts",
+            longest=longest,
+        )
+    return marked
+
+
+def find_markers(body: str) -> tuple[str, ...]:
+    """Return the tokens of the marks in a body, each once, in their order."""
+    return tuple(dict.fromkeys(_MARKER.findall(body)))

@@ -1,0 +1,111 @@
+"""`check_database` finds what contradicts itself in feedback, names it, and accuses nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+from tests.databases.feedback_samples import NOW, REPO, TOKEN, add_events, comment, followed, repository
+
+from tidelore.engine.cursor import SKEW_MS
+from tidelore.store.check import Finding, check_database
+from tidelore.store.database import Database
+from tidelore.store.effects import NewEvent, NewFollowup
+from tidelore.store.feedback_events import lease_next
+from tidelore.store.feedback_rules import FEEDBACK_RULES
+from tidelore.store.issue_cursors import add_followups, batch_followups, follow_issue
+from tidelore.store.outbox import claim, mark_observed, note_attempt, plan
+from tidelore.store.tracked import move
+
+Break = Callable[[str], None]
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    """Something in every table of feedback, all of it sound, some of it in flight."""
+    project = repository(database)
+    rows = followed(database, project, 12, 13, 14)
+    add_events(database, project, [comment(1), comment(2, updated_at=NOW + 1), comment(3, 13, NOW + 2)])
+    batched = replace(comment(5, 7, NOW - 1), kind="issue_followups")
+    with database.transaction() as tx:
+        move(tx, rows[1], "closed", "closed", None, NOW)
+        move(tx, rows[2], "blocked", "operator", None, NOW)
+        for number in (7, 8):
+            follow_issue(tx, project.id, REPO, number, now_ms=NOW)
+        add_followups(tx, project.id, [NewFollowup(7, comment(4, 7)), NewFollowup(7, comment(5, 7))])
+        batch_followups(tx, project.id, 7, lambda *_: NewEvent("7:batch", None, 7, batched), NOW)
+        add_followups(tx, project.id, [NewFollowup(7, comment(6, 7))])
+        for token in (TOKEN, "cd" * 32):
+            plan(
+                tx, project_id=project.id, repo=REPO, token=token, scope_kind="pr", scope_number=12, reply_to=None,
+                body="Seen.", source="reply", now_ms=NOW,
+            )  # fmt: skip
+    assert [lease_next(database, NOW, 2 * SKEW_MS, "mira") is not None for _ in range(3)] == [True] * 3
+    first = claim(database, None, NOW, 1, "me")
+    assert first is not None
+    note_attempt(database, first.id, "me", NOW)
+    with database.transaction() as tx:
+        mark_observed(tx, first.id, 9, NOW, NOW)
+    return database
+
+
+@pytest.fixture
+def break_it(filled: Database) -> Break:
+    """Change the database in a way the program never would."""
+
+    def execute(sql: str) -> None:
+        with filled.transaction() as tx:
+            assert tx.change(sql) >= 1
+
+    return execute
+
+
+def failures(database: Database) -> dict[str, Finding]:
+    found = check_database(database, NOW)
+    assert {rule.check for rule in FEEDBACK_RULES} <= {finding.check for finding in found}
+    return {finding.check: finding for finding in found if not finding.ok}
+
+
+def test_sound_feedback_passes_every_check(filled: Database) -> None:
+    assert failures(filled) == {}
+
+
+SECOND_IN_FLIGHT = (
+    f"UPDATE feedback_events SET lease_id = '2-x', leased_by = 'noor', leased_until = {NOW + 2 * SKEW_MS}"
+    " WHERE comment_id = 2"
+)
+
+
+@pytest.mark.parametrize(
+    ("check", "damage", "named"),
+    [
+        ("tracked-history", "UPDATE tracked_prs SET status = 'merged' WHERE pr_number = 12", f"{REPO}#12"),
+        ("tracked-history", "DELETE FROM tracked_pr_history WHERE to_status = 'closed'", f"{REPO}#13"),
+        ("tracked-history", "DELETE FROM tracked_pr_history WHERE tracked_pr_id = (SELECT MAX(id) FROM tracked_prs)",
+         f"{REPO}#14"),
+        ("event-versions", "DELETE FROM feedback_comments WHERE comment_id = 3", "feedback_events "),
+        ("event-versions", "UPDATE feedback_comments SET updated_at = updated_at - 1 WHERE comment_id = 1",
+         "feedback_events "),
+        ("events-in-flight", SECOND_IN_FLIGHT, f"{REPO}#12"),
+        ("followups", "UPDATE issue_comment_cursors SET pre_pr_last_consumed_comment_id = 4 WHERE issue_number = 7",
+         "feedback_events "),
+        ("followups", "UPDATE issue_followups SET issue_number = 8 WHERE comment_id = 4", "issue_followups 8 4"),
+        ("outbox", f"UPDATE action_tokens SET status = 'failed' WHERE token = '{TOKEN}'", "outbox "),
+        ("outbox", "UPDATE outbox SET status = 'posted' WHERE status = 'planned'", "outbox "),
+        ("outbox", "DELETE FROM action_tokens WHERE status = 'planned'", "outbox "),
+        ("outbox", "UPDATE action_tokens SET attempt_count = 7 WHERE status = 'planned'", "outbox "),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_found_and_nothing_else_is_accused(
+    filled: Database, break_it: Break, check: str, damage: str, named: str
+) -> None:
+    break_it(damage)
+    found = failures(filled)
+    assert found.keys() == {check}
+    assert (found[check].count, named in found[check].detail) == (1, True)
+
+
+def test_a_lease_that_ran_out_is_not_in_flight(filled: Database, break_it: Break) -> None:
+    break_it(SECOND_IN_FLIGHT)
+    assert [finding for finding in check_database(filled, NOW + 2 * SKEW_MS) if not finding.ok] == []

@@ -1,0 +1,253 @@
+"""Followed pull requests with their history, positions under their documented names, durable commits, counters."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.databases.feedback_samples import NOW, REPO, cursor_at, feed, followed, pull, repository
+
+from tidelore.engine.cursor import Census, Cursor, Validator, Window
+from tidelore.errors import IllegalTransition, IntegrityError, NotFound
+from tidelore.model import Position
+from tidelore.store.cursors import load_cursor, save_cursor
+from tidelore.store.database import Database
+from tidelore.store.metric_counters import add, read_all
+from tidelore.store.poll_cursors import (
+    THREADS,
+    forget_thread,
+    get_poll_cursor,
+    list_poll_cursors,
+    poll_scope,
+    repo_of,
+    upsert_poll_cursor,
+)
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import (
+    TrackedPr,
+    find_tracked,
+    get_tracked,
+    history,
+    list_tracked,
+    move,
+    note_pull,
+    note_reviews_read,
+    set_head,
+    set_paused,
+    track,
+    untrack,
+)
+
+
+@pytest.fixture
+def project(database: Database) -> ProjectRow:
+    return repository(database)
+
+
+@pytest.fixture
+def tracked(database: Database, project: ProjectRow) -> TrackedPr:
+    return followed(database, project, 12)[0]
+
+
+def test_following_again_changes_nothing_but_what_is_said_anew(
+    database: Database, project: ProjectRow, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        again = track(tx, project.id, REPO, 12, issue_number=7, tracked_by="rule", now_ms=NOW + 5)
+    assert (again.id, again.issue_number, again.tracked_by, again.entered_at) == (tracked.id, 7, "operator", NOW)
+    assert [(step.from_status, step.to_status, step.reason) for step in history(database, tracked.id)] == [
+        (None, "awaiting_feedback", "tracked")
+    ]
+
+
+def test_an_operators_word_outlives_the_rule(database: Database, project: ProjectRow) -> None:
+    with database.transaction() as tx:
+        track(tx, project.id, REPO, 13, issue_number=None, tracked_by="rule", now_ms=NOW)
+        track(tx, project.id, REPO, 13, issue_number=None, tracked_by="operator", now_ms=NOW)
+    assert [row.tracked_by for row in list_tracked(database)] == ["operator"]
+
+
+def test_a_terminal_pull_request_stays_terminal_when_it_is_followed_again(
+    database: Database, project: ProjectRow, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        move(tx, tracked, "merged", "merged", None, NOW + 1)
+        again = track(tx, project.id, REPO, 12, issue_number=None, tracked_by="operator", now_ms=NOW + 2)
+    assert (again.status, again.entered_at) == ("merged", NOW + 1)
+
+
+def test_every_step_leaves_a_line_of_history_and_becoming_blocked_its_reason(
+    database: Database, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        blocked = move(tx, tracked, "blocked", "history_rewritten", "a -> b", NOW + 1)
+        freed = move(tx, blocked, "awaiting_feedback", "unblocked", None, NOW + 2, last_seen_head_sha="b" * 40)
+    assert (blocked.blocked_reason, blocked.blocked_at, blocked.entered_at) == ("history_rewritten", NOW + 1, NOW + 1)
+    assert (freed.blocked_reason, freed.blocked_at, freed.last_seen_head_sha) == (None, None, "b" * 40)
+    assert [(step.to_status, step.detail, step.at) for step in history(database, tracked.id)] == [
+        ("awaiting_feedback", "by operator", NOW), ("blocked", "a -> b", NOW + 1), ("awaiting_feedback", None, NOW + 2),
+    ]  # fmt: skip
+
+
+def test_a_step_decided_for_another_status_is_refused_and_leaves_no_history(
+    database: Database, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        move(tx, tracked, "closed", "closed", None, NOW)
+    with pytest.raises(IllegalTransition), database.transaction() as tx:
+        move(tx, tracked, "blocked", "operator", None, NOW)
+    with pytest.raises(ValueError, match="branch"), database.transaction() as tx:
+        move(tx, tracked, "blocked", "operator", None, NOW, branch="x")
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        move(tx, get_tracked(database, tracked.id), "reopened", "nobody", None, NOW)
+    assert [step.to_status for step in history(database, tracked.id)] == ["awaiting_feedback", "closed"]
+
+
+def test_a_pull_requests_words_are_kept_and_its_head_only_until_one_is_known(
+    database: Database, project: ProjectRow, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        seen = note_pull(tx, tracked, pull(), NOW + 1)
+        later = note_pull(tx, seen, pull(title="New", head_sha="b" * 40, updated_at=NOW + 9), NOW + 2)
+        stale = note_pull(tx, later, pull(title="Old", updated_at=NOW + 3), NOW + 3)
+    assert (seen.title, seen.branch, seen.last_seen_head_sha, seen.pull_updated_at) == (
+        "Move the crane", "crane", "a" * 40, NOW,
+    )  # fmt: skip
+    assert (later.title, later.last_seen_head_sha, later.pull_updated_at) == ("New", "a" * 40, NOW + 9)
+    assert stale == later
+    with database.transaction() as tx:
+        set_head(tx, tracked.id, "b" * 40, NOW + 4)
+        note_reviews_read(tx, tracked.id, NOW + 9)
+        note_reviews_read(tx, tracked.id, NOW + 1)
+    found = find_tracked(database, project.id, 12)
+    assert found is not None
+    assert (found.last_seen_head_sha, found.reviews_read_for) == ("b" * 40, NOW + 9)
+
+
+def test_pausing_says_whether_anything_changed(database: Database, tracked: TrackedPr) -> None:
+    with database.transaction() as tx:
+        assert [set_paused(tx, tracked.id, state, NOW) for state in (True, True, False, False)] == [
+            True, False, True, False,
+        ]  # fmt: skip
+
+
+def test_lists_are_narrowed_by_repository_project_and_status(database: Database, project: ProjectRow) -> None:
+    other = repository(database, 2, "port/quay")
+    rows = [*followed(database, project, 2, 1), *followed(database, other, 3)]
+    with database.transaction() as tx:
+        move(tx, rows[0], "closed", "closed", None, NOW)
+    assert [row.pr_number for row in list_tracked(database)] == [1, 2, 3]
+    assert [row.pr_number for row in list_tracked(database, repo="PORT/quay")] == [3]
+    assert [row.pr_number for row in list_tracked(database, project_id=project.id, statuses={"closed"})] == [2]
+    assert list_tracked(database, statuses=()) == []
+
+
+def test_what_is_not_followed_any_more_is_gone_with_its_history(
+    database: Database, project: ProjectRow, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        assert untrack(tx, tracked.id)
+        assert not untrack(tx, tracked.id)
+    assert find_tracked(database, project.id, 12) is None
+    assert history(database, tracked.id) == []
+    with pytest.raises(NotFound):
+        get_tracked(database, tracked.id)
+
+
+VIEW = (
+    "repo_full_name", "surface", "scope_number", "last_updated_at", "last_comment_id", "bootstrap_complete",
+    "updated_at",
+)  # fmt: skip
+
+
+def test_the_documented_view_shows_comment_cursors_and_nothing_else(database: Database, project: ProjectRow) -> None:
+    stands = {
+        feed(project): cursor_at(1_767_323_045_000, 41),
+        feed(project, "pr_review_comments", 12): Cursor(),
+        feed(project, "issue_operator_commands", 7): replace(cursor_at(2**61, 3), complete=False),
+        replace(feed(project), surface="gitlab.issues"): cursor_at(),
+    }
+    with database.transaction() as tx:
+        for scope, cursor in stands.items():
+            save_cursor(tx, scope, cursor, 1_767_323_045_678)
+    rows = database.read(f"SELECT {', '.join(VIEW)} FROM github_comment_poll_cursors ORDER BY scope_number")
+    stamp = "2026-01-02T03:04:05.678Z"
+    assert rows == [
+        (REPO, "issue_comments", 0, "2026-01-02T03:04:05Z", 41, 1, stamp),
+        (REPO, "issue_operator_commands", 7, None, 3, 0, stamp),
+        (REPO, "pr_review_comments", 12, None, None, 0, stamp),
+    ]
+    assert len(database.read("SELECT * FROM github_comment_poll_cursors")[0]) == len(VIEW)
+
+
+def test_a_position_is_found_by_the_names_of_the_documentation(database: Database, project: ProjectRow) -> None:
+    near = replace(project, path=f"{REPO}-annex")
+    with database.transaction() as tx:
+        for scope in (feed(project, "pr_issue_comments", 12), feed(project), feed(near), feed(near, THREADS[0], 1)):
+            save_cursor(tx, scope, cursor_at(NOW, 9), NOW)
+    found = get_poll_cursor(database, "pr_issue_comments", 12, REPO, source="github")
+    assert found is not None
+    assert (found.last_updated_at, found.last_comment_id, found.bootstrap_complete) == (NOW, 9, True)
+    assert get_poll_cursor(database, "pr_issue_comments", 12, REPO, source="elsewhere") is None
+    assert [row.scope_number for row in list_poll_cursors(database, "github", REPO)] == [0, 12]
+    with database.transaction() as tx:
+        assert [forget_thread(tx, "github", REPO, 12) for _ in range(2)] == [1, 0]
+    assert [row.surface for row in list_poll_cursors(database, "github", REPO)] == ["issue_comments"]
+
+
+@pytest.mark.parametrize(("surface", "number"), [("issue_comments", 12), ("pr_issue_comments", 0), ("issues", 0)])
+def test_a_surface_is_listed_only_where_it_exists(surface: str, number: int) -> None:
+    with pytest.raises(ValueError, match=surface):
+        poll_scope("github", 1, REPO, surface, number)
+
+
+def test_a_position_is_handed_over_forward_only_and_reading_begins_again(
+    database: Database, project: ProjectRow
+) -> None:
+    scope = feed(project, "pr_issue_comments", 12)
+    assert repo_of(scope) == REPO
+    busy = Cursor(
+        Position(NOW, 9), Window(NOW, NOW), Validator("https://forge.test", "x"), complete=True, census=Census(after=3)
+    )
+
+    def hand_over(at: int | None, key: int, *, complete: bool) -> Cursor:
+        with database.transaction() as tx:
+            moved = upsert_poll_cursor(
+                tx, scope, last_updated_at=at, last_comment_id=key, bootstrap_complete=complete, now_ms=NOW
+            )
+        assert load_cursor(database, scope).watermark == moved
+        return load_cursor(database, scope)
+
+    assert hand_over(None, 0, complete=False) == Cursor()
+    with database.transaction() as tx:
+        save_cursor(tx, scope, busy, NOW)
+    assert hand_over(NOW - 1, 99, complete=True) == busy
+    assert hand_over(NOW, 3, complete=False) == replace(busy, window=None, validator=None, complete=False)
+    assert hand_over(NOW, 10, complete=True) == Cursor(Position(NOW, 10), complete=True, census=Census(after=3))
+
+
+def test_a_durable_transaction_waits_for_the_disk_and_the_next_one_does_not(database: Database) -> None:
+    sqlite = database.dialect == "sqlite"
+    level = "PRAGMA synchronous" if sqlite else "SELECT current_setting('synchronous_commit')"
+    usual, careful = (1, 2) if sqlite else ("off", "on")
+    if not sqlite:
+        database.read("SET synchronous_commit = off")
+    with database.transaction(durable=True) as tx:
+        add(tx, "written", {}, 1)
+        assert tx.execute(level) == [(careful,)]
+    assert database.read(level) == [(usual,)]
+    with pytest.raises(IntegrityError), database.transaction(durable=True) as tx:
+        tx.execute("INSERT INTO labels (project_id, name) VALUES (4711, 'orphan')")
+    assert database.read(level) == [(usual,)]
+    with database.transaction() as tx:
+        assert tx.execute(level) == [(usual,)]
+    assert [(counter.name, counter.value) for counter in read_all(database)] == [("written", 1)]
+
+
+def test_counters_add_up_under_one_spelling_of_their_labels(database: Database) -> None:
+    with database.transaction() as tx:
+        add(tx, "seen", {"b": "2", "a": "é"}, 2)
+        add(tx, "seen", {"a": "é", "b": "2"}, 3)
+        add(tx, "seen", {}, 0)
+        add(tx, "done", {}, 1)
+    found = [(counter.name, counter.labels, counter.value) for counter in read_all(database)]
+    assert found == [("done", {}, 1), ("seen", {"a": "é", "b": "2"}, 5)]

@@ -1,0 +1,88 @@
+"""The picture of a repository: who is followed, as what, and since when."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.feedback.people import REPO, START, context, issue, pull, settings
+
+from tidelore.clock import ManualClock
+from tidelore.feedback.context import FollowedIssue, FollowedPull, read_context
+from tidelore.model import ProjectRecord
+from tidelore.store.database import Database
+from tidelore.store.issue_cursors import follow_issue
+from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
+from tidelore.store.projects import ProjectRow, save_project
+from tidelore.store.tracked import move, track
+
+
+@pytest.fixture
+def project(database: Database, clock: ManualClock) -> ProjectRow:
+    record = ProjectRecord(1, REPO, "cranes", None, archived=False)
+    with database.transaction() as tx:
+        return save_project(tx, "github", REPO, record, clock.now_ms())
+
+
+@pytest.mark.parametrize(
+    ("number", "role"),
+    [
+        (12, "awaiting"),
+        (13, "blocked"),
+        (14, "none"),
+        (7, "source_issue"),
+        (3, "operations"),
+        (99, "none"),
+        (0, "none"),
+    ],
+)
+def test_a_thread_has_one_role(number: int, role: str) -> None:
+    picture = context(pull(12), pull(13, "blocked", blocked_at=START), pull(14, "merged"), issue(7), operations_issue=3)
+    assert picture.role(number) == role
+
+
+def test_without_an_operations_issue_no_thread_is_it() -> None:
+    assert context(operations_issue=0).role(0) == "none"
+
+
+def test_a_pull_request_that_is_the_operations_issue_too_is_a_pull_request_until_it_ends() -> None:
+    assert context(pull(12), operations_issue=12).role(12) == "awaiting"
+    assert context(pull(12, "closed"), operations_issue=12).role(12) == "operations"
+
+
+def test_what_is_live_is_read_and_what_has_ended_is_not(
+    database: Database, clock: ManualClock, project: ProjectRow
+) -> None:
+    began = clock.now_ms()
+    with database.transaction() as tx:
+        rows = [
+            track(tx, project.id, REPO, number, issue_number=7, tracked_by="operator", now_ms=began)
+            for number in (11, 12, 13)
+        ]
+        clock.advance(60)
+        move(tx, rows[0], "merged", "seen", None, clock.now_ms())
+        move(tx, rows[1], "blocked", "operator", None, clock.now_ms())
+        follow_issue(tx, project.id, REPO, 7, now_ms=began)
+    picture = read_context(database, project, settings(), own_login="me", operations_from=5)
+    assert picture.pulls == {
+        12: FollowedPull(12, "blocked", 7, clock.now_ms(), clock.now_ms(), began),
+        13: FollowedPull(13, "awaiting_feedback", 7, None, began, began),
+    }
+    assert picture.issues == {7: FollowedIssue(7, None, 0, 0, began)}
+    assert (picture.host, picture.repo, picture.owner, picture.own_login) == ("github", REPO, "harbor", "me")
+    assert picture.followed_from(12) == began - 5_000
+    assert picture.followed_from(99) == 5 - 5_000
+
+
+def test_an_issue_that_was_followed_before_its_pull_request_is_listened_to_from_where_it_was_read(
+    database: Database, clock: ManualClock, project: ProjectRow
+) -> None:
+    began = clock.now_ms()
+    scope = poll_scope("github", project.id, REPO, "issue_pre_pr_followups", 7)
+    with database.transaction() as tx:
+        follow_issue(tx, project.id, REPO, 7, now_ms=began)
+        upsert_poll_cursor(tx, scope, last_updated_at=began + 1_000, bootstrap_complete=True, now_ms=began)
+        clock.advance(60)
+        follow_issue(tx, project.id, REPO, 7, pr_number=12, now_ms=clock.now_ms())
+        follow_issue(tx, project.id, REPO, 8, pr_number=12, now_ms=clock.now_ms())
+    picture = read_context(database, project, settings())
+    assert picture.followed_from(7) == began + 1_000 - 5_000
+    assert picture.followed_from(8) == clock.now_ms() - 5_000

@@ -1,0 +1,240 @@
+"""What one version of a comment means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.feedback.people import START, comment, context, held, issue, item, pull
+
+from tidelore.feedback.events import command_key, command_token, event_key, interpret, qualifies
+from tidelore.feedback.tokens import find_markers, marker
+from tidelore.model import CommentRecord, Version
+from tidelore.store.effects import Effect, NewCommand, NewEvent, NewFollowup, PlannedReply, TokenSeen
+from tidelore.store.feedback_comments import body_digest
+
+TOKEN = "5" * 64
+BLOCKED = pull(status="blocked", blocked_at=START - 60_000, entered_at=START - 60_000)
+
+
+def meaning(record: CommentRecord, stored: Version | None = None, **keys: Any) -> list[Effect] | None:
+    """What a version leads to; None when it is not judged at all."""
+    followed = keys.pop("followed", ())
+    effects = interpret(item(record), stored, context(*followed, **keys))
+    return None if effects is None else list(effects)
+
+
+def the_effect(record: CommentRecord, stored: Version | None = None, **keys: Any) -> Effect:
+    (effect,) = meaning(record, stored, **keys) or ()
+    return effect
+
+
+def the_command(record: CommentRecord, **keys: Any) -> tuple[NewCommand, list[PlannedReply]]:
+    found, *replies = meaning(record, **keys) or ()
+    assert isinstance(found, NewCommand)
+    assert all(isinstance(reply, PlannedReply) for reply in replies)
+    return found, [reply for reply in replies if isinstance(reply, PlannedReply)]
+
+
+def test_a_comment_of_somebody_allowed_is_an_event_with_its_body_and_its_source_issue() -> None:
+    record = comment()
+    event = the_effect(record, followed=(pull(issue_number=7),))
+    assert event == NewEvent("12:issue_comment:501:2026-03-02T09:00:00Z", 12, 7, record)
+
+
+def test_an_edit_is_another_event() -> None:
+    old, new = comment("One"), comment("Two", updated_at=START + 1000)
+    event = the_effect(new, held(old))
+    assert isinstance(event, NewEvent)
+    assert event.event_key == "12:issue_comment:501:2026-03-02T09:00:01Z"
+
+
+def test_a_touch_is_no_edit() -> None:
+    assert meaning(comment(updated_at=START + 1000), held(comment())) == []
+
+
+def test_an_edit_within_the_second_is_an_event_of_its_own_named_by_its_body() -> None:
+    old, new = comment("One"), comment("Two")
+    event = the_effect(new, held(old))
+    assert isinstance(event, NewEvent)
+    assert event.event_key == f"12:issue_comment:501:2026-03-02T09:00:00Z#{body_digest('Two').hex()[:8]}"
+    assert event.event_key != event_key(comment("Three"), held(new))
+
+
+def test_a_version_older_than_the_one_held_says_nothing() -> None:
+    assert meaning(comment("One"), held(comment("Two", updated_at=START + 1000))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        ({"author": "HARBOR"}, True),
+        ({"author": "stranger"}, False),
+        ({"author": None}, False),
+        ({"is_bot": True}, False),
+        ({"author": "harbor[bot]"}, False),
+        ({"body": f"Done {marker(TOKEN)}"}, False),
+        ({"body": "/lore status"}, False),
+        ({"body": "/lorem ipsum"}, True),
+        ({"body": "Say\n/lore status"}, True),
+        ({"body": ""}, True),
+    ],
+)
+def test_who_and_what_qualifies(change: dict[str, Any], counts: bool) -> None:
+    assert qualifies(comment(**change), context()) is counts
+
+
+def test_with_a_list_of_users_the_owner_is_one_of_them_only_if_named() -> None:
+    keys = {"allowed_users": ("Alex", "robin")}
+    assert qualifies(comment(author="alex"), context(**keys))
+    assert qualifies(comment(author="Robin"), context(**keys))
+    assert not qualifies(comment(author="harbor"), context(**keys))
+
+
+@pytest.mark.parametrize(
+    ("state", "body", "counts"),
+    [
+        ("COMMENTED", "", False),
+        ("COMMENTED", " \r\n", False),
+        ("COMMENTED", "See below", True),
+        ("APPROVED", "", True),
+        ("CHANGES_REQUESTED", "", True),
+        ("PENDING", "Not said yet", False),
+    ],
+)
+def test_a_review_without_words_is_only_a_wrapper_unless_it_judges(state: str, body: str, counts: bool) -> None:
+    record = comment(body, kind="review_summary", review_state=state)
+    assert qualifies(record, context()) is counts
+
+
+def test_an_edited_review_keeps_its_instant_and_is_told_by_its_body() -> None:
+    old = comment("One", kind="review_summary", review_state="COMMENTED")
+    event = the_effect(replace(old, body="Two"), held(old))
+    assert isinstance(event, NewEvent)
+    assert event.event_key.startswith("12:review_summary:501:2026-03-02T09:00:00Z#")
+
+
+def test_a_marker_says_that_our_comment_arrived_and_is_never_an_event() -> None:
+    record = comment(f"Done {marker(TOKEN)}", author="tidelore-agent")
+    assert meaning(record) == [TokenSeen(TOKEN, 501, START)]
+    assert meaning(record, own_login="Tidelore-Agent") == [TokenSeen(TOKEN, 501, START)]
+
+
+@pytest.mark.parametrize("author", ["harbor", "stranger", None])
+def test_a_marker_forged_by_somebody_else_proves_nothing(author: str | None) -> None:
+    record = comment(f"/lore status {marker(TOKEN)}", author=author)
+    assert meaning(record, own_login="tidelore-agent") == []
+
+
+@pytest.mark.parametrize("status", ["merged", "closed"])
+@pytest.mark.parametrize("body", ["Please rename", "/lore status", marker(TOKEN)])
+def test_what_is_said_after_the_end_means_nothing(status: str, body: str) -> None:
+    assert meaning(comment(body, author="operator"), followed=(pull(status=status),)) is None
+
+
+def test_a_thread_nobody_follows_means_nothing() -> None:
+    assert meaning(comment(number=99)) is None
+
+
+def test_a_blocked_thread_takes_commands_and_markers_and_leaves_the_rest_unjudged() -> None:
+    assert meaning(comment(), followed=(BLOCKED,)) is None
+    assert meaning(comment(marker(TOKEN)), followed=(BLOCKED,)) == [TokenSeen(TOKEN, 501, START)]
+    command, replies = the_command(comment("/lore unblock", author="operator"), followed=(BLOCKED,))
+    assert (command.status, command.pr_number, replies) == ("pending", 12, [])
+
+
+def test_a_command_is_stored_with_its_comment_and_arguments() -> None:
+    record = comment("/lore unblock head_sha=abcdef1", author="operator")
+    command, replies = the_command(record)
+    assert command == NewCommand(
+        "12:501:2026-03-02T09:00:00Z", 12, 12, record, "unblock", {"head_sha": "abcdef1"}, "pending", None
+    )
+    assert replies == []
+
+
+def test_an_edited_command_is_another_and_a_touched_one_is_not() -> None:
+    old = comment("/lore pause", author="operator")
+    assert meaning(replace(old, updated_at=START + 1000), held(old)) == []
+    command, _ = the_command(replace(old, body="/lore resume", updated_at=START + 1000))
+    assert command.command_key == "12:501:2026-03-02T09:00:01Z"
+
+
+def test_a_stranger_is_told_once_and_nothing_is_run() -> None:
+    record = comment("/lore unblock", author="stranger")
+    command, (reply,) = the_command(record)
+    assert command.status == "rejected"
+    assert command.result == "Rejected: you are not an operator of this repository."
+    assert (reply.scope_kind, reply.scope_number, reply.reply_to, reply.source) == ("pr", 12, None, "operator_command")
+    assert reply.body.startswith(command.result)
+    assert find_markers(reply.body) == (reply.token,)
+    assert reply.token == command_token("github", "harbor/cranes", "pr", 12, command_key(record))
+
+
+def test_an_unknown_command_is_answered_with_help() -> None:
+    command, (reply,) = the_command(comment("/lore explode", author="operator"))
+    assert (command.command, command.status) == ("explode", "rejected")
+    assert "there is no command 'explode'" in reply.body
+    assert "/lore unblock" in reply.body
+
+
+@pytest.mark.parametrize("change", [{"author": "ci[bot]"}, {"author": "operator", "is_bot": True}, {"author": None}])
+def test_a_machine_gets_no_answer(change: dict[str, Any]) -> None:
+    assert meaning(comment("/lore unblock", **change)) == []
+
+
+def test_a_command_from_before_the_blocking_has_expired_and_is_told_so_once() -> None:
+    record = comment("/lore unblock", author="operator", updated_at=START - 61_000)
+    command, (reply,) = the_command(record, followed=(BLOCKED,))
+    assert command.status == "expired"
+    assert "was not run" in reply.body
+
+
+def test_a_command_from_before_the_thread_was_followed_was_not_meant_for_us() -> None:
+    began = START - 3_600_000
+    early = comment("/lore pause", author="operator", updated_at=began - 5_001)
+    assert meaning(early) == []
+    command, _ = the_command(replace(early, updated_at=began - 5_000))
+    assert command.status == "pending"
+
+
+@pytest.mark.parametrize("kind", ["review_comment", "review_summary"])
+def test_commands_are_given_in_the_talk_and_not_at_a_line(kind: str) -> None:
+    record = comment("/lore unblock", author="operator", kind=kind, review_state="COMMENTED")
+    assert meaning(record, allowed_users=("operator",)) == []
+
+
+def test_the_operations_issue_takes_commands_and_no_events() -> None:
+    keys = {"operations_issue": 3, "operations_from": START}
+    assert meaning(comment(number=3), **keys) == []
+    command, _ = the_command(comment("/lore unblock pr=12", author="operator", number=3), **keys)
+    assert (command.number, command.pr_number) == (3, None)
+    assert meaning(comment("/lore pause", author="operator", number=3, updated_at=START - 6_000), **keys) == []
+
+
+def test_a_command_on_a_source_issue_is_about_its_pull_request_and_answered_there() -> None:
+    followed = (BLOCKED, issue(pr_number=12))
+    record = comment("/lore explode", author="operator", number=7)
+    command, (reply,) = the_command(record, followed=followed)
+    assert (command.number, command.pr_number) == (7, 12)
+    assert (reply.scope_kind, reply.scope_number) == ("issue", 7)
+    late, _ = the_command(replace(record, body="/lore unblock", updated_at=START - 61_000), followed=followed)
+    assert late.status == "expired"
+
+
+def test_a_comment_on_a_source_issue_waits_for_its_pull_request() -> None:
+    record = comment(number=7)
+    assert meaning(record, followed=(issue(),)) == [NewFollowup(7, record)]
+    assert meaning(replace(record, author="stranger"), followed=(issue(),)) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["\x00\x01\x1b[31m", "x" * 1_000_000, "/lore " + "x" * 1_000_000],
+    ids=["controls", "a megabyte", "a long command"],
+)
+def test_odd_bodies_are_judged_like_others(body: str) -> None:
+    effects = meaning(comment(body, author="harbor"))
+    assert effects is not None
+    assert isinstance(effects[0], NewEvent | NewCommand)
+    assert effects[0].record.body == body

@@ -1,0 +1,180 @@
+"""Metrics: the names that are documented, true ages, and a text that others can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.feedback.people import START
+
+from tidelore.clock import ManualClock
+from tidelore.engine.cursor import Cursor
+from tidelore.feedback.metrics import REGISTRY, Sample, collect, cursor_lags, export_metrics, render
+from tidelore.model import Position, ProjectRecord
+from tidelore.store.action_tokens import record_action_token_observed, record_action_token_planned
+from tidelore.store.cursors import CursorRow, save_cursor
+from tidelore.store.database import Database
+from tidelore.store.metric_counters import add
+from tidelore.store.poll_cursors import poll_scope
+from tidelore.store.projects import save_project
+from tidelore.store.tracked import move, track
+
+NAMES = {
+    "github_comment_fetch_requests_total": ("surface",),
+    "github_comment_fetch_pages_total": ("surface",),
+    "github_comment_fetched_total": ("surface",),
+    "github_comment_new_total": ("surface",),
+    "github_comment_replay_total": ("surface",),
+    "github_comment_cursor_lag_seconds": ("surface",),
+    "feedback_events_ingested_total": (),
+    "feedback_events_deduped_total": (),
+    "action_tokens_total": ("status", "source"),
+    "action_token_unobserved_age_seconds": (),
+    "operator_commands_seen_total": (),
+    "operator_commands_applied_total": (),
+}
+REPO = "harbor/cranes"
+
+
+def row(surface: str, scope: str, polled_at: int | None, **changes: Any) -> CursorRow:
+    made = CursorRow(
+        "github",
+        f"github.{surface}",
+        scope,
+        REPO,
+        START,
+        "5",
+        1,
+        None,
+        None,
+        None,
+        polled_at,
+        None,
+        START,
+        None,
+        None,
+        0,
+    )
+    return replace(made, **changes)
+
+
+def test_every_documented_name_is_exported_and_no_other() -> None:
+    assert {metric.name: metric.labels for metric in REGISTRY} == NAMES
+
+
+def test_without_anything_to_tell_a_plain_counter_is_zero_and_a_labelled_one_has_no_samples() -> None:
+    text = render([])
+    assert "\nfeedback_events_ingested_total 0\n" in text
+    assert "github_comment_new_total{" not in text
+    assert all(f"# TYPE {name} " in text for name in NAMES)
+    assert all(f"# HELP {name} " in text for name in NAMES)
+    assert text.endswith("\n")
+
+
+def test_a_name_that_is_not_in_the_registry_is_not_shown() -> None:
+    assert "left_behind" not in render([Sample("left_behind", {}, 3)])
+
+
+@pytest.mark.parametrize(
+    "value", ["plain", 'with "quotes"', "back\\slash", "two\nlines", "\\n is no newline", "é 𝄞", "", "a,b={c}"]
+)
+def test_the_text_is_understood_by_the_reference_parser(value: str) -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    samples = [
+        Sample("github_comment_new_total", {"surface": value}, 12),
+        Sample("action_tokens_total", {"status": "posted", "source": value}, 3),
+        Sample("action_token_unobserved_age_seconds", {}, 1.25),
+        Sample("feedback_events_ingested_total", {}, 2**60),
+    ]
+    families = {family.name: family for family in parser.text_string_to_metric_families(render(samples))}
+    (new,) = families["github_comment_new"].samples
+    assert (new.labels, new.value) == ({"surface": value}, 12)
+    assert families["github_comment_new"].type == "counter"
+    found = [
+        sample for family in families.values() for sample in family.samples if sample.name == "action_tokens_total"
+    ]
+    assert [sample.labels for sample in found] == [{"status": "posted", "source": value}]
+    (age,) = families["action_token_unobserved_age_seconds"].samples
+    assert age.value == 1.25
+    (ingested,) = families["feedback_events_ingested"].samples
+    assert ingested.value == 2**60
+
+
+def test_a_lag_is_the_age_of_the_least_recent_confirmation() -> None:
+    cursors = [row("issue_comments", REPO, START - 5_000), row("issue_comments", "harbor/tides", START - 65_000)]
+    assert cursor_lags(cursors, set(), START) == {"issue_comments": 65.0}
+
+
+def test_a_feed_confirms_the_threads_it_covers() -> None:
+    cursors = [
+        row("issue_comments", REPO, START - 5_000),
+        row("pr_issue_comments", f"{REPO}#12", START - 3_600_000),
+        row("pr_review_comments", f"{REPO}#12", START - 7_000),
+    ]
+    assert cursor_lags(cursors, set(), START) == {
+        "issue_comments": 5.0,
+        "pr_issue_comments": 5.0,
+        "pr_review_comments": 7.0,
+    }
+
+
+def test_a_thread_that_was_not_read_to_its_end_is_not_covered_by_the_feed() -> None:
+    cursors = [
+        row("issue_comments", REPO, START - 5_000),
+        row("pr_issue_comments", f"{REPO}#12", START - 60_000, bootstrap_complete=0),
+    ]
+    assert cursor_lags(cursors, set(), START)["pr_issue_comments"] == 60.0
+
+
+def test_a_thread_that_has_ended_and_a_position_never_confirmed_have_no_lag() -> None:
+    cursors = [
+        row("pr_issue_comments", f"{REPO}#12", START - 5_000),
+        row("pr_review_comments", f"{REPO}#13", None),
+        replace(row("x", REPO, START), surface="gitlab.issues"),
+    ]
+    assert cursor_lags(cursors, {f"{REPO}#12"}, START) == {}
+
+
+def test_a_clock_that_was_set_back_shows_no_negative_age() -> None:
+    assert cursor_lags([row("pulls", REPO, START + 5_000)], set(), START) == {"pulls": 0.0}
+
+
+def test_what_is_durable_is_exported_as_it_stands(database: Database, clock: ManualClock) -> None:
+    now = clock.now_ms()
+    with database.transaction() as tx:
+        project = save_project(tx, "github", REPO, ProjectRecord(1, REPO, "cranes", None, archived=False), now)
+        add(tx, "github_comment_fetched_total", {"surface": "issue_comments"}, 7)
+        add(tx, "feedback_events_ingested_total", {}, 2)
+        for place, name in enumerate("ab"):
+            record_action_token_planned(
+                tx,
+                REPO,
+                name * 64,
+                project_id=project.id,
+                scope_kind="pr",
+                scope_number=12,
+                source="reply",
+                now_ms=now + place * 10_000,
+            )
+        record_action_token_observed(tx, REPO, "a" * 64, 501, now, now)
+        for number in (12, 13):
+            scope = poll_scope("github", project.id, REPO, "pr_issue_comments", number)
+            save_cursor(tx, scope, Cursor(watermark=Position(now, 5), complete=True), now + (number - 12) * 4_000)
+        ended = track(tx, project.id, REPO, 12, issue_number=None, tracked_by="rule", now_ms=now)
+        move(tx, ended, "closed", "seen", None, now)
+    clock.advance(60)
+    found = {
+        (sample.name, *sorted(sample.labels.items())): sample.value for sample in collect(database, clock.now_ms())
+    }
+    assert found == {
+        ("github_comment_fetched_total", ("surface", "issue_comments")): 7,
+        ("feedback_events_ingested_total",): 2,
+        ("github_comment_cursor_lag_seconds", ("surface", "pr_issue_comments")): 56.0,
+        ("action_tokens_total", ("source", "reply"), ("status", "observed")): 1,
+        ("action_tokens_total", ("source", "reply"), ("status", "planned")): 1,
+        ("action_token_unobserved_age_seconds",): 50.0,
+    }
+    text = export_metrics(database, clock.now_ms())
+    assert 'action_tokens_total{status="planned",source="reply"} 1\n' in text
+    assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"} 56\n' in text
