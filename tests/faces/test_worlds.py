@@ -132,6 +132,24 @@ def test_the_demo_is_killed_among_the_children_and_goes_on_from_there(desk: Desk
     assert data["requests"]["resumed"] < killed["requests"] + data["requests"]["verification"] / 2
 
 
+def test_the_demo_ends_with_an_answer_by_meaning_and_a_refresh_of_that_one_thread(desk: Desk) -> None:
+    done = desk.spawn("demo")
+    assert done.code == 0
+    assert max(len(line) for line in done.out.splitlines()) <= 100
+    told = " ".join(done.out.partition("9. Searched by meaning")[2].split())
+    assert "vessel identities keyed by IMO number" in told
+    assert "Decision" in told.partition("10.")[0], "the decision stands in the thread that was found"
+    assert "lore sync --mr 'harborline/platform/tracking!1'" in told
+    assert "found: " in told.partition("10.")[2]
+
+
+def test_the_demo_refreshes_one_merge_request_for_its_own_requests_only(desk: Desk) -> None:
+    data = desk.robot("demo", "--scale", "0.2").data
+    assert data["search"]["documents"] == data["search"]["embedded"] > 0
+    assert data["refreshed"]["found"] is True
+    assert data["refreshed"]["requests"] <= 8, "the item, its discussions, three kinds of events, issues, files, reviewers"
+
+
 def test_the_demo_would_notice_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.store import parents
 

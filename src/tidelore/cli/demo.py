@@ -58,6 +58,7 @@ def command(ctx: click.Context, seed: int, scale: float) -> Answer:
         say(f"A simulated GitLab at {server.url} (seed {seed}); the copy is in a temporary directory.")
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()
+        data |= story.answer()
     wrong = sum(difference.faults for difference in differences)
     error = None
     if wrong:
@@ -110,6 +111,21 @@ class Story:
             "changes": changes,
             "silent": silent,
         }, self._compare()
+
+    def answer(self) -> dict[str, Any]:
+        """Ask the copy a question, let somebody answer in the thread that was found, and refresh that alone."""
+        from tidelore.cli.demo_answers import REPLY, Answers
+
+        answers = Answers(self.app, self.say)
+        told: dict[str, Any] = {"search": answers.prepare(), "refreshed": None}
+        best = answers.ask()
+        if best is None or best.project is None or best.iid is None:
+            return told
+        self.say("\n10. Somebody answers there, and this merge request alone is refreshed")
+        with self.world.lock:
+            merge_request = self.world.gitlab.merge_request(best.project, best.iid)
+            self.world.gitlab.add_note(merge_request, REPLY, discussion=merge_request.discussions[0])
+        return told | {"refreshed": answers.refresh(best)}
 
     def _be_killed(self) -> dict[str, Any]:
         from tidelore.cli.doomed import mirror_and_die
