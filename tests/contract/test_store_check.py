@@ -27,9 +27,10 @@ from tidelore.store.rules import HOMES, LINKS, TIMES
 from tidelore.store.runs import RunTable
 
 CHECKS = [
-    "database", "schema", "payloads-intact", "windows", "runs", "payloads-present", "content-hash", "note-payloads",
-    "times", "watermarks", "children-watermarks", "discussions", "note-order", "children", "documents",
-    "documents-of-nothing", "labels", "quarantine", "gaps",
+    "database", "schema", "payloads-intact", "windows", "runs", "vectors", "payloads-present", "content-hash",
+    "note-payloads", "times", "watermarks", "children-watermarks", "discussions", "note-order", "children", "posts",
+    "shares", "documents", "documents-of-nothing", "vector-owners", "vector-pieces", "vector-places", "labels",
+    "quarantine", "gaps", "tracked-history", "event-versions", "events-in-flight", "followups", "outbox", "full-text",
 ]  # fmt: skip
 FIRST = "WHERE id = (SELECT MIN(id) FROM {0})"
 CHILDREN_OF = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tidelore.clock import ManualClock
-from tidelore.engine.ledger import Counters, Run, close_crashed
+from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.errors import IllegalTransition, IntegrityError, NotFound
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
@@ -162,6 +164,71 @@ def test_only_a_run_that_succeeded_brings_the_copy_up_to_date(database: Database
     start(database, clock).finish_failed("no")
     start(database, clock)
     assert last_success_at(database) == when
+
+
+@pytest.mark.parametrize("end", ["running", "succeeded", "failed", "cancelled", "crashed"])
+def test_a_run_that_mirrored_brought_the_copy_up_to_date_however_it_goes_on(
+    database: Database, clock: ManualClock, end: str
+) -> None:
+    run = start(database, clock)
+    clock.advance(60)
+    run.set_mirrored()
+    when = clock.now_ms()
+    clock.advance(60)
+    ends: dict[str, Callable[[], object]] = {
+        "running": lambda: None,
+        "succeeded": run.finish_succeeded,
+        "failed": lambda: run.finish_failed("no"),
+        "cancelled": run.finish_cancelled,
+        "crashed": lambda: close_crashed(RunTable(database), clock, lambda _: True, STALE_MS),
+    }
+    ends[end]()
+    record = find_record(database, run.id)
+    assert (record.status, record.mirrored_at) == (end, when)
+    assert last_success_at(database) == when
+
+
+def test_the_latest_of_runs_that_tell_when_they_mirrored_and_older_ones_that_do_not_counts(
+    database: Database, clock: ManualClock
+) -> None:
+    run = start(database, clock)
+    run.set_mirrored()
+    clock.advance(60)
+    start(database, clock).finish_succeeded()
+    assert last_success_at(database) == clock.now_ms()
+    clock.advance(60)
+    run.finish_succeeded()
+    assert last_success_at(database) == clock.now_ms() - 60_000, "its end is not when it mirrored"
+
+
+@pytest.mark.parametrize(
+    ("command", "mode", "walks"),
+    [
+        ("lore sync", "standard", True),
+        ("lore ingest --type issues", "standard", True),
+        ("lore sync", "surgical", False),
+        ("lore generate-docs", "standard", False),
+        ("lore scrub", "standard", False),
+        ("lore cursors reset", "standard", False),
+    ],
+)
+def test_only_a_run_that_walked_the_lists_brings_the_copy_up_to_date(
+    database: Database, clock: ManualClock, command: str, mode: str, walks: bool
+) -> None:
+    Run.start(RunTable(database), clock, command, ME, mode=mode).finish_succeeded()
+    assert last_success_at(database) == (clock.now_ms() if walks else None)
+
+
+def test_what_a_surgical_run_was_asked_for_is_kept_with_its_row(database: Database, clock: ManualClock) -> None:
+    surgery = Surgery('{"issues":[7],"mrs":[]}', "[]")
+    run = Run.start(RunTable(database), clock, "lore sync", ME, mode="surgical", surgery=surgery)
+    record = find_record(database, run.id)
+    assert (record.mode, record.surgical_iids_json, record.outcomes_json) == ("surgical", surgery.iids_json, "[]")
+    run.set_outcomes('[{"iid":7}]')
+    assert find_record(database, run.id).outcomes_json == '[{"iid":7}]'
+    run.finish_succeeded()
+    with pytest.raises(IllegalTransition):
+        run.set_outcomes("[]")
 
 
 def test_records_are_told_newest_first_and_those_without_their_end_on_demand(

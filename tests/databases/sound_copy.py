@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.databases.feeds import MIRA, NOOR, follow, link, post, share
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
 
 from tidelore.clock import ManualClock
@@ -26,6 +27,7 @@ from tidelore.model import (
     Version,
 )
 from tidelore.process import ProcessIdentity
+from tidelore.store.account_states import Polled, note_polled
 from tidelore.store.children import DIFFS, RESOURCE_EVENTS
 from tidelore.store.database import Database
 from tidelore.store.discussions import DISCUSSIONS
@@ -55,8 +57,20 @@ def fill(database: Database, clock: ManualClock) -> None:
         changes.commit(Batch([merge_request(number * 10, labels=("bug",))], Cursor(watermark=Position(0, 0))))
         for kind in PARENT_KINDS.values():
             converse(database, clock, project, kind)
+    speak(database, clock)
     Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity.current())
     Run.start(RunTable(database), clock, "lore ingest", ProcessIdentity("gone", 1, "1")).finish_succeeded()
+
+
+def speak(database: Database, clock: ManualClock) -> None:
+    """Let two accounts post: with a link, as an answer, and a repost."""
+    mira, _ = follow(database, MIRA, NOOR, now_ms=clock.now_ms())
+    first = post(MIRA, "a", links=(link("https://a.test/1"),))
+    answer = post(NOOR, "b", kind="reply", reply_parent=first.record.uri, reply_root=first.record.uri)
+    again = post(NOOR, "r", subject_uri=first.record.uri, text="")
+    share(database, answer, first, again, now_ms=clock.now_ms())
+    with database.transaction() as tx:
+        note_polled(tx, mira.id, Polled(1, CREATED, 900, clock.now_ms()), clock.now_ms())
 
 
 def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: ParentKind) -> None:

@@ -14,6 +14,7 @@ from tidelore.reference import KINDS, Kind
 from tidelore.store.counts import NoteCount, count_discussions, count_events, count_files, count_notes
 from tidelore.store.database import Database
 from tidelore.store.parents import count_by_state, count_deleted
+from tidelore.store.post_rows import count_deleted_posts, count_links, count_posts
 from tidelore.store.projects import match_project
 
 Counted = tuple[dict[str, Any], list[str]]
@@ -24,12 +25,14 @@ _STATES = ("opened", "merged", "closed", "locked")
 
 
 @click.command("count", cls=LoreCommand)
-@click.argument("entity", required=False, type=click.Choice([*_PARENTS, "discussions", "notes", "events", "files"]))
+@click.argument(
+    "entity", required=False, type=click.Choice([*_PARENTS, "discussions", "notes", "events", "files", "posts"])
+)
 @click.option("--type", "kind", type=click.Choice(KINDS), help="Only what belongs to issues, or to merge requests.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (a path, or an ending of one).")
 @click.pass_context
 def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: str | None) -> Answer:
-    """Count issues and merge requests by state, or what belongs to them.
+    """Count issues and merge requests by state, what belongs to them, or posts.
 
     Deleted ones (kept as tombstones) are counted apart, what belongs to them is not counted.
     """
@@ -38,6 +41,8 @@ def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: 
             f"--type does not go with {entity or 'a count of issues and merge requests'}",
             fix=f"it goes with {', '.join(_CHILDREN)}",
         )
+    if project and entity == "posts":
+        raise UserError("posts belong to no project", fix="leave out --project")
     database = face_of(ctx).open_store()
     try:
         chosen = match_project(database, project) if project else None
@@ -58,6 +63,8 @@ def _count(database: Database, name: str, kinds: list[Kind], project_id: int | N
     if name == "files":
         total = count_files(database, project_id)
         return {"total": total}, [f"Changed Files: {total:,}"]
+    if name == "posts":
+        return _count_posts(database)
     return _CHILDREN[name](database, kinds, project_id)
 
 
@@ -71,6 +78,15 @@ def _count_parents(database: Database, name: str, project_id: int | None) -> Cou
     if deleted:
         lines.append(f"  (and {deleted:,} deleted)")
     return {"total": total, "by_state": states, "deleted": deleted}, lines
+
+
+def _count_posts(database: Database) -> Counted:
+    found, deleted, links = count_posts(database), count_deleted_posts(database), count_links(database)
+    total = sum(found.values())
+    lines = [f"Posts: {total:,}", *_breakdown(found), f"Links: {links:,}"]
+    if deleted:
+        lines.insert(-1, f"  (and {deleted:,} deleted)")
+    return {"total": total, "by_kind": found, "deleted": deleted, "links": links}, lines
 
 
 def _count_discussions(database: Database, kinds: list[Kind], project_id: int | None) -> Counted:

@@ -1,4 +1,4 @@
-"""`lore list`: issues and merge requests of the copy, filtered."""
+"""`lore list`: issues, merge requests and posts of the copy, filtered."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import click
 
 from tidelore.cli.browser import open_page
 from tidelore.cli.face import LoreCommand, face_of, global_options
-from tidelore.cli.remote_text import one_line, shorten
+from tidelore.cli.list_posts import posts_command
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.cli.since import parse_since
 from tidelore.clock import SystemClock
 from tidelore.errors import UserError
+from tidelore.remote_text import one_line, shorten
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.listing import ListedParent, ListFilter, Listing, Talk, list_parents
@@ -25,9 +26,14 @@ _TITLE_WIDTH = 60
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 
-@click.group("list", help="List issues or merge requests of the copy.", no_args_is_help=True, params=global_options())
+@click.group(
+    "list", help="List issues, merge requests or posts of the copy.", no_args_is_help=True, params=global_options()
+)
 def command() -> None:
     pass
+
+
+command.add_command(posts_command)
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:

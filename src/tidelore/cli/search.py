@@ -21,12 +21,13 @@ from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import LexicalFinding
 from tidelore.search.query import Query, parse_query
 
+_TYPES = ("issue", "mr", "discussion", "post")
 _OPTIONS = ("type", "project", "author", "state", "since", "path")
 
 
 def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.option("--type", type=click.Choice(["issue", "mr", "discussion"]), help="Only threads of this type."),
+        click.option("--type", type=click.Choice(_TYPES), help="Only threads of this type."),
         click.option("-p", "--project", metavar="PATH", help="Only this project (a path, or an ending of one)."),
         click.option("--author", metavar="USER", help="Where this user wrote something."),
         click.option("--label", "labels", multiple=True, metavar="NAME", help="Carrying this label (repeatable)."),
@@ -54,7 +55,7 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--open", "in_browser", is_flag=True, help="Open the first one in the browser.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any) -> Answer:
-    """Search issues, merge requests and discussions of the copy.
+    """Search issues, merge requests, discussions and posts of the copy.
 
     QUERY is words, "quoted phrases", -words to leave out, and fields such as label:bug or since:7d.
     """

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 from tidelore.cli.page_width import page_columns
-from tidelore.cli.remote_text import one_line, shorten, width
 from tidelore.cli.render import ago, plural
+from tidelore.remote_text import one_line, shorten, width
 from tidelore.search.finding import Found
 from tidelore.search.query import Query
 from tidelore.search.results import ThreadResult

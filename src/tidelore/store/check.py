@@ -9,6 +9,7 @@ is broken is named, never touched.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -17,9 +18,10 @@ from tidelore.engine.cursor import SKEW_MS, decode_window
 from tidelore.errors import DatabaseUnusable
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
+from tidelore.store.feedback_rules import FEEDBACK_RULES
 from tidelore.store.migrate import migrations
 from tidelore.store.payloads import unpacked
-from tidelore.store.rules import RULES, SCOPE, Rule
+from tidelore.store.rules import FULL_TEXT, RULES, SCOPE, Rule
 from tidelore.store.runs import RunTable
 
 _BATCH = 64
@@ -37,13 +39,15 @@ class Finding(Struct, frozen=True):
 
 def check_database(database: Database, now_ms: int, dead: Callable[[ProcessIdentity], bool] = is_dead) -> list[Finding]:
     """Verify the copy; one finding for each check, in a fixed order."""
+    rules = (*RULES, *FEEDBACK_RULES, FULL_TEXT[database.dialect])
     checks: list[tuple[str, Callable[[], Finding]]] = [
         ("database", lambda: _own_integrity(database)),
         ("schema", lambda: _schema(database)),
         ("payloads-intact", lambda: _payloads_intact(database)),
         ("windows", lambda: _windows(database)),
         ("runs", lambda: _runs(database, dead)),
-        *((rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in RULES),
+        ("vectors", lambda: _vectors(database)),
+        *((rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in rules),
     ]
     return [_survive(check, look) for check, look in checks]
 
@@ -70,6 +74,12 @@ def _finding(check: str, holds: str, broken: str, names: Sequence[str], count: i
     return Finding(check, ok=False, detail=f"{broken}: {', '.join(names[:_SAMPLE])}{more}", count=count)
 
 
+def _counted(check: str, holds: str, broken: str, offenders: Iterator[str]) -> Finding:
+    """Return the finding for offenders of whom there may be too many to keep."""
+    sample = list(islice(offenders, _SAMPLE))
+    return _finding(check, holds, broken, sample, len(sample) + sum(1 for _ in offenders))
+
+
 def _own_integrity(database: Database) -> Finding:
     return _finding("database", "the database finds itself sound", "the database reports", database.problems())
 
@@ -83,12 +93,8 @@ def _schema(database: Database) -> Finding:
 
 
 def _payloads_intact(database: Database) -> Finding:
-    count = 0
-    sample: list[str] = []
-    for count, payload_id in enumerate(_damaged_payloads(database), 1):  # noqa: B007 - the last count is the result
-        if len(sample) < _SAMPLE:
-            sample.append(str(payload_id))
-    return _finding("payloads-intact", "every payload hashes to its address", "payloads that do not", sample, count)
+    bad = map(str, _damaged_payloads(database))
+    return _counted("payloads-intact", "every payload hashes to its address", "payloads that do not", bad)
 
 
 def _damaged_payloads(database: Database) -> Iterator[int]:
@@ -116,3 +122,13 @@ def _windows(database: Database) -> Finding:
 def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> Finding:
     bad = [f"run {row.id}" for row in RunTable(database).running() if dead(row.holder)]
     return _finding("runs", "no run is open whose process is gone", "open runs whose process is gone", bad)
+
+
+def _vectors(database: Database) -> Finding:
+    holds, broken = "every vector is where its row says", "vectors that are missing or somebody else's"
+    if not database.read("SELECT 1 FROM embeddings UNION ALL SELECT 1 FROM embedding_blocks LIMIT 1"):
+        return _finding("vectors", holds, broken, [])
+    # Not before: a copy without vectors is checked without numpy.
+    from tidelore.store.vector_check import misplaced_vectors
+
+    return _counted("vectors", holds, broken, misplaced_vectors(database))

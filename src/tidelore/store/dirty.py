@@ -68,7 +68,7 @@ def mark_all(database: Database, lease: Lease, now_ms: int) -> None:
     """Mark everything there is, and every document whose source is not there any more."""
     with database.transaction() as tx:
         fence(tx, lease)
-        for table, source_type in (*SOURCE_TYPES.items(), ("discussions", "discussion")):
+        for table, source_type in (*SOURCE_TYPES.items(), ("discussions", "discussion"), ("posts", "post")):
             tx.execute(
                 "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
                 f" SELECT :type, id, :now FROM {table} WHERE id > 0{_AGAIN}",

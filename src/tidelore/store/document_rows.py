@@ -11,20 +11,21 @@ from tidelore.store.database import Database
 
 
 class ThreadKey(NamedTuple):
-    """The issue or merge request a document belongs to."""
+    """The issue, merge request or post a document belongs to."""
 
     type: str
     id: int
 
 
 class DocumentRow(Struct, frozen=True):
-    """A document without its content, and the number of the thread it belongs to."""
+    """A document without its content, and what names its thread: a project and a number, or an address."""
 
     id: int
     source_type: str
     thread_type: str
-    project: str
-    iid: int
+    project: str | None
+    iid: int | None
+    uri: str | None
     title: str
     state: str
     author_username: str | None
@@ -52,11 +53,12 @@ def read_threads_of(database: Database, ids: Sequence[int]) -> dict[int, ThreadK
 def read_documents(database: Database, ids: Sequence[int]) -> dict[int, DocumentRow]:
     """Return these documents; one whose thread is no longer stored is left out."""
     rows = database.read(
-        "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid), d.title, d.state,"
-        " d.author_username, d.labels, d.url, d.updated_at FROM documents d JOIN projects p ON p.id = d.project_id"
+        "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid), o.uri, d.title, d.state,"
+        " d.author_username, d.labels, d.url, d.updated_at FROM documents d LEFT JOIN projects p ON p.id = d.project_id"
         " LEFT JOIN issues i ON d.thread_type = 'issue' AND i.id = d.thread_id"
         " LEFT JOIN merge_requests m ON d.thread_type = 'merge_request' AND m.id = d.thread_id"
-        f" WHERE COALESCE(i.iid, m.iid) IS NOT NULL AND d.id {database.among('ids')}",
+        " LEFT JOIN posts o ON d.thread_type = 'post' AND o.id = d.thread_id"
+        f" WHERE COALESCE(i.id, m.id, o.id) IS NOT NULL AND d.id {database.among('ids')}",
         {"ids": database.integers(ids)},
     )
     return {row[0]: DocumentRow(*row) for row in rows}

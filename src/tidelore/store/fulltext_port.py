@@ -35,14 +35,14 @@ class Gate(NamedTuple):
 class Ask(Struct, frozen=True):
     """What is ranked: documents with any of `terms`, none of `excluded`, through the gate where there is one.
 
-    `counts` says how many documents hold each term; `is_wide` that far more documents fit than pass the filter.
+    `counts` says how many documents hold each term; `is_narrow` that by its indexes the filter lets few pass.
     """
 
     terms: tuple[Term, ...]
     excluded: tuple[Term, ...] = ()
     gate: Gate | None = None
     counts: tuple[int, ...] = ()
-    is_wide: bool = False
+    is_narrow: bool = False
 
 
 class Scored(NamedTuple):
@@ -52,19 +52,34 @@ class Scored(NamedTuple):
     score: float
 
 
+class Share(NamedTuple):
+    """Which share of all documents pass a filter: by the index of words, and by those of rows; 1 where none tells."""
+
+    by_words: float = 1.0
+    by_rows: float = 1.0
+
+    @property
+    def total(self) -> float:
+        return self.by_words * self.by_rows
+
+
 class FullText(Protocol):
     """What every dialect's full text can do."""
 
     def count(self, term: Term, most: int) -> int:
-        """Return how many documents hold a term, counted up to `most`."""
+        """Return how many documents hold a term: exactly below `most`, above it about how many."""
         ...
 
     def count_together(self, terms: Sequence[Term]) -> int:
         """Return how many documents hold all of these terms."""
         ...
 
+    def share(self, wanted: DocumentFilter) -> Share:
+        """Return about which share of all documents pass a filter, as far as indexes tell at once."""
+        ...
+
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
-        """Return the documents that fit best, the best first."""
+        """Return the documents that fit best, the best first; of many behind a filter no more than are worth it."""
         ...
 
     def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
@@ -73,6 +88,10 @@ class FullText(Protocol):
 
     def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
         """Return the documents changed last."""
+        ...
+
+    def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
+        """Return which of these documents pass a filter and hold none of the excluded terms."""
         ...
 
     def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:

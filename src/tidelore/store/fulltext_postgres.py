@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelore.store.database import Database
 from tidelore.store.document_filter import DocumentFilter, conditions, holds, pattern
-from tidelore.store.fulltext_port import CLOSING, MOST_NAMED, OPENING, SNIPPET_WORDS, Ask, Scored, Term
+from tidelore.store.fulltext_port import CLOSING, MOST_NAMED, OPENING, SNIPPET_WORDS, Ask, Scored, Share, Term
 
 # participants, content, labels, title: the proportions of the other dialect's columns.
 _WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
@@ -26,8 +26,8 @@ class PostgresFullText:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def count(self, term: Term, most: int) -> int:
-        return min(self.count_together([term]), most)
+    def count(self, term: Term, most: int) -> int:  # noqa: ARG002
+        return self.count_together([term])
 
     def count_together(self, terms: Sequence[Term]) -> int:
         bound = _Bound()
@@ -35,6 +35,10 @@ class PostgresFullText:
             f"SELECT COUNT(*) FROM documents d WHERE d.search_vector @@ ({bound.all_of(terms)})", bound.params
         )
         return int(rows[0][0])
+
+    def share(self, wanted: DocumentFilter) -> Share:  # noqa: ARG002
+        # Its planner weighs a filter against the words by itself.
+        return Share()
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
         bound = _Bound()
@@ -76,6 +80,14 @@ class PostgresFullText:
             {**params, "limit": limit},
         )
         return [row_id for (row_id,) in rows]
+
+    def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
+        where, params = self._conditions(wanted, excluded)
+        rows = self._database.read(
+            f"SELECT d.id FROM documents d WHERE d.id {self._database.among('ids')}{where}",
+            {**params, "ids": self._database.integers(ids)},
+        )
+        return {row_id for (row_id,) in rows}
 
     def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
         if not terms:

@@ -106,7 +106,7 @@ class ParentNursery(Generic[C]):
             f" OR {name}_sync_last_attempt_at + {_LONGEST_PAUSE_MS} <= :now)"
             " ORDER BY updated_at, id LIMIT :limit",
             {
-                "project_id": self._scope.project_id,
+                "project_id": self._scope.project,
                 "at": self._after[0],
                 "id": self._after[1],
                 "now": now,
@@ -121,7 +121,7 @@ class ParentNursery(Generic[C]):
 
     def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> int:
         name, now = self._family.name, self._now_ms()
-        renewal = Renewal(self._scope.project_id, self._kind, parent.id, children.items, now, self._pack)
+        renewal = Renewal(self._scope.project, self._kind, parent.id, children.items, now, self._pack)
         with self._writing() as tx:
             changed = self._family.write(tx, renewal)
             if changed:
@@ -162,7 +162,7 @@ class ParentNursery(Generic[C]):
             f" {self._database.by_index(f'idx_{self._kind.short}_{name}_verified')}"
             f" WHERE project_id = :project_id AND deleted_at IS NULL AND {name}_sync_last_attempt_at < :before"
             f" AND {name}_synced_for_updated_at = updated_at ORDER BY {name}_sync_last_attempt_at LIMIT :limit",
-            {"project_id": self._scope.project_id, "limit": limit, "before": before},
+            {"project_id": self._scope.project, "limit": limit, "before": before},
         )
         return [(row[0], Parent(*row[1:])) for row in rows]
 

@@ -16,7 +16,7 @@ _SMALL = 128
 
 def store_payloads(
     tx: Transaction,
-    project_id: int,
+    project_id: int | None,
     resource_type: str,
     items: Sequence[Item[Any]],
     *,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from tidelore.store.kinds import PARENT_KINDS
+from tidelore.store.post_sources import DOCUMENTED
 
 
 class Rule(Struct, frozen=True):
@@ -28,9 +29,12 @@ TIMES = {
     "merge_requests": ("created_at", "updated_at", "last_seen_at", "merged_at", "closed_at", "deleted_at"),
     "discussions": ("first_note_at", "last_note_at", "last_seen_at"),
     "notes": ("created_at", "updated_at", "last_seen_at", "resolved_at"),
+    # Whoever writes a post dates it too: only what we say of it is an instant.
+    "posts": ("first_seen_at", "last_seen_at", "edited_at", "deleted_at"),
+    "accounts": ("created_at", "updated_at", "last_polled_at"),
     **dict.fromkeys(EVENTS, ("created_at",)),
 }
-"""Every instant that is stored of what a forge holds."""
+"""Every instant that is stored of what a source holds."""
 LINKS = (("issue_labels", "issues", "issue_id"), ("mr_labels", "merge_requests", "merge_request_id"))
 HOMES = (
     *((table, kind.table, kind.column) for table in ("discussions", *EVENTS) for kind in PARENT_KINDS.values()),
@@ -51,12 +55,12 @@ def _each(parts: Iterable[str]) -> str:
 _OF_PAYLOADS = (
     Rule(
         "payloads-present",
-        "every issue, merge request and discussion has its payload",
+        "every issue, merge request, discussion and post has its payload",
         "rows without a payload",
         _each(
             f"SELECT '{table} ' || r.id AS name FROM {table} r LEFT JOIN raw_payloads p ON p.id = r.raw_payload_id"
             " WHERE p.id IS NULL"
-            for table in _WITH_PAYLOAD
+            for table in (*_WITH_PAYLOAD, "posts")
         ),
     ),
     Rule(
@@ -155,23 +159,30 @@ _OF_THE_REST = (
         f"SELECT {SCOPE} || ' ' || place AS name FROM gaps WHERE floor_at > top_at",
     ),
 )
+_THREADS = (
+    "SELECT t.id FROM discussions t LEFT JOIN issues i ON i.id = t.issue_id"
+    " LEFT JOIN merge_requests r ON r.id = t.merge_request_id WHERE i.deleted_at IS NULL AND r.deleted_at IS NULL"
+    " AND EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = t.id AND n.is_system = 0)"
+)
 _SOURCES = (
     ("issue", "SELECT id FROM issues WHERE deleted_at IS NULL"),
     ("merge_request", "SELECT id FROM merge_requests WHERE deleted_at IS NULL"),
-    ("discussion", "SELECT id FROM discussions"),
+    ("discussion", _THREADS),
+    ("post", f"SELECT p.id FROM posts p WHERE {DOCUMENTED}"),
 )
+"""What has a document: whatever lives; of threads those in which somebody said a word, of reposts those that alone tell
+what they repeat."""
 _UNMARKED = "NOT EXISTS (SELECT 1 FROM dirty_sources m WHERE m.source_type = '{0}' AND m.source_id = {1})"
 _OF_DOCUMENTS = (
     Rule(
         "documents",
-        "every issue and merge request has its document, or is marked for one",
-        "items without a document that nothing will make",
+        "every issue, merge request, discussion and post has its document, or is marked for one",
+        "sources without a document that nothing will make",
         _each(
             f"SELECT '{kind} ' || s.id AS name FROM ({live}) s"
             f" WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.source_type = '{kind}' AND d.source_id = s.id)"
             f" AND {_UNMARKED.format(kind, 's.id')}"
             for kind, live in _SOURCES
-            if kind != "discussion"
         ),
     ),
     Rule(
@@ -185,4 +196,79 @@ _OF_DOCUMENTS = (
         ),
     ),
 )
-RULES = (*_OF_PAYLOADS, *_OF_TIME, *_OF_CONVERSATIONS, *_OF_DOCUMENTS, *_OF_THE_REST)
+_INDEXES = ("documents_fts", "documents_trigram")
+FULL_TEXT = {
+    "sqlite": Rule(
+        "full-text",
+        "every document is in the full-text indexes, and nothing else is",
+        "documents that words do not find, or index entries of nothing",
+        _each(
+            f"SELECT 'documents ' || id || ' {index}' AS name FROM documents"
+            f" WHERE id NOT IN (SELECT id FROM {index}_docsize)"
+            f" UNION ALL SELECT '{index} ' || id AS name FROM {index}_docsize"
+            " WHERE id NOT IN (SELECT id FROM documents)"
+            for index in _INDEXES
+        ),
+    ),
+    "postgres": Rule(
+        "full-text",
+        "every document can be found by its words",
+        "documents that words do not find",
+        "SELECT 'documents ' || id AS name FROM documents WHERE search_vector IS NULL",
+    ),
+}
+"""Full text is each database's own affair, and so is what must hold of it."""
+_OF_POSTS = (
+    Rule(
+        "posts",
+        "every post is its author's own, and under the author's account",
+        "posts of somebody else",
+        "SELECT 'posts ' || p.id AS name FROM posts p LEFT JOIN accounts a ON a.id = p.account_id"
+        " WHERE (p.account_id IS NOT NULL AND (a.id IS NULL OR a.did <> p.author_did))"
+        " OR p.uri NOT LIKE 'at://' || p.author_did || '/%'",
+    ),
+    Rule(
+        "shares",
+        "every link is shared by whoever wrote the post, and by no deleted one",
+        "shares of somebody else, or of nothing",
+        "SELECT 'post_links ' || s.post_id || ' ' || s.link_id AS name FROM post_links s"
+        " LEFT JOIN posts p ON p.id = s.post_id LEFT JOIN links l ON l.id = s.link_id"
+        " WHERE p.id IS NULL OR l.id IS NULL OR p.deleted_at IS NOT NULL OR p.author_did <> s.sharer"
+        " OR s.shared_at < l.first_shared_at OR s.shared_at > l.last_shared_at",
+    ),
+)
+_PLACE = "model_id || ' ' || block || ' ' || slot"
+_OF_VECTORS = (
+    Rule(
+        "vector-owners",
+        "every vector is of a document and of a model that are there",
+        "vectors of nothing",
+        "SELECT 'embeddings ' || document_id || ' ' || position AS name FROM embeddings"
+        " WHERE document_id NOT IN (SELECT id FROM documents) OR model_id NOT IN (SELECT id FROM embedding_models)"
+        " UNION ALL SELECT 'embedding_blocks ' || block AS name FROM embedding_blocks"
+        " WHERE model_id NOT IN (SELECT id FROM embedding_models)"
+        " UNION ALL SELECT 'embedding_holes ' || block || ' ' || slot AS name FROM embedding_holes"
+        " WHERE model_id NOT IN (SELECT id FROM embedding_models)",
+    ),
+    Rule(
+        "vector-pieces",
+        "every document that has vectors has all of them, made of one text",
+        "documents with some of their vectors",
+        "SELECT 'documents ' || document_id AS name FROM embeddings GROUP BY model_id, document_id"
+        " HAVING MIN(position) <> 0 OR MAX(position) <> COUNT(*) - 1 OR COUNT(DISTINCT content_hash) > 1",
+    ),
+    Rule(
+        "vector-places",
+        "every place for a vector is a hole or somebody's, and not two things at once",
+        "places given out twice, never, or to nobody",
+        f"SELECT 'embedding_blocks ' || {_PLACE} AS name FROM (SELECT model_id, block, slot FROM embeddings"
+        " WHERE block IS NOT NULL UNION ALL SELECT model_id, block, slot FROM embedding_holes) AS places"
+        " GROUP BY model_id, block, slot HAVING COUNT(*) > 1"
+        f" UNION ALL SELECT 'embeddings ' || {_PLACE} AS name FROM embeddings e WHERE block IS NOT NULL AND NOT EXISTS"
+        " (SELECT 1 FROM embedding_blocks b WHERE b.model_id = e.model_id AND b.block = e.block)"
+        " UNION ALL SELECT 'embedding_models ' || m.id AS name FROM embedding_models m WHERE m.slots <>"
+        " (SELECT COUNT(*) FROM embeddings e WHERE e.model_id = m.id AND e.block IS NOT NULL)"
+        " + (SELECT COUNT(*) FROM embedding_holes h WHERE h.model_id = m.id)",
+    ),
+)
+RULES = (*_OF_PAYLOADS, *_OF_TIME, *_OF_CONVERSATIONS, *_OF_POSTS, *_OF_DOCUMENTS, *_OF_VECTORS, *_OF_THE_REST)

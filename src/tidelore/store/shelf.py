@@ -55,10 +55,10 @@ class ParentShelf(Generic[R]):
         return load_gaps(self._database, self._scope)
 
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
-        return stored_versions(self._database, self._family.table, self._scope.project_id, _numbers(ids))
+        return stored_versions(self._database, self._family.table, self._scope.project, _numbers(ids))
 
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
-        return held_between(self._database, self._family.table, self._scope.project_id, created_from, created_before)
+        return held_between(self._database, self._family.table, self._scope.project, created_from, created_before)
 
     def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
         return due_entries(self._database, self._scope, self._now_ms(), limit)
@@ -78,7 +78,7 @@ class ParentShelf(Generic[R]):
             if batch.items:
                 links = self._write(tx, batch.items, now)
             if batch.gone:
-                gone = row_ids(tx, self._family.table, self._scope.project_id, _numbers(batch.gone))
+                gone = row_ids(tx, self._family.table, self._scope.project, _numbers(batch.gone))
                 buried = bury(tx, self._family.kind, gone.values(), now)
                 release_children(tx, self._scope, buried)
             if batch.rejected:
@@ -93,7 +93,7 @@ class ParentShelf(Generic[R]):
         self.links.add(links)
 
     def _write(self, tx: Transaction, items: Sequence[Item[R]], now_ms: int) -> LinkCounts:
-        project_id = self._scope.project_id
+        project_id = self._scope.project
         store_payloads(tx, project_id, self._family.resource_type, items, pack=self._pack, now_ms=now_ms)
         known = tx.execute(
             f"SELECT remote_id FROM {self._family.table} WHERE project_id = :project_id"

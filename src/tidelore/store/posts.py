@@ -1,0 +1,168 @@
+"""Posts as they are written: identity by address, a new version as an edit, deletion as a tombstone.
+
+Owns the rows of `posts`. What one reading knows of a version and another does not (a handle, the time it was indexed,
+the text of what a repost repeats) is kept: a poorer reading never takes anything away. Every change marks the post
+for its document in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidelore.content import digest
+from tidelore.model import Item, PostRecord, RemoteId, Version
+from tidelore.store.database import Database, Row, Transaction
+from tidelore.store.dirty import mark
+from tidelore.store.links import link_posts, unlink_posts
+from tidelore.store.payloads import Pack, store_payloads
+
+SOURCE_TYPE = "post"
+SETTLING_MS = 3_600_000
+"""How long a deletion is believed more than a list that still shows the same version: lists are late."""
+VERSION_AT = 0
+"""An edit has no time of its own, so every version has the same: the digest alone tells them apart."""
+
+_PLAIN = (
+    *("uri", "cid", "author_did", "kind", "text", "reply_parent", "reply_root", "quoted_uri", "subject_uri"),
+    *("created_at", "indexed_at", "sort_at", "url", "embed_kind"),
+)
+_MADE = ("author_handle", "langs", "account_id", "payload_hash", "content_hash", "now")
+_NAMES = (*_PLAIN, *_MADE)
+_KEPT = ("author_handle", "account_id", "indexed_at", "url", "embed_kind")
+"""Where a reading that does not know leaves what is known."""
+_TAKEN = ("author_did", "kind", "reply_parent", "reply_root", "quoted_uri", "subject_uri", "created_at")
+# A feed may show a repost without its cid, and nobody edits a repost: it has nothing of its own.
+_EDITED = "(excluded.cid <> posts.cid AND posts.kind <> 'repost')"
+_UPSERT = (
+    f"INSERT INTO posts ({', '.join(_PLAIN)}, author_handle, langs, account_id, raw_payload_id, content_hash,"
+    " first_seen_at, last_seen_at)"
+    f" VALUES ({', '.join(f':{name}' for name in _PLAIN)}, :author_handle, :langs, :account_id,"
+    " (SELECT id FROM raw_payloads WHERE remote_id = :uri AND content_hash = :payload_hash), :content_hash, :now, :now)"
+    f" ON CONFLICT (uri) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _TAKEN)},"
+    f" {', '.join(f'{name} = COALESCE(excluded.{name}, posts.{name})' for name in _KEPT)},"
+    " cid = CASE WHEN excluded.cid = '' THEN posts.cid ELSE excluded.cid END,"
+    " langs = CASE WHEN excluded.langs = '' THEN posts.langs ELSE excluded.langs END,"
+    f" text = CASE WHEN excluded.text = '' AND NOT {_EDITED} THEN posts.text ELSE excluded.text END,"
+    " sort_at = CASE WHEN excluded.sort_at < posts.sort_at THEN excluded.sort_at ELSE posts.sort_at END,"
+    " raw_payload_id = excluded.raw_payload_id, content_hash = excluded.content_hash,"
+    " last_seen_at = excluded.last_seen_at, deleted_at = NULL,"
+    f" edited_at = CASE WHEN {_EDITED} THEN excluded.last_seen_at ELSE posts.edited_at END"
+)
+_values = attrgetter(*_PLAIN)
+
+
+class Author(NamedTuple):
+    """Whom we follow, as a row."""
+
+    id: int
+    handle: str
+
+
+def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pack, now_ms: int) -> int:
+    """Store posts with their payloads and links; return how many links they share."""
+    newest = {item.record.uri: item for item in items}
+    # The version of a post says nothing of its payload, which is stored under an address of its own.
+    payloads = [replace(item, version=Version(uri, VERSION_AT, digest(item.payload))) for uri, item in newest.items()]
+    store_payloads(tx, None, SOURCE_TYPE, payloads, pack=pack, now_ms=now_ms)
+    before: dict[str, str] = dict(
+        tx.execute(f"SELECT uri, cid FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(newest)})
+    )
+    authors = _authors(tx, {item.record.author_did for item in newest.values()})
+    tx.execute_rows(
+        _UPSERT,
+        _NAMES,
+        [
+            _row(newest[item.record.uri], authors.get(item.record.author_did), item.version.digest, now_ms)
+            for item in payloads
+        ],
+    )
+    ids = row_ids(tx, newest)
+    records = {ids[uri]: item.record for uri, item in newest.items()}
+    edited = [
+        ids[uri]
+        for uri, cid in before.items()
+        if newest[uri].record.cid != cid and newest[uri].record.subject_uri is None
+    ]
+    shared = link_posts(tx, records, edited)
+    mark_posts(tx, ids.values(), now_ms)
+    return shared
+
+
+def stored_versions(database: Database, uris: Iterable[str], now_ms: int) -> dict[RemoteId, Version]:
+    """Return the version we hold of each post; of a deleted one only while lists may still show it."""
+    rows = database.read(
+        "SELECT uri, content_hash FROM posts WHERE (deleted_at IS NULL OR deleted_at > :settled)"
+        f" AND uri {database.among('uris')}",
+        {"uris": database.texts(uris), "settled": now_ms - SETTLING_MS},
+    )
+    return {uri: Version(uri, VERSION_AT, bytes(content)) for uri, content in rows}
+
+
+def held_between(
+    database: Database, author_did: str, created_from: int, created_before: int | None
+) -> dict[RemoteId, str]:
+    """Return what we hold of an author that was created in a span; a post is asked for by its address."""
+    rows = database.read(
+        "SELECT uri FROM posts WHERE author_did = :did AND deleted_at IS NULL"
+        " AND created_at >= :created_from AND created_at < :created_before",
+        {
+            "did": author_did,
+            "created_from": created_from,
+            "created_before": 2**62 if created_before is None else created_before,
+        },
+    )
+    return {uri: uri for (uri,) in rows}
+
+
+def bury_posts(tx: Transaction, uris: Iterable[str], now_ms: int) -> int:
+    """Tombstone posts that are deleted: kept, marked, out of lists, documents and trends. Return how many."""
+    rows = tx.execute(
+        f"UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND uri {tx.among('uris')} RETURNING id",
+        {"now": now_ms, "uris": tx.texts(uris)},
+    )
+    ids = [row_id for (row_id,) in rows]
+    unlink_posts(tx, ids)
+    mark_posts(tx, ids, now_ms)
+    return len(ids)
+
+
+def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
+    """Mark posts for their documents, and the reposts of the same post: only one of them all has one."""
+    own = list(ids)
+    rows = tx.execute(
+        "SELECT r.id FROM posts p JOIN posts r ON r.subject_uri = p.uri"
+        f" WHERE r.subject_uri IS NOT NULL AND p.id {tx.among('ids')}"
+        " UNION SELECT r.id FROM posts p JOIN posts r ON r.subject_uri = p.subject_uri"
+        f" WHERE r.subject_uri IS NOT NULL AND p.id {tx.among('ids')}",
+        {"ids": tx.integers(own)},
+    )
+    mark(tx, SOURCE_TYPE, dict.fromkeys([*own, *(row_id for (row_id,) in rows)]), now_ms)
+
+
+def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
+    """Return our row id of each post that is stored."""
+    return dict(tx.execute(f"SELECT uri, id FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(uris)}))
+
+
+def _authors(tx: Transaction, dids: Iterable[str]) -> dict[str, Author]:
+    rows = tx.execute(
+        f"SELECT did, id, handle FROM accounts WHERE did {tx.among('dids')}", {"dids": tx.texts(sorted(dids))}
+    )
+    return {did: Author(row_id, handle) for did, row_id, handle in rows}
+
+
+def _row(item: Item[PostRecord], author: Author | None, payload_hash: bytes, now_ms: int) -> Row:
+    record = item.record
+    return (
+        *_values(record),
+        record.author_handle or (author.handle if author else None),
+        "\n".join(record.langs),
+        author.id if author else None,
+        payload_hash,
+        item.version.digest,
+        now_ms,
+    )

@@ -1,0 +1,157 @@
+"""What happens, in numbers small enough to be read every second. Owns bounded questions to the copy; writes nothing.
+
+Every query goes through an index and stops after a fixed number of rows, so a look costs the same whatever the length
+of history: where there is more than is counted, the bound itself is the answer.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tidelore.process import ProcessIdentity
+from tidelore.store.backlog import is_due
+from tidelore.store.database import Database
+from tidelore.store.kinds import ParentKind
+from tidelore.store.runs import UNFINISHED, RunRecord
+
+MOST = 1_000
+"""Beyond this nothing is counted: it is 'a thousand or more'."""
+_RECENT = 400
+_RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
+
+
+class Positions(Struct, frozen=True):
+    """The reading positions of one surface: how many, how many of them not whole yet, the least recent reading."""
+
+    source: str
+    surface: str
+    scopes: int
+    unfinished: int
+    oldest_at: int | None
+    newest_at: int | None
+
+
+class Effort(Struct, frozen=True):
+    """What one run cost and brought, and when."""
+
+    started_at: int
+    ended_at: int
+    requests: int
+    items: int
+
+
+class Holder(Struct, frozen=True):
+    """Who holds a lease."""
+
+    name: str
+    identity: ProcessIdentity
+    command: str
+    acquired_at: int
+    heartbeat_at: int
+
+
+def positions(database: Database) -> list[Positions]:
+    """Return the reading positions, summed up by surface."""
+    rows = database.read(
+        "SELECT source, surface, COUNT(*), SUM(1 - bootstrap_complete), MIN(polled_at), MAX(polled_at) FROM cursors"
+        " GROUP BY source, surface ORDER BY source, surface"
+    )
+    return [Positions(source, surface, int(n), int(first), old, new) for source, surface, n, first, old, new in rows]
+
+
+def holders(database: Database) -> list[Holder]:
+    """Return every lease that somebody holds."""
+    rows = database.read(
+        "SELECT name, holder_host, holder_pid, holder_started, command, acquired_at, heartbeat_at FROM leases"
+        " WHERE holder_host IS NOT NULL ORDER BY name"
+    )
+    return [Holder(name, ProcessIdentity(host, pid, mark), *rest) for name, host, pid, mark, *rest in rows]
+
+
+def running(database: Database) -> list[RunRecord]:
+    """Return the runs that are under way."""
+    rows = database.read(f"{_RECORDS} WHERE status = 'running' ORDER BY id LIMIT 50")
+    return [RunRecord(*row) for row in rows]
+
+
+def newest_runs(database: Database, limit: int) -> list[RunRecord]:
+    """Return the newest runs first."""
+    return [RunRecord(*row) for row in database.read(f"{_RECORDS} ORDER BY id DESC LIMIT :limit", {"limit": limit})]
+
+
+def newest_unfinished(database: Database, limit: int) -> list[RunRecord]:
+    """Return the newest runs that did not reach their end; each such run is in the phase of its end."""
+    rows = [
+        row
+        for end in UNFINISHED
+        for row in database.read(
+            f"{_RECORDS} WHERE status = :end AND phase = :end ORDER BY started_at DESC LIMIT :limit",
+            {"end": end, "limit": limit},
+        )
+    ]
+    return sorted((RunRecord(*row) for row in rows), key=lambda run: -run.id)[:limit]
+
+
+def efforts(database: Database, since_ms: int) -> list[Effort]:
+    """Return what the newest runs cost and brought, of those that were at work since an instant."""
+    rows = database.read(
+        "SELECT started_at, COALESCE(finished_at, heartbeat_at), requests, issues_ingested + mrs_ingested"
+        " FROM sync_runs ORDER BY id DESC LIMIT :recent",
+        {"recent": _RECENT},
+    )
+    return [Effort(*row) for row in rows if row[1] >= since_ms]
+
+
+def arrivals(database: Database, since_ms: int) -> list[int]:
+    """Return when the newest posts and events were stored, of those since an instant."""
+    found: list[int] = []
+    for table, column in (("posts", "first_seen_at"), ("feedback_events", "ingested_at")):
+        rows = database.read(f"SELECT {column} FROM {table} ORDER BY id DESC LIMIT :most", {"most": MOST})
+        found += [at for (at,) in rows if at >= since_ms]
+    return found
+
+
+def due_parents(database: Database, kind: ParentKind, name: str) -> dict[int, int]:
+    """Return how many parents are due for one kind of children, by project; of all at most the bound."""
+    rows = database.read(
+        f"SELECT project_id, COUNT(*) FROM (SELECT project_id FROM {kind.table}"
+        f" {database.by_index(f'idx_{kind.short}_{name}_sync')} WHERE {is_due(name)} AND deleted_at IS NULL"
+        " LIMIT :most) AS due GROUP BY project_id",
+        {"most": MOST},
+    )
+    return {int(project_id): int(count) for project_id, count in rows}
+
+
+def due_accounts(database: Database, now_ms: int) -> int:
+    """Return how many accounts should be asked now."""
+    return _bounded(database, "accounts WHERE state <> 'paused' AND next_poll_at <= :now", now=now_ms)
+
+
+def waiting_documents(database: Database) -> int:
+    """Return how many documents are to be made."""
+    return _bounded(database, "dirty_sources")
+
+
+def waiting_events(database: Database) -> int:
+    """Return how many events nobody has acted on yet."""
+    return _bounded(database, "feedback_events WHERE processed_at IS NULL")
+
+
+def waiting_answers(database: Database) -> int:
+    """Return how many answers have not arrived yet."""
+    return _bounded(database, "outbox WHERE status IN ('planned', 'posted')")
+
+
+def blocked_pulls(database: Database) -> int:
+    """Return how many followed pull requests are blocked."""
+    return _bounded(database, "tracked_prs WHERE status = 'blocked'")
+
+
+def quarantined(database: Database) -> int:
+    """Return how many entries could not be understood."""
+    return _bounded(database, "quarantine")
+
+
+def _bounded(database: Database, source: str, **params: int) -> int:
+    rows = database.read(f"SELECT COUNT(*) FROM (SELECT 1 FROM {source} LIMIT :most) AS some", {**params, "most": MOST})
+    return int(rows[0][0])

@@ -1,0 +1,73 @@
+"""How much waits, in numbers. Owns the cheap counts of a status view: each is read from an index, none from the copy.
+
+A view that is drawn every second may ask for these, however large the copy is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from tidelore.store.action_tokens import OPEN
+from tidelore.store.database import Database
+
+
+class Totals(Struct, frozen=True):
+    """What waits for whom. `pulls` and `accounts` are counted by their status."""
+
+    pulls: Mapping[str, int]
+    accounts: Mapping[str, int]
+    accounts_due: int
+    events_waiting: int
+    events_in_flight: int
+    commands_waiting: int
+    answers_waiting: int
+    documents_waiting: int
+    quarantined: int
+
+
+def read_totals(database: Database, now_ms: int) -> Totals:
+    """Return what waits."""
+    now = {"now": now_ms}
+    events = database.read(
+        "SELECT COUNT(*), COUNT(CASE WHEN leased_until > :now THEN 1 END) FROM feedback_events"
+        " WHERE processed_at IS NULL",
+        now,
+    )[0]
+    return Totals(
+        pulls=dict(database.read("SELECT status, COUNT(*) FROM tracked_prs GROUP BY status ORDER BY status")),
+        accounts=dict(database.read("SELECT state, COUNT(*) FROM accounts GROUP BY state ORDER BY state")),
+        accounts_due=_count(database, "accounts WHERE state <> 'paused' AND next_poll_at <= :now", now),
+        events_waiting=int(events[0]),
+        events_in_flight=int(events[1]),
+        commands_waiting=_count(database, "operator_commands WHERE status = 'pending'"),
+        answers_waiting=_count(database, f"outbox WHERE {OPEN}"),
+        documents_waiting=_count(database, "dirty_sources"),
+        quarantined=_count(database, "quarantine"),
+    )
+
+
+def has_answers_to_send(database: Database, project_ids: Collection[int], now_ms: int) -> bool:
+    """Tell whether a command waits to be applied, or an answer is due, in one of these repositories."""
+    ours = f"project_id {database.among('projects')}"
+    params = {"projects": database.integers(project_ids), "now": now_ms}
+    due = "(next_attempt_at IS NULL OR next_attempt_at <= :now) AND (claimed_until IS NULL OR claimed_until <= :now)"
+    known = {"projects": params["projects"]}
+    return bool(
+        database.read(f"SELECT 1 FROM outbox WHERE {OPEN} AND {ours} AND {due} LIMIT 1", params)
+        or database.read(f"SELECT 1 FROM operator_commands WHERE status = 'pending' AND {ours} LIMIT 1", known)
+    )
+
+
+def lacks_vectors(database: Database) -> bool:
+    """Tell whether a document has no vector of what it says, of any model."""
+    rows = database.read(
+        "SELECT 1 FROM documents d WHERE NOT EXISTS (SELECT 1 FROM embeddings e WHERE e.document_id = d.id"
+        " AND e.position = 0 AND e.content_hash = d.content_hash) LIMIT 1"
+    )
+    return bool(rows)
+
+
+def _count(database: Database, what: str, params: Mapping[str, object] | None = None) -> int:
+    return int(database.read(f"SELECT COUNT(*) FROM {what}", params)[0][0])
