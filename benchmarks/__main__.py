@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from benchmarks import cold_start, conversations, embedding, memory, mirror, poll, reads, search
+from benchmarks import cold_start, conversations, embedding, memory, mirror, poll, reads, search, surgical
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
 
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "reads": reads.run,
     "embedding": embedding.run,
     "search": search.run,
+    "surgical": surgical.run,
 }
 
 

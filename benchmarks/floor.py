@@ -19,8 +19,9 @@ from tidelore.config import Sync
 from tidelore.engine.ports import ListRequest
 from tidelore.model import IssueRecord, Item, MergeRequestRecord
 from tidelore.sources.gitlab.children import LISTS, ChildList, Understand
-from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient, Reader
+from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient
 from tidelore.sources.http import HttpClient, private_token
+from tidelore.sources.reading import Reader
 from tidelore.sources.transport import Transport, open_transport
 
 Keep = Callable[[str, Sequence[Item[Any]]], None]

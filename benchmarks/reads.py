@@ -35,7 +35,7 @@ def run(scale: Scale) -> Iterator[Finding]:
         few, many = (Path(folder) / name for name in ("few.db", "many.db"))
         with served_world(contents) as url:
             copy_world(url, few)
-        _settle(few)
+        settle(few)
         copyfile(few, many)
         multiply(many, -(-scale.many_notes // scale.few_notes))
         sizes = {path: _size(path) for path in (few, many)}
@@ -53,7 +53,7 @@ def run(scale: Scale) -> Iterator[Finding]:
         yield Finding("reads", f"{title}, big copy / small copy", big / small, "x", BOUND)
 
 
-def _settle(path: Path) -> None:
+def settle(path: Path) -> None:
     """Bring everything into the one file, so that copying it copies all."""
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

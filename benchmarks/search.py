@@ -1,7 +1,7 @@
 """Benchmark `search`: how fast the answers come from 100,000 documents of 200 words, and how good they are.
 
-The clock: typical queries in one process, a bare FTS5 query of the same words beside each, and a whole `lore search`.
-The quality: the simulator's decisions without their titles, searched by their title and by a paraphrase of it.
+The clock: typical queries in one process in every mode, a bare FTS5 query of the same words beside each, and whole
+`lore search` processes. The quality is judged in `search_quality`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from time import perf_counter
@@ -20,9 +21,12 @@ from msgspec.structs import replace
 
 from benchmarks.cold_start import alternate
 from benchmarks.findings import Finding
+from benchmarks.meaning import Meaning, embed, find_embedder
 from benchmarks.scale import Scale
-from benchmarks.search_corpus import Question, fill, fill_with_stories
-from tidelore.search.finding import Request, find
+from benchmarks.search_corpus import fill
+from benchmarks.search_quality import judge
+from tidelore.embedding.local import LocalEmbedder
+from tidelore.search.finding import Mode, Request, find
 from tidelore.search.lexical import rank_lexical
 from tidelore.search.query import parse_query
 from tidelore.store.database import Database
@@ -33,99 +37,104 @@ from tidelore.store.opening import open_database
 
 P95_BOUND_MS = 50.0
 DEPTH = 10
-TOPICS_EACH = 5
 BARE = "SELECT rowid FROM documents_fts WHERE documents_fts MATCH ? ORDER BY rank LIMIT 200"
+FILTERS = {"": DocumentFilter(), ", filtered": DocumentFilter(labels=("infra",), state="closed")}
 
 
 def run(scale: Scale) -> Iterator[Finding]:
-    """Measure the clock on the big copy and the quality on the one with known answers."""
+    """Measure the clock on the big copy and the quality on those with known answers."""
     count = scale.histories[-1]
+    embedder = find_embedder()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lore.db"
         queries = fill(path, count)
-        yield from _time(path, queries, f"{count:,} documents")
-        yield Finding(
-            "search", "the first ten of scoring everything that are found", _agreement(path, queries) * 100, "%"
-        )
-        yield from _time_process(path, folder, queries[0], scale.starts)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lore.db"
-        yield from _judge(path, fill_with_stories(path, TOPICS_EACH))
+        if embedder is not None:
+            embed(path, embedder)
+        yield from _time(path, queries, f"{count:,} documents", embedder)
+        for name, wanted in FILTERS.items():
+            share = _agreement(path, queries, wanted)
+            yield Finding("search", f"the first ten of scoring everything that are found{name}", share * 100, "%")
+        yield from _time_processes(path, folder, queries[0], scale.starts, embedder)
+    yield from judge(embedder)
 
 
-def _time(path: Path, queries: Sequence[str], title: str) -> Iterator[Finding]:
+def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedder | None) -> Iterator[Finding]:
     database = open_database(str(path))
     bare = apsw.Connection(str(path))
-    wanted = {"": DocumentFilter(), ", filtered": DocumentFilter(labels=("infra",), state="closed")}
     try:
-        times: dict[str, list[float]] = {name: [] for name in (*wanted, "bare")}
+        asked = _modes(database, embedder)
+        times: dict[str, list[float]] = {name: [] for name in ("bare", *asked)}
+        for ask in asked.values():
+            # What a process reads once is not what a query costs.
+            ask(queries[0])
         for query in queries:
-            times["bare"].append(_timed(lambda query=query: bare.execute(BARE, (_plain(query),)).fetchall()))
-            for name, chosen in wanted.items():
-                request = Request(query=parse_query(query), wanted=chosen, mode="lexical")
-                times[name].append(_timed(lambda request=request: find(database, request)))
+            times["bare"].append(_timed(partial(_ask_bare, bare), query))
+            for name, ask in asked.items():
+                times[name].append(_timed(ask, query))
     finally:
         bare.close()
         database.close()
-    for name in wanted:
-        yield Finding("search", f"lexical{name}, {title}: p50 of {len(queries)}", median(times[name]), "ms")
-        yield Finding("search", f"lexical{name}, {title}: p95", _p95(times[name]), "ms", P95_BOUND_MS)
-    yield Finding("search", f"a bare FTS5 query, {title}: p50", median(times["bare"]), "ms")
+    yield Finding("search", f"a bare FTS5 query, {title}: p50 of {len(queries)}", median(times["bare"]), "ms")
     yield Finding("search", f"a bare FTS5 query, {title}: p95", _p95(times["bare"]), "ms")
-    yield Finding("search", "lexical / bare, of p95", _p95(times[""]) / _p95(times["bare"]), "x")
+    for name in asked:
+        yield Finding("search", f"{name}, {title}: p50", median(times[name]), "ms")
+        yield Finding("search", f"{name}, {title}: p95", _p95(times[name]), "ms", P95_BOUND_MS)
+        yield Finding("search", f"{name} / bare, of p95", _p95(times[name]) / _p95(times["bare"]), "x")
 
 
-def _agreement(path: Path, queries: Sequence[str]) -> float:
+def _modes(database: Database, embedder: LocalEmbedder | None) -> dict[str, Callable[[str], object]]:
+    """Return what is asked of each query: every mode that is possible, with and without a filter."""
+    meaning = None if embedder is None else Meaning(database, embedder)
+    modes: tuple[Mode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
+
+    def ask(text: str, mode: Mode, wanted: DocumentFilter) -> object:
+        query = parse_query(text)
+        ranker = None if meaning is None or mode == "lexical" else meaning.ranker(query.text)
+        return find(database, Request(query=query, wanted=wanted, mode=mode), ranker)
+
+    return {
+        f"{mode}{name}": partial(ask, mode=mode, wanted=wanted) for mode in modes for name, wanted in FILTERS.items()
+    }
+
+
+def _agreement(path: Path, queries: Sequence[str], wanted: DocumentFilter) -> float:
     """Return which share of the ten best of all documents the gates let through to the first ten."""
     database = open_database(str(path))
     try:
         shares = []
         for query in map(parse_query, queries):
-            best = full_text(database).rank(Ask(query.terms), DocumentFilter(), DEPTH)
-            found = rank_lexical(database, replace(query, names=()), DocumentFilter()).ranking.ids[:DEPTH]
-            shares.append(len(set(found) & {scored.id for scored in best}) / max(len(best), 1))
+            best = full_text(database).rank(Ask(query.terms), wanted, DEPTH)
+            found = rank_lexical(database, replace(query, names=()), wanted).ranking.ids[:DEPTH]
+            shares.append(len(set(found) & {scored.id for scored in best}) / len(best) if best else 1.0)
         return mean(shares)
     finally:
         database.close()
 
 
-def _time_process(path: Path, folder: str, query: str, starts: int) -> Iterator[Finding]:
+def _time_processes(
+    path: Path, folder: str, query: str, starts: int, embedder: LocalEmbedder | None
+) -> Iterator[Finding]:
     lore = str(Path(sys.executable).with_name("lore"))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "PYTHON"))}
-    command = (lore, "--db", str(path), "--quiet", "search", "--mode", "lexical", query)
-    seconds = alternate({"search": command}, {**kept, "XDG_CONFIG_HOME": folder}, starts)
-    yield Finding("search", f"a fresh `lore search`, median of {starts}", seconds["search"] * 1000, "ms")
-
-
-def _judge(path: Path, questions: dict[str, list[Question]]) -> Iterator[Finding]:
-    database = open_database(str(path))
-    try:
-        for kind, asked in questions.items():
-            places = [_place(database, question) for question in asked]
-            hits = mean(place <= DEPTH for place in places)
-            reciprocal = mean(1 / place if place <= DEPTH else 0.0 for place in places)
-            title = f"lexical by {kind}, {len(asked)} questions"
-            yield Finding("search", f"{title}: recall@{DEPTH}", hits)
-            yield Finding("search", f"{title}: MRR", reciprocal)
-    finally:
-        database.close()
-
-
-def _place(database: Database, question: Question) -> float:
-    """Return at which place the first thread stands that answers."""
-    found = find(database, Request(query=parse_query(question.text), mode="lexical", limit=DEPTH))
-    places = (place for place, thread in enumerate(found.threads, 1) if thread.iid in question.answers)
-    return next(places, float("inf"))
+    modes = ("lexical",) if embedder is None else ("lexical", "hybrid")
+    commands = {mode: (lore, "--db", str(path), "--quiet", "search", "--mode", mode, query) for mode in modes}
+    seconds = alternate(commands, {**kept, "XDG_CONFIG_HOME": folder}, starts)
+    for mode in modes:
+        title = f"a fresh `lore search --mode {mode}`, median of {starts}"
+        yield Finding("search", title, seconds[mode] * 1000, "ms")
 
 
 def _plain(query: str) -> str:
     return " OR ".join(f'"{word}"' for word in re.findall(r"\w+", query))
 
 
-def _timed(work: object) -> float:
-    assert callable(work)
+def _ask_bare(bare: apsw.Connection, query: str) -> object:
+    return bare.execute(BARE, (_plain(query),)).fetchall()
+
+
+def _timed(ask: Callable[[str], object], query: str) -> float:
     started = perf_counter()
-    work()
+    ask(query)
     return (perf_counter() - started) * 1000
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import apsw
 from msgspec import Struct
+from msgspec.structs import replace
 
+from benchmarks.docstrings import read_library
 from tidelore.model import Document, ProjectRecord
 from tidelore.search.stop_words import STOP_WORDS
 from tidelore.simulator.prose import Prose
@@ -80,6 +82,27 @@ def fill_with_stories(path: Path, topics_each: int) -> dict[str, list[Question]]
         if "{" not in wording
     ]
     return {"its title": own, "a paraphrase": others}
+
+
+def fill_with_docstrings(path: Path) -> dict[str, list[Question]]:
+    """Make a copy of what the standard library describes, without the first sentences; those are the questions.
+
+    Objects whose first sentences read the same answer each other's question.
+    """
+    objects = read_library()
+    documents = [
+        replace(
+            document(number, number, "", f"{found.signature}\n\n{found.details}"),
+            source_type="issue",
+            identifiers=(found.name,),
+        )
+        for number, found in enumerate(objects, 1)
+    ]
+    store(path, documents)
+    answers: dict[str, list[int]] = {}
+    for number, found in enumerate(objects, 1):
+        answers.setdefault(found.question, []).append(number)
+    return {"its first sentence": [Question(text, frozenset(numbers)) for text, numbers in answers.items()]}
 
 
 def document(number: int, thread: int, title: str, content: str) -> Document:

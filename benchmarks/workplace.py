@@ -55,12 +55,12 @@ def copy_world(url: str, database: Path, transport: Transport | None = None) -> 
 
     A transport that is handed in is closed with the run: its connections belong to the run's event loop.
     """
-    return _checked(_app(url, database, transport), lambda app: mirror(app, MirrorRequest(RESOURCES), "lore ingest"))
+    return _checked(app_of(url, database, transport), lambda app: mirror(app, MirrorRequest(RESOURCES), "lore ingest"))
 
 
 def copy_lists(url: str, database: Path, transport: Transport | None = None) -> RunReport:
     """Mirror the lists of a served world and leave what hangs on their items: the first stage of a run alone."""
-    return _checked(_app(url, database, transport), _walk)
+    return _checked(app_of(url, database, transport), _walk)
 
 
 def count_children_as_read(database: Path) -> None:
@@ -83,7 +83,8 @@ def children_stored(report: RunReport) -> int:
     return sum(child.tally.changed for scope in report.scopes for child in scope.children.values())
 
 
-def _app(url: str, database: Path, transport: Transport | None) -> App:
+def app_of(url: str, database: Path, transport: Transport | None = None) -> App:
+    """Return the product with a served world as its one host, and this file as its copy."""
     hosts = [{"name": SOURCE, "base_url": url, "projects": [PROJECT]}]
     return App(parse_config({"gitlab": hosts}), {}, db=str(database), transport=transport)
 

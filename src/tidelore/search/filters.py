@@ -13,7 +13,13 @@ from tidelore.store.database import Database
 from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.projects import match_project
 
-TYPES = {"issue": "issue", "mr": "merge_request", "merge_request": "merge_request", "discussion": "discussion"}
+TYPES = {
+    "issue": "issue",
+    "mr": "merge_request",
+    "merge_request": "merge_request",
+    "discussion": "discussion",
+    "post": "post",
+}
 STATES = {"opened": "opened", "open": "opened", "closed": "closed", "merged": "merged", "locked": "locked", "all": None}
 _LONGEST_PATH = 1_000
 

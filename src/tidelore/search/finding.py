@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple, Protocol, get_args
 from msgspec import Struct
 
 from tidelore.errors import UserError
-from tidelore.search.fuse import Ranking, fuse
+from tidelore.search.fuse import RANK_CONSTANT, Ranking
 from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
 from tidelore.search.query import Query
-from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, group_by_thread, make_result, read_snippet
+from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
 from tidelore.store.database import Database
 from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.document_rows import Readiness, read_documents, read_openings, read_threads_of, readiness
@@ -90,8 +90,9 @@ def find(
     rankings = [] if lexical is None else [lexical.ranking]
     if semantic is not None and mode != "lexical":
         rankings.append(semantic(database, request, DEPTH))
-    fused = fuse(rankings) if semantic is None else fuse(rankings, k=semantic.rrf_k)
-    groups = group_by_thread(fused, read_threads_of(database, [entry.id for entry in fused]))
+    ids = {row_id for ranking in rankings for row_id in ranking.ids}
+    constant = RANK_CONSTANT if semantic is None else semantic.rrf_k
+    groups = fuse_by_thread(rankings, read_threads_of(database, sorted(ids)), constant)
     page = groups[request.start : request.start + request.limit]
     missing = describe_missing(readiness(database))
     notices = tuple(said for said in (notice, missing) if said is not None)

@@ -1,12 +1,15 @@
-"""Fusion of rankings. Pure: weighted reciprocal rank fusion, in which only places count, never scores.
+"""Fusion of rankings. Pure: weighted reciprocal rank fusion; scores of different kinds are never compared.
 
-A document's score is the sum over the rankings that hold it of `weight / (k + place)`; what more rankings agree on
-comes first. Scores of different kinds are never compared.
+A document's score is the sum over the rankings that hold it of `weight * strength / (k + place)`; what more rankings
+agree on comes first. A strength is how well a document fits compared with the best of its own ranking: where one fits
+far better than the next, no other ranking's preference easily takes its place from it. Without strengths only places
+count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 from msgspec import Struct
 
@@ -14,11 +17,12 @@ RANK_CONSTANT = 10
 
 
 class Ranking(Struct, frozen=True):
-    """Documents by one measure, the best first, each at most once."""
+    """Documents by one measure, the best first, each at most once; `strengths` fall from 1, one for each, or none."""
 
     name: str
     ids: tuple[int, ...]
     weight: float = 1.0
+    strengths: tuple[float, ...] = ()
 
 
 class Fused(Struct, frozen=True):
@@ -34,11 +38,29 @@ def fuse(rankings: Sequence[Ranking], k: int = RANK_CONSTANT) -> list[Fused]:
     scores: dict[int, float] = {}
     ranks: dict[int, dict[str, int]] = {}
     for ranking in rankings:
-        for place, document in enumerate(ranking.ids, 1):
-            scores[document] = scores.get(document, 0.0) + ranking.weight / (k + place)
+        for place, (document, strength) in enumerate(_with_strengths(ranking), 1):
+            scores[document] = scores.get(document, 0.0) + ranking.weight * strength / (k + place)
             ranks.setdefault(document, {})[ranking.name] = place
     # Sorting is stable: equals stay in the order in which they were first met.
     return sorted((Fused(document, scores[document], ranks[document]) for document in scores), key=_descending)
+
+
+def stand_in(ranking: Ranking, leads: Mapping[int, int]) -> Ranking:
+    """Return a ranking in which each document is stood in for by its lead, once, where the first of them stood.
+
+    A document without a lead is left out.
+    """
+    kept: dict[int, float] = {}
+    for document, strength in _with_strengths(ranking):
+        lead = leads.get(document)
+        if lead is not None:
+            kept.setdefault(lead, strength)
+    strengths = tuple(kept.values()) if ranking.strengths else ()
+    return Ranking(ranking.name, tuple(kept), ranking.weight, strengths)
+
+
+def _with_strengths(ranking: Ranking) -> zip[tuple[int, float]]:
+    return zip(ranking.ids, ranking.strengths or repeat(1.0, len(ranking.ids)), strict=True)
 
 
 def _descending(fused: Fused) -> float:

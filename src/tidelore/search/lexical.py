@@ -7,7 +7,8 @@ documents that hold several of the common words together; then everything is sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from tidelore.search.query import Query
 from tidelore.store.database import Database
 from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.fulltext import full_text
-from tidelore.store.fulltext_port import Ask, FullText, Gate, Term
+from tidelore.store.fulltext_port import Ask, FullText, Gate, Share, Term
 
 DEPTH = 200
 """How many documents a ranking holds at most."""
@@ -28,8 +29,14 @@ EVERYWHERE = 50_000
 """A term of so many documents tells nothing beside others (of 100,000, bm25 gives it no weight), and costs the most."""
 
 
+NARROW = 0.05
+"""A filter that lets a smaller share pass is a gate by itself."""
+MOST_ROOM = 3.0
+"""How many times the room a gate may have when a filter keeps most of it out."""
+
+
 class Counted(Struct, frozen=True):
-    """A term and how many documents hold it, counted up to EVERYWHERE."""
+    """A term and how many documents hold it: exactly up to GATE_ROOM, beyond it about how many."""
 
     term: Term
     documents: int
@@ -49,50 +56,66 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
     if not query.terms:
         return LexicalFinding(Ranking("lexical", tuple(text.newest(query.excluded, wanted, depth))))
     counted = sorted(
-        (Counted(term, text.count(term, EVERYWHERE)) for term in query.terms), key=lambda entry: entry.documents
+        (Counted(term, text.count(term, GATE_ROOM + 1)) for term in query.terms), key=lambda entry: entry.documents
     )
     present = [entry for entry in counted if entry.documents]
     present = [entry for entry in present if entry.documents < EVERYWHERE] or present
     ask = Ask(
         tuple(entry.term for entry in present), query.excluded, counts=tuple(entry.documents for entry in present)
     )
-    ids, gates = _by_words(text, ask, present, wanted, depth) if present else ((), ())
-    rankings = [Ranking("words", ids)]
-    rankings += [
+    scores, gates = _by_words(text, ask, present, wanted, depth) if present else ({}, ())
+    names = [
         Ranking(f"name {name}", tuple(text.find_named(name, query.excluded, wanted, depth))) for name in query.names
     ]
-    fused = tuple(entry.id for entry in fuse(rankings)[:depth])
-    return LexicalFinding(Ranking("lexical", fused), tuple(counted), gates)
+    ranking = _with_names(scores, names, depth)
+    return LexicalFinding(ranking, tuple(counted), gates)
 
 
-def choose_gates(counted: Sequence[Counted], count_together: Callable[[Sequence[Term]], int]) -> Iterator[Gate]:
+def choose_gates(
+    counted: Sequence[Counted], count_together: Callable[[Sequence[Term]], int], room: float
+) -> Iterator[Gate]:
     """Yield the gates for terms sorted by rarity; none where scoring everything is cheap enough."""
-    room = GATE_ROOM
+    left = room
     rare: list[Term] = []
     for entry in counted:
-        room -= entry.documents
-        if room < 0:
+        left -= entry.documents
+        if left < 0:
             break
         rare.append(entry.term)
     common = tuple(entry.term for entry in counted[len(rare) :])
     if rare and common:
         yield Gate(tuple(rare))
     if len(common) > 1:
-        fitting = (n for n in range(2, len(common)) if count_together(common[:n]) <= GATE_ROOM)
+        fitting = (n for n in range(2, len(common)) if count_together(common[:n]) <= room)
         yield Gate(common[: next(fitting, len(common))], needs_all=True)
 
 
 def _by_words(
     text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int
-) -> tuple[tuple[int, ...], tuple[Gate, ...]]:
+) -> tuple[dict[int, float], tuple[Gate, ...]]:
+    """Return the best documents with their scores, the best first, and the gates that were opened for them."""
+    share = text.share(wanted) if wanted.narrows else Share()
+    ask = replace(ask, is_narrow=share.by_rows < NARROW)
     found: dict[int, float] = {}
     opened: list[Gate] = []
-    for gate in choose_gates(present, text.count_together):
+    # What the filter keeps out is not scored, but found all the same.
+    room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
+    for gate in choose_gates(present, text.count_together, room):
         opened.append(gate)
         found |= text.rank(replace(ask, gate=gate), wanted, depth)
         if len(found) >= ENOUGH:
             break
     else:
-        found = dict(text.rank(replace(ask, is_wide=bool(opened)), wanted, depth))
+        found = dict(text.rank(ask, wanted, depth))
     best = sorted(found, key=lambda row_id: (-found[row_id], -row_id))
-    return tuple(best[:depth]), tuple(opened)
+    return {row_id: found[row_id] for row_id in best[:depth]}, tuple(opened)
+
+
+def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], depth: int) -> Ranking:
+    """Return one ranking; its strengths are those of the words, and what is called by a name fits wholly."""
+    best = max(scores.values(), default=0.0)
+    strengths = {row_id: max(score, 0.0) / best if best > 0 else 1.0 for row_id, score in scores.items()}
+    words = Ranking("words", tuple(strengths), strengths=tuple(strengths.values()))
+    fused = [entry.id for entry in fuse([words, *names])[:depth]]
+    strengths |= {row_id: 1.0 for ranking in names for row_id in ranking.ids}
+    return Ranking("lexical", tuple(fused), strengths=tuple(strengths[row_id] for row_id in fused))

@@ -1,6 +1,7 @@
 """Results: found documents as threads with snippets. Owns the shape every mode answers with.
 
-A thread stands once, at the place of its best document; the others of it are counted.
+A thread stands once, at the place of its best document; the others of it are counted. Rankings are fused by thread:
+what the words find in one document of a thread and the meaning in another speaks for the same thread.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from tidelore.search.fuse import Fused
+from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
 from tidelore.store.document_rows import DocumentRow, ThreadKey
 from tidelore.store.fulltext_port import CLOSING, OPENING
 
 _SIGNS = {"issue": "#", "merge_request": "!"}
-_TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion"}
+_TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "post": "post"}
 
 
 class Snippet(Struct, frozen=True):
@@ -25,7 +26,10 @@ class Snippet(Struct, frozen=True):
 
 
 class ThreadGroup(Struct, frozen=True):
-    """The documents of one thread that were found: the best of them, and how many more."""
+    """The documents of one thread that were found: the best of them, and how many more.
+
+    Where rankings were fused by thread, the score and the places of `best` are those of the thread.
+    """
 
     best: Fused
     further: int
@@ -36,8 +40,8 @@ class ThreadResult(Struct, frozen=True):
 
     reference: str
     type: str
-    project: str
-    iid: int
+    project: str | None
+    iid: int | None
     title: str
     state: str
     labels: tuple[str, ...]
@@ -61,6 +65,16 @@ def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) ->
             before = found.get(key)
             found[key] = ThreadGroup(entry, 0) if before is None else ThreadGroup(before.best, before.further + 1)
     return list(found.values())
+
+
+def fuse_by_thread(rankings: Sequence[Ranking], threads: Mapping[int, ThreadKey], k: int) -> list[ThreadGroup]:
+    """Return each thread once, fused from its places in the rankings; the document that fits best stands for it."""
+    groups = group_by_thread(fuse(rankings, k), threads)
+    led = {threads[group.best.id]: group for group in groups}
+    leads = {document: led[key].best.id for document, key in threads.items() if key in led}
+    further = {group.best.id: group.further for group in groups}
+    by_thread = fuse([stand_in(ranking, leads) for ranking in rankings], k)
+    return [ThreadGroup(entry, further[entry.id]) for entry in by_thread]
 
 
 def read_snippet(marked: str) -> Snippet:
@@ -88,7 +102,7 @@ def read_snippet(marked: str) -> Snippet:
 def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> ThreadResult:
     """Return one answer."""
     return ThreadResult(
-        reference=f"{row.project}{_SIGNS[row.thread_type]}{row.iid}",
+        reference=row.uri or f"{row.project}{_SIGNS[row.thread_type]}{row.iid}",
         type=_TYPES[row.thread_type],
         project=row.project,
         iid=row.iid,

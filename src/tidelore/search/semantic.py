@@ -6,7 +6,7 @@ An index may be kept between searches: it reads again only what was written sinc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from tidelore.embedding.embedder import Embedder, InProcess, ModelIdentity
 from tidelore.search.fuse import Ranking
+from tidelore.search.lexical import ENOUGH, NARROW
 from tidelore.store.database import Database
+from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.fulltext import full_text
+from tidelore.store.fulltext_port import Term
 from tidelore.store.nearest import nearest_rows, rows_of
 from tidelore.store.vector_blocks import BLOCK, Block, read_states
 from tidelore.store.vector_models import Model, find_model
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from tidelore.search.finding import Request
 
 NAME = "semantic"
+MOST_ASKED = 6_400
+"""So many of the nearest are asked one by one whether they pass a filter; if too few do, the filter names its own."""
 _ALL = 2**31 - 1
 
 
@@ -36,6 +41,17 @@ class Hit(Struct, frozen=True):
     document_id: int
     position: int
     score: float
+
+
+class _Compared(Struct, frozen=True):
+    """The cosine of every place, and whose piece stands there."""
+
+    scores: NDArray[np.float32]
+    documents: NDArray[np.int64]
+    positions: NDArray[np.int32]
+
+    def hits(self, places: Iterable[int]) -> list[Hit]:
+        return [Hit(int(self.documents[at]), int(self.positions[at]), float(self.scores[at])) for at in places]
 
 
 class VectorIndex:
@@ -53,17 +69,30 @@ class VectorIndex:
         """Return the nearest documents, of these if some are named, the best first."""
         if self._in_rows:
             return [Hit(*row) for row in nearest_rows(database, self.model.id, vector, limit, allowed)]
-        self._refresh(database)
-        if not self._blocks:
-            return []
-        blocks = list(self._blocks.values())
-        scores = self._scores(blocks, vector)
-        documents = np.concatenate([block.documents for block in blocks])
+        compared = self._compared(database, vector)
         if allowed is not None:
-            scores[~np.isin(documents, np.asarray(allowed, dtype=np.int64))] = 0
-        places = best_places(scores, documents, limit)
-        positions = np.concatenate([block.positions for block in blocks])
-        return [Hit(int(documents[at]), int(positions[at]), float(scores[at])) for at in places]
+            compared.scores[~np.isin(compared.documents, np.asarray(allowed, dtype=np.int64))] = 0
+        return compared.hits(best_places(compared.scores, compared.documents, limit))
+
+    def nearest_passing(
+        self, database: Database, vector: Vector, limit: int, passing: Callable[[Sequence[int]], set[int]]
+    ) -> list[Hit] | None:
+        """Return the nearest documents that pass, ENOUGH or more; None where it is cheaper to name all that do."""
+        if self._in_rows:
+            return None
+        compared = self._compared(database, vector)
+        passed: set[int] = set()
+        asked: set[int] = set()
+        width = 2 * limit
+        while width <= MOST_ASKED:
+            hits = compared.hits(best_places(compared.scores, compared.documents, width))
+            fresh = {hit.document_id for hit in hits} - asked
+            asked |= fresh
+            passed |= passing(sorted(fresh))
+            if len(passed) >= ENOUGH or len(hits) < width:
+                return [hit for hit in hits if hit.document_id in passed][:limit]
+            width *= 2
+        return None
 
     def vectors_of(self, database: Database, documents: Sequence[int]) -> NDArray[np.float32]:
         """Return the vectors of all pieces of documents, one in each row."""
@@ -77,6 +106,15 @@ class VectorIndex:
             own[list(self._holes[number])] = False
             found.append(block.vectors[own].astype(np.float32) * block.scales[own, np.newaxis])
         return np.concatenate(found)
+
+    def _compared(self, database: Database, vector: Vector) -> _Compared:
+        self._refresh(database)
+        blocks = list(self._blocks.values())
+        return _Compared(
+            self._scores(blocks, vector),
+            np.concatenate([np.zeros(0, np.int64), *(block.documents for block in blocks)]),
+            np.concatenate([np.zeros(0, np.int32), *(block.positions for block in blocks)]),
+        )
 
     def _refresh(self, database: Database) -> None:
         known = max((block.generation for block in self._blocks.values()), default=-1)
@@ -144,10 +182,20 @@ class MeaningRanker:
 
     def __call__(self, database: Database, request: Request, depth: int) -> Ranking:
         """Return the nearest documents of those the request is narrowed to."""
-        excluded, wanted = request.query.excluded, request.wanted
-        allowed = full_text(database).newest(excluded, wanted, _ALL) if excluded or wanted.narrows else None
-        hits = self._index.nearest(database, self._vector, depth, allowed)
+        hits = self._hits(database, request.query.excluded, request.wanted, depth)
         return Ranking(NAME, tuple(hit.document_id for hit in hits), self._weight)
+
+    def _hits(self, database: Database, excluded: Sequence[Term], wanted: DocumentFilter, depth: int) -> list[Hit]:
+        if not (excluded or wanted.narrows):
+            return self._index.nearest(database, self._vector, depth)
+        text = full_text(database)
+        if text.share(wanted).total >= NARROW:
+            found = self._index.nearest_passing(
+                database, self._vector, depth, lambda ids: text.fitting(ids, excluded, wanted)
+            )
+            if found is not None:
+                return found
+        return self._index.nearest(database, self._vector, depth, text.newest(excluded, wanted, _ALL))
 
 
 def rank_now(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:

@@ -1,4 +1,4 @@
-"""Fusion counts places and weights, and nothing else."""
+"""Fusion counts places, weights, and how far each document falls behind the best of its own ranking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.search.fuse import Ranking, fuse
+from tidelore.search.fuse import Ranking, fuse, stand_in
 
 LISTS = st.lists(st.lists(st.integers(1, 30), unique=True, max_size=20), min_size=1, max_size=4)
 
@@ -24,6 +24,26 @@ def test_a_score_is_the_weight_over_the_constant_and_the_place() -> None:
     fused = {entry.id: entry.score for entry in fuse([Ranking("a", (7, 8), 0.5), Ranking("b", (8,), 2.0)], k=10)}
     assert fused[7] == pytest.approx(0.5 / 11)
     assert fused[8] == pytest.approx(0.5 / 12 + 2.0 / 11)
+
+
+def test_a_strength_is_a_share_of_what_the_place_is_worth() -> None:
+    words = Ranking("words", (7, 8), 0.5, strengths=(1.0, 0.25))
+    fused = {entry.id: entry.score for entry in fuse([words, Ranking("b", (8,))], k=10)}
+    assert fused[7] == pytest.approx(0.5 / 11)
+    assert fused[8] == pytest.approx(0.5 * 0.25 / 12 + 1 / 11)
+
+
+def test_what_fits_far_better_than_the_next_is_not_overtaken_by_it() -> None:
+    meaning = Ranking("meaning", (2, 3, 4, 1), 0.7)
+    even, alone = (1.0, 0.98), (1.0, 0.2)
+    assert [fuse([Ranking("words", (1, 2), 1.0, ways), meaning])[0].id for ways in (even, alone)] == [2, 1]
+
+
+def test_documents_are_stood_in_for_once_where_the_first_of_them_stood() -> None:
+    ranking = Ranking("words", (1, 2, 3, 4, 5), 0.7, strengths=(1.0, 0.8, 0.6, 0.4, 0.2))
+    led = stand_in(ranking, {1: 1, 2: 4, 3: 1, 4: 4})
+    assert led == Ranking("words", (1, 4), 0.7, strengths=(1.0, 0.8))
+    assert stand_in(Ranking("meaning", (3, 1)), {1: 1, 3: 1}) == Ranking("meaning", (1,))
 
 
 def test_of_equals_the_earlier_ranking_goes_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from tidelore.search.lexical import GATE_ROOM, Counted, choose_gates
 from tidelore.store.fulltext_port import Gate, Term
@@ -14,8 +15,10 @@ def never(_terms: Sequence[Term]) -> int:
     raise AssertionError("nothing has to be counted together")
 
 
-def gates(counts: dict[Term, int], count_together: Callable[[Sequence[Term]], int] = never) -> list[Gate]:
-    return list(choose_gates([Counted(term, count) for term, count in counts.items()], count_together))
+def gates(
+    counts: dict[Term, int], count_together: Callable[[Sequence[Term]], int] = never, room: float = GATE_ROOM
+) -> list[Gate]:
+    return list(choose_gates([Counted(term, count) for term, count in counts.items()], count_together, room))
 
 
 def test_few_documents_need_no_gate() -> None:
@@ -43,3 +46,9 @@ def test_where_all_are_common_as_many_are_needed_together_as_make_it_few() -> No
 
 def test_one_common_term_alone_has_no_gate_to_pass() -> None:
     assert gates({A: 90_000}) == []
+
+
+def test_a_gate_with_more_room_opens_to_more_terms_and_one_without_end_is_none() -> None:
+    counts = {A: GATE_ROOM, B: GATE_ROOM, C: 90_000}
+    assert gates(counts, room=2 * GATE_ROOM) == [Gate((A, B))]
+    assert gates(counts, room=inf) == []

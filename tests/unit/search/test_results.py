@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tidelore.errors import UserError
 from tidelore.search.finding import Choice, choose_mode, describe_missing
-from tidelore.search.fuse import Fused
-from tidelore.search.results import ThreadGroup, group_by_thread, read_snippet
+from tidelore.search.fuse import Fused, Ranking
+from tidelore.search.results import ThreadGroup, fuse_by_thread, group_by_thread, read_snippet
 from tidelore.store.document_rows import Readiness, ThreadKey
 from tidelore.store.fulltext_port import CLOSING, OPENING
 
@@ -55,6 +55,17 @@ def test_a_thread_stands_at_its_best_document_and_counts_the_others() -> None:
     here, there = ThreadKey("issue", 1), ThreadKey("merge_request", 1)
     groups = group_by_thread(fused, {1: here, 2: there, 4: here})
     assert groups == [ThreadGroup(fused[0], 1), ThreadGroup(fused[1], 0)]
+
+
+def test_what_two_rankings_find_in_two_documents_of_a_thread_speaks_for_that_thread() -> None:
+    both, words, gone = ThreadKey("issue", 1), ThreadKey("issue", 2), 9
+    threads = {1: both, 2: both, 3: words, 4: words, 5: words}
+    groups = fuse_by_thread([Ranking("words", (3, 4, 5, 1)), Ranking("meaning", (gone, 2))], threads, 10)
+    assert [(threads[group.best.id], group.further) for group in groups] == [(both, 1), (words, 2)]
+    # The place is that of the thread among the threads; the document shown is the one that fits best.
+    assert groups[0].best.ranks == {"words": 2, "meaning": 1}
+    assert groups[0].best.id == 2
+    assert groups[0].best.score == pytest.approx(1 / 12 + 1 / 11)
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical", "semantic"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,31 @@ def test_free_places_are_used_where_that_costs_less_than_it_saves(
     holes: dict[int, int], tail: int, count: int, expected: list[int]
 ) -> None:
     assert choose_blocks(holes, tail, count) == expected
+
+
+def test_the_nearest_that_pass_are_those_of_naming_all_that_do(
+    database: Database, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = directions(300)
+    store(database, model, list(range(1, 301)), rows)
+    index = VectorIndex(database, model)
+    third = set(range(3, 301, 3))
+    asked: list[int] = []
+
+    def passing(ids: Sequence[int]) -> set[int]:
+        asked.extend(ids)
+        return third & set(ids)
+
+    monkeypatch.setattr("tidelore.search.semantic.ENOUGH", 5)
+    named = index.nearest(database, rows[0], 10, sorted(third))
+    found = index.nearest_passing(database, rows[0], 10, passing)
+    assert found is not None
+    assert found == named[: len(found)]
+    assert 5 <= len(found) <= 10
+    assert len(asked) == len(set(asked)) < 100
+    # Where hardly anything passes, asking one by one is given up.
+    monkeypatch.setattr("tidelore.search.semantic.MOST_ASKED", 40)
+    assert index.nearest_passing(database, rows[0], 10, lambda _ids: set()) is None
 
 
 def test_the_mean_of_vectors_has_unit_length_and_opposites_point_nowhere() -> None:

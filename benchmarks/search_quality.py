@@ -1,0 +1,97 @@
+"""How good the answers are: recall@10 and MRR in each mode, on the simulator's stories and on Python's docstrings.
+
+Owns the promise that fusing pays: on both sets and by both measures, hybrid is at least as good as the better of words
+and meaning alone. Every set is searched through the product's own `find`, by thread, with its default weights.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import mean
+
+from msgspec import Struct
+
+from benchmarks.findings import Finding
+from benchmarks.meaning import Meaning, embed
+from benchmarks.search_corpus import Question, fill_with_docstrings, fill_with_stories
+from tidelore.embedding.local import LocalEmbedder
+from tidelore.search.finding import Mode, Request, find
+from tidelore.search.query import parse_query
+from tidelore.store.database import Database
+from tidelore.store.opening import open_database
+
+DEPTH = 10
+TOPICS_EACH = 5
+_TITLES = {"recall": f"recall@{DEPTH}", "mrr": "MRR"}
+SETS: dict[str, Callable[[Path], dict[str, list[Question]]]] = {
+    "stories": lambda path: fill_with_stories(path, TOPICS_EACH),
+    "docstrings": fill_with_docstrings,
+}
+
+
+class Quality(Struct, frozen=True):
+    """How often an answer is among the first ten, and the mean of one over its place."""
+
+    recall: float
+    mrr: float
+
+
+def judge(embedder: LocalEmbedder | None) -> Iterator[Finding]:
+    """Judge every mode on every set; without an embedder only the words."""
+    for name, fill in SETS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lore.db"
+            kinds = fill(path)
+            if embedder is not None:
+                embed(path, embedder)
+            yield from _judge(path, name, kinds, embedder)
+
+
+def quality(places: Sequence[float]) -> Quality:
+    """Return the quality of answers found at these places."""
+    found = [place if place <= DEPTH else float("inf") for place in places]
+    return Quality(mean(place <= DEPTH for place in found), mean(1 / place for place in found))
+
+
+def shortfall(name: str, modes: dict[Mode, Quality]) -> Iterator[Finding]:
+    """Yield what hybrid lacks of the better of the other two; the bound is broken where it lacks anything."""
+    for measure in Quality.__struct_fields__:
+        better = max(getattr(modes[mode], measure) for mode in ("lexical", "semantic"))
+        lack = (better - getattr(modes["hybrid"], measure)) * 100
+        yield Finding("search", f"{name}: {_TITLES[measure]}, hybrid behind the better of the two", lack, "%", 0.0)
+
+
+def _judge(
+    path: Path, name: str, kinds: dict[str, list[Question]], embedder: LocalEmbedder | None
+) -> Iterator[Finding]:
+    database = open_database(str(path))
+    try:
+        meaning = None if embedder is None else Meaning(database, embedder)
+        modes: tuple[Mode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
+        whole: dict[Mode, Quality] = {}
+        for mode in modes:
+            places = {kind: [_place(database, question, mode, meaning) for question in kinds[kind]] for kind in kinds}
+            whole[mode] = quality([place for kind in kinds for place in places[kind]])
+            for kind in kinds if len(kinds) > 1 else ():
+                yield from _tell(f"{name} by {kind}", mode, quality(places[kind]), len(kinds[kind]))
+            yield from _tell(name, mode, whole[mode], sum(map(len, kinds.values())))
+        if meaning is not None:
+            yield from shortfall(name, whole)
+    finally:
+        database.close()
+
+
+def _tell(title: str, mode: Mode, found: Quality, questions: int) -> Iterator[Finding]:
+    yield Finding("search", f"{title}, {questions:,} questions, {mode}: {_TITLES['recall']}", found.recall * 100, "%")
+    yield Finding("search", f"{title}, {questions:,} questions, {mode}: {_TITLES['mrr']}", found.mrr * 100, "%")
+
+
+def _place(database: Database, question: Question, mode: Mode, meaning: Meaning | None) -> float:
+    """Return at which place the first thread stands that answers."""
+    query = parse_query(question.text)
+    ranker = None if meaning is None or mode == "lexical" else meaning.ranker(query.text)
+    found = find(database, Request(query=query, mode=mode, limit=DEPTH), ranker)
+    places = (place for place, thread in enumerate(found.threads, 1) if thread.iid in question.answers)
+    return next(places, float("inf"))
