@@ -152,6 +152,16 @@ def test_edits_deletions_reposts_handles_and_accounts_are_told(forge: BlueskyFor
     assert (told[6]["account"]["active"], told[6]["account"]["status"]) == (False, "deactivated")
 
 
+def test_only_the_second_protocol_tells_of_a_repository_written_anew(forge: BlueskyForge, subscribe: Open) -> None:
+    first, second = subscribe(), subscribe(SECOND)
+    forge.rewrite(MIRA)
+    forge.post(MIRA, "later")
+    assert texts(first, 1) == ["later"]
+    told = tell(second)
+    assert (told["$type"].rpartition("#")[2], told["sync"]["did"]) == ("sync", did(forge))
+    assert texts(second, 1) == ["later"]
+
+
 def test_a_backdated_post_is_told_when_it_is_written(world: World, forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe()
     forge.post(MIRA, "old news", created_at="2020-01-01T00:00:00.000Z")

@@ -158,6 +158,10 @@ class Events:
         """Bring a deactivated account back."""
         self._switch(actor, active=True)
 
+    def rewrite(self, actor: str) -> None:
+        """Write an account's repository anew, as a move to another server does; what it holds stays the same."""
+        self.stream_log.sync(self.network.account(actor))
+
     @property
     def now_us(self) -> int:
         """The world's present."""

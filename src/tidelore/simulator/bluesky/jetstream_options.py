@@ -20,6 +20,7 @@ FIRST_PATH = "/subscribe"
 SECOND_PATH = "/xrpc/network.bsky.jetstream.subscribeEvents"
 KINDS = ("commit", "identity", "account", "sync")
 
+_FIRST_KINDS = frozenset(KINDS[:3])
 _MOST_COLLECTIONS = 100
 # A number below it is a sequence number to the second protocol, one above an instant in microseconds.
 _LEAST_INSTANT = 10**15
@@ -128,7 +129,7 @@ def _wanted(dids: Sequence[str], collections: Sequence[str], settings: BlueskySe
         raise invalid(f"too many wanted collections: {len(collections)} > {_MOST_COLLECTIONS}")
     if any(not did.startswith("did:") for did in chosen):
         raise invalid("not a DID")
-    return Filter(chosen, tuple(dict.fromkeys(collections)))
+    return Filter(chosen, tuple(dict.fromkeys(collections)), _FIRST_KINDS)
 
 
 def _matches(collection: str, wanted: str) -> bool:

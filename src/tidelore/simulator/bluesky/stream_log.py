@@ -84,6 +84,10 @@ class StreamLog:
         body: dict[str, Any] = {"active": account.active, "did": account.did}
         self._append("account", account.did, "", body | ({} if account.active else {"status": "deactivated"}), at_us)
 
+    def sync(self, account: Account) -> None:
+        """An account's repository was written anew: nobody can follow it by its changes."""
+        self._append("sync", account.did, "", {"did": account.did, "rev": tid_of(self._clock.now_us)}, None)
+
     def _append(self, kind: str, did: str, collection: str, body: dict[str, Any], at_us: int | None) -> None:
         self._last_us = max(self._clock.now_us if at_us is None else at_us, self._last_us + 1)
         seq = self.next_seq

@@ -4,16 +4,11 @@ one for each server that holds the records of an account, all with the same limi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tidelore.sources.bluesky.origins import Origins
-from tidelore.sources.bluesky.socket import SocketOptions
 from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream
-from tidelore.sources.bluesky.stream_address import stream_url
-from tidelore.sources.bluesky.stream_events import StreamCursor
-from tidelore.sources.bluesky.stream_shard import ShardPlan
 from tidelore.sources.credentials import is_loopback
 from tidelore.sources.http import HttpClient
 from tidelore.sources.registry import Wiring
@@ -45,16 +40,3 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             yield BlueskySource(appview, plc, origins)
     finally:
         await origins.close()
-
-
-def build_stream(wiring: Wiring, dids: Sequence[str], cursor: StreamCursor | None) -> Jetstream:
-    """Return the event stream for these accounts, not yet open."""
-    config, settings = wiring.config, wiring.config.bluesky
-    plan = ShardPlan(
-        stream_url(settings.jetstream_url),
-        COLLECTIONS,
-        SocketOptions(config.http.timeout_seconds, config.http.ca_file, config.http.proxy),
-        backoff_seconds=settings.retry_backoff_ms / 1000,
-        patience=settings.max_retries,
-    )
-    return Jetstream(plan, dids, cursor=cursor, clock=wiring.clock)
