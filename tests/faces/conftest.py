@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.faces.following import Follower, following
 
 from tidelore.simulator.server import serve
 from tidelore.simulator.world import World
@@ -67,4 +68,19 @@ def desk(
     with serve(world) as server:
         desk = Desk(tmp_path, server.url, world, read)
         desk.configure(LEDGER, CONSOLE)
+        yield desk
+
+
+@pytest.fixture
+def follower(
+    home: Path, tmp_path: Path, quiet_logger: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Follower]:
+    """A desk that follows pull requests on a GitHub whose clock goes with ours; no token is needed there."""
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+
+    def read() -> tuple[str, str]:
+        captured = capsys.readouterr()
+        return captured.out, captured.err
+
+    with following(tmp_path, read) as desk:
         yield desk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -11,26 +11,31 @@ from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, ago, instant, plural, table
 from tidelore.cli.scrub import EVERYTHING
-from tidelore.errors import UserError
+from tidelore.errors import TideloreError, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidelore.pipeline.audit_report import AuditReport, ScopeAudit
+    from tidelore.pipeline.poll_report import PollReport
     from tidelore.pipeline.report import RunReport
 
-SOURCES = ("gitlab",)
+SOURCES = ("gitlab", "github", "bluesky")
 
 
 @click.command("audit", cls=LoreCommand)
 @click.argument("source")
-@click.argument("project", required=False)
+@click.argument("project", required=False, metavar="[PROJECT|REPO|ACCOUNT]")
 @click.option("--repair", is_flag=True, help="Mend what differs, then compare again.")
 @click.option("--force", is_flag=True, help="With --repair: take the lease over from another process that holds it.")
 @click.option(
     "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="How many differences to print."
 )
+@click.option("--shadow", is_flag=True, help="github: print the comparison for each surface.")
 @click.pass_context
-def command(ctx: click.Context, source: str, project: str | None, repair: bool, force: bool, limit: int) -> Answer:  # noqa: FBT001
-    """Compare the copy with the remote, whole: `lore audit gitlab [PROJECT]`.
+def command(ctx: click.Context, /, source: str, project: str | None, **wanted: Any) -> Answer:
+    """Compare the copy with the remote, whole: `lore audit gitlab [PROJECT]`, `lore audit bluesky [ACCOUNT]`,
+    `lore audit github [REPO]`.
 
     Reads every list and all children, lists every missing, extra and different item, and changes nothing.
     What changed since the last sync is a difference too. Exits with 8 when there is one.
@@ -39,15 +44,23 @@ def command(ctx: click.Context, source: str, project: str | None, repair: bool, 
     what remains is listed.
     """
     if source not in SOURCES:
-        raise UserError(f"{source!r} cannot be audited", fix=f"use `lore audit {SOURCES[0]} [PROJECT]`", source=source)
+        raise UserError(f"{source!r} cannot be audited", fix=f"known: {', '.join(SOURCES)}", source=source)
+    if wanted["shadow"] and source != "github":
+        raise UserError("--shadow goes with github", fix="leave out --shadow")
     face = face_of(ctx)
+    repair, force, limit = wanted["repair"], wanted["force"], wanted["limit"]
     set_up_logging(face.app().config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
-    report = _compare(face, project)
+    if source == "github":
+        from tidelore.cli.audit_github import run as audit_github
+
+        return audit_github(face, project, **wanted)
+    doing = ACCOUNTS if source == "bluesky" else PROJECTS
+    report = doing.compare(face, project)
     if not (repair and report.differences):
-        return _answer(face, report, None, limit)
+        return _answer(face, report, None, limit, doing)
     before = report
-    run = _mend(face, project, force=force)
-    return _answer(face, _compare(face, project), (run, before), limit)
+    run = doing.mend(face, project, force)
+    return _answer(face, doing.compare(face, project), (run, before), limit, doing)
 
 
 def _compare(face: Face, project: str | None) -> AuditReport:
@@ -57,7 +70,7 @@ def _compare(face: Face, project: str | None) -> AuditReport:
         return run_until_signalled(audit(face.app(), project, on_progress), "nothing was changed")
 
 
-def _mend(face: Face, project: str | None, *, force: bool) -> RunReport:
+def _mend(face: Face, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
     from tidelore.app import mirror, run_until_signalled
     from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.sources.registry import RESOURCES
@@ -67,9 +80,56 @@ def _mend(face: Face, project: str | None, *, force: bool) -> RunReport:
         return run_until_signalled(mirror(face.app(), request, "lore audit --repair", on_progress))
 
 
-def _answer(face: Face, report: AuditReport, repair: tuple[RunReport, AuditReport] | None, limit: int) -> Answer:
+def _judge(report: AuditReport) -> TideloreError | None:
     from tidelore.pipeline.audit_report import judge
 
+    return judge(report)
+
+
+def _compare_accounts(face: Face, account: str | None) -> AuditReport:
+    from tidelore.app import run_until_signalled
+    from tidelore.app_bluesky import audit_accounts
+
+    with progress(face) as on_progress:
+        return run_until_signalled(audit_accounts(face.app(), account, on_progress), "nothing was changed")
+
+
+def _mend_accounts(face: Face, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
+    from tidelore.app import run_until_signalled
+    from tidelore.app_bluesky import poll_accounts
+    from tidelore.pipeline.poll_accounts import PollRequest
+
+    named = () if account is None else (account,)
+    request = PollRequest(named, everyone=account is None, force=force, verify=True)
+    with progress(face) as on_progress:
+        return run_until_signalled(poll_accounts(face.app(), request, on_progress))
+
+
+def _judge_accounts(report: AuditReport) -> TideloreError | None:
+    from tidelore.pipeline.audit_accounts import judge_accounts
+
+    return judge_accounts(report)
+
+
+class Doing(NamedTuple):
+    """How one kind of source is compared, mended and judged."""
+
+    compare: Callable[[Face, str | None], AuditReport]
+    mend: Callable[[Face, str | None, bool], RunReport | PollReport]
+    judge: Callable[[AuditReport], TideloreError | None]
+
+
+PROJECTS = Doing(_compare, _mend, _judge)
+ACCOUNTS = Doing(_compare_accounts, _mend_accounts, _judge_accounts)
+
+
+def _answer(
+    face: Face,
+    report: AuditReport,
+    repair: tuple[RunReport | PollReport, AuditReport] | None,
+    limit: int,
+    doing: Doing,
+) -> Answer:
     face.choices.synced_at = report.synced_at
     data, lines = _data(report), _lines(report, limit)
     data["repair"] = None
@@ -78,7 +138,7 @@ def _answer(face: Face, report: AuditReport, repair: tuple[RunReport, AuditRepor
         found, mended = len(before.differences), len(set(before.differences) - set(report.differences))
         data["repair"] = {"run_id": run.run_id, "requests": run.requests, "found": found, "mended": mended}
         lines.insert(0, f"Repaired by run {run.run_id}: {mended:,} of {plural(found, 'difference')} mended")
-    return Answer(data, lines, judge(report))
+    return Answer(data, lines, doing.judge(report))
 
 
 def _data(report: AuditReport) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from tidelore.config import load_config
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database import Database
 
+GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "stream", "sync-runs"})
+
 
 class Choices:
     """The global options of one invocation, wherever they were written."""
@@ -127,6 +129,6 @@ def command_path(argv: Sequence[str]) -> str:
             # A group that can be called by itself is followed by a command, or by the value of an option.
             if words != ["sync-runs"] or word == "show":
                 words.append(word)
-            if words[0] not in {"cursors", "list", "show", "sync-runs"} or len(words) == 2:
+            if words[0] not in GROUPS or (len(words) > 1 and words != ["feedback", "blocked"]):
                 break
     return " ".join(words) or "lore"

@@ -1,4 +1,4 @@
-"""Logging for commands that act. Owns the two formats; every record passes the redactor."""
+"""Logging for commands that act. Owns the two formats and the file; every record passes the redactor."""
 
 from __future__ import annotations
 
@@ -9,37 +9,72 @@ import msgspec
 
 from tidelore.clock import format_instant
 from tidelore.config import Config
+from tidelore.errors import ConfigError
 from tidelore.sources.redact import RedactFilter
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record."""
+    """One JSON object per record: what every record has, then the facts its caller gave it as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = {
+        entry: dict[str, object] = {
             "at": format_instant(int(record.created * 1000)),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        entry |= {name: value for name, value in _facts(record).items() if name not in entry}
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             entry["exception"] = record.exc_text
-        return msgspec.json.encode(entry).decode()
+        return msgspec.json.encode(entry, enc_hook=str).decode()
 
 
-def set_up_logging(config: Config, *, verbose: bool, quiet: bool) -> None:
-    """Send our records to stderr, at the level that was asked for."""
-    handler = logging.StreamHandler(sys.stderr)
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    """Return what a caller added to a record: whatever a plain record has not."""
+    plain = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime"}
+    return {name: value for name, value in record.__dict__.items() if name not in plain}
+
+
+def set_up_logging(config: Config, *, verbose: bool, quiet: bool, service: bool = False) -> None:
+    """Send our records to stderr, or to the file that is configured, at the level that was asked for.
+
+    A `service` has no report at its end and nobody who watches: it tells what it does as it goes, with the time.
+    """
+    handler = _open_handler(config)
     if config.log.format == "json":
         handler.setFormatter(JsonFormatter())
+    elif service or config.log.file:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     else:
         handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     handler.addFilter(RedactFilter(()))
     logger = logging.getLogger("tidelore")
-    logger.handlers = [handler]
+    before, logger.handlers = logger.handlers, [handler]
+    for old in before:
+        old.close()
     logger.propagate = False
     level = "debug" if verbose else "error" if quiet else config.log.level
     # A terminal shows progress and results; 'info' there would only repeat them.
-    logger.setLevel(logging.WARNING if level == "info" and config.log.format == "text" else level.upper())
+    repeats = level == "info" and config.log.format == "text" and not service and not config.log.file
+    logger.setLevel(logging.WARNING if repeats else level.upper())
+
+
+def _open_handler(config: Config) -> logging.Handler:
+    if not config.log.file:
+        return logging.StreamHandler(sys.stderr)
+    from logging.handlers import RotatingFileHandler
+    from pathlib import Path
+
+    path = Path(config.log.file).expanduser()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        size = int(config.log.max_megabytes * 1_000_000)
+        return RotatingFileHandler(path, maxBytes=size, backupCount=config.log.keep, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the log to {path}: {error.strerror}",
+            fix="correct log.file, or leave it out to log to stderr",
+            key="log.file",
+        ) from None

@@ -96,7 +96,7 @@ class Intake(Generic[R]):
         reason = why_invalid(cursor, self.now_ms())
         if reason is None:
             return cursor
-        _LOG.warning("cursor_invalid: %s", reason)
+        _LOG.warning("cursor_invalid: %s", reason, extra={"event": "cursor_invalid"})
         self.shelf.set_aside(reason)
         self.tally.cursor_reset = reason
         return backfilled(self.now_ms(), safe_backfill_ms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.clock import Clock
 from tidelore.config import GitHubHost
@@ -63,12 +64,28 @@ async def post(
     seam: Crashpoint,
 ) -> Posted:
     """Store an answer, then send it."""
+    answering = await _to_the_first(database, source, project, answering)
     row = plan_answer(database, project, answering, clock.now_ms())
     try:
         row = await Outbox(database, source, host, clock, seam).send(row.id)
     except RemoteError as error:
         return Posted(find_outbox(database, row.id), error)
     return Posted(row, judge(row))
+
+
+async def _to_the_first(database: Database, source: Poster, project: ProjectRow, answering: Answering) -> Answering:
+    """Return an answer addressed to the first comment of its thread: the remote takes no other.
+
+    Of a comment that became an event that is stored; any other is asked for, and told by the remote.
+    """
+    to = answering.to
+    if to is None or any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
+        return answering
+    if any(stored_comments(database, project.id, kind, [to]) for kind in _TALK):
+        return answering
+    page = await source.thread(project.path, REVIEW_COMMENT, answering.number).fetch_one(str(to))
+    first = next((item.record.in_reply_to for item in page.items), None)
+    return answering if first is None else replace(answering, to=first)
 
 
 def plan_answer(database: Database, project: ProjectRow, answering: Answering, now_ms: int) -> OutboxRow:

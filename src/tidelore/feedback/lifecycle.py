@@ -47,7 +47,7 @@ class Lifecycle:
         self._database = database
         self._source = source
         self._project = project
-        self._settings = repo_settings(settings, project.path)
+        self._settings = repo_settings(settings, project.configured)
         self._clock = clock
 
     async def track(self, number: int, *, issue_number: int | None = None, tracked_by: str = "operator") -> TrackedPr:

@@ -51,7 +51,7 @@ class Operations:
         self._database = database
         self._source = source
         self._project = project
-        self._settings = repo_settings(settings, project.path)
+        self._settings = repo_settings(settings, project.configured)
         self._clock = clock
         self._lifecycle = Lifecycle(database, source, project, settings, clock)
 

@@ -97,7 +97,7 @@ class Outbox:
 
     async def _settle(self, row: OutboxRow) -> OutboxRow:
         """Find out what became of an earlier attempt before there is another one."""
-        settings = repo_settings(self._host, row.repo_full_name)
+        settings = self._settings(row)
         settled_at = (row.attempted_at or 0) + round(settings.settle_write_seconds * 1000)
         if self._clock.now_ms() < settled_at:
             return self._postpone(row, settled_at, None)
@@ -113,7 +113,7 @@ class Outbox:
         return await self._post(row) if found is None else self._observe(row, found)
 
     async def _post(self, row: OutboxRow) -> OutboxRow:
-        settings = repo_settings(self._host, row.repo_full_name)
+        settings = self._settings(row)
         attempted_at = await self._note_attempt(row)
         self._seam(Seam.BEFORE_POST)
         try:
@@ -157,6 +157,11 @@ class Outbox:
             if row.reply_to is None:
                 return await self._source.post_comment(repo, row.scope_number, row.body)
             return await self._source.post_reply(repo, row.scope_number, row.reply_to, row.body)
+
+    def _settings(self, row: OutboxRow) -> RepoSettings:
+        """Return the settings of a repository under the name it was configured by."""
+        project = self._projects().get(row.project_id)
+        return repo_settings(self._host, row.repo_full_name if project is None else project.configured)
 
     def _repo(self, row: OutboxRow) -> str:
         """Return the repository under the name it has now."""

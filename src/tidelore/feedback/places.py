@@ -96,9 +96,7 @@ def choose_place(config: Config, repo: str | None, thread: ThreadName | None = N
 
 def _match(places: Sequence[Place], wanted: str) -> Place:
     whole = [place for place in places if place.name.casefold() == wanted.casefold()]
-    return match_one(
-        whole[0].name if len(whole) == 1 else wanted, whole or places, lambda place: (place.name,), "repository"
-    )
+    return match_one(whole[0].name if len(whole) == 1 else wanted, whole or places, lambda place: (place.name,), "repo")
 
 
 def _is_same(one: str, other: str) -> bool:

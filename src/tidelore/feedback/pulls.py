@@ -2,27 +2,28 @@
 
 The list of a repository comes newest update first and is read down to the last update seen: whatever changes
 meanwhile comes to its top, and is met by the next look. What a look says is durable before the list's position is,
-so a crash between them only looks again.
+so a crash between them only looks again, and so does whatever could not be judged.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.engine.cursor import Cursor, forward
+from tidelore.engine.cursor import Cursor, backfilled, forward, why_invalid
 from tidelore.engine.intake import Tally
 from tidelore.engine.ports import ListRequest
+from tidelore.engine.window import bounded
 from tidelore.feedback.context import Context
-from tidelore.feedback.report import RepoReport
+from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.tracking import HISTORY_REWRITTEN, TERMINAL, check_step, judge_head, judge_pull, matches_rule
 from tidelore.model import Item, Position, PullRecord, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
-from tidelore.store.cursors import load_cursor, save_cursor
+from tidelore.store.cursors import load_cursor, save_cursor, set_aside
 from tidelore.store.leases import fence
 from tidelore.store.poll_cursors import poll_scope
 from tidelore.store.quarantine import admit
@@ -57,9 +58,12 @@ class Watchtower(Struct, frozen=True):
     def scope(self) -> Scope:
         return poll_scope(self.source.name, self.project_id, self.context.repo, "pulls")
 
-    async def look(self) -> Look:
-        """Read the list down to the last update seen; the first look goes on while a rule may match."""
-        known = load_cursor(self.session.shop.database, self.scope)
+    async def look(self, followed: Collection[int]) -> Look:
+        """Read the list down to the last update seen.
+
+        The first look goes on while a rule may match, or while that is cheaper than asking for each of the followed.
+        """
+        known = self._known()
         feed = self.source.pull_feed(self.context.repo)
         floor = None if known.watermark is None else known.watermark.at - self.context.overlap_ms
         found: dict[int, Item[PullRecord]] = {}
@@ -78,31 +82,57 @@ class Watchtower(Struct, frozen=True):
             if token is None:
                 top = max((item.at for item in page.items), default=None)
                 mark = None if top is None else Position(top, 0)
-                cursor = replace(cursor, watermark=forward(known.watermark, mark), validator=page.validator)
+                # No instant of the server's future may hide what changes until then.
+                mark = forward(known.watermark, bounded(mark, page.server_at))
+                cursor = replace(cursor, watermark=mark, validator=page.validator)
             for item in page.items:
                 found.setdefault(item.record.number, item)
             rejected += page.rejected
             token = page.next_token
             if token is None or self._is_deep_enough([item.at for item in page.items], floor):
                 break
+            if floor is None and not self._has_rule and len(set(followed) - found.keys()) <= requests:
+                break
         fresh = [item.record for item in found.values() if floor is None or item.at >= floor]
         tally.created = len(fresh)
         return Look(fresh, rejected, cursor, server_at, tally, requests)
 
     def _is_deep_enough(self, instants: list[int], floor: int | None) -> bool:
-        if floor is not None:
-            return bool(instants) and instants[-1] < floor
-        settings = self.context.settings
-        return not (settings.track_authors or settings.track_labels)
+        return floor is not None and bool(instants) and instants[-1] < floor
+
+    @property
+    def _has_rule(self) -> bool:
+        return bool(self.context.settings.track_authors or self.context.settings.track_labels)
+
+    def _known(self) -> Cursor:
+        """Return the position; one that cannot be true is set aside and replaced by a bounded look back."""
+        shop = self.session.shop
+        cursor = load_cursor(shop.database, self.scope)
+        reason = why_invalid(cursor, shop.clock.now_ms())
+        if reason is None:
+            return cursor
+        _LOG.warning("cursor_invalid: %s", reason, extra={"event": "cursor_invalid", "scope": self.scope.key})
+        with shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            set_aside(tx, self.scope, reason, shop.clock.now_ms())
+        backfill_ms = round(self.context.settings.comment_fetch_safe_backfill_seconds * 1000)
+        return backfilled(shop.clock.now_ms(), backfill_ms)
 
     async def judge(self, look: Look, followed: Mapping[int, TrackedPr]) -> None:
         """Take over what a look showed, pull request by pull request, and then the position."""
+        failed = False
         for pull in look.pulls:
             tracked = followed.get(pull.number)
             if tracked is None and matches_rule(pull, self.context.settings):
                 tracked = self._track(pull)
-            if tracked is not None:
+            if tracked is None:
+                continue
+            with Forgiving(self.report, f"#{pull.number}") as forgiving:
                 await self.take(tracked, pull)
+            failed = failed or forgiving.failed
+        if failed:
+            # The position stays, and with it the answer: the next look shows again what could not be judged.
+            return
         now = self.session.shop.clock.now_ms()
         with self.session.shop.database.transaction() as tx:
             fence(tx, self.session.lease)
@@ -149,7 +179,9 @@ class Watchtower(Struct, frozen=True):
         now = self.session.shop.clock.now_ms()
         with self.session.shop.database.transaction() as tx:
             fence(tx, self.session.lease)
-            moved = move(tx, note_pull(tx, tracked, pull, now), status, reason, detail, now)
+            note_pull(tx, tracked, pull, now)
+            # From the status the step was judged for: somebody else may have made another one meanwhile.
+            moved = move(tx, tracked, status, reason, detail, now)
         self.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
         return moved

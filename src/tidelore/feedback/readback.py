@@ -2,7 +2,8 @@
 
 Bounded: only what was written since the intent was stored is read, and all of that, also beyond the first page. A
 comment deleted in mid-walk shifts the pages of this list, so a set of several pages is read until two passes agree.
-Refuses to guess: an answer that could not be understood and may be ours is a failure, not an absence.
+Refuses to guess: an answer that could not be understood and may be ours is a failure, not an absence. Under whose name
+the mark stands is not asked: the account may have changed since, and said twice is worse than said by another.
 """
 
 from __future__ import annotations

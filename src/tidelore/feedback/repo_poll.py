@@ -14,18 +14,18 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tidelore.config import RepoSettings
+from tidelore.engine.cursor import forward, why_invalid
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import Order
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.feedback.context import Context
-from tidelore.feedback.mode import Mode, choose_mode, learn
+from tidelore.feedback.context import Context, read_context
+from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
 from tidelore.feedback.pulls import Watchtower
-from tidelore.feedback.report import RepoReport
+from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
 from tidelore.feedback.tracking import TERMINAL
-from tidelore.feedback.watch import ISSUE_COMMENT, REVIEW_COMMENT, Watch, following, take_picture, watches
+from tidelore.feedback.watch import ISSUE_COMMENT, REVIEW_COMMENT, Watch, following, watches
 from tidelore.model import CommentRecord, Item, Position, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
@@ -35,10 +35,13 @@ from tidelore.store.leases import fence
 from tidelore.store.poll_costs import PollCost, load_cost, save_cost
 from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
 from tidelore.store.projects import ProjectRow
+from tidelore.store.quarantine import due_entries
 from tidelore.store.tracked import AWAITING, TrackedPr, list_tracked, note_reviews_read
 from tidelore.together import together
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
+EARLIER = {"issue_post_pr_redirects": "issue_pre_pr_followups", "issue_operator_commands": "pr_issue_comments"}
+"""The list as which a thread was read before it came into the state in which it is read as another."""
 
 
 class RepoPoll:
@@ -81,12 +84,14 @@ class RepoPoll:
             self._hand_over([watch for watch in before if watch not in watched])
         self._seed(watched)
         if mode == "repo":
-            self._open_feeds(watched, server_at, resumed=known is None or known.mode != "repo")
+            self._open_feeds(watched, server_at, known)
         elif known is not None and known.mode == "repo":
             self._hand_over(watched)
         scanner = Scanner(self._session, self._report, self._picture())
-        if mode == "repo" and not self._full:
-            await together(self._read_feed(scanner, kind) for kind in FEED_OF)
+        by_feed = mode == "repo" and not self._full
+        # What could not be understood is asked for again where it was met, however the rest is read.
+        kinds = [kind for kind, surface in FEED_OF.items() if by_feed or self._has_due(self._scope(surface))]
+        await together(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
         await self._read_threads(scanner, watched, every=mode == "thread" or self._full)
         await self._read_reviews(scanner)
@@ -112,12 +117,10 @@ class RepoPoll:
     def _picture(self) -> Context:
         operations = self._settings.operations_issue
         began = load_cursor(self._database, self._scope("issue_operator_commands", operations)) if operations else None
-        return take_picture(
-            self._source.name,
-            self._project.path,
+        return read_context(
+            self._database,
+            self._project,
             self._settings,
-            self._tracked(),
-            followed_issues(self._database, self._project.id),
             own_login=self._own_login,
             operations_from=began.watermark.at if began is not None and began.watermark is not None else 0,
         )
@@ -125,14 +128,18 @@ class RepoPoll:
     async def _look(self, pulls: Sequence[TrackedPr], *, by_feed: bool) -> int | None:
         """Look at the pull requests; return the server's clock where it was told."""
         tower = Watchtower(self._session, self._source, self._project.id, self._picture(), self._report)
-        server_at = None
+        server_at, shown = None, set[int]()
         if by_feed:
-            look = await tower.look()
+            begun = load_cursor(self._database, tower.scope).watermark is not None
+            numbers = {pull.pr_number for pull in pulls if pull.status not in TERMINAL}
+            look = await tower.look(numbers)
             Scanner(self._session, self._report, tower.context).count("pulls", look.requests, look.tally)
             await tower.judge(look, {pull.pr_number: pull for pull in pulls})
             server_at = look.server_at
-        for tracked in pulls:
-            if tracked.status in TERMINAL or (by_feed and tracked.pull_updated_at is not None):
+            # A list that has just begun says nothing of what lies below: that is asked for one by one.
+            shown = numbers if begun else {pull.number for pull in look.pulls}
+        for tracked in self._tracked():
+            if tracked.status in TERMINAL or (tracked.pr_number in shown and tracked.pull_updated_at is not None):
                 continue
             with self._forgiving(f"#{tracked.pr_number}"):
                 server_at = await self._snapshot(tower, tracked) or server_at
@@ -159,13 +166,18 @@ class RepoPoll:
             scope = self._scope(watch.surface, watch.number)
             if watch.from_at is None or load_cursor(self._database, scope).watermark is not None:
                 continue
-            self._hand(scope, watch.from_at, complete=False)
+            from_at = watch.from_at
+            if watch.surface in EARLIER:
+                # What was said before that and not read by then was said to us all the same.
+                earlier = load_cursor(self._database, self._scope(EARLIER[watch.surface], watch.number)).watermark
+                from_at = from_at if earlier is None else earlier.at
+            self._hand(scope, from_at, complete=False)
 
-    def _open_feeds(self, watched: Sequence[Watch], server_at: int | None, *, resumed: bool) -> None:
+    def _open_feeds(self, watched: Sequence[Watch], server_at: int | None, known: PollCost | None) -> None:
         """Let feeds that begin, or begin again, begin at the server's present, and every thread catch up by itself."""
         scopes = [self._scope(surface) for surface in FEED_OF.values()]
         begun = all(load_cursor(self._database, scope).watermark is not None for scope in scopes)
-        if begun and not resumed:
+        if begun and known is not None and known.mode == "repo":
             return
         now = self._session.shop.clock.now_ms()
         with self._database.transaction() as tx:
@@ -174,18 +186,23 @@ class RepoPoll:
                 scope = self._scope(watch.surface, watch.number)
                 cursor = load_cursor(self._database, scope)
                 if cursor.complete:
-                    save_cursor(tx, scope, replace(cursor, complete=False), now)
+                    # Without its validator: an answer of "nothing changed" would never complete it again.
+                    save_cursor(tx, scope, replace(cursor, complete=False, validator=None), now)
             for scope in scopes:
                 at = now if server_at is None else server_at
                 upsert_poll_cursor(tx, scope, last_updated_at=at, bootstrap_complete=True, now_ms=now)
+            # From here on they count as read by feeds, or a poll that fails later would begin all over again.
+            save_cost(tx, self._project.id, PollCost("repo", FEEDS if known is None else known.feed_requests), now)
 
     def _hand_over(self, watched: Sequence[Watch]) -> None:
-        """Let threads go on where the feeds that covered them stopped."""
+        """Let threads go on where the feeds that covered them stopped, unless that position cannot be true."""
+        now = self._session.shop.clock.now_ms()
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
             feed = load_cursor(self._database, self._scope(FEED_OF[watch.kind]))
-            if load_cursor(self._database, scope).complete and feed.watermark is not None:
-                self._hand(scope, feed.watermark.at, complete=True)
+            at = None if feed.watermark is None or why_invalid(feed, now) else feed.watermark.at
+            if at is not None and load_cursor(self._database, scope).complete:
+                self._hand(scope, at, complete=True)
 
     def _hand(self, scope: Scope, at: int, *, complete: bool) -> None:
         now = self._session.shop.clock.now_ms()
@@ -202,7 +219,7 @@ class RepoPoll:
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
             complete = load_cursor(self._database, scope).complete
-            if complete and not every:
+            if complete and not every and not self._has_due(scope):
                 continue
             lister = self._source.thread(self._project.path, watch.kind, watch.number)
             with self._forgiving(f"#{watch.number} {watch.surface}"):
@@ -230,20 +247,26 @@ class RepoPoll:
         pages = self._source.reviews(self._project.path, tracked.pr_number)
         found: dict[int, Item[CommentRecord]] = {}
         rejected: list[Rejected] = []
-        token, requests = None, 0
+        token, requests, server_at = None, 0, None
         while requests == 0 or token is not None:
             page = await pages.fetch(ListRequest(token=token))
             requests += 1
+            server_at = page.server_at if server_at is None else server_at
             found |= {item.record.remote_id: item for item in page.items}
             rejected += page.rejected
             token = page.next_token
         shop = self._session.shop
+        # A review of the very second in which the pull request moved would not move it again: until that second is
+        # over for sure, they are due once more.
+        settled_at = moved_at if server_at is None else server_at - max(scanner.context.overlap_ms, 1000)
+        read_for = min(moved_at, settled_at)
         # In the transaction that stores them: they count as read for this version of the pull request.
-        shelf = scanner.shelf(scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, moved_at))
+        shelf = scanner.shelf(scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, read_for))
         intake = Intake(shelf, shop.clock.now_ms, shop.seam)
         top = max((item.position for item in found.values()), default=None)
         mark = None if top is None else Position(top.at, top.id)
-        cursor = replace(shelf.load(), watermark=mark, complete=True)
+        known = shelf.load()
+        cursor = replace(known, watermark=forward(known.watermark, mark), complete=True)
         intake.take(Page(items=list(found.values()), rejected=rejected), cursor)
         scanner.count("pr_review_summaries", requests, intake.tally)
 
@@ -267,22 +290,8 @@ class RepoPoll:
     def _spent(self) -> int:
         return sum(tally.requests for tally in self._report.surfaces.values())
 
+    def _has_due(self, scope: Scope) -> bool:
+        return bool(due_entries(self._database, scope, self._session.shop.clock.now_ms(), 1))
+
     def _forgiving(self, what: str) -> Forgiving:
         return Forgiving(self._report, what)
-
-
-class Forgiving:
-    """Keeps one thread's trouble its own. Credentials and rate limits are the host's, and go on up."""
-
-    def __init__(self, report: RepoReport, what: str) -> None:
-        self._report = report
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        if not isinstance(error, RemoteError) or isinstance(error, CredentialsRejected | RateLimited):
-            return False
-        self._report.failures[self._what] = error
-        return True

@@ -1,4 +1,6 @@
-"""What a poll did, repository by repository. Owns the shape of its report and the verdict over it."""
+"""What a poll did, repository by repository. Owns the shape of its report, the verdict over it, and which trouble is a
+thread's own.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from tidelore.errors import PartialSuccess, TideloreError
+from tidelore.errors import (
+    CredentialsRejected,
+    IllegalTransition,
+    PartialSuccess,
+    RateLimited,
+    RemoteError,
+    TideloreError,
+)
 
 
 class SurfaceTally(Struct):
@@ -37,6 +46,27 @@ class RepoReport(Struct):
     def surface(self, name: str) -> SurfaceTally:
         """Return the tally of a surface."""
         return self.surfaces.setdefault(name, SurfaceTally())
+
+
+class Forgiving:
+    """Keeps one thread's trouble its own. Credentials and rate limits are the host's, and go on up."""
+
+    def __init__(self, report: RepoReport, what: str) -> None:
+        self._report = report
+        self._what = what
+        self.failed = False
+
+    def __enter__(self) -> Forgiving:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        # A step that somebody else made meanwhile is theirs: the next look is at what it led to.
+        forgiven = isinstance(error, RemoteError | IllegalTransition)
+        if not isinstance(error, TideloreError) or not forgiven or isinstance(error, CredentialsRejected | RateLimited):
+            return False
+        self._report.failures[self._what] = error
+        self.failed = True
+        return True
 
 
 class PollReport(Struct):

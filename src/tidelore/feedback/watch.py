@@ -1,7 +1,7 @@
 """What is read of a repository. Owns which lists of which threads are watched, and from when.
 
 Pure. A pull request that awaits feedback is read from its beginning; a thread that is read for commands only, or
-for what follows an event of ours, from the instant it came into that state: nothing said before was said to us.
+for what follows an event of ours, from the instant it was first followed: nothing said before was said to us.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from tidelore.config import RepoSettings
-from tidelore.feedback.context import Context, FollowedIssue, FollowedPull
 from tidelore.feedback.mode import Following
 from tidelore.feedback.tracking import TERMINAL
 from tidelore.store.issue_cursors import IssueCursor
@@ -37,7 +35,8 @@ def watches(
     open_pulls = {pull.pr_number: pull for pull in pulls if pull.status not in TERMINAL}
     for pull in open_pulls.values():
         if pull.status == BLOCKED:
-            found.append(Watch("issue_operator_commands", ISSUE_COMMENT, pull.pr_number, pull.blocked_at))
+            # A command from before the block that nobody has read yet is met, and told that it came too early.
+            found.append(Watch("issue_operator_commands", ISSUE_COMMENT, pull.pr_number, pull.created_at))
         else:
             found.append(Watch("pr_issue_comments", ISSUE_COMMENT, pull.pr_number))
             found.append(Watch("pr_review_comments", REVIEW_COMMENT, pull.pr_number))
@@ -59,39 +58,3 @@ def following(pulls: Iterable[TrackedPr], watched: Iterable[Watch]) -> Following
     blocked = statuses.count(BLOCKED)
     pull_numbers = {pull.pr_number for pull in pulls}
     return Following(len(statuses) - blocked, blocked, sum(watch.number not in pull_numbers for watch in watched))
-
-
-def take_picture(
-    host: str,
-    repo: str,
-    settings: RepoSettings,
-    pulls: Iterable[TrackedPr],
-    issues: Iterable[IssueCursor],
-    *,
-    own_login: str | None,
-    operations_from: int,
-) -> Context:
-    """Return the frozen picture that every comment of a poll is judged by."""
-    return Context(
-        host,
-        repo,
-        settings,
-        {
-            pull.pr_number: FollowedPull(
-                pull.pr_number, pull.status, pull.issue_number, pull.blocked_at, pull.entered_at, pull.created_at
-            )
-            for pull in pulls
-        },
-        {
-            issue.issue_number: FollowedIssue(
-                issue.issue_number,
-                issue.pr_number,
-                issue.pre_pr_last_consumed_comment_id,
-                issue.post_pr_last_redirected_comment_id,
-                issue.entered_at,
-            )
-            for issue in issues
-        },
-        own_login,
-        operations_from,
-    )

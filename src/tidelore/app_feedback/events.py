@@ -1,0 +1,137 @@
+"""Taking events and giving them back. Owns the waiting for the next one, with polls of our own in between if wanted.
+
+Needs no lease: an event is claimed by its row. Refuses to end for a poll that fails while somebody waits, unless
+nobody could ever answer it: then waiting would be for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tidelore.config import GitHubHost, RepoSettings, github_host, repo_settings
+from tidelore.errors import ConfigError, CredentialsMissing, CredentialsRejected, LockHeld, NotFound, TideloreError
+from tidelore.feedback.delivery import fail, next_event, succeed
+from tidelore.feedback.places import Place
+from tidelore.process import ProcessIdentity
+from tidelore.store.database import Database
+from tidelore.store.feedback_events import EventRow, find_event
+from tidelore.store.projects import ProjectRow, find_configured, list_projects
+
+if TYPE_CHECKING:
+    from tidelore.app import App
+
+LOOK_SECONDS = 1.0
+"""How often the database is looked at while somebody waits."""
+_HOPELESS = (CredentialsMissing, CredentialsRejected, ConfigError)
+
+
+class TakeRequest(Struct, frozen=True):
+    """What is to be taken. Without `wait` there is one look; `timeout_seconds` ends the waiting."""
+
+    places: Sequence[Place]
+    pr: int | None = None
+    wait: bool = False
+    timeout_seconds: float | None = None
+    poll: bool = False
+
+
+async def take_event(app: App, request: TakeRequest) -> EventRow | None:
+    """Lease the next event of these repositories, if need be when there is one."""
+    database = app.open_store(create=request.poll)
+    try:
+        return await _Taking(app, database, request).run()
+    finally:
+        database.close()
+
+
+class _Taking:
+    def __init__(self, app: App, database: Database, request: TakeRequest) -> None:
+        self._app = app
+        self._database = database
+        self._request = request
+        self._polled_at: float | None = None
+
+    async def run(self) -> EventRow | None:
+        clock, request = self._app.clock, self._request
+        limit = request.timeout_seconds
+        began = clock.monotonic()
+        while True:
+            error = await self._poll_if_due()
+            event = self._look()
+            if event is not None:
+                return event
+            if error is not None and (not request.wait or isinstance(error, _HOPELESS)):
+                raise error
+            passed = clock.monotonic() - began
+            if not request.wait or (limit is not None and passed >= limit):
+                return None
+            await clock.sleep(LOOK_SECONDS if limit is None else min(LOOK_SECONDS, limit - passed))
+
+    def _look(self) -> EventRow | None:
+        found = [
+            (place, find_configured(self._database, place.host.name, place.name)) for place in self._request.places
+        ]
+        known = [(place, project) for place, project in found if project is not None]
+        if not known:
+            return None
+        seconds = max(place.settings.event_lease_seconds for place, _ in known)
+        projects = [project for _, project in known]
+        now = self._app.clock.now_ms()
+        return next_event(self._database, projects, now, seconds, holder(), pr=self._request.pr)
+
+    async def _poll_if_due(self) -> TideloreError | None:
+        if not self._request.poll:
+            return None
+        now = self._app.clock.monotonic()
+        interval = min(place.settings.poll_interval_seconds for place in self._request.places)
+        if self._polled_at is not None and now - self._polled_at < interval:
+            return None
+        self._polled_at = now
+        from tidelore.app_feedback.polling import PollRequest, poll_github
+        from tidelore.feedback.duties import overall
+        from tidelore.feedback.report import verdict
+
+        places = self._request.places
+        only = places[0].name if len(places) == 1 else None
+        try:
+            done = await poll_github(self._app, PollRequest(only, handler=False, command="lore feedback next --poll"))
+        except LockHeld:
+            # Somebody else polls: what they find is found here.
+            return None
+        except TideloreError as error:
+            return error
+        return overall(verdict(done.report), done.deeds)
+
+
+def ack_event(database: Database, handle: int | str, now_ms: int) -> EventRow:
+    """Note that an event was acted on."""
+    return succeed(database, handle, now_ms)
+
+
+def nack_event(app: App, database: Database, handle: int | str, error: str) -> EventRow:
+    """Note that acting on an event failed: it comes again, or its pull request is blocked."""
+    number = handle if isinstance(handle, int) else _number(handle)
+    event = find_event(database, number)
+    project = next(row for row in list_projects(database) if row.id == event.project_id)
+    return fail(database, project.source, handle, error, _settings(app, project), app.clock.now_ms())
+
+
+def holder() -> str:
+    """Return who takes an event, for whoever else wants it."""
+    identity = ProcessIdentity.current()
+    return f"lore feedback next on {identity.host}, pid {identity.pid}"
+
+
+def _number(lease: str) -> int:
+    head = lease.partition("-")[0]
+    if not (head.isascii() and head.isdecimal() and len(head) < 19):
+        raise NotFound(f"{lease!r} is no lease", fix="use the lease_id that `lore feedback next` gave")
+    return int(head)
+
+
+def _settings(app: App, project: ProjectRow) -> RepoSettings:
+    """Return a repository's settings, the defaults if it is not configured any more."""
+    return repo_settings(github_host(app.config, project.source) or GitHubHost(), project.configured)

@@ -1,0 +1,35 @@
+"""`lore feedback`: the pull requests that are followed, what is said on them, and what we answer."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli import feedback_answers, feedback_events, feedback_lists, feedback_tracking
+from tidelore.cli.face import global_options
+
+
+@click.group(
+    "feedback",
+    help="Follow pull requests, take what is said on them, and answer.",
+    no_args_is_help=True,
+    params=global_options(),
+)
+def command() -> None:
+    pass
+
+
+for _inner in (
+    feedback_tracking.track_command,
+    feedback_tracking.untrack_command,
+    feedback_lists.list_command,
+    feedback_lists.show_command,
+    feedback_events.next_command,
+    feedback_events.peek_command,
+    feedback_events.ack_command,
+    feedback_events.nack_command,
+    feedback_answers.reply_command,
+    feedback_answers.comment_command,
+    feedback_tracking.resume_command,
+    feedback_tracking.blocked_command,
+):
+    command.add_command(_inner)

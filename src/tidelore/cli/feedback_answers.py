@@ -1,0 +1,103 @@
+"""`lore feedback reply|comment`: answers, each posted exactly once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.feedback_data import answer_data
+from tidelore.cli.feedback_threads import ISSUE, PR, REPO, repo_and_number, repo_of_either
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.render import Answer
+from tidelore.errors import UserError
+
+if TYPE_CHECKING:
+    from tidelore.feedback.answers import Answering
+    from tidelore.feedback.places import Place
+
+_MOST_BYTES = 1_000_000
+_BODY = "The file that holds the body (Markdown); `-` for stdin."
+_KEY = "Your own word for this answer: the same word is the same answer, whatever the body."
+
+
+@click.command("reply", cls=LoreCommand)
+@REPO
+@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@click.option("--to", metavar="COMMENT", type=click.IntRange(1, 2**63 - 1), help="The comment it answers, by its id.")
+@click.option("--body-file", metavar="FILE", required=True, help=_BODY)
+@click.option("--token-key", metavar="KEY", help=_KEY)
+@click.pass_context
+def reply_command(
+    ctx: click.Context, repo: str | None, pr: str, to: int | None, body_file: str, token_key: str | None
+) -> Answer:
+    """Answer on a pull request; with --to a review comment is answered in its own thread.
+
+    The answer is stored before it is sent, and is posted once however often it is asked for: repeat the command as you
+    like. What could not be confirmed (exit 7) is finished by the next `lore poll github`.
+    """
+    from tidelore.feedback.answers import Answering
+
+    face = face_of(ctx)
+    place, number = repo_and_number(face.app().config, repo, pr)
+    body = _read_body(body_file)
+    return _post(face, place, Answering("pr", number, body, "reply", to, token_key))
+
+
+@click.command("comment", cls=LoreCommand)
+@REPO
+@PR
+@ISSUE
+@click.option("--body-file", metavar="FILE", required=True, help=_BODY)
+@click.option("--token-key", metavar="KEY", help=_KEY)
+@click.pass_context
+def comment_command(
+    ctx: click.Context, repo: str | None, pr: str | None, issue: str | None, body_file: str, token_key: str | None
+) -> Answer:
+    """Comment on a pull request or an issue, with the same promise as `lore feedback reply`."""
+    from tidelore.feedback.answers import Answering
+
+    face = face_of(ctx)
+    if pr is not None and issue is not None:
+        raise UserError("--pr and --issue exclude each other here", fix="a comment stands in one thread")
+    place, pull, found = repo_of_either(face.app().config, repo, pr, issue)
+    body = _read_body(body_file)
+    if pull is not None:
+        return _post(face, place, Answering("pr", pull, body, "comment", None, token_key))
+    assert found is not None
+    return _post(face, place, Answering("issue", found, body, "comment", None, token_key))
+
+
+def _post(face: Face, place: Place, answering: Answering) -> Answer:
+    from tidelore.app import run_until_signalled
+    from tidelore.app_feedback.answering import post_answer
+
+    app = face.app()
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    fate = "the answer may be stored; `lore poll github` finishes it, and the same command posts nothing twice"
+    posted = run_until_signalled(post_answer(app, place, answering), fate)
+    row = posted.row
+    comment = f", comment {row.comment_id}" if row.comment_id else ""
+    told = f"Answer {row.id} on {row.repo_full_name}#{row.scope_number}: {row.status}{comment}"
+    return Answer({"answer": answer_data(row)}, [told], posted.error)
+
+
+def _read_body(name: str) -> str:
+    """Return the body, or say what is wrong with the file."""
+    try:
+        if name == "-":
+            content = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {name}: {error.strerror}", fix="give a file, or - for stdin", file=name) from None
+    try:
+        if len(content) <= _MOST_BYTES:
+            return content.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"{name} is not UTF-8", fix="write the body in UTF-8", file=name) from None
+    raise UserError(f"{name} is larger than any comment", fix="shorten it, or post it in parts", file=name)

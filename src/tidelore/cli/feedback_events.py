@@ -1,0 +1,199 @@
+"""`lore feedback next|peek|ack|nack`: taking what was said, one event at a time, and saying what came of it."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.feedback_data import event_data
+from tidelore.cli.feedback_threads import PR, REPO, repo_and_number
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.render import Answer, ago, plural, table
+from tidelore.clock import SystemClock
+from tidelore.errors import UserError
+from tidelore.remote_text import block, one_line, shorten
+from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
+
+_LARGEST_ID = 2**63 - 1
+_WIDTH = 100
+_SHOWN = 50
+
+
+@click.command("next", cls=LoreCommand)
+@REPO
+@PR
+@click.option("--wait", is_flag=True, help="Wait until there is an event.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="With --wait: how long; left out, for ever."
+)
+@click.option("--poll", is_flag=True, help="Poll GitHub first, and while waiting at poll_interval_seconds.")
+@click.pass_context
+def next_command(
+    ctx: click.Context,
+    repo: str | None,
+    pr: str | None,
+    wait: bool,  # noqa: FBT001
+    timeout: float | None,
+    poll: bool,  # noqa: FBT001
+) -> Answer:
+    """Take the oldest event that is ready: it is yours until its lease runs out, then somebody else's.
+
+    Of one pull request only one event is out at a time, in their order; blocked and paused ones give none. Say what
+    came of it with `lore feedback ack` or `nack`. Without --wait the answer may be that there is none.
+    """
+    from tidelore.app import run_until_signalled
+    from tidelore.app_feedback.events import TakeRequest, take_event
+    from tidelore.feedback.places import choose_places
+
+    face = face_of(ctx)
+    app = face.app()
+    if timeout is not None and not wait:
+        raise UserError("--timeout goes with --wait", fix="add --wait, or leave out --timeout")
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    number: int | None = None
+    if pr is not None:
+        place, number = repo_and_number(app.config, repo, pr)
+        places = [place]
+    else:
+        places = choose_places(app.config, repo)
+    request = TakeRequest(places, number, wait, timeout, poll)
+    event = run_until_signalled(take_event(app, request), "no event was taken")
+    if event is None:
+        return Answer({"event": None}, ["No event is ready."])
+    return Answer({"event": event_data(event, lease=True)}, [*_lines(event), f"Lease {event.lease_id}"])
+
+
+@click.command("peek", cls=LoreCommand)
+@REPO
+@PR
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many to show.")
+@click.pass_context
+def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: int) -> Answer:
+    """List the events that are not done yet, the oldest first, and take none."""
+    from tidelore.feedback.places import choose_place
+
+    face = face_of(ctx)
+    number: int | None = None
+    place = None
+    if pr is not None:
+        place, number = repo_and_number(face.app().config, repo, pr)
+    elif repo is not None:
+        place = choose_place(face.app().config, repo)
+    database = face.open_store()
+    try:
+        ids = None
+        if place is not None:
+            from tidelore.app_feedback.hub import find_followed
+
+            ids = [find_followed(database, place).id]
+        rows = peek(database, pr=number, project_ids=ids, limit=limit)
+        now = SystemClock().now_ms()
+        total = sum(count.pending for count in pending_counts(database, now) if _is_meant(count, ids, number))
+    finally:
+        database.close()
+    data = {"items": [event_data(row) for row in rows], "total": total, "next": None}
+    return Answer(data, _peek_lines(rows, total, now))
+
+
+@click.command("ack", cls=LoreCommand)
+@click.argument("event", metavar="[EVENT]", type=click.IntRange(1, _LARGEST_ID), required=False)
+@click.option("--lease", metavar="LEASE", help="The lease it was taken under, instead of its number.")
+@click.pass_context
+def ack_command(ctx: click.Context, event: int | None, lease: str | None) -> Answer:
+    """Say that EVENT was acted on: it is never handed out again.
+
+    A lease that ran out still counts while nobody took the event over; otherwise the exit code is 3, and whoever has
+    it is named. An event that is done stays done.
+    """
+    from tidelore.app_feedback.events import ack_event
+
+    face = face_of(ctx)
+    handle = _handle(event, lease)
+    database = face.open_store()
+    try:
+        row = ack_event(database, handle, SystemClock().now_ms())
+    finally:
+        database.close()
+    return Answer({"event": event_data(row)}, [f"Event {row.id} of {_thread(row)} is done."])
+
+
+@click.command("nack", cls=LoreCommand)
+@click.argument("event", metavar="[EVENT]", type=click.IntRange(1, _LARGEST_ID), required=False)
+@click.option("--lease", metavar="LEASE", help="The lease it was taken under, instead of its number.")
+@click.option("--error", metavar="TEXT", required=True, help="What went wrong.")
+@click.pass_context
+def nack_command(ctx: click.Context, event: int | None, lease: str | None, error: str) -> Answer:
+    """Say that acting on EVENT failed: it is handed out again after a pause that doubles.
+
+    After handler_max_attempts failures its pull request is blocked with the error, until somebody unblocks it.
+    """
+    from tidelore.app_feedback.events import nack_event
+    from tidelore.store.tracked import BLOCKED, find_tracked
+
+    face = face_of(ctx)
+    handle = _handle(event, lease)
+    database = face.open_store()
+    try:
+        row = nack_event(face.app(), database, handle, error)
+        pull = None if row.pr_number is None else find_tracked(database, row.project_id, row.pr_number)
+    finally:
+        database.close()
+    blocked = pull is not None and pull.status == BLOCKED
+    told = f"Event {row.id} of {_thread(row)} failed, attempt {row.attempts}"
+    if row.processed_at is not None:
+        told = f"Event {row.id} of {_thread(row)} was done before."
+    elif blocked:
+        told += "; the pull request is blocked (`lore feedback blocked list`)."
+    else:
+        told += "; it is handed out again after a pause."
+    return Answer({"event": event_data(row), "blocked": blocked}, [told])
+
+
+def _handle(event: int | None, lease: str | None) -> int | str:
+    if (event is None) == (lease is None):
+        raise UserError("name the event once", fix="give its number, or --lease with the lease it was taken under")
+    return lease if lease is not None else event or 0
+
+
+def _is_meant(count: PendingCount, ids: list[int] | None, number: int | None) -> bool:
+    return (ids is None or count.project_id in ids) and number in (None, count.thread_number)
+
+
+def _thread(row: EventRow) -> str:
+    return f"{row.repo_full_name}#{row.thread_number}"
+
+
+def _lines(row: EventRow) -> list[str]:
+    place = f", {one_line(row.path)}:{row.line or '-'}" if row.path else ""
+    state = f", {row.review_state}" if row.review_state else ""
+    head = f"Event {row.id}: {row.kind.replace('_', ' ')} {row.comment_id} on {_thread(row)}{place}{state}"
+    lines = [head, f"{row.author or 'ghost'}, {ago(row.updated_at)}"]
+    return [*lines, *([row.url] if row.url else []), "", *block(row.body, _WIDTH, "  "), ""]
+
+
+def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
+    if not rows:
+        return ["No event waits."]
+    cells = [
+        [
+            str(row.id),
+            _thread(row),
+            row.kind,
+            row.author or "ghost",
+            ago(row.updated_at).removesuffix(" ago"),
+            _standing(row, now_ms),
+            shorten(one_line(row.body), _SHOWN),
+        ]
+        for row in rows
+    ]
+    heads = ["EVENT", "THREAD", "KIND", "AUTHOR", "AGE", "STATE", "BODY"]
+    lines = [f"Events that are not done ({len(rows):,} of {total:,})", *table(heads, cells, right=(0,))]
+    failed = sum(row.attempts > 0 for row in rows)
+    return lines + ([f"{plural(failed, 'event')} failed before; `--robot` gives the error."] if failed else [])
+
+
+def _standing(row: EventRow, now_ms: int) -> str:
+    if row.leased_until is not None and row.leased_until > now_ms:
+        return "at work"
+    resting = row.next_attempt_at is not None and row.next_attempt_at > now_ms
+    return f"resting after {row.attempts}" if resting else "waiting"

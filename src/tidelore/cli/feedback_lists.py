@@ -1,0 +1,169 @@
+"""`lore feedback list|show`: what is followed and how it stands; read from the copy, nobody is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.feedback_data import (
+    answer_data,
+    command_data,
+    issue_data,
+    position_data,
+    pull_data,
+    step_data,
+    waiting_by_thread,
+)
+from tidelore.cli.feedback_threads import REPO, repo_and_number
+from tidelore.cli.render import Answer, ago, plural, table
+from tidelore.clock import SystemClock
+from tidelore.errors import NotFound
+from tidelore.remote_text import one_line, shorten
+from tidelore.store.database import Database
+from tidelore.store.feedback_events import list_events, pending_counts
+from tidelore.store.issue_cursors import followed_issues
+from tidelore.store.operator_commands import list_commands
+from tidelore.store.outbox import list_outbox
+from tidelore.store.poll_cursors import list_poll_cursors
+from tidelore.store.projects import ProjectRow
+from tidelore.store.tracked import STATUSES, TrackedPr, find_tracked, history, list_tracked
+
+_TITLE = 40
+_LATEST = 20
+
+
+@click.command("list", cls=LoreCommand)
+@REPO
+@click.option("--status", type=click.Choice(STATUSES), help="Only those that stand here.")
+@click.pass_context
+def list_command(ctx: click.Context, repo: str | None, status: str | None) -> Answer:
+    """List the pull requests and source issues that are followed."""
+    face = face_of(ctx)
+    name = chosen_name(face, repo)
+    database = face.open_store()
+    try:
+        rows = list_tracked(database, repo=name, statuses=None if status is None else (status,))
+        issues = [] if status else [row for row in followed_issues(database) if name in (None, row.repo_full_name)]
+        waiting = waiting_by_thread(pending_counts(database, SystemClock().now_ms()))
+    finally:
+        database.close()
+    items = [pull_data(row, waiting) for row in rows]
+    data = {"items": items, "total": len(items), "next": None, "issues": [issue_data(row) for row in issues]}
+    lines = _table(items) if items else ["No pull request is followed." if not status else f"None is {status}."]
+    for row in issues:
+        leads = f"leads to #{row.pr_number}" if row.pr_number else "has no pull request yet"
+        lines.append(f"{row.repo_full_name}#{row.issue_number}, a source issue, {leads}")
+    return Answer(data, lines)
+
+
+@click.command("show", cls=LoreCommand)
+@REPO
+@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@click.pass_context
+def show_command(ctx: click.Context, repo: str | None, pr: str) -> Answer:
+    """Show a pull request that is followed: its status and history, positions, events, answers and commands."""
+    from tidelore.app_feedback.hub import find_followed
+
+    face = face_of(ctx)
+    place, number = repo_and_number(face.app().config, repo, pr)
+    database = face.open_store()
+    try:
+        project = find_followed(database, place)
+        row = find_tracked(database, project.id, number)
+        if row is None:
+            raise NotFound(
+                f"{project.path}#{number} is not followed",
+                fix=f"follow it with: lore feedback track --repo {project.path} --pr {number}",
+                number=number,
+            )
+        data = _shown(database, project, row)
+    finally:
+        database.close()
+    return Answer(data, _show_lines(data, row))
+
+
+def chosen_name(face: Face, repo: str | None) -> str | None:
+    """Return the repository that is meant, under the name it has in the copy; None for all."""
+    if repo is None:
+        return None
+    from tidelore.feedback.places import choose_place
+    from tidelore.store.projects import find_configured
+
+    place = choose_place(face.app().config, repo)
+    database = face.open_store()
+    try:
+        project = find_configured(database, place.host.name, place.name)
+    finally:
+        database.close()
+    return place.name if project is None else project.path
+
+
+def _shown(database: Database, project: ProjectRow, row: TrackedPr) -> dict[str, Any]:
+    number = row.pr_number
+    events = list_events(database, project.id, number)
+    waiting = waiting_by_thread(pending_counts(database, SystemClock().now_ms()))
+    answers = [sent for sent in list_outbox(database, project_ids=[project.id]) if sent.scope_number == number]
+    commands = [
+        found
+        for found in list_commands(database, project_id=project.id, limit=1000)
+        if number in (found.issue_number, found.pr_number)
+    ]
+    cursors = list_poll_cursors(database, project.source, project.path)
+    return {
+        "pull": pull_data(row, waiting),
+        "events": len(events),
+        "processed": sum(event.processed_at is not None for event in events),
+        "history": [step_data(step) for step in history(database, row.id)],
+        "cursors": [position_data(cursor) for cursor in cursors if cursor.scope_number == number],
+        "answers": [answer_data(sent) for sent in answers[-_LATEST:]],
+        "commands": [command_data(found) for found in commands[:_LATEST]],
+    }
+
+
+def _table(items: list[dict[str, Any]]) -> list[str]:
+    rows = [
+        [
+            f"{item['repo']}#{item['pr_number']}",
+            f"{item['status']}{' (paused)' if item['paused'] else ''}",
+            f"{item['pending']:,}",
+            f"{item['in_flight']:,}",
+            shorten(one_line(item["title"] or "-"), _TITLE),
+        ]
+        for item in items
+    ]
+    return table(["PULL REQUEST", "STATUS", "WAIT", "AT WORK", "TITLE"], rows, right=(2, 3))
+
+
+def _show_lines(data: dict[str, Any], row: TrackedPr) -> list[str]:
+    pull = data["pull"]
+    lines = [f"{pull['repo']}#{pull['pr_number']} {one_line(pull['title'] or '')}".rstrip()]
+    why = f" ({pull['blocked_reason']})" if pull["blocked_reason"] else ""
+    paused = ", paused" if pull["paused"] else ""
+    lines.append(f"  {pull['status']}{why}{paused}, {ago(row.entered_at)}; followed by {pull['tracked_by']}")
+    if pull["head_sha"]:
+        lines.append(f"  head {pull['head_sha'][:12]} of {one_line(pull['branch'] or '-')}")
+    if pull["issue_number"]:
+        lines.append(f"  source issue #{pull['issue_number']}")
+    told = f"{plural(data['events'], 'event')}, {data['processed']:,} done, {pull['in_flight']:,} at work"
+    lines.append(f"  {told}, {pull['pending'] - pull['in_flight']:,} waiting")
+    lines.append("History:")
+    for step in data["history"]:
+        detail = f": {shorten(one_line(step['detail']), 80)}" if step["detail"] else ""
+        lines.append(f"  {step['at']} {step['from_status'] or '-'} -> {step['to_status']} ({step['reason']}){detail}")
+    return lines + _talk_lines(data)
+
+
+def _talk_lines(data: dict[str, Any]) -> list[str]:
+    lines = ["Read so far:"] if data["cursors"] else []
+    for cursor in data["cursors"]:
+        whole = "whole" if cursor["bootstrap_complete"] else "not whole yet"
+        lines.append(f"  {cursor['surface']}: {whole}, up to {cursor['last_updated_at'] or '-'}")
+    lines += ["Answers:"] if data["answers"] else []
+    for sent in data["answers"]:
+        lines.append(f"  {sent['id']} {sent['source']}: {sent['status']}, comment {sent['comment_id'] or '-'}")
+    lines += ["Commands:"] if data["commands"] else []
+    for found in data["commands"]:
+        lines.append(f"  {found['commented_at']} {found['command']} by {found['author']}: {found['status']}")
+    return lines

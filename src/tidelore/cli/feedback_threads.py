@@ -1,0 +1,64 @@
+"""The options that name a repository, a pull request, an issue. Owns what they say and how they are read together."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelore.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelore.config import Config
+    from tidelore.feedback.places import Place
+
+_SHA = re.compile(r"[0-9a-fA-F]{7,64}")
+
+REPO: Callable[..., Any] = click.option(
+    "--repo", metavar="OWNER/REPO", help="The repository; needless where only one is configured."
+)
+PR: Callable[..., Any] = click.option(
+    "--pr", metavar="REF", help="The pull request: a number, owner/repo#12 or its address."
+)
+ISSUE: Callable[..., Any] = click.option(
+    "--issue", metavar="REF", help="The issue: a number, owner/repo#12 or its address."
+)
+HEAD: Callable[..., Any] = click.option(
+    "--head-sha", metavar="SHA", help="The commit to follow it from, instead of its present head."
+)
+
+
+def repo_and_number(config: Config, repo: str | None, pr: str) -> tuple[Place, int]:
+    """Return the repository and the pull request that are meant."""
+    from tidelore.feedback.places import choose_place, read_thread
+
+    thread = read_thread(pr, "pr")
+    return choose_place(config, repo, thread), thread.number
+
+
+def repo_of_either(
+    config: Config, repo: str | None, pr: str | None, issue: str | None
+) -> tuple[Place, int | None, int | None]:
+    """Return the repository, and the pull request and the issue, one of which must be named."""
+    from tidelore.feedback.places import choose_place, read_thread
+
+    pull = None if pr is None else read_thread(pr, "pr")
+    found = None if issue is None else read_thread(issue, "issue")
+    named = pull if pull is not None and (pull.repo or found is None) else found
+    if named is None:
+        raise UserError("nothing is named", fix="name a pull request with --pr, or an issue with --issue")
+    place = choose_place(config, repo, named)
+    for thread in (pull, found):
+        if thread is not None and thread.repo is not None and choose_place(config, None, thread) != place:
+            raise UserError(f"{thread.repo} is not {place.name}", fix="name threads of one repository")
+    return place, None if pull is None else pull.number, None if found is None else found.number
+
+
+def read_head(head_sha: str | None) -> str | None:
+    """Return a commit as it was named, or refuse what is none."""
+    if head_sha is not None and not _SHA.fullmatch(head_sha):
+        raise UserError(f"--head-sha {head_sha!r} is no commit", fix="give 7 to 64 hex digits")
+    return None if head_sha is None else head_sha.lower()

@@ -1,0 +1,154 @@
+"""`lore feedback track|untrack|resume|blocked`: what is followed, and following it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelore.cli.face import Face, LoreCommand, face_of, global_options
+from tidelore.cli.feedback_data import issue_data, pull_data
+from tidelore.cli.feedback_threads import HEAD, ISSUE, PR, REPO, read_head, repo_and_number, repo_of_either
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.render import Answer, ago
+from tidelore.errors import UserError
+from tidelore.remote_text import one_line
+
+if TYPE_CHECKING:
+    from tidelore.app import App
+    from tidelore.app_feedback.tracking import Followed
+
+
+@click.command("track", cls=LoreCommand)
+@REPO
+@PR
+@ISSUE
+@click.pass_context
+def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: str | None) -> Answer:
+    """Follow a pull request: what is said on it, from its beginning, becomes events.
+
+    With --issue its source issue is followed too: whoever comments there is told once where the work goes on. With
+    --issue alone the issue is followed before its pull request exists, and its comments become one batched event.
+    """
+    from tidelore.app import run_until_signalled
+    from tidelore.app_feedback.tracking import track
+
+    app = _app(face_of(ctx))
+    place, pull, source_issue = repo_of_either(app.config, repo, pr, issue)
+    done = run_until_signalled(track(app, place, pr=pull, issue=source_issue), "nothing was changed")
+    return _answer(done, "is followed")
+
+
+@click.command("untrack", cls=LoreCommand)
+@REPO
+@PR
+@ISSUE
+@click.pass_context
+def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue: str | None) -> Answer:
+    """Stop following a pull request and its source issue, or a source issue alone. Asks nobody.
+
+    Events and answers stay. Followed again, the thread is read from its beginning and nothing of it comes twice.
+    """
+    from tidelore.app_feedback.tracking import untrack
+
+    face = face_of(ctx)
+    app = face.app()
+    if pr is not None and issue is not None:
+        raise UserError("--pr and --issue exclude each other here", fix="a pull request's own issue goes with it")
+    place, pull, source_issue = repo_of_either(app.config, repo, pr, issue)
+    database = face.open_store()
+    try:
+        done = untrack(app, database, place, pr=pull, issue=source_issue)
+    finally:
+        database.close()
+    return _answer(done, "is not followed any more")
+
+
+@click.command("resume", cls=LoreCommand)
+@REPO
+@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@HEAD
+@click.pass_context
+def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str | None) -> Answer:
+    """Follow a closed pull request again, which must be open on the remote; a merged one is refused.
+
+    What was said meanwhile is read as far back as comment_fetch_safe_backfill_seconds.
+    """
+    from tidelore.app import run_until_signalled
+    from tidelore.app_feedback.tracking import Followed, resume
+
+    app = _app(face_of(ctx))
+    place, number = repo_and_number(app.config, repo, pr)
+    row = run_until_signalled(resume(app, place, number, read_head(head_sha)), "nothing was changed")
+    return _answer(Followed(row, None), "is followed again")
+
+
+@click.group(
+    "blocked", help="List blocked pull requests, or unblock one.", no_args_is_help=True, params=global_options()
+)
+def blocked_command() -> None:
+    pass
+
+
+@blocked_command.command("list", cls=LoreCommand)
+@REPO
+@click.pass_context
+def blocked_list_command(ctx: click.Context, repo: str | None) -> Answer:
+    """List the pull requests whose events are held back, with the reason."""
+    from tidelore.cli.feedback_lists import chosen_name
+    from tidelore.store.tracked import BLOCKED, history, list_tracked
+
+    face = face_of(ctx)
+    name = chosen_name(face, repo)
+    database = face.open_store()
+    try:
+        rows = list_tracked(database, repo=name, statuses=(BLOCKED,))
+        details = {row.id: history(database, row.id)[-1].detail for row in rows}
+    finally:
+        database.close()
+    items = [{**pull_data(row), "detail": details[row.id]} for row in rows]
+    lines = []
+    for row in rows:
+        lines.append(f"{row.repo_full_name}#{row.pr_number}: {row.blocked_reason}, {ago(row.blocked_at)}")
+        lines += [f"  {one_line(text)}" for text in [details[row.id]] if text]
+    if rows:
+        lines.append("`lore feedback blocked unblock --pr REF` follows one again.")
+    return Answer({"items": items, "total": len(items), "next": None}, lines or ["No pull request is blocked."])
+
+
+@blocked_command.command("unblock", cls=LoreCommand)
+@REPO
+@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@HEAD
+@click.pass_context
+def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str | None) -> Answer:
+    """Follow a blocked pull request again, from its present head or from --head-sha.
+
+    What was said while it was blocked is read by the next poll.
+    """
+    from tidelore.app import run_until_signalled
+    from tidelore.app_feedback.tracking import Followed, unblock
+
+    app = _app(face_of(ctx))
+    place, number = repo_and_number(app.config, repo, pr)
+    row = run_until_signalled(unblock(app, place, number, read_head(head_sha)), "nothing was changed")
+    return _answer(Followed(row, None), "is followed again")
+
+
+def _app(face: Face) -> App:
+    app = face.app()
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    return app
+
+
+def _answer(done: Followed, told: str) -> Answer:
+    pull, issue = done.pull, done.issue
+    data = {"pull": None if pull is None else pull_data(pull), "issue": None if issue is None else issue_data(issue)}
+    lines = []
+    if pull is not None:
+        title = f" ({one_line(pull.title)})" if pull.title else ""
+        lines.append(f"{pull.repo_full_name}#{pull.pr_number}{title} {told}: {pull.status}")
+    if issue is not None:
+        where = f"its comments lead to #{issue.pr_number}" if issue.pr_number else "its comments become one event"
+        lines.append(f"{issue.repo_full_name}#{issue.issue_number}, a source issue, {told}: {where}")
+    return Answer(data, lines)

@@ -1,0 +1,41 @@
+"""`lore metrics`: everything that is measured, in the Prometheus text format; read from the copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.clock import SystemClock
+
+
+@click.command("metrics", cls=LoreCommand)
+@click.pass_context
+def command(ctx: click.Context) -> Answer:
+    """Print everything that is measured, in the Prometheus text format.
+
+    Counters outlive processes; ages and numbers are worked out now. Nobody is asked and nothing is changed.
+    """
+    from tidelore.feedback.metrics import REGISTRY, collect, render
+
+    database = face_of(ctx).open_store()
+    try:
+        samples = collect(database, SystemClock().now_ms())
+    finally:
+        database.close()
+    metrics: list[dict[str, Any]] = [
+        {
+            "name": metric.name,
+            "kind": metric.kind,
+            "help": metric.help,
+            "samples": [
+                {"labels": dict(sample.labels), "value": sample.value}
+                for sample in samples
+                if sample.name == metric.name
+            ],
+        }
+        for metric in REGISTRY
+    ]
+    return Answer({"metrics": metrics}, render(samples).splitlines())

@@ -1,0 +1,153 @@
+"""`lore poll bluesky`: the new posts of the accounts you follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.progress import progress
+from tidelore.cli.render import Answer, instant, plural
+from tidelore.cli.stages import documents_data, documents_line
+from tidelore.remote_text import one_line
+
+if TYPE_CHECKING:
+    from tidelore.app import App
+    from tidelore.pipeline.poll_accounts import PollRequest
+    from tidelore.pipeline.poll_report import AccountReport, PollReport
+
+_COUNTS = ("accounts", "active", "posts", "urls", "pages", "unavailable", "failed", "left", "requests")
+
+
+@click.command("bluesky", cls=LoreCommand)
+@click.option(
+    "--account", metavar="NAME", multiple=True, help="Only this account, due or not: a handle or DID; repeatable."
+)
+@click.option("--all", "everyone", is_flag=True, help="Everybody who is not paused, due or not.")
+@click.option("--full", is_flag=True, help="Forget the positions and read each account from its beginning.")
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--no-docs", is_flag=True, help="Make no documents; what changed stays marked for later.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=120.0,
+    show_default=True,
+    help="How long one account may take; the others do not wait for it.",
+)
+@click.option("--dry-run", is_flag=True, help="Say who would be asked: no lock, no network.")
+@click.pass_context
+def command(ctx: click.Context, /, **wanted: Any) -> Answer:
+    """Ask the accounts that are due for new posts, and store them with their links.
+
+    A new account is read as far back as bluesky.initial_lookback_hours. Whoever has been quiet is asked less often,
+    up to bluesky.max_staleness_minutes. An account that is unavailable is told, keeps its position, and is asked
+    again later. An interrupted poll goes on where it stopped.
+    """
+    from tidelore.app import run_until_signalled
+    from tidelore.app_bluesky import poll_accounts
+    from tidelore.pipeline.poll_accounts import PollRequest
+    from tidelore.pipeline.poll_report import verdict
+
+    face = face_of(ctx)
+    app = face.app()
+    request = PollRequest(
+        wanted["account"],
+        everyone=wanted["everyone"],
+        full=wanted["full"],
+        force=wanted["force"],
+        documents=not wanted["no_docs"],
+        account_seconds=wanted["timeout"],
+    )
+    if wanted["dry_run"]:
+        return _plan(app, request)
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    with progress(face) as on_progress:
+        report = run_until_signalled(poll_accounts(app, request, on_progress))
+    return Answer(poll_data(report), poll_lines(report), verdict(report))
+
+
+def _plan(app: App, request: PollRequest) -> Answer:
+    from tidelore.pipeline.poll_accounts import chosen_accounts
+    from tidelore.session import Workshop
+
+    database = app.open_store()
+    try:
+        rows = chosen_accounts(Workshop(database, app.config, app.clock, app.seam, "lore poll bluesky"), request)
+    finally:
+        database.close()
+    chosen = [
+        {
+            "did": row.did,
+            "handle": row.handle,
+            "state": row.state,
+            "mode": row.mode or app.config.bluesky.mode,
+            "next_poll_at": instant(row.next_poll_at),
+        }
+        for row in rows
+    ]
+    lines = [f"Nothing is done: a poll would ask {plural(len(chosen), 'account')}."]
+    lines += [f"  {one_line(row.handle)} ({row.state})" for row in rows]
+    return Answer({"dry_run": True, "accounts": len(chosen), "chosen": chosen}, lines)
+
+
+def poll_data(report: PollReport) -> dict[str, Any]:
+    """Return a cycle as data."""
+    return {
+        "run_id": report.run_id,
+        **{name: getattr(report, name) for name in _COUNTS},
+        "seconds": round(report.seconds, 3),
+        "crashed_runs_closed": report.crashed_runs,
+        "lease": report.taken_over,
+        "told": [_account(account) for account in report.told],
+        "verified": [_account(account) for account in report.verified],
+        "unresolved": [{"account": name, "error": error.message} for name, error in report.unresolved.items()],
+        "outages": [{"server": name, "error": error.message} for name, error in report.outages.items()],
+        "documents": documents_data(report.documents),
+    }
+
+
+def poll_lines(report: PollReport) -> list[str]:
+    """Return a cycle in the words of its log, then its summary."""
+    from tidelore.pipeline.poll_report import account_line
+
+    lines = [f"closed run {run_id}: its process was gone" for run_id in report.crashed_runs]
+    lines += [one_line(line) for account in report.told if (line := account_line(account)) is not None]
+    lines += [f"{one_line(one.renamed_from)} is {one_line(one.handle)} now" for one in report.told if one.renamed_from]
+    lines += [f"[ERROR] {one_line(name)}: {error.message}" for name, error in report.unresolved.items()]
+    lines += [f"[ERROR] {server}: {error.message}" for server, error in report.outages.items()]
+    if report.verified:
+        corrected = sum(one.tally.created + one.tally.changed for one in report.verified)
+        gone = sum(one.tally.gone for one in report.verified)
+        lines.append(f"Verified {plural(len(report.verified), 'account')}: {corrected:,} corrected, {gone:,} gone")
+    if report.documents is not None:
+        lines.append(f"Documents: {documents_line(report.documents)}")
+    lines.append(
+        f"{plural(report.accounts, 'account')}, {report.active:,} active, {plural(report.posts, 'post')}, "
+        f"{plural(report.urls, 'URL')}, {plural(report.pages, 'page')}, {plural(report.requests, 'request')} "
+        f"in {report.seconds:.1f} s"
+    )
+    return lines
+
+
+def _account(account: AccountReport) -> dict[str, Any]:
+    error = account.error
+    return {
+        "did": account.did,
+        "handle": account.handle,
+        "mode": account.mode,
+        "initial": account.initial,
+        "posts": account.posts,
+        "edited": account.tally.changed,
+        "urls": account.links,
+        "pages": account.tally.pages,
+        "gone": account.tally.gone,
+        "quarantined": account.tally.quarantined,
+        "behind": account.behind,
+        "unavailable": account.refused,
+        "renamed_from": account.renamed_from,
+        "next_poll_at": instant(account.next_poll_at),
+        "error": error and {"code": error.code, "message": error.message, "retryable": error.retryable},
+    }

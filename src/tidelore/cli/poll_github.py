@@ -1,0 +1,175 @@
+"""`lore poll github`: read what was said on the pull requests that are followed, and act on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.progress import progress
+from tidelore.cli.render import Answer, plural
+from tidelore.remote_text import one_line, shorten
+
+if TYPE_CHECKING:
+    from tidelore.app_feedback.polling import PollOutcome, PollRequest
+    from tidelore.config import Config
+    from tidelore.feedback.duties import Deeds
+    from tidelore.feedback.report import RepoReport
+    from tidelore.store.feedback_events import EventRow
+
+EFFECTS = ("events", "deduped", "tokens", "commands", "followups", "planned")
+_WIDTH = 100
+_FINISHED = frozenset({"observed", "posted"})
+
+
+@click.command("github", cls=LoreCommand)
+@click.option("--repo", metavar="OWNER/REPO", help="Only this configured repository (a name, or an ending of one).")
+@click.option("--full", is_flag=True, help="Read every followed thread from its beginning; the result is the same.")
+@click.option("--no-handler", is_flag=True, help="Run no handler; events wait for `lore feedback next`.")
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done: no lock, no database, no network.")
+@click.pass_context
+def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, force: bool, dry_run: bool) -> Answer:  # noqa: FBT001
+    """Read what was said on the pull requests that are followed, and act on it.
+
+    New and edited comments become events, each once; then commands of operators are applied, answers that are due are
+    sent, and the configured handler is run for every event that is ready. A poll without news is three requests a
+    repository, whatever is followed there.
+    """
+    from tidelore.app_feedback.polling import PollRequest, poll_github
+
+    face = face_of(ctx)
+    app = face.app()
+    request = PollRequest(repo, full=full, force=force, handler=not no_handler)
+    if dry_run:
+        return _plan(app.config, request)
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    from tidelore.app import run_until_signalled
+    from tidelore.feedback.duties import overall
+    from tidelore.feedback.report import verdict
+
+    with progress(face) as on_progress:
+        from tidelore.pipeline.report import Progress
+
+        def on_repo(found: RepoReport) -> None:
+            told = "failed" if found.error is not None else plural(found.effects["events"], "new event")
+            on_progress(Progress(found.repo, "comments", 1, 1, told))
+
+        def on_event(event: EventRow) -> None:
+            told = "done" if event.processed_at is not None else "failed"
+            on_progress(Progress(event.repo_full_name, "handler", 0, None, f"event {event.id} {told}"))
+
+        outcome = run_until_signalled(poll_github(app, request, on_repo, on_event))
+    return Answer(_data(outcome), _lines(face, outcome), overall(verdict(outcome.report), outcome.deeds))
+
+
+def _plan(config: Config, request: PollRequest) -> Answer:
+    from tidelore.feedback.places import choose_places
+
+    places = choose_places(config, request.repo)
+    repos = [
+        {
+            "source": place.host.name,
+            "base_url": place.host.base_url,
+            "repo": place.name,
+            "fetch": place.settings.fetch,
+            "incremental": place.settings.incremental and not request.full,
+            "handler": list(place.settings.handler) if request.handler else [],
+        }
+        for place in places
+    ]
+    lines = ["Nothing is done: this is what a poll would do."]
+    for told in repos:
+        how = "only what changed" if told["incremental"] else "every thread from its beginning"
+        handler = told["handler"]
+        after = f", then run {handler[0]}" if isinstance(handler, list) and handler else ""
+        lines.append(
+            f"  {told['source']} ({told['base_url']}) {told['repo']}: read {how}, fetch {told['fetch']}{after}"
+        )
+    return Answer({"dry_run": True, "repos": repos}, lines)
+
+
+def _data(outcome: PollOutcome) -> dict[str, Any]:
+    from tidelore.cli.feedback_data import answer_data, command_data, error_data, event_data
+
+    deeds = outcome.deeds
+    return {
+        "run_id": outcome.report.run_id,
+        "requests": outcome.requests,
+        "seconds": round(outcome.seconds, 3),
+        "repos": [_repo(found) for found in outcome.report.repos],
+        "commands": [command_data(row) for row in deeds.commands],
+        "sent": [answer_data(row) for row in deeds.sent],
+        "handled": [event_data(row) for row in deeds.handled],
+        "troubles": [{"where": trouble.where, **(error_data(trouble.error) or {})} for trouble in deeds.troubles],
+    }
+
+
+def _repo(found: RepoReport) -> dict[str, Any]:
+    from tidelore.cli.feedback_data import error_data
+
+    return {
+        "source": found.source,
+        "repo": found.repo,
+        "mode": found.mode or None,
+        "requests": found.requests,
+        "unfinished": found.unfinished,
+        "tracked": found.tracked,
+        "moved": found.moved,
+        "effects": {name: found.effects[name] for name in EFFECTS},
+        "surfaces": [
+            {"surface": name, **{field: getattr(tally, field) for field in tally.__struct_fields__}}
+            for name, tally in found.surfaces.items()
+        ],
+        "failures": [{"where": where, **(error_data(error) or {})} for where, error in found.failures.items()],
+        "error": error_data(found.error),
+    }
+
+
+def _lines(face: Face, outcome: PollOutcome) -> list[str]:
+    lines = [line for found in outcome.report.repos for line in _repo_lines(found)]
+    lines += _deed_lines(outcome.deeds)
+    told = f"{plural(outcome.requests, 'request')} in {outcome.seconds:.1f} s"
+    lines.append(f"Run {outcome.report.run_id}: {told}")
+    return lines if not face.choices.quiet else lines[-1:]
+
+
+def _repo_lines(found: RepoReport) -> list[str]:
+    if found.error is not None:
+        return [f"{found.repo}: failed: {found.error.message}"]
+    counts = found.effects
+    parts = [plural(counts["events"], "new event")]
+    parts += [plural(counts[name], word) for name, word in _WORDS.items() if counts[name]]
+    if not found.mode:
+        parts = ["nothing is followed (`lore feedback track` follows a pull request)"]
+    lines = [f"{found.repo}: {', '.join(parts)}"]
+    lines += [f"  {step}" for step in found.moved]
+    lines += [f"  #{number} is followed by rule" for number in found.tracked]
+    if found.unfinished:
+        lines.append(f"  {plural(found.unfinished, 'thread list')} not read to the end yet; the next poll goes on")
+    return lines + [f"  {where} could not be read: {error.message}" for where, error in found.failures.items()]
+
+
+_WORDS = {
+    "commands": "command",
+    "followups": "comment on a source issue",
+    "planned": "planned answer",
+    "tokens": "answer observed",
+}
+
+
+def _deed_lines(deeds: Deeds) -> list[str]:
+    lines = [
+        f"  {row.repo_full_name}#{row.issue_number} {row.command} by {row.author}: {row.status}"
+        for row in deeds.commands
+    ]
+    for row in deeds.sent:
+        why = f" ({one_line(row.last_error)})" if row.last_error and row.status not in _FINISHED else ""
+        lines.append(f"  answer {row.id} to {row.repo_full_name}#{row.scope_number}: {row.status}{why}")
+    for event in deeds.handled:
+        failed = f"failed: {one_line(event.last_error or '')}"
+        told = "done" if event.processed_at is not None else failed
+        lines.append(shorten(f"  event {event.id} of {event.repo_full_name}#{event.thread_number}: {told}", _WIDTH))
+    return lines + [f"  {trouble.where}: {trouble.error.message}" for trouble in deeds.troubles]

@@ -1,0 +1,181 @@
+"""`lore feedback next|peek|ack|nack`: one event at a time, each done once; `lore metrics`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+
+import pytest
+from tests.faces.following import REPO, TOKEN, Follower, failed, told_as_documented
+
+FLOW = ["--error", "The crane is broken."]
+
+
+@pytest.fixture
+def talk(follower: Follower) -> Follower:
+    """A pull request that is followed, on which two things were said."""
+    follower.say("First.")
+    follower.say("Second.")
+    follower.track()
+    follower.poll()
+    return follower
+
+
+def test_events_come_in_their_order_and_one_at_a_time(talk: Follower) -> None:
+    first = talk.take()
+    assert first is not None
+    assert first["body"] == "First."
+    assert talk.take() is None, "one is out already"
+    talk.robot("feedback", "ack", str(first["id"]))
+    second = talk.take("--pr", str(talk.pr), "--repo", REPO)
+    assert second is not None
+    assert second["body"] == "Second."
+    assert talk.robot("feedback", "ack", "--lease", second["lease_id"]).data["event"]["processed_at"]
+    assert talk.run("feedback", "next").out == "No event is ready.\n"
+    assert talk.robot("feedback", "peek").data == {"items": [], "total": 0, "next": None}
+    assert talk.run("feedback", "peek").out == "No event waits.\n"
+
+
+def test_what_is_taken_is_told_as_documented_and_to_people(talk: Follower) -> None:
+    talk.remark("Why 40?")
+    talk.poll()
+    event = talk.take()
+    assert event is not None
+    told_as_documented("feedback next", {"event": event})
+    told_as_documented("feedback peek", talk.robot("feedback", "peek").data)
+    told_as_documented("feedback nack", talk.robot("feedback", "nack", "--lease", event["lease_id"], *FLOW).data)
+    told_as_documented("feedback ack", talk.robot("feedback", "ack", str(event["id"])).data)
+    shown = talk.run("feedback", "next").out
+    assert "Second." in shown
+    assert "Lease 2-" in shown
+    listed = talk.run("feedback", "peek").out
+    assert "at work" in listed
+    assert "Why 40?" in listed
+
+
+def test_looking_takes_nothing(talk: Follower) -> None:
+    for _ in range(2):
+        assert [item["body"] for item in talk.robot("feedback", "peek", "-n", "1").data["items"]] == ["First."]
+    assert talk.robot("feedback", "peek", "--pr", str(talk.pr)).data["total"] == 2
+    assert talk.robot("feedback", "peek", "--pr", "99").data["total"] == 0
+    assert "lease_id" not in talk.robot("feedback", "peek").data["items"][0]
+    assert talk.take() is not None
+
+
+def test_a_failed_event_comes_again_and_blocks_past_the_limit(talk: Follower) -> None:
+    talk.settle(REPO, extra="handler_max_attempts = 2")
+    for attempt, blocked in ((1, False), (2, True)):
+        event = talk.take()
+        assert event is not None
+        done = talk.robot("feedback", "nack", "--lease", event["lease_id"], *FLOW).data
+        assert (done["event"]["attempts"], done["blocked"]) == (attempt, blocked)
+    assert talk.take() is None
+    assert talk.robot("feedback", "blocked", "list").data["items"][0]["detail"] == FLOW[1]
+    assert "is done" in talk.run("feedback", "ack", "1").out
+    assert "was done before" in talk.run("feedback", "nack", "1", *FLOW).out
+
+
+def test_a_failed_event_rests_as_long_as_is_configured(talk: Follower) -> None:
+    talk.config.write_text(talk.config.read_text().replace("backoff_seconds = 0", "backoff_seconds = 3600"))
+    shown = talk.run("feedback", "nack", str((talk.take() or {})["id"]), *FLOW)
+    assert "after a pause" in shown.out
+    assert talk.take() is None
+    assert "resting after 1" in talk.run("feedback", "peek").out
+
+
+def test_a_lease_that_ran_out_counts_until_somebody_takes_the_event_over(talk: Follower) -> None:
+    event = talk.take()
+    assert event is not None
+    talk.query("UPDATE feedback_events SET leased_until = 1 WHERE lease_id IS NOT NULL")
+    again = talk.take()
+    assert again is not None
+    assert again["id"] == event["id"]
+    for command in ("ack", "nack"):
+        argv = FLOW if command == "nack" else []
+        error = failed(talk.robot("feedback", command, "--lease", event["lease_id"], *argv), 3, "LOCK_HELD")
+        assert f"pid {os.getpid()}" in error["message"]
+    talk.query("UPDATE feedback_events SET leased_until = 1 WHERE lease_id IS NOT NULL")
+    assert talk.robot("feedback", "ack", "--lease", again["lease_id"]).code == 0
+
+
+@pytest.mark.parametrize("command", ["ack", "nack"])
+def test_what_names_no_event_is_refused(talk: Follower, command: str) -> None:
+    argv = FLOW if command == "nack" else []
+    failed(talk.robot("feedback", command, *argv), 2, "USAGE")
+    failed(talk.robot("feedback", command, "1", "--lease", "1-x", *argv), 2, "USAGE")
+    failed(talk.robot("feedback", command, "99", *argv), 6, "NOT_FOUND")
+    failed(talk.robot("feedback", command, "--lease", "nonsense", *argv), 6, "NOT_FOUND")
+    failed(talk.robot("feedback", "next", "--timeout", "1"), 2, "USAGE")
+
+
+def test_polling_while_taking_brings_what_is_new(talk: Follower) -> None:
+    for _ in range(2):
+        talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
+    talk.say("Third.")
+    assert talk.take() is None
+    event = talk.take("--poll")
+    assert event is not None
+    assert event["body"] == "Third."
+
+
+def test_waiting_ends_with_the_time_or_with_an_event_of_another_process(talk: Follower) -> None:
+    for _ in range(2):
+        talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
+    began = time.monotonic()
+    assert talk.take("--wait", "--timeout", "0.3") is None
+    assert 0.3 <= time.monotonic() - began < 10
+    waiting = subprocess.Popen(
+        talk.arguments("feedback", "next", "--wait", "--timeout", "30", "--robot"),
+        stdout=subprocess.PIPE,
+        env=os.environ,
+        text=True,
+    )
+    try:
+        talk.say("Third.")
+        talk.poll()
+        out, _ = waiting.communicate(timeout=40)
+    finally:
+        waiting.kill()
+        waiting.wait()
+    assert json.loads(out)["data"]["event"]["body"] == "Third."
+
+
+def test_a_poll_that_can_never_succeed_ends_the_waiting(talk: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    talk.world.github.settings.bad_tokens.add(TOKEN)
+    done = talk.robot("feedback", "next", "--wait", "--timeout", "60", "--poll")
+    failed(done, 4, "CREDENTIALS_REJECTED")
+
+
+def test_a_paused_pull_request_gives_no_event(talk: Follower) -> None:
+    talk.query("UPDATE tracked_prs SET paused = 1")
+    assert talk.take() is None
+    assert talk.robot("feedback", "peek").data["total"] == 2
+
+
+def test_metrics_are_told_in_the_text_format_and_as_data(talk: Follower) -> None:
+    talk.answer("Done.")
+    shown = talk.run("metrics").out
+    assert "# TYPE feedback_events_ingested_total counter" in shown
+    assert "feedback_events_ingested_total 2\n" in shown
+    assert 'action_tokens_total{status="observed",source="reply"} 1\n' in shown
+    assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"}' in shown
+    data = talk.robot("metrics").data
+    told_as_documented("metrics", data)
+    values = {found["name"]: found["samples"] for found in data["metrics"]}
+    assert values["feedback_events_ingested_total"] == [{"labels": {}, "value": 2}]
+    assert not talk.counted(lambda: talk.run("metrics"))
+
+
+def test_a_log_in_json_tells_the_facts_of_an_event(talk: Follower) -> None:
+    talk.settle(REPO, tail='[log]\nformat = "json"\n')
+    done = talk.run("poll", "github", "--full")
+    records = [json.loads(line) for line in done.err.splitlines()]
+    scans = [record for record in records if record.get("event") == "incremental_scan_completed"]
+    assert {record["surface"] for record in scans} == {"github.pr_issue_comments", "github.pr_review_comments"}
+    assert all(record["scope"] == f"{REPO}#{talk.pr}" for record in scans)
+    assert all({"at", "level", "logger", "message"} <= record.keys() for record in records)

@@ -1,0 +1,212 @@
+"""`lore poll github`: what was said becomes events once, at a cost that does not grow."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faces.following import OTHER, OWNER, REPO, TOKEN, Follower, failed, told_as_documented
+
+
+def events(follower: Follower) -> list[tuple[str, str]]:
+    return [
+        (str(kind), str(body)) for kind, body in follower.query("SELECT kind, body FROM feedback_events ORDER BY id")
+    ]
+
+
+def test_what_the_owner_says_becomes_events_once(follower: Follower) -> None:
+    follower.say("Please count twice.")
+    follower.say("I wonder.", "stranger")
+    follower.say("Built.", "builder[bot]")
+    follower.remark("Why 40?")
+    follower.forge.review(REPO, follower.pr, "CHANGES_REQUESTED", "Not yet.", OWNER)
+    follower.track()
+    first = follower.poll()
+    assert first["repos"][0]["effects"]["events"] == 3
+    assert sorted(events(follower)) == [
+        ("issue_comment", "Please count twice."),
+        ("review_comment", "Why 40?"),
+        ("review_summary", "Not yet."),
+    ]
+    assert follower.poll()["repos"][0]["effects"]["events"] == 0
+    told_as_documented("poll github", *answers_with_everything(follower, first))
+
+
+def answers_with_everything(follower: Follower, first: dict[str, object]) -> list[object]:
+    """Answers that show every field: a command, an answer, a handled event, trouble and failures."""
+    follower.settle(REPO, OTHER, extra=f'operator_logins = ["{OWNER}"]\n{follower.handler("")}')
+    follower.say(f"/lore status pr={follower.pr}")
+    follower.world.faults.add("status", f"GET /repos/{OTHER}", status=500)
+    busy = follower.robot("poll", "github").document["data"]
+    assert all(busy[name] for name in ("commands", "sent", "handled"))
+    follower.settle(REPO, extra='handler = ["no-such-program"]')
+    follower.say("Once more.")
+    follower.world.faults.add("status", f"GET /repos/{REPO}/pulls/{follower.pr}/reviews", times=1, status=500)
+    follower.forge.review(REPO, follower.pr, "APPROVED", "Yes.", OWNER)
+    troubled = follower.robot("poll", "github").document["data"]
+    assert troubled["troubles"]
+    assert troubled["repos"][0]["failures"]
+    return [first, busy, troubled, follower.poll("--dry-run", "--no-handler")]
+
+
+def test_a_quiet_poll_is_three_requests_and_all_of_them_conditional(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With a token there is somebody we could ask who we are, and with an answer of ours a reason to have asked.
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    follower.settle(REPO, own='fetch = "repo"')
+    follower.say("First.")
+    follower.track()
+    follower.poll()
+    assert follower.answer("Done.").code == 0
+    # A review within the second of our own comment would not show: until that is over, reviews are read once more.
+    follower.world.advance(10)
+    for _ in range(3):
+        follower.poll()
+    cost = follower.counted(follower.poll)
+    assert [status for _, _, status in cost] == [304, 304, 304], cost
+    assert {target.partition("?")[0] for _, target, _ in cost} == {
+        f"/repos/{REPO}/{name}" for name in ("pulls", "pulls/comments", "issues/comments")
+    }
+
+
+def test_who_we_are_is_asked_only_while_an_answer_is_unconfirmed(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    follower.settle(REPO, extra="settle_write_seconds = 3600")
+    follower.track()
+    follower.poll()
+    follower.world.github.settings.lost_answers = 1
+    unclear = follower.answer("Done.")
+    assert unclear.code == 7
+    token = unclear.document["data"]["answer"]["token"]
+    assert follower.world.requests["GET /user"] == 0
+    # Somebody else's copy of the mark proves nothing; our own comment does.
+    follower.query(f"UPDATE outbox SET next_attempt_at = NULL WHERE token = '{token}'")
+    assert follower.poll()["repos"][0]["effects"]["tokens"] == 1
+    assert follower.world.requests["GET /user"] == 1
+    follower.poll()
+    assert follower.world.requests["GET /user"] == 1
+    assert len(follower.ours()) == 1
+
+
+def test_a_forged_mark_does_not_stand_for_our_answer(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    follower.settle(REPO, extra="settle_write_seconds = 3600")
+    follower.track()
+    fault = follower.world.faults.add("disconnect", f"POST /repos/{REPO}/issues")
+    unclear = follower.answer("Done.")
+    assert fault.fired
+    assert unclear.code == 7
+    follower.say(f"Mine. <!-- lore-action:{unclear.document['data']['answer']['token']} -->", "stranger")
+    assert follower.poll()["repos"][0]["effects"]["tokens"] == 0
+    assert follower.query("SELECT status FROM outbox") == [("planned",)]
+
+
+def test_a_poll_while_another_one_works_exits_with_3_and_names_it(follower: Follower) -> None:
+    follower.track()
+    follower.poll()
+    follower.query(
+        "UPDATE leases SET holder_host = 'elsewhere', holder_pid = 4711, holder_started = 'x',"
+        " heartbeat_at = 9999999999999, command = 'lore service' WHERE name = 'github'"
+    )
+    error = failed(follower.robot("poll", "github"), 3, "LOCK_HELD")
+    assert "elsewhere" in error["message"]
+    assert "lore service" in error["message"]
+    assert follower.robot("poll", "github", "--force").code == 0
+
+
+def test_one_repository_that_fails_leaves_the_other_and_exits_with_7(follower: Follower) -> None:
+    follower.settle(REPO, "harborline/gone")
+    follower.say("Still here.")
+    follower.track("--repo", REPO)
+    done = follower.robot("poll", "github")
+    failed(done, 7, "PARTIAL_SUCCESS")
+    by_repo = {found["repo"]: found for found in done.document["data"]["repos"]}
+    assert by_repo[REPO]["effects"]["events"] == 1
+    assert by_repo["harborline/gone"]["error"]["code"] == "REMOTE_NOT_FOUND"
+    shown = follower.run("poll", "github")
+    assert "harborline/gone: failed:" in shown.out
+
+
+def test_a_revoked_token_is_one_clear_error(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    follower.track()
+    follower.world.github.settings.bad_tokens.add(TOKEN)
+    failed(follower.robot("poll", "github"), 4, "CREDENTIALS_REJECTED")
+    shown = follower.run("poll", "github")
+    assert shown.code == 4
+    assert TOKEN not in shown.out + shown.err
+
+
+def test_without_a_configured_repository_the_poll_says_what_to_write(follower: Follower) -> None:
+    follower.settle()
+    assert failed(follower.robot("poll", "github"), 2, "CONFIG_INVALID")["details"]["key"] == "github.repos"
+    follower.settle(REPO)
+    failed(follower.robot("poll", "github", "--repo", "nobody/nothing"), 6, "NOT_FOUND")
+
+
+def test_a_full_poll_brings_the_same_and_nothing_twice(follower: Follower) -> None:
+    follower.say("First.")
+    follower.track()
+    follower.poll()
+    follower.say("Second.")
+    done = follower.poll("--full", "--repo", "ledger")
+    assert done["repos"][0]["effects"]["events"] == 1
+    assert [body for _, body in events(follower)] == ["First.", "Second."]
+
+
+def test_a_dry_run_asks_nobody_and_makes_nothing(follower: Follower) -> None:
+    assert not follower.counted(lambda: follower.poll("--dry-run"))
+    assert not follower.db.exists()
+    assert "Nothing is done" in follower.run("poll", "github", "--dry-run").out
+
+
+def test_a_poll_of_nothing_followed_says_how_to_follow(follower: Follower) -> None:
+    done = follower.run("poll", "github")
+    assert done.code == 0
+    assert "lore feedback track" in done.out
+
+
+def test_the_handler_gets_each_event_once_with_its_body(follower: Follower) -> None:
+    out = follower.folder / "seen.txt"
+    follower.settle(REPO, extra=follower.handler(f"open({str(out)!r}, 'a').write(event['body'] + '\\n')"))
+    follower.say("One.")
+    follower.say("Two.")
+    follower.track()
+    assert len(follower.poll()["handled"]) == 2
+    assert follower.poll()["handled"] == []
+    assert out.read_text() == "One.\nTwo.\n"
+    follower.say("Three.")
+    assert follower.poll("--no-handler")["handled"] == []
+    assert out.read_text() == "One.\nTwo.\n"
+    shown = follower.run("poll", "github")
+    assert "event 3 of harborline/ledger" in shown.out
+    assert out.read_text().endswith("Three.\n")
+
+
+def test_a_handler_that_keeps_failing_blocks_the_pull_request_with_its_words(follower: Follower) -> None:
+    follower.settle(REPO, extra=follower.handler("sys.exit('the crane is broken')") + "\nhandler_max_attempts = 2")
+    follower.say("One.")
+    follower.track()
+    done = follower.poll()
+    assert [event["attempts"] for event in done["handled"]] == [1, 2]
+    blocked = follower.robot("feedback", "blocked", "list").data["items"]
+    assert [found["blocked_reason"] for found in blocked] == ["handler_failed"]
+    assert "the crane is broken" in blocked[0]["detail"]
+
+
+def test_a_handler_may_answer_while_it_is_run(follower: Follower) -> None:
+    lore = follower.arguments("feedback", "reply", "--pr", str(follower.pr), "--body-file", "-")
+    code = (
+        "import subprocess\n"
+        f"lore = {lore!r} + ['--to', str(event['comment_id']), '--token-key', event['event_key']]\n"
+        "sys.exit(subprocess.run(lore, input=b'Seen.', stdout=subprocess.DEVNULL).returncode)"
+    )
+    follower.settle(REPO, extra=follower.handler(code))
+    first = follower.remark("Why 40?")
+    follower.track()
+    assert [event["processed_at"] is not None for event in follower.poll()["handled"]] == [True]
+    follower.query("UPDATE feedback_events SET processed_at = NULL")
+    assert len(follower.poll()["handled"]) == 1, "handled twice, as after a crash"
+    assert len(follower.ours()) == 1
+    assert follower.world.github.truth_review_comments(REPO)[-1]["in_reply_to_id"] == first

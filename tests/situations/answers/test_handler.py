@@ -1,0 +1,279 @@
+"""The handler command: one event at a time, done once, or failed with what it said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.situations.answers.hub import REPO, Hub
+from tests.unit.feedback.people import comment
+
+from tidelore.config import RepoSettings, repo_settings
+from tidelore.errors import ConfigError
+from tidelore.feedback.handler import HandlerRunner, run_handler
+from tidelore.feedback.lifecycle import Lifecycle
+from tidelore.process import ProcessIdentity, is_dead
+from tidelore.store.effects import NewEvent, NewFollowup
+from tidelore.store.feedback_events import EventRow, find_event, insert_events, lease_next
+from tidelore.store.issue_cursors import add_followups, find_issue, follow_issue
+from tidelore.store.tracked import TrackedPr, find_tracked, track
+
+FAILS = "import sys; sys.stdin.read(); print('first', file=sys.stderr); sys.exit('it does not build')"
+
+
+@pytest.fixture
+def tracked(hub: Hub) -> TrackedPr:
+    """The pull request, followed."""
+    with hub.database.transaction() as tx:
+        return track(
+            tx, hub.project_id, REPO, hub.pr, issue_number=None, tracked_by="operator", now_ms=hub.clock.now_ms()
+        )
+
+
+def settings(hub: Hub, program: str, **keys: Any) -> RepoSettings:
+    """A handler that is a line of Python."""
+    handler = (sys.executable, "-c", program) if program else ()
+    return replace(repo_settings(hub.host, REPO), handler=handler, **keys)
+
+
+def add_event(hub: Hub, name: str = "one", body: str = "Please rename this.", number: int | None = None) -> None:
+    record = comment(body, number=number or hub.pr, remote_id=len(name) * 100 + ord(name[0]))
+    with hub.database.transaction() as tx:
+        event = NewEvent(f"{record.number}:{name}", record.number, None, record)
+        assert insert_events(tx, hub.project_id, REPO, [event], hub.clock.now_ms())
+
+
+def handle(hub: Hub, how: RepoSettings) -> EventRow | None:
+    return asyncio.run(HandlerRunner(hub.database, hub.project(), how, hub.clock).run_next())
+
+
+def saving(folder: Path) -> str:
+    return f"import sys; open({str(folder / 'seen')!r}, 'a').write(sys.stdin.read())"
+
+
+def test_a_handler_gets_the_event_as_json_and_its_good_end_is_the_events(
+    hub: Hub, tracked: TrackedPr, tmp_path: Path
+) -> None:
+    add_event(hub, body="Rename é 𝄞\n'quoted' $(rm -rf) `x`")
+    event = handle(hub, settings(hub, saving(tmp_path)))
+    assert event is not None
+    assert event.processed_at == hub.clock.now_ms()
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert seen["body"] == "Rename é 𝄞\n'quoted' $(rm -rf) `x`"
+    assert (seen["source"], seen["repo_full_name"], seen["pr_number"], seen["kind"]) == (
+        "github",
+        REPO,
+        hub.pr,
+        "issue_comment",
+    )
+    assert seen["updated_at"] == "2026-03-02T09:00:00.000Z"
+    assert "lease_id" not in seen
+    assert handle(hub, settings(hub, saving(tmp_path))) is None
+
+
+def test_without_a_handler_nothing_is_taken(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    assert handle(hub, settings(hub, "")) is None
+    assert lease_next(hub.database, hub.clock.now_ms(), 1000, "me") is not None
+
+
+def test_a_handler_that_is_no_program_is_a_mistake_of_the_configuration_and_costs_no_attempt(
+    hub: Hub, tracked: TrackedPr
+) -> None:
+    add_event(hub)
+    with pytest.raises(ConfigError, match="not a program"):
+        handle(hub, replace(settings(hub, ""), handler=("no-such-program-here",)))
+    event = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
+    assert event is not None
+    assert event.attempts == 0
+
+
+def test_a_failure_keeps_the_last_lines_and_comes_again_after_a_growing_pause(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    how = settings(hub, FAILS)
+    failed = handle(hub, how)
+    assert failed is not None
+    assert (failed.attempts, failed.processed_at) == (1, None)
+    assert failed.last_error == "the handler ended with exit code 1\nfirst\nit does not build"
+    assert handle(hub, how) is None, "it rests"
+    hub.let_pass(30)
+    again = handle(hub, how)
+    assert again is not None
+    assert (again.attempts, again.next_attempt_at) == (2, hub.clock.now_ms() + 60_000)
+
+
+def test_past_the_limit_the_pull_request_is_blocked_with_the_error_and_nothing_overtakes(
+    hub: Hub, tracked: TrackedPr
+) -> None:
+    add_event(hub, "a")
+    add_event(hub, "b")
+    how = settings(hub, FAILS, handler_max_attempts=3, handler_backoff_seconds=0)
+    for _ in range(3):
+        row = find_tracked(hub.database, hub.project_id, hub.pr)
+        assert row is not None
+        assert row.status == "awaiting_feedback"
+        event = handle(hub, how)
+        assert event is not None
+        assert event.event_key == "1:a"
+    row = find_tracked(hub.database, hub.project_id, hub.pr)
+    assert row is not None
+    assert (row.status, row.blocked_reason) == ("blocked", "handler_failed")
+    assert handle(hub, how) is None
+
+
+def test_unblocking_hands_out_what_failed_at_once_with_all_its_attempts(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    how = settings(hub, FAILS, handler_max_attempts=1)
+    assert handle(hub, how) is not None
+    hub.ask(lambda source: Lifecycle(hub.database, source, hub.project(), hub.host, hub.clock).unblock(hub.pr))
+    again = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
+    assert again is not None
+    assert again.attempts == 0
+
+
+def test_where_there_is_no_pull_request_to_block_the_event_rests(hub: Hub) -> None:
+    with hub.database.transaction() as tx:
+        follow_issue(tx, hub.project_id, REPO, 7, now_ms=hub.clock.now_ms())
+        add_followups(tx, hub.project_id, [NewFollowup(7, comment("One", number=7, author="alex"))])
+    how = settings(hub, FAILS, handler_max_attempts=2, handler_backoff_seconds=0)
+    assert handle(hub, how) is not None
+    event = handle(hub, how)
+    assert event is not None
+    assert (event.attempts, event.next_attempt_at) == (2, hub.clock.now_ms() + 3_600_000)
+    assert handle(hub, how) is None
+
+
+def test_another_pull_request_goes_on(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
+    add_event(hub, "a")
+    add_event(hub, "b", number=77)
+    failing = settings(hub, FAILS, handler_max_attempts=1)
+    assert handle(hub, failing) is not None
+    event = handle(hub, settings(hub, saving(tmp_path)))
+    assert event is not None
+    assert (event.pr_number, event.processed_at) == (77, hub.clock.now_ms())
+
+
+def test_a_handler_past_its_time_is_killed_with_everything_it_started(
+    hub: Hub, tracked: TrackedPr, tmp_path: Path
+) -> None:
+    add_event(hub)
+    program = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
+        "print('working', file=sys.stderr, flush=True)\n"
+        "time.sleep(600)"
+    )
+    event = handle(hub, settings(hub, program, handler_timeout_seconds=3))
+    assert event is not None
+    assert event.last_error == "the handler took longer than 3 s and was killed\nworking"
+    assert_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_a_handler_leaves_running_does_not_hold_it_up_and_is_ended(tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))"
+    )
+    started = time.monotonic()
+    ending = asyncio.run(run_handler((sys.executable, "-c", program), b"{}", 60))
+    assert ending.error is None
+    assert time.monotonic() - started < 30
+    assert_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_handler_that_is_killed_says_by_what() -> None:
+    ending = asyncio.run(run_handler((sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"), b"{}", 60))
+    assert ending.error == "the handler was killed by signal 9"
+
+
+def test_a_handler_that_does_not_read_its_input_may_still_succeed() -> None:
+    ending = asyncio.run(run_handler((sys.executable, "-c", "pass"), b"x" * 5_000_000, 60))
+    assert ending.error is None
+
+
+def test_a_flood_of_complaints_is_kept_to_its_last_lines() -> None:
+    program = "import sys\nfor n in range(200000): print('line', n, file=sys.stderr)\nsys.exit(3)"
+    ending = asyncio.run(run_handler((sys.executable, "-c", program), b"{}", 60))
+    assert ending.error is not None
+    assert ending.error.startswith("the handler ended with exit code 3\nline 199980\n")
+    assert ending.error.endswith("line 199999")
+
+
+def test_an_error_that_is_no_text_is_stored_all_the_same(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    program = r"import sys; sys.stderr.buffer.write(b'\xff\x00bad\n'); sys.exit(1)"
+    event = handle(hub, settings(hub, program))
+    assert event is not None
+    assert (event.last_error or "").endswith("�bad")
+
+
+def test_a_handler_that_is_stopped_with_us_gives_its_event_back(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
+    add_event(hub)
+    pid = tmp_path / "pid"
+    program = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    runner = HandlerRunner(hub.database, hub.project(), settings(hub, program), hub.clock)
+
+    async def stopped() -> None:
+        task = asyncio.create_task(runner.run_next())
+        while not (pid.exists() and pid.read_text()):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(stopped())
+    assert_gone(int(pid.read_text()))
+    ((event_id,),) = hub.database.read("SELECT id FROM feedback_events")
+    event = find_event(hub.database, event_id)
+    assert (event.processed_at, event.leased_until) == (None, None)
+    assert (event.last_error or "").startswith("interrupted")
+
+
+def test_the_lease_of_a_handler_outlives_its_time(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
+    add_event(hub)
+    how = settings(hub, saving(tmp_path), event_lease_seconds=1, handler_timeout_seconds=600)
+    runner = HandlerRunner(hub.database, hub.project(), how, hub.clock)
+
+    async def halfway() -> EventRow | None:
+        task = asyncio.create_task(runner.run_next())
+        await asyncio.sleep(0)
+        taken = lease_next(hub.database, hub.clock.now_ms() + 599_000, 1000, "somebody else")
+        await task
+        return taken
+
+    assert asyncio.run(halfway()) is None
+
+
+def test_what_waits_at_a_source_issue_comes_as_one_event_and_is_consumed_when_it_is_taken(
+    hub: Hub, tmp_path: Path
+) -> None:
+    with hub.database.transaction() as tx:
+        follow_issue(tx, hub.project_id, REPO, 7, now_ms=hub.clock.now_ms())
+        records = [comment(body, number=7, author="alex", remote_id=key) for key, body in ((11, "One"), (12, "Two"))]
+        add_followups(tx, hub.project_id, [NewFollowup(7, record) for record in records])
+    event = handle(hub, settings(hub, saving(tmp_path)))
+    assert event is not None
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert (seen["kind"], seen["issue_number"], seen["pr_number"]) == ("issue_followups", 7, None)
+    assert seen["body"] == "@alex:\n\nOne\n\n---\n\n@alex:\n\nTwo"
+    issue = find_issue(hub.database, hub.project_id, 7)
+    assert issue is not None
+    assert issue.pre_pr_last_consumed_comment_id == 12
+    assert handle(hub, settings(hub, saving(tmp_path))) is None
+
+
+def assert_gone(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while not is_dead(ProcessIdentity(os.uname().nodename, pid, "started")):
+        assert time.monotonic() < deadline, "still running"
+        time.sleep(0.01)

@@ -1,0 +1,232 @@
+"""The life of a followed pull request: tracked, blocked, unblocked, closed, resumed, untracked."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+from msgspec.structs import replace
+from tests.situations.answers.hub import REPO, Hub
+
+from tidelore.config import repo_settings
+from tidelore.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
+from tidelore.feedback.context import read_context
+from tidelore.feedback.lifecycle import Lifecycle, block
+from tidelore.model import Position
+from tidelore.store.issue_cursors import find_issue
+from tidelore.store.poll_cursors import get_poll_cursor, poll_scope, seed_feedback_cursors_from_full_scan
+from tidelore.store.tracked import TrackedPr, find_tracked, history, move
+
+T = TypeVar("T")
+DAY = 86_400
+
+
+def living(hub: Hub, work: Callable[[Lifecycle], Awaitable[T]]) -> T:
+    return hub.ask(lambda source: work(Lifecycle(hub.database, source, hub.project(), hub.host, hub.clock)))
+
+
+def track(hub: Hub, number: int | None = None, **how: int) -> TrackedPr:
+    return living(hub, lambda life: life.track(number or hub.pr, **how))
+
+
+def step(hub: Hub, row: TrackedPr, status: str) -> TrackedPr:
+    with hub.database.transaction() as tx:
+        return move(tx, row, status, "seen", None, hub.clock.now_ms())
+
+
+def standing(hub: Hub, surface: str = "pr_issue_comments") -> tuple[int | None, bool] | None:
+    cursor = get_poll_cursor(hub.database, surface, hub.pr, REPO, source="github")
+    return None if cursor is None else (cursor.last_updated_at, cursor.bootstrap_complete)
+
+
+def stand(hub: Hub, surface: str, number: int, at: int) -> None:
+    scope = poll_scope("github", hub.project_id, REPO, surface, number)
+    with hub.database.transaction() as tx:
+        seed_feedback_cursors_from_full_scan(tx, {scope: Position(at, 5)}, hub.clock.now_ms())
+
+
+def test_an_open_pull_request_is_followed_with_what_it_says_of_itself(hub: Hub) -> None:
+    issue = hub.world.github.create_issue(REPO, "The crane is misnamed")
+    row = track(hub, issue_number=issue.number)
+    assert (row.status, row.tracked_by, row.title, row.author) == (
+        "awaiting_feedback",
+        "operator",
+        "Rename the crane",
+        "robin",
+    )
+    assert row.last_seen_head_sha == hub.world.github.repository(REPO).thread(hub.pr).require_pull().head_sha
+    followed = find_issue(hub.database, hub.project_id, issue.number)
+    assert followed is not None
+    assert followed.pr_number == hub.pr
+
+
+def test_following_twice_is_following_once(hub: Hub) -> None:
+    first = track(hub)
+    hub.let_pass(60)
+    second = track(hub)
+    assert (second.id, second.entered_at) == (first.id, first.entered_at)
+    assert len(history(hub.database, first.id)) == 1
+
+
+@pytest.mark.parametrize("end", ["close", "merge"])
+def test_what_has_ended_is_not_followed(hub: Hub, end: str) -> None:
+    getattr(hub.world.github, end)(REPO, hub.pr)
+    with pytest.raises(UserError, match="is merged" if end == "merge" else "is closed"):
+        track(hub)
+    assert find_tracked(hub.database, hub.project_id, hub.pr) is None
+
+
+def test_what_does_not_exist_is_not_followed(hub: Hub) -> None:
+    with pytest.raises(RemoteNotFound):
+        track(hub, 999)
+
+
+def test_a_closed_one_comes_back_only_by_resume_although_it_is_open_again(hub: Hub) -> None:
+    step(hub, track(hub), "closed")
+    with pytest.raises(UserError, match="is closed") as refused:
+        track(hub)
+    assert "lore feedback resume" in (refused.value.fix or "")
+
+
+def test_resume_reseeds_the_head_and_reads_a_bounded_time_back(hub: Hub) -> None:
+    row = track(hub)
+    stand(hub, "pr_issue_comments", hub.pr, hub.clock.now_ms())
+    step(hub, row, "closed")
+    hub.let_pass(30 * DAY)
+    head = hub.world.github.push(REPO, hub.pr, force=True)
+    resumed = living(hub, lambda life: life.resume(hub.pr))
+    assert (resumed.status, resumed.last_seen_head_sha) == ("awaiting_feedback", head)
+    assert standing(hub) == (hub.clock.now_ms() - DAY * 1000, False)
+    assert standing(hub, "pr_review_comments") == (hub.clock.now_ms() - DAY * 1000, False)
+    assert [each.to_status for each in history(hub.database, row.id)] == [
+        "awaiting_feedback",
+        "closed",
+        "awaiting_feedback",
+    ]
+
+
+def test_a_position_younger_than_the_backfill_is_kept(hub: Hub) -> None:
+    row = track(hub)
+    read_at = hub.clock.now_ms()
+    stand(hub, "pr_issue_comments", hub.pr, read_at)
+    step(hub, row, "closed")
+    hub.let_pass(3600)
+    living(hub, lambda life: life.resume(hub.pr))
+    assert standing(hub) == (read_at, False)
+
+
+def test_commands_given_while_it_was_closed_were_given_to_nobody(hub: Hub) -> None:
+    row = track(hub)
+    step(hub, row, "closed")
+    hub.let_pass(3600)
+    living(hub, lambda life: life.resume(hub.pr))
+    settings = replace(repo_settings(hub.host, REPO), comment_fetch_overlap_seconds=0)
+    context = read_context(hub.database, hub.project(), settings)
+    assert context.followed_from(hub.pr) == hub.clock.now_ms()
+
+
+def test_a_merged_one_is_refused_with_a_clear_error(hub: Hub) -> None:
+    step(hub, track(hub), "merged")
+    with pytest.raises(UserError, match="harbor/cranes#1 is merged"):
+        living(hub, lambda life: life.resume(hub.pr))
+
+
+def test_one_that_was_merged_while_nobody_looked_is_refused_too(hub: Hub) -> None:
+    row = step(hub, track(hub), "closed")
+    hub.world.github.merge(REPO, hub.pr)
+    with pytest.raises(UserError, match="is merged"):
+        living(hub, lambda life: life.resume(hub.pr))
+    assert find_tracked(hub.database, hub.project_id, hub.pr) == row
+
+
+def test_one_that_is_still_closed_is_refused(hub: Hub) -> None:
+    step(hub, track(hub), "closed")
+    hub.world.github.close(REPO, hub.pr)
+    with pytest.raises(UserError, match="is closed") as refused:
+        living(hub, lambda life: life.resume(hub.pr))
+    assert refused.value.fix == "reopen it on the remote first"
+
+
+def test_one_that_is_followed_needs_no_resume(hub: Hub) -> None:
+    track(hub)
+    with pytest.raises(UserError, match="is followed"):
+        living(hub, lambda life: life.resume(hub.pr))
+
+
+def test_blocking_keeps_the_reason_and_takes_over_the_position_of_the_feed(hub: Hub) -> None:
+    row = track(hub)
+    stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
+    stand(hub, "issue_comments", 0, 2_000_000)
+    blocked = block(hub.database, "github", row, "history_rewritten", "abc is gone", hub.clock.now_ms())
+    assert (blocked.status, blocked.blocked_reason, blocked.blocked_at) == (
+        "blocked",
+        "history_rewritten",
+        hub.clock.now_ms(),
+    )
+    assert standing(hub) == (2_000_000, True)
+    assert standing(hub, "pr_review_comments") is None
+
+
+def test_a_thread_that_the_feed_did_not_cover_keeps_its_own_position(hub: Hub) -> None:
+    row = track(hub)
+    step(hub, row, "closed")
+    living(hub, lambda life: life.resume(hub.pr))
+    before = standing(hub)
+    stand(hub, "issue_comments", 0, hub.clock.now_ms())
+    block(hub.database, "github", living(hub, lambda life: life.track(hub.pr)), "operator", None, hub.clock.now_ms())
+    assert standing(hub) == before
+    assert before is not None
+    assert before[1] is False
+
+
+def test_unblocking_reads_on_from_where_it_was_complete_with_the_head_of_now(hub: Hub) -> None:
+    row = track(hub)
+    stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
+    block(hub.database, "github", row, "history_rewritten", None, hub.clock.now_ms())
+    head = hub.world.github.push(REPO, hub.pr, force=True)
+    hub.let_pass(60)
+    unblocked = living(hub, lambda life: life.unblock(hub.pr))
+    assert (unblocked.status, unblocked.last_seen_head_sha, unblocked.blocked_reason) == (
+        "awaiting_feedback",
+        head,
+        None,
+    )
+    assert standing(hub) == (1_000_000, False)
+
+
+def test_a_head_that_is_named_in_part_is_known_in_full_and_another_is_taken_as_it_is(hub: Hub) -> None:
+    block(hub.database, "github", track(hub), "operator", None, hub.clock.now_ms())
+    head = hub.world.github.repository(REPO).thread(hub.pr).require_pull().head_sha
+    row = living(hub, lambda life: life.unblock(hub.pr, head_sha=head[:9].upper()))
+    assert row.last_seen_head_sha == head
+    block(hub.database, "github", row, "operator", None, hub.clock.now_ms())
+    assert living(hub, lambda life: life.unblock(hub.pr, head_sha="F" * 40)).last_seen_head_sha == "f" * 40
+
+
+@pytest.mark.parametrize("status", ["merged", "closed"])
+def test_unblock_touches_nothing_that_has_ended(hub: Hub, status: str) -> None:
+    row = step(hub, track(hub), status)
+    with pytest.raises(UserError, match=f"is not blocked, it is {status}"):
+        living(hub, lambda life: life.unblock(hub.pr))
+    assert find_tracked(hub.database, hub.project_id, hub.pr) == row
+    with pytest.raises(IllegalTransition):
+        block(hub.database, "github", row, "operator", None, hub.clock.now_ms())
+
+
+def test_untracking_forgets_the_positions_and_what_is_not_followed_is_not_found(hub: Hub) -> None:
+    track(hub, issue_number=7)
+    stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
+    living(hub, _untrack(hub))
+    assert find_tracked(hub.database, hub.project_id, hub.pr) is None
+    assert find_issue(hub.database, hub.project_id, 7) is None
+    assert standing(hub) is None
+    with pytest.raises(NotFound, match="is not followed"):
+        living(hub, _untrack(hub))
+
+
+def _untrack(hub: Hub) -> Callable[[Lifecycle], Awaitable[TrackedPr]]:
+    async def work(life: Lifecycle) -> TrackedPr:
+        return life.untrack(hub.pr)
+
+    return work

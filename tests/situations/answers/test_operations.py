@@ -1,0 +1,236 @@
+"""Operator commands, applied from their rows: once each, answered once each."""
+
+from __future__ import annotations
+
+import pytest
+from tests.situations.answers.hub import REPO, Hub
+from tests.unit.feedback.people import comment
+
+from tidelore.errors import CredentialsRejected
+from tidelore.feedback.commands import COMMANDS
+from tidelore.feedback.events import command_key
+from tidelore.feedback.lifecycle import Lifecycle, block
+from tidelore.feedback.operations import Operations
+from tidelore.feedback.tokens import find_markers
+from tidelore.store.database import Database
+from tidelore.store.effects import NewCommand, NewEvent
+from tidelore.store.feedback_events import insert_events, lease_next, nack
+from tidelore.store.issue_cursors import follow_issue
+from tidelore.store.metric_counters import read_all
+from tidelore.store.operator_commands import CommandRow, insert_command, list_commands
+from tidelore.store.outbox import OutboxRow, list_outbox
+from tidelore.store.poll_cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.tracked import TrackedPr, find_tracked
+
+OPERATIONS_ISSUE = 50
+
+
+@pytest.fixture
+def tracked(hub: Hub) -> TrackedPr:
+    """The pull request, followed."""
+    return hub.ask(lambda source: Lifecycle(hub.database, source, hub.project(), hub.host, hub.clock).track(hub.pr))
+
+
+def say(hub: Hub, command: str, *, number: int | None = None, comment_id: int = 501, **args: str) -> None:
+    """Store a command as a poll does."""
+    number = number or hub.pr
+    record = comment(f"/lore {command}", author="operator", number=number, remote_id=comment_id)
+    about = hub.pr if number == hub.pr else None
+    with hub.database.transaction() as tx:
+        new = NewCommand(command_key(record), number, about, record, command, args)
+        assert insert_command(tx, hub.project_id, REPO, new, hub.clock.now_ms())
+
+
+def apply(hub: Hub, database: Database | None = None) -> list[CommandRow]:
+    return hub.ask(
+        lambda source: Operations(database or hub.database, source, hub.project(), hub.host, hub.clock).apply_pending()
+    )
+
+
+def applied(hub: Hub, command: str, *, number: int | None = None, **args: str) -> tuple[CommandRow, OutboxRow]:
+    """Store a command, apply it, and return its row and its planned answer."""
+    before = {row.id for row in list_outbox(hub.database)}
+    say(hub, command, number=number, comment_id=1000 + len(before), **args)
+    assert len(apply(hub)) == 1
+    (answer,) = [row for row in list_outbox(hub.database) if row.id not in before]
+    (row,) = [row for row in list_commands(hub.database) if row.comment_id == 1000 + len(before)]
+    assert answer.body.startswith(row.result or "")
+    assert find_markers(answer.body) == (answer.token,)
+    return row, answer
+
+
+def now_tracked(hub: Hub) -> TrackedPr:
+    row = find_tracked(hub.database, hub.project_id, hub.pr)
+    assert row is not None
+    return row
+
+
+def add_event(hub: Hub) -> None:
+    record = comment("Please rename this.", number=hub.pr)
+    with hub.database.transaction() as tx:
+        insert_events(tx, hub.project_id, REPO, [NewEvent("1:one", hub.pr, None, record)], hub.clock.now_ms())
+
+
+def test_help_lists_the_commands_and_the_answer_is_posted_once(hub: Hub, tracked: TrackedPr) -> None:
+    row, answer = applied(hub, "help")
+    assert row.status == "applied"
+    assert all(f"/lore {name}" in answer.body for name in COMMANDS)
+    assert (answer.scope_kind, answer.scope_number, answer.source) == ("pr", hub.pr, "operator_command")
+    hub.send_due()
+    hub.send_due()
+    (posted,) = hub.remarks()
+    assert posted.body == answer.body
+
+
+def test_status_says_how_it_is_followed(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    row, _ = applied(hub, "status")
+    assert row.result is not None
+    assert row.result.startswith("- #1: awaiting_feedback since 2026-03-02T09:00:00.000Z, head ")
+    assert row.result.endswith("; 1 events wait, 0 in flight")
+
+
+def test_unblock_follows_again_from_the_present_head(hub: Hub, tracked: TrackedPr) -> None:
+    block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    head = hub.world.github.push(REPO, hub.pr, force=True)
+    row, _ = applied(hub, "unblock")
+    assert (row.status, row.result) == ("applied", f"Unblocked: #1 is followed again from {head[:12]}.")
+    assert (now_tracked(hub).status, now_tracked(hub).last_seen_head_sha) == ("awaiting_feedback", head)
+
+
+def test_unblock_takes_the_head_and_the_pull_request_it_is_given(hub: Hub, tracked: TrackedPr) -> None:
+    block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    row, answer = applied(hub, "unblock", number=OPERATIONS_ISSUE, pr=str(hub.pr), head_sha="a" * 40)
+    assert row.status == "applied"
+    assert now_tracked(hub).last_seen_head_sha == "a" * 40
+    assert (answer.scope_kind, answer.scope_number) == ("issue", OPERATIONS_ISSUE)
+
+
+def test_a_command_that_cannot_be_carried_out_fails_with_the_reason(hub: Hub, tracked: TrackedPr) -> None:
+    row, answer = applied(hub, "unblock")
+    assert (row.status, row.result) == (
+        "failed",
+        "Failed: harbor/cranes#1 is not blocked, it is awaiting_feedback.",
+    )
+    assert row.result in answer.body
+    row, _ = applied(hub, "unblock", number=OPERATIONS_ISSUE)
+    assert "add pr=NUMBER" in (row.result or "")
+    row, _ = applied(hub, "pause", number=OPERATIONS_ISSUE, pr="99")
+    assert row.result == "Failed: #99 is not followed."
+
+
+def test_a_merged_pull_request_is_not_unblocked(hub: Hub, tracked: TrackedPr) -> None:
+    block(hub.database, "github", tracked, "handler_failed", None, hub.clock.now_ms())
+    hub.world.github.merge(REPO, hub.pr)
+    row, _ = applied(hub, "unblock")
+    assert (row.status, row.result) == ("failed", "Failed: harbor/cranes#1 is merged.")
+    assert now_tracked(hub).status == "blocked"
+
+
+def test_retry_hands_out_at_once_what_failed_and_ends_a_block_that_came_of_it(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    event = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
+    assert event is not None
+    nack(hub.database, event.id, error="broken", next_attempt_at=hub.clock.now_ms() + 3_600_000)
+    block(hub.database, "github", tracked, "handler_failed", "broken", hub.clock.now_ms())
+    row, _ = applied(hub, "retry")
+    assert row.status == "applied"
+    assert now_tracked(hub).status == "awaiting_feedback"
+    again = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
+    assert again is not None
+    assert again.attempts == 0
+
+
+def test_retry_does_not_end_a_block_of_another_reason(hub: Hub, tracked: TrackedPr) -> None:
+    block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    assert applied(hub, "retry")[0].status == "applied"
+    assert now_tracked(hub).status == "blocked"
+
+
+def test_retry_of_an_issue_is_about_its_pull_request_too(hub: Hub, tracked: TrackedPr) -> None:
+    with hub.database.transaction() as tx:
+        follow_issue(tx, hub.project_id, REPO, 7, pr_number=hub.pr, now_ms=hub.clock.now_ms())
+    row, _ = applied(hub, "retry", number=OPERATIONS_ISSUE, issue="7")
+    assert row.result == "Retrying: what waits in #7, #1 is handed out again at once."
+    row, _ = applied(hub, "retry", number=OPERATIONS_ISSUE, issue="8")
+    assert row.result == "Failed: issue #8 is not followed."
+
+
+def test_pause_holds_events_back_and_resume_hands_them_out(hub: Hub, tracked: TrackedPr) -> None:
+    add_event(hub)
+    applied(hub, "pause")
+    assert now_tracked(hub).paused == 1
+    assert lease_next(hub.database, hub.clock.now_ms(), 1000, "me") is None
+    applied(hub, "resume", number=OPERATIONS_ISSUE)
+    assert now_tracked(hub).paused == 0
+    assert lease_next(hub.database, hub.clock.now_ms(), 1000, "me") is not None
+
+
+def test_sync_lets_the_thread_be_read_from_its_beginning(hub: Hub, tracked: TrackedPr) -> None:
+    scope = poll_scope("github", hub.project_id, REPO, "pr_issue_comments", hub.pr)
+    with hub.database.transaction() as tx:
+        upsert_poll_cursor(tx, scope, last_updated_at=5, bootstrap_complete=True, now_ms=hub.clock.now_ms())
+    assert applied(hub, "sync")[0].status == "applied"
+    assert get_poll_cursor(hub.database, "pr_issue_comments", hub.pr, REPO, source="github") is None
+
+
+def test_a_command_is_applied_once_however_often_it_is_tried(hub: Hub, tracked: TrackedPr) -> None:
+    say(hub, "pause")
+    assert [row.command for row in apply(hub)] == ["pause"]
+    assert apply(hub) == []
+    assert len(list_outbox(hub.database)) == 1
+    assert [(counter.name, counter.value) for counter in read_all(hub.database)] == [
+        ("operator_commands_applied_total", 1)
+    ]
+
+
+def test_commands_are_applied_in_the_order_they_were_written(hub: Hub, tracked: TrackedPr) -> None:
+    say(hub, "resume", comment_id=502)
+    say(hub, "pause", comment_id=501)
+    assert [row.command for row in apply(hub)] == ["pause", "resume"]
+    assert now_tracked(hub).paused == 0
+
+
+def test_a_death_between_the_store_and_the_application_loses_nothing(hub: Hub, tracked: TrackedPr) -> None:
+    """The command is durable with the cursor; whoever comes next applies it from its row."""
+    say(hub, "pause")
+    assert now_tracked(hub).paused == 0
+    assert [row.command for row in apply(hub)] == ["pause"]
+    assert now_tracked(hub).paused == 1
+
+
+def test_an_effect_that_fails_half_way_leaves_the_command_pending_and_unanswered(
+    hub: Hub, tracked: TrackedPr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(hub, "pause")
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("tidelore.store.outbox.plan", dies)
+        with pytest.raises(KeyboardInterrupt):
+            apply(hub)
+    assert (now_tracked(hub).paused, list_outbox(hub.database)) == (0, [])
+    assert [row.status for row in list_commands(hub.database)] == ["pending"]
+    apply(hub)
+    assert (now_tracked(hub).paused, len(list_outbox(hub.database))) == (1, 1)
+
+
+def test_a_remote_that_fails_for_the_moment_leaves_the_command_and_those_after_it(hub: Hub, tracked: TrackedPr) -> None:
+    block(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
+    say(hub, "unblock", comment_id=501)
+    say(hub, "pause", comment_id=502)
+    fault = hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=503)
+    assert apply(hub) == []
+    assert fault.fired == 1
+    assert [row.command for row in apply(hub)] == ["unblock", "pause"]
+
+
+def test_credentials_that_fail_stop_with_one_error(hub: Hub, tracked: TrackedPr) -> None:
+    block(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
+    say(hub, "unblock")
+    hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=401)
+    with pytest.raises(CredentialsRejected):
+        apply(hub)
+    assert [row.status for row in list_commands(hub.database)] == ["pending"]

@@ -1,0 +1,100 @@
+"""Which repository and which thread is meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidelore.config import Config, parse_config
+from tidelore.errors import ConfigError, NotFound, UserError
+from tidelore.feedback.places import ThreadName, choose_place, choose_places, read_thread
+
+
+def config(*hosts: tuple[str, str, list[str]]) -> Config:
+    tree: dict[str, Any] = {
+        "github": [
+            {"name": name, "base_url": url, "repos": [{"name": repo} for repo in repos]} for name, url, repos in hosts
+        ]
+    }
+    return parse_config(tree)
+
+
+ONE = config(("github", "https://api.github.com", ["Harbor/Cranes"]))
+TWO = config(
+    ("github", "https://api.github.com", ["harbor/cranes", "harbor/ships"]),
+    ("work", "https://github.example.com/api/v3", ["harbor/cranes"]),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found"),
+    [
+        ("12", "pr", ThreadName(12)),
+        ("#12", "pr", ThreadName(12)),
+        ("#12", "issue", ThreadName(12)),
+        (" harbor/cranes#12 ", "pr", ThreadName(12, "harbor/cranes")),
+        ("https://github.com/harbor/cranes/pull/12", "pr", ThreadName(12, "harbor/cranes", "github.com")),
+        ("https://github.com/harbor/cranes/pull/12/files#diff", "pr", ThreadName(12, "harbor/cranes", "github.com")),
+        ("https://github.com/harbor/cranes/issues/7", "issue", ThreadName(7, "harbor/cranes", "github.com")),
+    ],
+)
+def test_a_thread_is_read_in_every_form_people_write(text: str, kind: Any, found: ThreadName) -> None:
+    assert read_thread(text, kind) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "pr"),
+        ("twelve", "pr"),
+        ("0", "pr"),
+        ("-1", "issue"),
+        ("99999999999999999", "pr"),
+        ("https://github.com/harbor/cranes/issues/7", "pr"),
+        ("https://github.com/harbor/cranes/pull/7", "issue"),
+        ("https://github.com/harbor/cranes", "pr"),
+    ],
+)
+def test_what_is_no_such_thread_is_refused(text: str, kind: Any) -> None:
+    with pytest.raises(UserError, match="is no reference to"):
+        read_thread(text, kind)
+
+
+def test_a_repository_need_not_be_named_where_there_is_one() -> None:
+    assert choose_place(ONE, None).name == "Harbor/Cranes"
+    assert choose_place(ONE, None, ThreadName(1)).name == "Harbor/Cranes"
+
+
+@pytest.mark.parametrize("name", ["Harbor/Cranes", "harbor/cranes", "HARBOR/CRANES", "Cranes"])
+def test_a_repository_is_named_without_regard_to_case_or_by_its_ending(name: str) -> None:
+    assert choose_place(ONE, name).name == "Harbor/Cranes"
+    assert [place.name for place in choose_places(ONE, name)] == ["Harbor/Cranes"]
+
+
+def test_between_two_nothing_is_guessed() -> None:
+    with pytest.raises(UserError, match="3 repositories are configured"):
+        choose_place(TWO, None)
+    with pytest.raises(UserError, match="matches 2 repos"):
+        choose_place(TWO, "harbor/cranes")
+    assert choose_place(TWO, "ships").host.name == "github"
+
+
+def test_an_address_tells_the_host_too() -> None:
+    for site, host in (("github.com", "github"), ("github.example.com", "work")):
+        assert choose_place(TWO, None, ThreadName(1, "harbor/cranes", site)).host.name == host
+    with pytest.raises(NotFound, match=r"elsewhere\.org"):
+        choose_place(TWO, None, ThreadName(1, "harbor/cranes", "elsewhere.org"))
+
+
+def test_a_repository_that_is_named_twice_must_be_the_same() -> None:
+    assert choose_place(ONE, "cranes", ThreadName(1, "harbor/cranes")).name == "Harbor/Cranes"
+    with pytest.raises(UserError, match="is not"):
+        choose_place(TWO, "harbor/ships", ThreadName(1, "harbor/cranes"))
+
+
+def test_what_is_not_configured_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        choose_place(ONE, "nobody/nothing")
+    with pytest.raises(ConfigError):
+        choose_places(Config(), None)
