@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from benchmarks import cold_start, conversations, embedding, memory, mirror, poll, reads, search, surgical
+from benchmarks import cold_start, conversations, embedding, feedback, memory, mirror, poll, reads, search, surgical
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
 
 BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "cold-start": cold_start.run,
     "poll": poll.run,
+    "feedback": feedback.run,
     "memory": memory.run,
     "mirror": mirror.run,
     "conversations": conversations.run,

@@ -148,12 +148,15 @@ async def surgical_sync(
 def _choose_items(app: App, asked: Sequence[Asked], flags: Flags) -> list[Choice]:
     """Return the items that are meant: those that were named, or what is left of an earlier run."""
     from tidelore.pipeline.selection import choose_again, select
+    from tidelore.pipeline.session import Workshop, close_dead
     from tidelore.store.runs import find_record
 
     if flags.retry_failed is None:
         return select(app.config, _known_projects(app), asked, flags.project)
     database = app.open_store()
     try:
+        # So that a run whose process was killed is not taken for one that is under way.
+        close_dead(Workshop(database, app.config, app.clock, app.seam, "lore sync"))
         return choose_again(app.config, find_record(database, flags.retry_failed))
     finally:
         database.close()

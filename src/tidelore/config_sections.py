@@ -169,6 +169,7 @@ class Bluesky(Section, frozen=True):
     max_pages_per_user: Many = 100
     max_concurrent: Many = 10
     max_staleness_minutes: Positive = 240
+    stream: bool = False
 
 
 class Embedding(Section, frozen=True):
@@ -188,6 +189,7 @@ class Embedding(Section, frozen=True):
 
 
 class Service(Section, frozen=True):
+    gitlab_interval_seconds: Positive = 300
     metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 9464
     web_port: Annotated[int, Meta(ge=0, le=65535)] = 8765
 
@@ -195,6 +197,9 @@ class Service(Section, frozen=True):
 class Log(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+    file: str = ""
+    max_megabytes: Annotated[float, Meta(gt=0, le=100_000)] = 10
+    keep: Many = 5
 
 
 class Config(Section, frozen=True):

@@ -66,6 +66,11 @@ class Session(Struct):
         self.lease.release()
         self.shop.seam(Seam.LEASE_RELEASED)
 
+    async def listen(self) -> None:
+        """Let a signal that came meanwhile be heard: it takes the loop two rounds to get to us."""
+        for _ in range(3):
+            await self.shop.clock.sleep(0)
+
 
 def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:
     """Take the lease for this process, or raise LockHeld."""
@@ -107,7 +112,7 @@ async def open_run(
 ) -> AsyncIterator[Session]:
     """Hold a run row for the length of the block; a lease that the block takes is given back with it."""
     # Who only fell silent is given up by whoever takes the lease, and by nobody else.
-    crashed = _close_crashed(shop, stale_after_ms=_FOREVER_MS if held is None else _stale_after_ms(shop))
+    crashed = close_dead(shop) if held is None else _close_crashed(shop, stale_after_ms=_stale_after_ms(shop))
     run = Run.start(
         RunTable(shop.database),
         shop.clock,
@@ -138,6 +143,11 @@ async def open_run(
     finally:
         if session.held is not None:
             session.held.release()
+
+
+def close_dead(shop: Workshop) -> list[int]:
+    """Close the rows of processes that are gone; of one that only fell silent nobody without the lease may say so."""
+    return _close_crashed(shop, stale_after_ms=_FOREVER_MS)
 
 
 def _close_crashed(shop: Workshop, *, stale_after_ms: int) -> list[int]:

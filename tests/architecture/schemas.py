@@ -12,7 +12,9 @@ from tests.architecture.reference import field_lines, sections
 
 SHIPPED = Path(__file__).parents[2] / "src" / "tidelore" / "cli" / "schemas.txt"
 _AS_FOR = re.compile(r"^Robot data: as for \[`lore ([^`]+)`\]", flags=re.MULTILINE)
-_WITH = re.compile(r"\bwith the fields of (?:lore (?P<command>[a-z -]+)|(?P<prefix>\S+))$")
+_WITH = re.compile(
+    r"\bwith the fields of (?:lore (?P<command>[a-z -]+)|(?P<prefix>\S+)(?: of lore (?P<home>[a-z -]+))?)$"
+)
 
 
 def schema(command: str) -> dict[str, str]:
@@ -28,8 +30,11 @@ def schema(command: str) -> dict[str, str]:
             found |= {f"{path}.{inner}": told for inner, told in schema(given["command"]).items()}
         elif given:
             inside = f"{given['prefix']}."
+            there = schema(given["home"]) if given["home"] else own
             found |= {
-                f"{path}.{other.removeprefix(inside)}": told for other, told in own.items() if other.startswith(inside)
+                f"{path}.{other.removeprefix(inside)}": told
+                for other, told in there.items()
+                if other.startswith(inside)
             }
     return found
 

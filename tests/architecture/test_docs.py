@@ -148,14 +148,18 @@ def test_in_a_marked_table_every_key_is_marked(heading: str) -> None:
 
 
 def every_command() -> dict[str, click.Command]:
+    return commands_of(lore, "")
+
+
+def commands_of(group: click.Group, before: str) -> dict[str, click.Command]:
     found: dict[str, click.Command] = {}
-    for name in COMMANDS:
-        command = lore.get_command(click.Context(lore), name)
+    for name in COMMANDS if group is lore else group.commands:
+        command = group.get_command(click.Context(group), name)
         assert command is not None
-        inner = command.commands if isinstance(command, click.Group) else {}
-        if isinstance(command, click.Group) and command.invoke_without_command:
-            found[name] = command
-        found |= {f"{name} {child}": inner[child] for child in inner} or {name: command}
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            found[f"{before}{name}"] = command
+        if isinstance(command, click.Group):
+            found |= commands_of(command, f"{before}{name} ")
     return found
 
 

@@ -18,6 +18,7 @@ HEAVY = frozenset(
         "httpx2",
         "httpcore2",
         "anyio",
+        "websockets",
         "asyncio",
         "ssl",
         "socket",
@@ -26,6 +27,8 @@ HEAVY = frozenset(
         "starlette",
         "mcp",
         "psycopg",
+        "numpy",
+        "tokenizers",
         "pathlib",
         "subprocess",
         "logging",
@@ -66,7 +69,15 @@ def loaded_by(tmp_path: Path, *argv: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "command",
-    [["count"], ["--robot", "count"], ["count", "issues"], ["cursors", "list"], ["list", "mrs"], ["sync-runs"]],
+    [
+        ["count"],
+        ["--robot", "count"],
+        ["count", "issues"],
+        ["cursors", "list"],
+        ["list", "mrs"],
+        ["sync-runs"],
+        ["--robot", "search", "crane"],
+    ],
 )
 def test_an_offline_read_loads_no_client_no_loop_and_no_screen(copy: Path, tmp_path: Path, command: list[str]) -> None:
     modules = loaded_by(tmp_path, *command, "--db", str(copy))

@@ -9,6 +9,7 @@ import pytest
 from tests.architecture.walls import (
     clocks_outside_the_clock,
     http_clients_outside_the_sources,
+    sockets_outside_the_sources,
     sql_outside_the_store,
 )
 
@@ -23,6 +24,10 @@ def test_http_is_spoken_in_the_sources_only(source: Path) -> None:
     assert http_clients_outside_the_sources(source) == []
 
 
+def test_sockets_are_opened_in_the_sources_only(source: Path) -> None:
+    assert sockets_outside_the_sources(source) == []
+
+
 def test_clocks_are_read_in_the_clock_only(source: Path) -> None:
     assert clocks_outside_the_clock(source) == []
 
@@ -32,11 +37,13 @@ def test_the_rules_see_what_they_forbid_where_it_is_allowed(source: Path, plant:
     stolen = {
         "cli/cursors.py": (source / "store" / "cursors.py").read_text(),
         "cli/transport.py": (source / "sources" / "transport.py").read_text(),
+        "cli/socket.py": (source / "sources" / "bluesky" / "socket.py").read_text(),
         "cli/clock.py": (source / "clock.py").read_text(),
     }
     root = plant(stolen)
     assert sql_outside_the_store(root)
     assert http_clients_outside_the_sources(root)
+    assert sockets_outside_the_sources(root)
     assert {line.rpartition(" ")[2] for line in clocks_outside_the_clock(root)} == {
         "time.time_ns",
         "time.monotonic",
@@ -91,6 +98,13 @@ def test_plain_english_is_no_sql(plant: Plant, text: str) -> None:
 def test_an_http_client_outside_the_sources_is_caught(plant: Plant, text: str) -> None:
     assert len(http_clients_outside_the_sources(plant({"pipeline/ingest.py": text}))) == 1
     assert http_clients_outside_the_sources(plant({"pipeline/ingest.py": "", "sources/http.py": text})) == []
+
+
+@pytest.mark.parametrize("text", ["import websockets", "from websockets.asyncio.client import connect"])
+@pytest.mark.parametrize("room", ["pipeline", "embedding", "simulator"])
+def test_a_socket_outside_the_sources_is_caught(plant: Plant, text: str, room: str) -> None:
+    assert len(sockets_outside_the_sources(plant({f"{room}/stream.py": text}))) == 1
+    assert sockets_outside_the_sources(plant({f"{room}/stream.py": "", "sources/stream.py": text})) == []
 
 
 def test_addresses_and_status_names_are_no_http_client(plant: Plant) -> None:

@@ -1,4 +1,4 @@
-"""What may be spoken where: SQL only in the store, HTTP only in the sources, time only in the clock."""
+"""What may be spoken where: SQL only in the store, HTTP and sockets only in the sources, time only in the clock."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _CLIENTS = (
     "urllib.request",
     "http.client",
 )
+_SOCKETS = ("websockets",)
 _CLOCKS = frozenset(
     {
         *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
@@ -51,16 +52,12 @@ def sql_outside_the_store(root: Path) -> list[str]:
 
 def http_clients_outside_the_sources(root: Path) -> list[str]:
     """Return every import of an HTTP client outside `sources/` and `embedding/`."""
-    return sorted(
-        {
-            f"{module.path.relative_to(root)}:{imported.line}: {client}"
-            for module in read_modules(root)
-            if module.room not in {"sources", "embedding"}
-            for imported in module.imports()
-            for client in _CLIENTS
-            if imported.name == client or imported.name.startswith(f"{client}.")
-        }
-    )
+    return _imported_outside(root, {"sources", "embedding"}, _CLIENTS)
+
+
+def sockets_outside_the_sources(root: Path) -> list[str]:
+    """Return every import of a WebSocket library outside `sources/`."""
+    return _imported_outside(root, {"sources"}, _SOCKETS)
 
 
 def clocks_outside_the_clock(root: Path) -> list[str]:
@@ -72,6 +69,19 @@ def clocks_outside_the_clock(root: Path) -> list[str]:
         for line, name in _clock_names(module)
         if not (module.room == "simulator" and name in _SIMULATOR_MAY)
     ]
+
+
+def _imported_outside(root: Path, rooms: set[str], libraries: tuple[str, ...]) -> list[str]:
+    return sorted(
+        {
+            f"{module.path.relative_to(root)}:{imported.line}: {library}"
+            for module in read_modules(root)
+            if module.room not in rooms
+            for imported in module.imports()
+            for library in libraries
+            if imported.name == library or imported.name.startswith(f"{library}.")
+        }
+    )
 
 
 def _texts(module: Module) -> Iterator[tuple[int, str]]:

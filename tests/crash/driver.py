@@ -1,5 +1,7 @@
 """The command `lore` in a process that dies by SIGKILL at a chosen instant, or gets another signal there.
 
+By SIGSTOP it stands still there, with all it holds, until it gets SIGCONT.
+
     python driver.py [STAGE/]SEAM N SIGNAL [VISITS_FILE] -- lore arguments...
 
 Owns the death: at the N-th visit of the seam (of those after the seam STAGE, if one is named) the process kills

@@ -113,6 +113,21 @@ class Process:
     def signal(self, number: int) -> None:
         self._child.send_signal(number)
 
+    def wait_until_stopped(self) -> None:
+        """Wait until it stands still by its own SIGSTOP; one that ended before is told with what it said."""
+        wait_until(self._has_halted)
+        assert self.running, self.wait()
+
+    def _has_halted(self) -> bool:
+        # WNOWAIT leaves the news to whoever waits for the end.
+        news = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        return news is not None
+
+    def go_on(self) -> Ended:
+        """Let it go on, and wait for its end."""
+        self.signal(signal.SIGCONT)
+        return self.wait()
+
     def wait(self) -> Ended:
         try:
             stdout, stderr = self._child.communicate(timeout=PATIENCE_SECONDS)
@@ -173,6 +188,16 @@ class Stage:
         """Run the command to the n-th visit of a seam, or to that of those after another."""
         instant = seam if after is None else f"{after}/{seam}"
         return self._remember([str(DRIVER), instant, str(visit), str(int(by)), "--", *argv], environ, {}).wait()
+
+    def lore_held_at(
+        self, seam: Seam, visit: int, *argv: str, environ: dict[str, str] | None = None, after: Seam | None = None
+    ) -> Process:
+        """Start the command and wait until it stands still at the n-th visit of a seam, with all it holds there."""
+        instant = seam if after is None else f"{after}/{seam}"
+        words = [str(DRIVER), instant, str(visit), str(int(signal.SIGSTOP)), "--", *argv]
+        process = self._remember(words, environ, {})
+        process.wait_until_stopped()
+        return process
 
     def count_visits(self, *argv: str) -> dict[Seam, tuple[int, int]]:
         """Run the command unharmed and return how often it passed each seam: in all, and for the lists."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.databases.feeds import MIRA, post, share
 from tests.databases.samples import add_project, issue, merge_request
 from tests.databases.talk import (
     DIFFS,
@@ -101,7 +102,12 @@ def test_programs_get_the_sum_and_its_parts(filled: Desk) -> None:
 
 
 def test_every_count_has_the_documented_fields(filled: Desk) -> None:
-    kinds = [[], ["discussions"], ["notes"], ["events"], ["files"]]
+    kinds = [[], ["discussions"], ["notes"], ["events"], ["files"], ["posts"]]
+    database = filled.store()
+    try:
+        share(database, post(MIRA, "a"))
+    finally:
+        database.close()
     compare("count", *(filled.robot("count", *kind).data for kind in kinds))
 
 

@@ -6,8 +6,8 @@ import pytest
 from tests.databases.talk import DISCUSSIONS, attach, discussion, note, placed
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
-from tidelore.cli.since import parse_since
 from tidelore.errors import UserError
+from tidelore.since import parse_since
 from tidelore.store.projects import match_project
 
 NOW = 1_772_442_000_000

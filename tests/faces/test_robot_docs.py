@@ -197,7 +197,7 @@ def test_briefly_means_names_and_a_line_each(manifest: dict[str, Any], desk: Des
         (["count"], ["count"]),
         (["list", "issues"], ["list issues"]),
         (["list issues"], ["list issues"]),
-        (["list"], ["list issues", "list mrs"]),
+        (["list"], ["list issues", "list mrs", "list posts"]),
         (["sync-runs"], ["sync-runs", "sync-runs show"]),
         (["sync-runs", "show"], ["sync-runs show"]),
     ],

@@ -9,8 +9,8 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.cli.remote_text import width
 from tidelore.cli.search_page import CHARACTERS_PER_TOKEN
+from tidelore.remote_text import width
 from tidelore.search.results import ThreadResult
 
 

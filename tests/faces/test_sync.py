@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from tests.faces.desk import LEDGER, Desk
+
+from tidelore.cli.main import main
+from tidelore.engine.crashpoint import Seam
 
 
 def talk(desk: Desk) -> None:
@@ -24,7 +29,9 @@ def test_a_sync_goes_through_every_stage_and_says_what_each_did(desk: Desk) -> N
     assert "1 discussion, 1 note" in lines[1]
     assert "12 written, 0 unchanged, 0 removed" in lines[3]
     assert lines[-1].startswith("Run 1: ")
-    assert desk.query("SELECT phase, status, docs_regenerated FROM sync_runs") == [("done", "succeeded", 12)]
+    assert desk.query("SELECT phase, status, docs_regenerated, docs_embedded, warnings_count FROM sync_runs") == [
+        ("done", "succeeded", 12, 12, 0)
+    ]
 
 
 def test_a_second_sync_writes_nothing(desk: Desk) -> None:
@@ -34,6 +41,7 @@ def test_a_second_sync_writes_nothing(desk: Desk) -> None:
     assert data["documents"] == {"regenerated": 0, "unchanged": 0, "removed": 0, "failed": 0}
     assert set(data["stage_timings_ms"]) == {"ingest", "dependents", "scrub", "docs", "embed"}
     assert desk.query("SELECT id, generated_at FROM documents ORDER BY id") == before
+    assert desk.query("SELECT docs_regenerated, docs_embedded FROM sync_runs WHERE id = 2") == [(0, 0)]
 
 
 def test_a_sync_answers_with_the_fields_of_an_ingestion_and_its_own(desk: Desk) -> None:
@@ -114,3 +122,43 @@ def test_documents_can_be_looked_at_anew_as_a_whole(desk: Desk) -> None:
 def test_documents_before_the_first_sync_are_a_clear_error(desk: Desk) -> None:
     done = desk.robot("generate-docs")
     assert done.code == 6
+
+
+@pytest.mark.parametrize(
+    ("at", "mirrored"), [(Seam.SCOPE_DONE, False), (Seam.DOCUMENTS, True), (Seam.LEASE_RELEASED, True)]
+)
+def test_an_interrupted_sync_has_brought_the_copy_up_to_date_once_it_is_mirrored(
+    desk: Desk, at: Seam, mirrored: bool
+) -> None:
+    def interrupt(here: Seam) -> None:
+        if here is at:
+            signal.raise_signal(signal.SIGINT)
+
+    assert main(["sync", "--config", str(desk.config), "--db", str(desk.db)], seam=interrupt) == 130
+    ((status, started_at, mirrored_at, finished_at),) = desk.query(
+        "SELECT status, started_at, mirrored_at, finished_at FROM sync_runs"
+    )
+    assert status == "cancelled"
+    assert (desk.robot("count").document["meta"]["synced_at"] is not None) is mirrored
+    if mirrored:
+        assert started_at <= mirrored_at <= finished_at
+        assert desk.robot("sync-runs", "show", "1").data["mirrored_at"] is not None
+    else:
+        assert mirrored_at is None
+
+
+def test_a_sync_that_could_read_no_list_has_not_brought_the_copy_up_to_date(desk: Desk) -> None:
+    desk.world.faults.add("status", "GET /projects/:id", None, status=500)
+    assert desk.run("sync").code == 1
+    assert desk.query("SELECT status, mirrored_at FROM sync_runs") == [("failed", None)]
+    assert desk.robot("count").document["meta"]["synced_at"] is None
+
+
+def test_what_walks_no_list_does_not_say_that_it_mirrored(desk: Desk) -> None:
+    desk.run("sync", "--no-embed")
+    (synced,) = {desk.robot("count").document["meta"]["synced_at"]}
+    for argv in (["scrub"], ["generate-docs"], ["sync", "--issue", "1", "-p", LEDGER, "--no-embed"]):
+        assert desk.run(*argv).code == 0
+    rows = desk.query("SELECT mirrored_at IS NULL FROM sync_runs ORDER BY id")
+    assert rows == [(0,), (1,), (1,), (1,)]
+    assert desk.robot("count").document["meta"]["synced_at"] == synced

@@ -38,7 +38,7 @@ def test_a_simulated_world_is_served_until_a_signal_ends_it(home: Path, number: 
         assert set(document) == {"ok", "data", "meta"}
         assert set(document["meta"]) == META
         assert document["meta"]["command"] == "simulate"
-        assert set(document["data"]) == {"url", "projects"}
+        assert set(document["data"]) == {"url", "projects", "repos", "accounts"}
         with urlopen(f"{document['data']['url']}/_sim/projects", timeout=10) as answer:
             served = [project["path"] for project in json.load(answer)]
         assert served == document["data"]["projects"]
@@ -147,7 +147,7 @@ def test_the_demo_refreshes_one_merge_request_for_its_own_requests_only(desk: De
     data = desk.robot("demo", "--scale", "0.2").data
     assert data["search"]["documents"] == data["search"]["embedded"] > 0
     assert data["refreshed"]["found"] is True
-    assert data["refreshed"]["requests"] <= 8, "the item, its discussions, three kinds of events, issues, files, reviewers"
+    assert data["refreshed"]["requests"] <= 8, "the item, discussions, three kinds of events, issues, files, reviewers"
 
 
 def test_the_demo_would_notice_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

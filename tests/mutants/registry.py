@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, offspring, surgery, telling, understanding, walking
+from tests.mutants import guarding, listening, offspring, surgery, telling, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
@@ -10,9 +10,6 @@ _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_
 
 _TELLING = "tests/crash/test_kill_documents.py::test_every_seam_of_documents_and_vectors"
 _TALK = "tests/properties/test_conversations.py::test_a_conversation_is_copied_whole_whatever_happens"
-
-WITHOUT_CODE = "8"
-"""Inbound intents: promised, and not built; no test and no mutant can stand for it."""
 
 PROMISES = (
     Promise("1", (f"{walking.PARENTS}::test_an_exception_inside_the_commit_leaves_neither_rows_nor_cursor", _KILLED)),
@@ -29,8 +26,15 @@ PROMISES = (
     Promise("5", (f"{walking.LATE}::test_no_late_change_is_lost_however_the_walk_goes_on",)),
     Promise("6", (f"{walking.PARENTS}::test_a_replayed_page_changes_one_row_in_all_by_sqlites_own_count", _HISTORIES)),
     Promise("7", (_HISTORIES,)),
-    Promise(WITHOUT_CODE),
-    Promise("9", ("tests/properties/test_descent.py::test_a_poll_with_nothing_new_costs_one_request",)),
+    Promise(listening.INTENTS, (listening.ANY_CHANGE,)),
+    Promise(
+        "9",
+        (
+            "tests/properties/test_descent.py::test_a_poll_with_nothing_new_costs_one_request",
+            f"{listening.COST}::test_a_long_thread_costs_what_a_short_one_does",
+            f"{listening.COST}::test_by_threads_a_quiet_poll_is_linear_in_what_is_followed",
+        ),
+    ),
     Promise("re-anchoring", (_HISTORIES,)),
     Promise(
         "two equal passes",
@@ -65,6 +69,10 @@ PROMISES = (
     Promise(
         surgery.SURGERY,
         (
+            "tests/crash/test_surgical_contention.py::test_a_second_surgical_sync_names_the_first_and_writes_nothing",
+            "tests/crash/test_surgical_contention.py::test_a_normal_sync_takes_the_lease_while_a_surgical_one_needs_none",
+            "tests/crash/test_surgical_contention.py::test_a_surgical_sync_killed_while_it_stores_is_repeated",
+            "tests/faces/test_dry_run.py::test_a_dry_run_leaves_every_file_as_it_is_and_asks_nobody",
             f"{surgery.RACES}::test_cancellation_marks_sync_run_cancelled",
             f"{surgery.STAGES}::test_preflight_success_then_ingest_failure_rolls_back_all_content_writes",
             f"{surgery.SCOPE}::test_five_items_cost_their_own_requests_whatever_the_size_of_the_project",
@@ -83,6 +91,30 @@ PROMISES = (
     ),
     Promise("ETag of a full page"),
     Promise("quarantine retried", (_HISTORIES,)),
+    Promise(listening.VERSIONS, (listening.ALL_WAYS, listening.ANY_CHANGE)),
+    Promise(
+        listening.BLOCKED,
+        (
+            f"{listening.STATUSES}::test_blocked_by_a_handler_and_unblocked_between_two_polls_nothing_is_lost",
+            listening.ALL_WAYS,
+        ),
+    ),
+    Promise(
+        listening.HAND_OVER,
+        (
+            f"{listening.SWITCHING}::test_full_scans_give_the_same_events_as_increments",
+            listening.ALL_WAYS,
+            listening.ANY_CHANGE,
+        ),
+    ),
+    Promise(listening.REVIEWS, (listening.ALL_WAYS,)),
+    Promise(
+        listening.STEPS,
+        (
+            f"{listening.STATUSES}::test_a_closed_pull_request_is_terminal_and_stays_so_when_it_is_reopened",
+            f"{listening.STATUSES}::test_a_transport_error_blocks_nobody_and_loses_nothing",
+        ),
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -92,4 +124,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *telling.MUTANTS,
     *surgery.MUTANTS,
     *guarding.MUTANTS,
+    *listening.MUTANTS,
 )

@@ -124,10 +124,10 @@ class Mortal:
         return getattr(self._database, name)
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
+    def transaction(self, *, durable: bool = False) -> Iterator[Any]:
         if self._reaper.dead:
             raise Killed("transaction")
-        with self._database.transaction() as tx:
+        with self._database.transaction(durable=durable) as tx:
             yield tx
             if self._reaper.dead:
                 raise Killed("commit")

@@ -23,7 +23,7 @@ from tidelore.errors import RemoteError
 from tidelore.model import Item, Version
 from tidelore.simulator.wire import Request
 from tidelore.simulator.world import World
-from tidelore.sources.governor import parse_http_date
+from tidelore.waiting import parse_http_date
 
 REPO = "owner/repo"
 OVERLAP_MS = 5000

@@ -111,6 +111,7 @@ retry_backoff_ms = 1001
 max_pages_per_user = 101
 max_concurrent = 11
 max_staleness_minutes = 241
+stream = true
 
 [embedding]
 provider = "ollama"
@@ -125,11 +126,15 @@ chunk_overlap = 10
 fusion_weight = 0.5
 rrf_k = 60
 [service]
+gitlab_interval_seconds = 301
 metrics_port = 1
 web_port = 2
 [log]
 level = "debug"
 format = "json"
+file = "lore.log"
+max_megabytes = 11
+keep = 6
 """
 
 
@@ -197,7 +202,7 @@ def test_an_unknown_key_is_refused_with_file_key_and_nearest(text: str, key: str
 def test_an_unknown_key_like_no_other_is_answered_with_the_valid_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({"log": {"zzz": 1}})
-    assert caught.value.fix == "valid here: log.format, log.level"
+    assert caught.value.fix == "valid here: log.file, log.format, log.keep, log.level, log.max_megabytes"
     assert "nearest" not in caught.value.details
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tidelore.cli.conversation_text import describe_duration, describe_file, place
-from tidelore.cli.remote_text import block, harmless, one_line, shorten, width
+from tidelore.cli.conversation_text import describe_duration, describe_file
 from tidelore.model import FileChangeRecord
-from tidelore.store.conversation_rows import NoteRow
+from tidelore.remote_text import block, harmless, one_line, shorten, width
+from tidelore.store.conversation_rows import NoteRow, place
 
 
 @pytest.mark.parametrize(

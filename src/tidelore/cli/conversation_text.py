@@ -8,10 +8,10 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.cli.remote_text import block, one_line
 from tidelore.clock import format_instant
 from tidelore.model import FileChangeRecord
-from tidelore.store.conversation_rows import Conversation, IssueRow, MergeRequestRow, NoteRow, ParentRow, Thread
+from tidelore.remote_text import block, one_line
+from tidelore.store.conversation_rows import Conversation, IssueRow, MergeRequestRow, NoteRow, ParentRow, Thread, place
 
 _RULE = "=" * 80
 _STEP = "  "
@@ -49,25 +49,6 @@ def conversation_lines(talk: Conversation, view: View) -> list[str]:
         lines += ["", _heading(f"Files ({len(talk.files):,}):")]
         lines += [f"{_STEP}{one_line(describe_file(file))}" for file in talk.files]
     return [*lines, *_discussions(talk, view)]
-
-
-def place(note: NoteRow) -> str | None:
-    """Return where in a diff a note stands: `src/auth/login.ts:45-48`, or None.
-
-    A line that was removed is a line of the old file; a renamed file is shown with both names.
-    """
-    if not note.is_placed:
-        return None
-    old, new = note.position_old_path, note.position_new_path
-    if note.position_new_line is None and note.position_old_line is not None:
-        path, line = old or new, note.position_old_line
-    else:
-        path = f"{old} -> {new}" if old and new and old != new else new or old
-        line = note.position_new_line or 0
-    start, end = note.position_line_range_start, note.position_line_range_end
-    if start is not None and end is not None and start < end:
-        return f"{path}:{start}-{end}"
-    return f"{path}:{line}" if line else path
 
 
 def describe_file(file: FileChangeRecord) -> str:

@@ -30,12 +30,12 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
     face = face_of(ctx)
     app = face.app()
     findings = [_configuration(face), _database(app)]
-    if app.config.gitlab and not offline:
+    if (app.config.gitlab or app.config.github) and not offline:
         from tidelore.app import diagnose, run_until_signalled
 
         findings += run_until_signalled(diagnose(app))
     config = app.config
-    waiting = {"github": config.github, "bluesky": config.bluesky.accounts}
+    waiting = {"bluesky": config.bluesky.accounts}
     findings += [
         Finding(subject, True, "configured, but this version does not read it")
         for subject, present in waiting.items()

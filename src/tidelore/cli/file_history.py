@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.remote_text import one_line, shorten
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.errors import UserError
+from tidelore.remote_text import one_line, shorten
 from tidelore.renames import describe_lineage
 from tidelore.store.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
 

@@ -12,10 +12,10 @@ from tidelore.cli.browser import open_page
 from tidelore.cli.face import LoreCommand, face_of, global_options
 from tidelore.cli.list_posts import posts_command
 from tidelore.cli.render import Answer, ago, instant, table
-from tidelore.cli.since import parse_since
 from tidelore.clock import SystemClock
 from tidelore.errors import UserError
 from tidelore.remote_text import one_line, shorten
+from tidelore.since import parse_since
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.listing import ListedParent, ListFilter, Listing, Talk, list_parents

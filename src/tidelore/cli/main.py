@@ -27,6 +27,8 @@ COMMANDS = {
     "poll": ("tidelore.cli.poll", "Ask for what is new: of accounts, of pull requests."),
     "feedback": ("tidelore.cli.feedback", "Follow pull requests, take what is said on them, and answer."),
     "service": ("tidelore.cli.service", "Look after everything that is configured, until told to stop."),
+    "console": ("tidelore.cli.console", "Be the service, and watch it on this terminal."),
+    "top": ("tidelore.cli.top", "Watch somebody else's service on this terminal."),
     "stream": ("tidelore.cli.stream", "Be told what is new: of accounts."),
     "accounts": ("tidelore.cli.accounts", "Whom you follow on Bluesky."),
     "generate-docs": ("tidelore.cli.generate_docs", "Make the documents of what changed."),
@@ -103,7 +105,7 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
     """Run one command and return its exit code. `seam` lets the crash tests die at a named instant."""
     choices = Choices(seam=seam, robot="--robot" in argv, verbose="--verbose" in argv or "-v" in argv)
     try:
-        answer = _invoke(argv, choices)
+        answer = _invoke(_greeted(argv, choices), choices)
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.exceptions.NoArgsIsHelpError as bare:
@@ -118,6 +120,23 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
     if isinstance(answer, Answer):
         return render_answer(answer, Face(choices), command_path(argv))
     return 0
+
+
+def _greeted(argv: Sequence[str], choices: Choices) -> Sequence[str]:
+    """Let somebody who names no command look, if there is something to look at and somewhere to show it."""
+    if choices.robot or COMPLETION in os.environ or command_path(argv) != "lore":
+        return argv
+    if {"-h", "--help", "--version"} & set(argv):
+        return argv
+    from itertools import pairwise
+
+    from tidelore.cli.console import is_terminal
+    from tidelore.config import config_path
+
+    named = [value for flag, value in pairwise(argv) if flag == "--config"]
+    named += [word.partition("=")[2] for word in argv if word.startswith("--config=")]
+    exists = os.path.isfile(config_path(named[-1] if named else None, os.environ))  # noqa: PTH113 - see `config`
+    return [*argv, "console"] if exists and is_terminal() else argv
 
 
 def _invoke(argv: Sequence[str], choices: Choices) -> object:

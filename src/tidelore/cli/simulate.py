@@ -29,13 +29,22 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: 
     face = face_of(ctx)
     world = build_world(seed, scale)
     projects = [project.path for project in world.gitlab.projects.values()]
+    repos = world.github.truth_repos()
+    accounts = [account.handle for account in world.bluesky.network.accounts.values() if account.active]
 
     def ready(url: str) -> None:
+        size = f"{len(projects)} projects, {len(repos)} repositories and {len(accounts)} accounts"
         lines = [
-            f"A world of {len(projects)} projects at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.",
-            f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {json.dumps(projects)}\n\nControl: {url}/_sim/',
+            f"A world of {size} at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.",
+            f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {json.dumps(projects)}',
+            f'\n[[github]]\nbase_url = "{url}"',
+            *(f"[[github.repos]]\nname = {json.dumps(name)}" for name in repos),
+            f'\n[bluesky]\nbase_url = "{url}"\nplc_url = "{url}"\njetstream_url = "ws{url[4:]}/subscribe"',
+            f"accounts = {json.dumps(accounts)}",
+            f"\nControl: {url}/_sim/",
         ]
-        render_answer(Answer({"url": url, "projects": projects}, lines), face, "simulate")
+        data = {"url": url, "projects": projects, "repos": repos, "accounts": accounts}
+        render_answer(Answer(data, lines), face, "simulate")
 
     try:
         run_forever(world, port, latency_ms / 1000, ready)

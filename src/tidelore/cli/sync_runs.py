@@ -8,10 +8,11 @@ import click
 import msgspec
 
 from tidelore.cli.face import LoreCommand, face_of, global_options
-from tidelore.cli.remote_text import block, one_line
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.errors import UserError
-from tidelore.store.runs import UNFINISHED, RunRecord, find_record, list_records
+from tidelore.remote_text import block, one_line
+from tidelore.service.recovery import recovery_actions
+from tidelore.store.runs import RunRecord, find_record, list_records
 
 _WIDTH = 80
 _LARGEST_ID = 2**63 - 1
@@ -68,20 +69,6 @@ def show_command(ctx: click.Context, run_id: int) -> Answer:
         "recovery_actions": recovery_actions(run),
     }
     return Answer(data, _record_lines(data, _outcome_lines(run)))
-
-
-def recovery_actions(run: RunRecord) -> list[str]:
-    """Return the commands that bring about what a run did not; none for one that left nothing, or still runs."""
-    before = {"failed": ["lore doctor"], "crashed": ["lore check"]}.get(run.status, [])
-    if run.outcomes_json is not None and run.status != "running":
-        from tidelore.pipeline.surgical_report import read_outcomes, suggest
-
-        again = suggest(run.id, read_outcomes(run.outcomes_json), failed=run.status in UNFINISHED)
-        return [*before, *again]
-    if run.status not in UNFINISHED:
-        return []
-    # A position that was to be forgotten is named by arguments, which the ledger keeps in the note.
-    return [*before, "lore cursors list" if run.command == "lore cursors reset" else run.command]
 
 
 def _outcome_lines(run: RunRecord) -> list[str]:

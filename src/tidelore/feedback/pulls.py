@@ -30,6 +30,7 @@ from tidelore.store.quarantine import admit
 from tidelore.store.tracked import BLOCKED, TrackedPr, move, note_pull, set_head, track
 
 _LOG = logging.getLogger(__name__)
+_WHOLE_SECOND_MS = 1000
 _MOST_PAGES = 100
 """How far down the list a look goes at most; what lies deeper was updated before anything we follow."""
 
@@ -185,3 +186,20 @@ class Watchtower(Struct, frozen=True):
         self.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
         return moved
+
+
+def reviews_read_for(moved_at: int, server_at: int | None, overlap_ms: int) -> int:
+    """Return for which instant of a pull request its reviews count as read, when they were read at `server_at`.
+
+    A review of the very second in which it moved would not move it again. So until that second is over for sure they
+    count as read for the instant just before: due once more, when it is over.
+    """
+    over = server_at is None or server_at >= moved_at + max(overlap_ms, _WHOLE_SECOND_MS)
+    return moved_at if over else moved_at - 1
+
+
+def are_reviews_due(moved_at: int, read_for: int | None, server_at: int | None, overlap_ms: int) -> bool:
+    """Return whether reviews are to be read: never for this instant, or before it was over, and it is over now."""
+    if read_for is None or read_for < moved_at - 1:
+        return True
+    return read_for < moved_at and reviews_read_for(moved_at, server_at, overlap_ms) == moved_at

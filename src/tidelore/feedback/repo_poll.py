@@ -20,7 +20,7 @@ from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import Order
 from tidelore.feedback.context import Context, read_context
 from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
-from tidelore.feedback.pulls import Watchtower
+from tidelore.feedback.pulls import Watchtower, are_reviews_due, reviews_read_for
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
@@ -94,7 +94,7 @@ class RepoPoll:
         await together(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
         await self._read_threads(scanner, watched, every=mode == "thread" or self._full)
-        await self._read_reviews(scanner)
+        await self._read_reviews(scanner, server_at)
         self._batch_followups()
         self._learn(mode, known)
 
@@ -137,7 +137,7 @@ class RepoPoll:
             await tower.judge(look, {pull.pr_number: pull for pull in pulls})
             server_at = look.server_at
             # A list that has just begun says nothing of what lies below: that is asked for one by one.
-            shown = numbers if begun else {pull.number for pull in look.pulls}
+            shown = {pull.number for pull in look.pulls} | (numbers if begun else set())
         for tracked in self._tracked():
             if tracked.status in TERMINAL or (tracked.pr_number in shown and tracked.pull_updated_at is not None):
                 continue
@@ -232,15 +232,15 @@ class RepoPoll:
                     from_start=self._full,
                 )
 
-    async def _read_reviews(self, scanner: Scanner) -> None:
+    async def _read_reviews(self, scanner: Scanner, server_at: int | None) -> None:
         """Read the reviews of pull requests that moved since theirs were read."""
         for tracked in self._tracked():
             moved_at = tracked.pull_updated_at
-            due = moved_at is not None and (self._full or moved_at > (tracked.reviews_read_for or 0))
-            if tracked.status != AWAITING or moved_at is None or not due:
+            if tracked.status != AWAITING or moved_at is None:
                 continue
-            with self._forgiving(f"#{tracked.pr_number} pr_review_summaries"):
-                await self._read_reviews_of(scanner, tracked, moved_at)
+            if self._full or are_reviews_due(moved_at, tracked.reviews_read_for, server_at, scanner.context.overlap_ms):
+                with self._forgiving(f"#{tracked.pr_number} pr_review_summaries"):
+                    await self._read_reviews_of(scanner, tracked, moved_at)
 
     async def _read_reviews_of(self, scanner: Scanner, tracked: TrackedPr, moved_at: int) -> None:
         scope = self._scope("pr_review_summaries", tracked.pr_number)
@@ -256,10 +256,7 @@ class RepoPoll:
             rejected += page.rejected
             token = page.next_token
         shop = self._session.shop
-        # A review of the very second in which the pull request moved would not move it again: until that second is
-        # over for sure, they are due once more.
-        settled_at = moved_at if server_at is None else server_at - max(scanner.context.overlap_ms, 1000)
-        read_for = min(moved_at, settled_at)
+        read_for = reviews_read_for(moved_at, server_at, scanner.context.overlap_ms)
         # In the transaction that stores them: they count as read for this version of the pull request.
         shelf = scanner.shelf(scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, read_for))
         intake = Intake(shelf, shop.clock.now_ms, shop.seam)

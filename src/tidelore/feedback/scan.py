@@ -31,10 +31,9 @@ from tidelore.feedback.metrics import (
     REPLAYED,
 )
 from tidelore.feedback.report import RepoReport
-from tidelore.model import CommentRecord, Item, RemoteId, Scope, Version
+from tidelore.model import CommentRecord, RemoteId, Scope, Version
 from tidelore.session import Session
 from tidelore.store.database import Transaction
-from tidelore.store.effects import Effect
 from tidelore.store.feedback_shelf import Also, FeedbackShelf, Written
 from tidelore.store.metric_counters import add
 
@@ -129,7 +128,7 @@ class Scanner(Struct, frozen=True):
             shop.database,
             scope,
             kind,
-            self._interpret,
+            lambda item, stored: interpret(item, stored, self.context),
             lambda number: self.context.role(number) != "none",
             shop.clock.now_ms,
             lease=self.session.lease,
@@ -137,11 +136,6 @@ class Scanner(Struct, frozen=True):
             also=in_transaction,
             on_effects=partial(self._note, scope),
         )
-
-    def _interpret(self, item: Item[CommentRecord], stored: Version | None) -> Sequence[Effect] | None:
-        effects = interpret(item, stored, self.context)
-        # Talk in a blocked thread is left unjudged: a version that is kept would not be new when the block is gone.
-        return None if not effects and self.context.role(item.record.number) == "blocked" else effects
 
     def _note(self, scope: Scope, written: Written) -> None:
         found = {

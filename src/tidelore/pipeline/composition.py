@@ -11,6 +11,7 @@ import re
 from tidelore.clock import format_instant
 from tidelore.model import Document
 from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
+from tidelore.store.post_sources import PostSource, SharedLink
 
 PART = "\n\f\n"
 _IDENTIFIER = re.compile(
@@ -72,6 +73,30 @@ def compose_thread(thread: ThreadSource) -> Document:
     )
 
 
+def compose_post(post: PostSource) -> Document:
+    """Return the document of a post: its text, and what it links to; it is found by any part of those addresses."""
+    urls = tuple(link.url for link in post.links)
+    content = PART.join([post.text, *(_linked(link) for link in post.links)])
+    return Document(
+        source_type="post",
+        source_id=post.id,
+        project_id=None,
+        thread_type="post",
+        thread_id=post.id,
+        title=f"@{post.author}",
+        state=post.kind,
+        author_username=post.author,
+        participants=(post.author,),
+        labels=(),
+        paths=(),
+        identifiers=tuple(dict.fromkeys([*urls, *identifiers((post.text,))]))[:_MOST_IDENTIFIERS],
+        content=content,
+        url=post.url,
+        created_at=post.created_at,
+        updated_at=post.sort_at if post.edited_at is None else max(post.sort_at, post.edited_at),
+    )
+
+
 def identifiers(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths and names in texts, each once; they are searched by any part of them."""
     found = dict.fromkeys(match for text in texts for match in _IDENTIFIER.findall(text))
@@ -88,6 +113,10 @@ def place_of(note: NoteSource) -> str | None:
     if end is None:
         return path
     return f"{path}:{end}" if start is None or start == end else f"{path}:{start}-{end}"
+
+
+def _linked(link: SharedLink) -> str:
+    return "\n".join(part for part in (link.title, link.description, link.url) if part)
 
 
 def _said(note: NoteSource) -> str:

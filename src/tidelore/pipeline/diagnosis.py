@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.config import GitLabHost
+from tidelore.config import GitHubHost, GitLabHost
 from tidelore.errors import RemoteError, TideloreError
 
 if TYPE_CHECKING:
+    from tidelore.sources.github.source import GitHubSource
     from tidelore.sources.registry import ProjectSource
 
 
@@ -40,6 +41,29 @@ async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: Git
     except TideloreError as error:
         findings.append(trouble(subject, error))
     return findings
+
+
+async def examine_github(opening: AbstractAsyncContextManager[GitHubSource], host: GitHubHost) -> list[Finding]:
+    """Ask a GitHub host who we are there, and for each configured repository."""
+    findings: list[Finding] = []
+    subject = f"{host.name} ({host.base_url})"
+    try:
+        async with opening as source:
+            findings.append(Finding(subject, True, await source.greet()))
+            findings += [await _repository(source, repo.name) for repo in host.repos]
+    except TideloreError as error:
+        findings.append(trouble(subject, error))
+    return findings
+
+
+async def _repository(source: GitHubSource, configured: str) -> Finding:
+    subject = f"{source.name} {configured}"
+    try:
+        found = await source.resolve(configured)
+    except RemoteError as error:
+        return trouble(subject, error)
+    renamed = f", renamed to {found.path}" if found.path.casefold() != configured.casefold() else ""
+    return Finding(subject, True, f"number {found.remote_id}{renamed}{', archived' if found.archived else ''}")
 
 
 async def _project(source: ProjectSource, configured: str, host: GitLabHost) -> Finding:

@@ -88,6 +88,7 @@ async def _embed(session: Session, report: RunReport, embed: Callable[[EmbedRepo
     session.give_back()
     with _stage(session, report, "embed"):
         try:
+            await session.listen()
             await embed(made)
         finally:
             session.counters.docs_embedded += made.embedded

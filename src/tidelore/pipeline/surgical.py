@@ -129,7 +129,7 @@ class _Operation(Struct):
             report.completion_status = "failed"
             raise preflight_error(report)
         shop.seam(Seam.AFTER_PREFLIGHT)
-        await self._listen()
+        await self.session.listen()
         return preflight.fetched
 
     async def _ingest(self, fetched: Sequence[Fetched], fetched_since: int) -> list[Kin]:
@@ -155,7 +155,7 @@ class _Operation(Struct):
             counters.issues_ingested = sum(one.choice.kind == "issue" for one in kin)
             counters.mrs_ingested = len(kin) - counters.issues_ingested
             counters.skipped_stale = len(landed) - len(kin)
-        await self._listen()
+        await self.session.listen()
         return kin
 
     async def _dependents(self, kin: Sequence[Kin]) -> None:
@@ -165,7 +165,7 @@ class _Operation(Struct):
         with self._stage("dependents"):
             self.report.children = await read_dependents(self.session, kin, tell)
             self.session.warnings += len(self.report.entity_failures)
-        await self._listen()
+        await self.session.listen()
 
     async def _documents(self, kin: Sequence[Kin]) -> None:
         database = self.session.shop.database
@@ -179,18 +179,18 @@ class _Operation(Struct):
             made = await make_documents(self.session, self.on_progress, only=list(dict.fromkeys(keys)))
             self.report.documents = made
             self.session.warnings += made.failed
-        await self._listen()
+        await self.session.listen()
 
     async def _embed(self, embed: Embed, document_ids: Sequence[int]) -> None:
         made = self.report.embeddings = EmbedReport()
         with self._stage("embed"):
-            await self._listen()
+            await self.session.listen()
             try:
                 await embed(document_ids, made)
             finally:
                 self.session.counters.docs_embedded = made.embedded
             self.session.warnings += made.notice is not None
-        await self._listen()
+        await self.session.listen()
 
     def _target(self, choice: Choice) -> Target:
         return Target(self.sources[choice.source], choice.configured, RESOURCES[choice.kind])
@@ -210,11 +210,6 @@ class _Operation(Struct):
     def _save(self) -> None:
         self.session.run.set_counters(self.session.counters)
         self.session.run.set_outcomes(write_outcomes(self.report.entity_outcomes))
-
-    async def _listen(self) -> None:
-        """Let a signal that came meanwhile be heard: it takes the loop two rounds to get to us."""
-        for _ in range(3):
-            await self.session.shop.clock.sleep(0)
 
 
 def _primary(one: Fetched, target: Target) -> Primary:

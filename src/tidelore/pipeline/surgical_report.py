@@ -107,7 +107,13 @@ class SurgicalReport(Struct):
         """The commands that bring about what this run did not."""
         if self.run_id is None or self.completion_status in {"running", "succeeded"}:
             return []
-        return suggest(self.run_id, self.entity_outcomes, failed=self.completion_status != "succeeded_with_warnings")
+        failed = self.completion_status != "succeeded_with_warnings"
+        actions = suggest(self.run_id, self.entity_outcomes, failed=failed)
+        if self.documents is not None and self.documents.failed:
+            actions.append("lore generate-docs")
+        if self.embeddings is not None and (failed or self.embeddings.notice is not None):
+            actions.append("lore embed")
+        return actions
 
 
 def suggest(run_id: int, outcomes: Sequence[EntityOutcome], *, failed: bool) -> list[str]:

@@ -1,1 +1,1 @@
-"""What is going on: the read model of status, shared by every face."""
+"""What is to be done again and again, by whom, and how it stands: the loop and the read model of status."""

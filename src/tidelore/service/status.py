@@ -1,17 +1,31 @@
-"""The status read model. Owns the questions 'how far, how fresh, what is wrong'; never makes a network call."""
+"""The status read model. Owns the questions 'how far, how fresh, what is wrong'; never makes a network call.
+
+Three depths, by what they cost: `read_service` reads a few rows, `read_overview` adds counts and may be asked every
+second, `read_status` goes through every list and the children of its items.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from tidelore.config import Config, sync_settings
+from tidelore.engine.lease import LeaseRow, why_takeable
+from tidelore.process import is_dead
+from tidelore.service.health import Health, judge
 from tidelore.store.backlog import Backlog, read_backlog, wanted_children
 from tidelore.store.cursors import CursorRow, list_cursors
 from tidelore.store.database import Database
 from tidelore.store.kinds import PARENT_KINDS
+from tidelore.store.leases import LeaseTable
 from tidelore.store.projects import ProjectRow, list_projects
 from tidelore.store.quarantine import QuarantineRow, list_quarantine
 from tidelore.store.runs import RunView, list_runs
+from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore.store.totals import Totals, read_totals
+
+LEASE = "service"
+"""Whoever holds it is the service of a database."""
+_SILENT_MS = 600_000
 
 
 class ListStatus(Struct, frozen=True):
@@ -40,6 +54,37 @@ class Status(Struct, frozen=True):
         """When the children were read that were not read for the longest time; None before the first ones were."""
         moments = [backlog.oldest for entry in self.lists for backlog in entry.children]
         return min((m for m in moments if m is not None), default=None)
+
+
+class ServiceStatus(Struct, frozen=True):
+    """The service and its jobs. Without a holder none runs, and the jobs are as the last one left them."""
+
+    holder: LeaseRow | None
+    since: int
+    jobs: list[JobRow]
+    health: Health
+
+
+class Overview(Struct, frozen=True):
+    """What goes on, in little: the service, the newest runs, and what waits."""
+
+    service: ServiceStatus
+    runs: list[RunView]
+    totals: Totals
+
+
+def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -> ServiceStatus:
+    """Read who runs the service, and how its jobs stand."""
+    row = LeaseTable(database).read(LEASE)
+    held = row is not None and why_takeable(row, now_ms, silent_ms, False, is_dead) is None
+    jobs = list_jobs(database)
+    since = now_ms if row is None else row.acquired_at
+    return ServiceStatus(row if held else None, since, jobs, judge(jobs, since, now_ms))
+
+
+def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:
+    """Read what a view shows that is drawn again and again."""
+    return Overview(read_service(database, now_ms), list_runs(database, runs), read_totals(database, now_ms))
 
 
 def read_status(database: Database, config: Config, runs: int = 5) -> Status:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +28,9 @@ INDEX: Mapping[str, str] = MappingProxyType(
         "GET /_sim/projects": "GitLab project paths with their numbers and sizes",
         "GET /_sim/truth/gitlab/<encoded path>/issues|merge_requests": "what the API would show now, whole",
         "POST /_sim/change?seed=N&count=K[&kinds=a,b]": "a seeded mix of changes; answers what was done",
+        "GET /_sim/repos": "GitHub repositories with their open pull requests",
+        "GET /_sim/truth/github/<owner>/<repo>/comments|review_comments": "what the API would show now, whole",
+        "POST /_sim/github/change?seed=N&count=K[&kinds=a,b]": "the same for GitHub",
         "GET /_sim/accounts": "Bluesky accounts with their handles and sizes",
         "GET /_sim/truth/bluesky/<handle or DID>/feed|posts|reposts": "what the API would show now, whole",
         "POST /_sim/bluesky/change?seed=N&count=K[&kinds=a,b]": "the same for Bluesky",
@@ -45,7 +48,7 @@ def answer(world: World, request: Request) -> Response:
         return world.handle(request)
     with world.lock:
         try:
-            return _control_bluesky(world, request) if _is_bluesky(request) else _control(world, request)
+            return _controls(request)(world, request)
         except NotHere as problem:
             return json_response({"error": str(problem)}, 404)
         except (ValueError, TypeError, KeyError) as problem:
@@ -84,8 +87,37 @@ def _control(world: World, request: Request) -> Response:
     return _no_control()
 
 
-def _is_bluesky(request: Request) -> bool:
-    return request.segments[1:2] == ("accounts",) or "bluesky" in request.segments[1:3]
+def _controls(request: Request) -> Callable[[World, Request], Response]:
+    """Return who answers: the controls of the world, or those of one network in it."""
+    words = request.segments[1:3]
+    if words[:1] == ("accounts",) or "bluesky" in words:
+        return _control_bluesky
+    return _control_github if words[:1] == ("repos",) or "github" in words else _control
+
+
+def _control_github(world: World, request: Request) -> Response:
+    forge = world.github
+    match (request.method, *request.segments[1:]):
+        case ("GET", "repos"):
+            return json_response(_repos(world))
+        case ("GET", "truth", "github", owner, name, "comments"):
+            return json_response(forge.truth_comments(f"{owner}/{name}"))
+        case ("GET", "truth", "github", owner, name, "review_comments"):
+            return json_response(forge.truth_review_comments(f"{owner}/{name}"))
+        case ("POST", "github", "change"):
+            count, rng, kinds = _mix(request)
+            return json_response(forge.change(count, rng, kinds, world.advance))
+    return _no_control()
+
+
+def _repos(world: World) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": repo.full_name,
+            "open_pulls": [row.number for row in repo.threads if row.pull is not None and row.state == "open"],
+        }
+        for repo in world.github.hub.repositories.values()
+    ]
 
 
 def _control_bluesky(world: World, request: Request) -> Response:

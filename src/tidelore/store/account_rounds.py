@@ -8,25 +8,35 @@ from tidelore.store.accounts import SOURCE, SURFACES, AccountRow, Mode
 from tidelore.store.database import Database, Transaction
 
 _COLUMNS = ", ".join(f"a.{name}" for name in AccountRow.__struct_fields__)
+_VERIFIABLE = (
+    "FROM accounts a JOIN cursors c ON c.source = :source AND c.scope = a.did"
+    " AND c.surface = CASE COALESCE(a.mode, :mode) WHEN 'feed' THEN :feed ELSE :records END"
+    " WHERE a.state = 'established' AND c.bootstrap_complete = 1 AND COALESCE(c.verified_at, 0) < :before"
+)
 
 
-def least_verified(database: Database, mode: Mode, limit: int, before: int) -> list[AccountRow]:
+def least_verified(database: Database, mode: Mode, before: int, limit: int, offset: int = 0) -> list[AccountRow]:
     """Return established accounts that were not verified since an instant; `mode` is how those without one are read."""
     rows = database.read(
-        f"SELECT {_COLUMNS} FROM accounts a JOIN cursors c ON c.source = :source AND c.scope = a.did"
-        " AND c.surface = CASE COALESCE(a.mode, :mode) WHEN 'feed' THEN :feed ELSE :records END"
-        " WHERE a.state = 'established' AND c.bootstrap_complete = 1 AND COALESCE(c.verified_at, 0) < :before"
-        " ORDER BY COALESCE(c.verified_at, 0), a.id LIMIT :limit",
-        {
-            "source": SOURCE,
-            "mode": mode,
-            "feed": SURFACES["feed"],
-            "records": SURFACES["records"],
-            "limit": limit,
-            "before": before,
-        },
+        f"SELECT {_COLUMNS} {_VERIFIABLE} ORDER BY COALESCE(c.verified_at, 0), a.id LIMIT :limit OFFSET :offset",
+        {**_reading(mode, before), "limit": limit, "offset": offset},
     )
     return [AccountRow(*row) for row in rows]
+
+
+def count_verifiable(database: Database, mode: Mode, before: int) -> int:
+    """Return how many accounts there are to be verified since an instant."""
+    return int(database.read(f"SELECT COUNT(*) {_VERIFIABLE}", _reading(mode, before))[0][0])
+
+
+def _reading(mode: Mode, before: int) -> dict[str, object]:
+    return {
+        "source": SOURCE,
+        "mode": mode,
+        "feed": SURFACES["feed"],
+        "records": SURFACES["records"],
+        "before": before,
+    }
 
 
 def followed_dids(database: Database) -> list[str]:

@@ -1,4 +1,4 @@
-"""The shapes of one conversation: its parent, its notes, what it is linked to. Owns facts, no queries."""
+"""The shapes of one conversation: its parent, its notes, what it is linked to. Owns facts, no queries; pure."""
 
 from __future__ import annotations
 
@@ -133,3 +133,22 @@ class Conversation(Struct, frozen=True, kw_only=True):
     closes: tuple[ClosedIssue, ...] = ()
     closed_by: tuple[ClosingRequest, ...] = ()
     files: tuple[FileChangeRecord, ...] = ()
+
+
+def place(note: NoteRow) -> str | None:
+    """Return where in a diff a note stands: `src/auth/login.ts:45-48`, or None.
+
+    A line that was removed is a line of the old file; a renamed file is shown with both names.
+    """
+    if not note.is_placed:
+        return None
+    old, new = note.position_old_path, note.position_new_path
+    if note.position_new_line is None and note.position_old_line is not None:
+        path, line = old or new, note.position_old_line
+    else:
+        path = f"{old} -> {new}" if old and new and old != new else new or old
+        line = note.position_new_line or 0
+    start, end = note.position_line_range_start, note.position_line_range_end
+    if start is not None and end is not None and start < end:
+        return f"{path}:{start}-{end}"
+    return f"{path}:{line}" if line else path

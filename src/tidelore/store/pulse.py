@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.process import ProcessIdentity
+from tidelore.store.accounts import AccountRow
+from tidelore.store.action_tokens import OPEN
 from tidelore.store.backlog import is_due
 from tidelore.store.database import Database
 from tidelore.store.kinds import ParentKind
+from tidelore.store.outbox import OutboxRow
 from tidelore.store.runs import UNFINISHED, RunRecord
 
 MOST = 1_000
 """Beyond this nothing is counted: it is 'a thousand or more'."""
 _RECENT = 400
+_LATEST = 200
 _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
+_ANSWERS = f"SELECT {', '.join(OutboxRow.__struct_fields__)} FROM outbox"
+_ACCOUNTS = f"SELECT {', '.join(AccountRow.__struct_fields__)} FROM accounts"
 
 
 class Positions(Struct, frozen=True):
@@ -40,16 +45,6 @@ class Effort(Struct, frozen=True):
     items: int
 
 
-class Holder(Struct, frozen=True):
-    """Who holds a lease."""
-
-    name: str
-    identity: ProcessIdentity
-    command: str
-    acquired_at: int
-    heartbeat_at: int
-
-
 def positions(database: Database) -> list[Positions]:
     """Return the reading positions, summed up by surface."""
     rows = database.read(
@@ -57,15 +52,6 @@ def positions(database: Database) -> list[Positions]:
         " GROUP BY source, surface ORDER BY source, surface"
     )
     return [Positions(source, surface, int(n), int(first), old, new) for source, surface, n, first, old, new in rows]
-
-
-def holders(database: Database) -> list[Holder]:
-    """Return every lease that somebody holds."""
-    rows = database.read(
-        "SELECT name, holder_host, holder_pid, holder_started, command, acquired_at, heartbeat_at FROM leases"
-        " WHERE holder_host IS NOT NULL ORDER BY name"
-    )
-    return [Holder(name, ProcessIdentity(host, pid, mark), *rest) for name, host, pid, mark, *rest in rows]
 
 
 def running(database: Database) -> list[RunRecord]:
@@ -111,6 +97,24 @@ def arrivals(database: Database, since_ms: int) -> list[int]:
     return found
 
 
+def answers(database: Database) -> list[OutboxRow]:
+    """Return the answers that have not arrived yet, and those of the latest that could not be posted; newest first."""
+    waiting = database.read(f"{_ANSWERS} WHERE {OPEN} ORDER BY id LIMIT :most", {"most": _LATEST})
+    latest = database.read(f"{_ANSWERS} ORDER BY id DESC LIMIT :most", {"most": _LATEST})
+    rows = [OutboxRow(*row) for row in waiting]
+    rows += [row for row in (OutboxRow(*row) for row in latest) if row.status == "failed"]
+    return sorted(rows, key=lambda row: -row.id)
+
+
+def accounts(database: Database, part: str) -> list[AccountRow]:
+    """Return accounts by handle, those whose handle holds a part; at most the bound."""
+    rows = database.read(
+        f"{_ACCOUNTS} WHERE handle LIKE :part ESCAPE '~' ORDER BY handle, id LIMIT :most",
+        {"part": f"%{_literal(part.lower())}%", "most": MOST},
+    )
+    return [AccountRow(*row) for row in rows]
+
+
 def due_parents(database: Database, kind: ParentKind, name: str) -> dict[int, int]:
     """Return how many parents are due for one kind of children, by project; of all at most the bound."""
     rows = database.read(
@@ -139,7 +143,7 @@ def waiting_events(database: Database) -> int:
 
 def waiting_answers(database: Database) -> int:
     """Return how many answers have not arrived yet."""
-    return _bounded(database, "outbox WHERE status IN ('planned', 'posted')")
+    return _bounded(database, f"outbox WHERE {OPEN}")
 
 
 def blocked_pulls(database: Database) -> int:
@@ -150,6 +154,11 @@ def blocked_pulls(database: Database) -> int:
 def quarantined(database: Database) -> int:
     """Return how many entries could not be understood."""
     return _bounded(database, "quarantine")
+
+
+def _literal(part: str) -> str:
+    """Return text in which no sign stands for others."""
+    return part.replace("~", "~~").replace("%", "~%").replace("_", "~_")
 
 
 def _bounded(database: Database, source: str, **params: int) -> int:

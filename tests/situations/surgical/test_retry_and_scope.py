@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from typing import Any
 
+import apsw
 import pytest
+from benchmarks.multiply import multiply
 from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 from tests.situations.surgical.theatre import content, last_run, operate, spent
 
@@ -133,3 +137,41 @@ def test_five_items_cost_their_own_requests_whatever_the_size_of_the_project(
     of_each |= {f"/merge_requests/:iid/{child}": 2 for child in ("discussions", *events, "closes_issues", "diffs")}
     assert again == {"/issues": 3, "/merge_requests": 2, **of_each}
     assert last_run(bench, "requests") == (29,)
+
+
+def test_five_items_cost_the_database_the_same_steps_whatever_it_holds(
+    filled: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refresh(title: str) -> Counter[str]:
+        for iid in (1, 2, 3):
+            filled.world.gitlab.edit_merge_request(PROJECT, iid, title=title)
+        filled.world.advance(60)
+        steps: Counter[str] = Counter()
+        with monkeypatch.context() as patch:
+            patch.setattr(apsw, "connection_hooks", [lambda connection: count_steps(connection, steps)])
+            data = operate(filled, "--issue", "1", "--issue", "2", "--mr", "1", "--mr", "2", "--mr", "3").data
+        assert data["documents"]["regenerated"] == data["embeddings"]["embedded"] == 6
+        return steps
+
+    assert filled.run("sync").code == 0
+    few = refresh("First")
+    multiply(filled.db, 200)
+    assert filled.run("generate-docs", "--full").code == 0
+    assert filled.run("embed").code == 0
+    assert filled.query("SELECT COUNT(*) FROM documents") == [(1208,)]
+    many = refresh("Other")
+    assert many["scanned"] == few["scanned"]
+    assert many["steps"] <= few["steps"] * 1.1
+
+
+def count_steps(connection: apsw.Connection, steps: Counter[str]) -> None:
+    """Count what the database does for each statement: steps of its machine, and rows of tables it reads whole."""
+
+    def ended(event: dict[str, Any]) -> None:
+        if "'main'.'documents_" in event["sql"]:
+            return  # the full-text index merges its parts when it is their turn, whoever writes then
+        status = event["stmt_status"]
+        steps["steps"] += status["SQLITE_STMTSTATUS_VM_STEP"]
+        steps["scanned"] += status["SQLITE_STMTSTATUS_FULLSCAN_STEP"]
+
+    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, ended)

@@ -6,10 +6,11 @@ moment, in the same shape, without paging, limits or faults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidelore.simulator.github import changes, payloads, remarks
+from tidelore.simulator.github import changes, churn, payloads, remarks
 from tidelore.simulator.github.apps import Apps
 from tidelore.simulator.github.disturbance import disturb
 from tidelore.simulator.github.history import write_history
@@ -57,6 +58,16 @@ class GitHubForge(Talking):
     def populate(self, scale: float = 1.0) -> None:
         """Fill the hub with two repositories and the months of work before the world's present."""
         write_history(self, self._world.prose, self._world.rng, self._world.clock.now_us, scale)
+
+    def change(
+        self,
+        count: int,
+        rng: random.Random,
+        kinds: Sequence[str] | None = None,
+        advance: Callable[[float], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Let a seeded mix of things happen; answers what was done."""
+        return churn.change(self, self._world.prose, count, rng, kinds, advance)
 
     def truth_repos(self) -> list[str]:
         """The full names of all repositories, oldest first."""

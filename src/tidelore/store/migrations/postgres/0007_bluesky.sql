@@ -67,6 +67,7 @@ CREATE TABLE posts (
 CREATE INDEX idx_posts_account ON posts (account_id);
 CREATE INDEX idx_posts_author ON posts (author_did, sort_at);
 CREATE INDEX idx_posts_sort ON posts (sort_at);
+CREATE INDEX idx_posts_payload ON posts (raw_payload_id);
 CREATE INDEX idx_posts_parent ON posts (reply_parent) WHERE reply_parent IS NOT NULL;
 CREATE INDEX idx_posts_subject ON posts (subject_uri) WHERE subject_uri IS NOT NULL;
 

@@ -1,0 +1,127 @@
+"""The composition root's part for Bluesky: polls, accounts, the stream and the audit, wired together.
+
+Owns the way from settings to a running command. Refuses logic, like `app`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tidelore.app import App
+
+if TYPE_CHECKING:
+    from tidelore.pipeline.accounts import Following
+    from tidelore.pipeline.audit_report import AuditReport
+    from tidelore.pipeline.mirror import RequestCount
+    from tidelore.pipeline.poll_accounts import PollRequest
+    from tidelore.pipeline.poll_report import PollReport
+    from tidelore.pipeline.report import Progress
+    from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
+    from tidelore.session import Workshop
+    from tidelore.sources.bluesky.source import BlueskySource
+    from tidelore.store.accounts import AccountRow, Mode
+
+
+class Opened(Struct, frozen=True):
+    """The network and the store, open for one command."""
+
+    shop: Workshop
+    source: BlueskySource
+    count: RequestCount
+
+
+@asynccontextmanager
+async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[Opened]:
+    """Open the store and the network for the length of the block."""
+    from tidelore.pipeline.mirror import RequestCount
+    from tidelore.session import Workshop
+    from tidelore.sources.bluesky.opening import open_bluesky
+    from tidelore.sources.registry import Wiring
+
+    count = RequestCount()
+    database = app.open_store(create=create)
+    try:
+        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
+        async with open_bluesky(wiring) as source:
+            yield Opened(Workshop(database, app.config, app.clock, app.seam, command), source, count)
+    finally:
+        database.close()
+
+
+async def poll_accounts(
+    app: App, request: PollRequest, on_progress: Callable[[Progress], None] = lambda _progress: None
+) -> PollReport:
+    """Run one poll cycle."""
+    from tidelore.pipeline.poll_accounts import poll
+
+    async with open_network(app, "lore poll bluesky") as opened:
+        return await poll(opened.shop, opened.source, request, opened.count, on_progress)
+
+
+async def follow_accounts(app: App, names: Sequence[str], added_by: str, mode: Mode | None) -> Following:
+    """Follow accounts by name."""
+    from tidelore.pipeline.accounts import follow
+
+    async with open_network(app, "lore accounts add") as opened:
+        return await follow(opened.shop.database, opened.source, app.config, app.clock, names, added_by, mode)
+
+
+async def follow_follows(app: App, name: str, mode: Mode | None) -> Following:
+    """Follow everybody whom an account follows."""
+    from tidelore.pipeline.accounts import follow_follows as follow_them
+
+    async with open_network(app, "lore accounts follows") as opened:
+        return await follow_them(opened.shop.database, opened.source, app.config, app.clock, name, mode)
+
+
+async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[AccountRow], list[tuple[str, str]]]:
+    """Learn the handles of today, of these accounts or of all; return who was asked, and what changed."""
+    from tidelore.pipeline.accounts import refresh
+    from tidelore.store.accounts import find_account, list_accounts
+
+    async with open_network(app, "lore accounts refresh", create=False) as opened:
+        database = opened.shop.database
+        rows = [find_account(database, name) for name in names] if names else list_accounts(database)
+        return rows, await refresh(database, opened.source, app.clock, rows)
+
+
+async def audit_accounts(
+    app: App, name: str | None, on_progress: Callable[[Progress], None] = lambda _progress: None
+) -> AuditReport:
+    """Compare an account, or all of them, with the network; nothing is written."""
+    from tidelore.pipeline.audit_accounts import audit_accounts as compare
+    from tidelore.store.accounts import find_account, list_accounts
+
+    started = app.clock.monotonic()
+    async with open_network(app, "lore audit bluesky", create=False) as opened:
+        database = opened.shop.database
+        rows = list_accounts(database) if name is None else [find_account(database, name)]
+        chosen = [row for row in rows if name is not None or row.state != "paused"]
+        report = await compare(database, app.config, app.clock, opened.source, chosen, on_progress)
+    report.requests, report.seconds = opened.count.total, app.clock.monotonic() - started
+    return report
+
+
+async def stream_accounts(
+    app: App,
+    request: StreamRequest,
+    report: StreamReport,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> None:
+    """Follow the event stream; the report is told as it goes."""
+    from tidelore.pipeline.stream_accounts import follow_stream
+    from tidelore.session import Workshop
+    from tidelore.sources.bluesky.stream_opening import build_stream
+    from tidelore.sources.registry import Wiring
+
+    database = app.open_store(create=True)
+    try:
+        wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky")
+        await follow_stream(shop, lambda dids, cursor: build_stream(wiring, dids, cursor), request, report, on_progress)
+    finally:
+        database.close()

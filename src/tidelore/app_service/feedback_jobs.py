@@ -1,0 +1,152 @@
+"""The jobs for GitHub: a poll for each repository, answers for each host, a handler for each repository that has one.
+
+Owns their wiring. What `lore poll github` does in one go is done here by three kinds of jobs, so that no poll waits for
+an answer to be sent or for somebody else's program; each works from rows, and wakes the others when there are some.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelore.feedback.places import Place
+from tidelore.service.outcome import Done, Job
+from tidelore.service.schedule import JobSpec, bound_of
+
+if TYPE_CHECKING:
+    from tidelore.app import App
+    from tidelore.app_feedback.hub import Hub
+    from tidelore.config import GitHubHost
+    from tidelore.errors import TideloreError
+    from tidelore.feedback.report import RepoReport
+
+COMMAND = "lore poll github"
+POLL_TURN = "github"
+ANSWERS_SECONDS = 15.0
+HANDLER_SECONDS = 15.0
+"""How often rows are looked at when no poll says that there are new ones: what failed comes again by time."""
+
+
+def feedback_jobs(app: App) -> list[Job]:
+    """Return the jobs of every configured repository and its host."""
+    jobs: list[Job] = []
+    for host in app.config.github:
+        places = [Place(host, repo.name) for repo in host.repos]
+        for place in places:
+            jobs.append(_poll_job(app, place))
+            if place.settings.handler:
+                jobs.append(_handler_job(app, place))
+        if places:
+            jobs.append(_answers_job(app, host, places))
+    return jobs
+
+
+def _poll_name(place: Place) -> str:
+    return f"github:{place.host.name}/{place.name}"
+
+
+def _answers_name(host: GitHubHost) -> str:
+    return f"answers:{host.name}"
+
+
+def _handler_name(place: Place) -> str:
+    return f"handler:{place.host.name}/{place.name}"
+
+
+def _poll_job(app: App, place: Place) -> Job:
+    interval = place.settings.poll_interval_seconds
+    spec = JobSpec(_poll_name(place), place.host.name, "poll", place.name, interval, bound_of(interval), turn=POLL_TURN)
+    return Job(spec, lambda: _poll(app, place))
+
+
+def _answers_job(app: App, host: GitHubHost, places: list[Place]) -> Job:
+    spec = JobSpec(_answers_name(host), host.name, "answers", host.base_url, ANSWERS_SECONDS)
+    return Job(spec, lambda: _answer(app, places))
+
+
+def _handler_job(app: App, place: Place) -> Job:
+    spec = JobSpec(
+        _handler_name(place), place.host.name, "handler", place.name, HANDLER_SECONDS, lane="handler", asks=False
+    )
+    return Job(spec, lambda: _handle(app, place))
+
+
+async def _poll(app: App, place: Place) -> Done:
+    """Read what is new in one repository."""
+    from tidelore.app_feedback.hub import open_hub
+    from tidelore.app_feedback.polling import own_logins
+    from tidelore.errors import TideloreError
+    from tidelore.feedback.polling import RepoTarget, poll
+    from tidelore.session import Workshop
+
+    async with open_hub(app, [place]) as hub:
+        shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND)
+        login = (await own_logins(hub)).get(place.host.name)
+        failure = login if isinstance(login, TideloreError) else None
+        name = None if isinstance(login, TideloreError) else login
+        target = RepoTarget(hub.source(place), place.settings, name, failure)
+        (repo,) = (await poll(shop, [target])).repos
+        wakes = [_answers_name(place.host)] if repo.effects["commands"] or repo.effects["planned"] else []
+        wakes += [_handler_name(place)] if place.settings.handler and repo.effects["events"] else []
+        return Done(hub.count.total, _verdict(repo), wakes=tuple(wakes))
+
+
+def _verdict(repo: RepoReport) -> TideloreError | None:
+    """Return what a repository's poll ends with: its error, or that some of its threads have one."""
+    from tidelore.feedback.report import PollReport, verdict
+
+    return verdict(PollReport(0, [repo]))
+
+
+async def _answer(app: App, places: list[Place]) -> Done:
+    """Apply commands and send answers of one host; asks nobody while none waits."""
+    from tidelore.app_feedback.hub import open_hub
+    from tidelore.app_feedback.polling import send_due_outbox
+    from tidelore.feedback.duties import Deeds, overall
+
+    if not _has_answers(app, places):
+        return Done(idle=True)
+    deeds = Deeds()
+    async with open_hub(app, places) as hub:
+        await send_due_outbox(hub, deeds, without=_unread(hub))
+        return Done(hub.count.total, overall(None, deeds))
+
+
+def _has_answers(app: App, places: list[Place]) -> bool:
+    from tidelore.store.projects import find_configured
+    from tidelore.store.totals import has_answers_to_send
+
+    database = app.open_store()
+    try:
+        found = [find_configured(database, place.host.name, place.name) for place in places]
+        ids = [project.id for project in found if project is not None]
+        return bool(ids) and has_answers_to_send(database, ids, app.clock.now_ms())
+    finally:
+        database.close()
+
+
+def _unread(hub: Hub) -> set[tuple[str, str]]:
+    """Return the repositories of which nothing could be read the last time: nothing is written there either."""
+    from tidelore.store.service_jobs import list_jobs
+
+    failing = {row.name for row in list_jobs(hub.database) if row.failures}
+    known = [(place, hub.known(place)) for place in hub.places if _poll_name(place) in failing]
+    return {(place.host.name, project.path) for place, project in known if project is not None}
+
+
+async def _handle(app: App, place: Place) -> Done:
+    """Run the handler of one repository until no event is ready; asks nobody."""
+    from tidelore.feedback.handler import HandlerRunner
+    from tidelore.store.projects import find_configured
+
+    database = app.open_store()
+    try:
+        project = find_configured(database, place.host.name, place.name)
+        if project is None:
+            return Done(idle=True)
+        runner = HandlerRunner(database, project, place.settings, app.clock, "lore service")
+        handled = 0
+        while await runner.run_next() is not None:
+            handled += 1
+        return Done(idle=not handled, wakes=(_answers_name(place.host),) if handled else ())
+    finally:
+        database.close()

@@ -1,0 +1,119 @@
+"""Accounts for people and for programs. Owns how they are shown; whatever the network told is made harmless first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.clock import SystemClock, describe_age
+from tidelore.errors import NotFound, PartialSuccess
+from tidelore.remote_text import one_line
+
+if TYPE_CHECKING:
+    from tidelore.config import Config
+    from tidelore.engine.cursor import Cursor, Gap
+    from tidelore.pipeline.accounts import Following
+    from tidelore.store.accounts import AccountRow
+
+    Standing = tuple[str, Cursor, Sequence[Gap]]
+
+
+def account_data(row: AccountRow, config: Config, positions: Sequence[Standing] | None = None) -> dict[str, Any]:
+    """Return an account for programs; with its positions where they were asked for."""
+    data: dict[str, Any] = {
+        "did": row.did,
+        "handle": row.handle,
+        "display_name": row.display_name,
+        "state": row.state,
+        "reason": row.reason,
+        "mode": row.mode or config.bluesky.mode,
+        "pds_url": row.pds_url,
+        "added_by": row.added_by,
+        "next_poll_at": None if row.state == "paused" else instant(row.next_poll_at),
+        "interval_seconds": row.interval_seconds,
+        "last_post_at": instant(row.last_post_at),
+        "last_polled_at": instant(row.last_polled_at),
+        "posts_fetched_count": row.posts_fetched_count,
+        "failures": row.failures,
+        "last_error": row.last_error,
+        "created_at": instant(row.created_at),
+    }
+    if positions is not None:
+        data["positions"] = [_position(*standing) for standing in positions]
+    return data
+
+
+def account_table(rows: Sequence[AccountRow], config: Config) -> list[str]:
+    """Return accounts for people."""
+    now = SystemClock().now_ms()
+    cells = [
+        [
+            one_line(row.handle),
+            row.state,
+            row.mode or config.bluesky.mode,
+            f"{row.posts_fetched_count:,}",
+            ago(row.last_post_at),
+            _due(row, now),
+            one_line(row.reason or row.last_error or ""),
+        ]
+        for row in rows
+    ]
+    return table(["ACCOUNT", "STATE", "MODE", "POSTS", "LAST POST", "ASKED NEXT", "WHY"], cells, right=(3,))
+
+
+def account_lines(data: dict[str, Any]) -> list[str]:
+    """Return one account for people."""
+    plain = {name: value for name, value in data.items() if name != "positions"}
+    width = max(len(name) for name in plain)
+    lines = [f"{name:<{width}}  {'-' if value is None else one_line(str(value))}" for name, value in plain.items()]
+    for place in data["positions"]:
+        if place["watermark_at"] is None and not place["complete"] and not place["gaps"]:
+            continue
+        told = f"read up to {place['watermark_at'] or '-'}, {'complete' if place['complete'] else 'not yet complete'}"
+        lines.append(f"{place['surface']}: {told}, verified {place['verified_at'] or 'never'}")
+        lines += [f"  open from {gap['top_at'] or 'the top'} down to {gap['floor_at'] or '-'}" for gap in place["gaps"]]
+    return lines
+
+
+def following_answer(found: Following) -> Answer:
+    """Return what became of a wish to follow; a name that leads nowhere is an error, the others are followed."""
+    lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.created]
+    lines += [f"{one_line(account.handle)} was followed already" for account in found.known]
+    lines += [f"{name}: {error.message}" for name, error in found.unresolved.items()]
+    lines.append(f"{plural(len(found.created), 'account')} added, {len(found.known):,} followed already")
+    data = {
+        "added": [{"did": one.did, "handle": one.handle} for one in found.created],
+        "known": [{"did": one.did, "handle": one.handle} for one in found.known],
+        "unresolved": [
+            {"account": name, "code": error.code, "error": error.message} for name, error in found.unresolved.items()
+        ],
+    }
+    return Answer(data, lines, _judge(found))
+
+
+def _judge(found: Following) -> PartialSuccess | NotFound | None:
+    if not found.unresolved:
+        return None
+    names = ", ".join(found.unresolved)
+    fix = "correct the handle; one that was changed is found by its DID"
+    if not found.created and not found.known:
+        return NotFound(f"there is no account {names}", fix=fix, accounts=list(found.unresolved))
+    return PartialSuccess(f"{names}: not found; the others are followed", fix=fix, accounts=list(found.unresolved))
+
+
+def _due(row: AccountRow, now: int) -> str:
+    if row.state == "paused":
+        return "-"
+    return "now" if row.next_poll_at <= now else f"in {describe_age((row.next_poll_at - now) / 1000)}"
+
+
+def _position(surface: str, cursor: Cursor, gaps: Sequence[Gap]) -> dict[str, Any]:
+    return {
+        "surface": surface,
+        "watermark_at": instant(cursor.watermark.at if cursor.watermark else None),
+        "complete": cursor.complete,
+        "held_since": instant(cursor.window.since if cursor.window else None),
+        "verified_at": instant(cursor.census.verified_at),
+        "gaps": [{"top_at": instant(gap.top.at if gap.top else None), "floor_at": instant(gap.floor)} for gap in gaps],
+    }

@@ -1,0 +1,255 @@
+"""`lore accounts`: whom we follow on Bluesky."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from tidelore.cli.account_text import account_data, account_lines, account_table, following_answer
+from tidelore.cli.face import Face, LoreCommand, face_of, global_options
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.render import Answer, plural
+from tidelore.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tidelore.app import App
+    from tidelore.pipeline.accounts import Following
+    from tidelore.store.accounts import AccountRow, Mode, State
+    from tidelore.store.database import Database, Transaction
+
+STATES = ("new", "established", "unavailable", "paused")
+MODES = ("feed", "records")
+
+
+@click.group("accounts", help="Whom you follow on Bluesky.", no_args_is_help=True, params=global_options())
+def command() -> None:
+    pass
+
+
+def mode_option() -> Callable[[Any], Any]:
+    return click.option(
+        "--mode", type=click.Choice(MODES), help="How they are read; left out, bluesky.mode decides, also later."
+    )
+
+
+@command.command("add", cls=LoreCommand)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@mode_option()
+@click.pass_context
+def add_command(ctx: click.Context, names: tuple[str, ...], mode: str | None) -> Answer:
+    """Follow accounts: handles, with or without @, DIDs, or addresses of profiles."""
+    from tidelore.pipeline.accounts import clean_name
+
+    wanted = list(dict.fromkeys(clean_name(name) for name in names))
+    return _follow(face_of(ctx), wanted, "lore accounts add", mode)
+
+
+@command.command("import", cls=LoreCommand)
+@click.argument("file")
+@mode_option()
+@click.pass_context
+def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
+    """Follow the accounts named in FILE, `-` for stdin: one or more on a line; # begins a remark."""
+    from tidelore.pipeline.accounts import parse_names
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read: {error}", fix="give a text file of handles") from None
+    names = parse_names(text)
+    if not names:
+        raise UserError(f"{file} names nobody", fix="write one handle on each line")
+    return _follow(face_of(ctx), names, "lore accounts import", mode)
+
+
+@command.command("follows", cls=LoreCommand)
+@click.argument("name")
+@mode_option()
+@click.pass_context
+def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
+    """Follow everybody whom the account NAME follows."""
+    from tidelore.app_bluesky import follow_follows
+    from tidelore.pipeline.accounts import clean_name
+
+    face = face_of(ctx)
+    return _told(face, lambda app: follow_follows(app, clean_name(name), cast("Mode | None", mode)))
+
+
+@command.command("list", cls=LoreCommand)
+@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
+@click.pass_context
+def list_command(ctx: click.Context, state: str | None) -> Answer:
+    """List the accounts with their state, and when each is asked next."""
+    from tidelore.store.accounts import count_accounts, list_accounts
+
+    face = face_of(ctx)
+    database = face.open_store()
+    try:
+        rows, counts = list_accounts(database, cast("State | None", state)), count_accounts(database)
+    finally:
+        database.close()
+    config = face.app().config
+    items = [account_data(row, config) for row in rows]
+    lines = account_table(rows, config) if rows else ["Nobody is followed yet; `lore accounts add` begins."]
+    if counts:
+        lines.append(", ".join(f"{counts[name]:,} {name}" for name in STATES if name in counts))
+    return Answer({"items": items, "total": len(items), "next": None, "states": counts}, lines)
+
+
+@command.command("show", cls=LoreCommand)
+@click.argument("name")
+@click.pass_context
+def show_command(ctx: click.Context, name: str) -> Answer:
+    """Show one account: its state and why, its positions, and what it left open."""
+    from tidelore.store.accounts import account_scope, find_account
+    from tidelore.store.cursors import load_cursor, load_gaps
+
+    face = face_of(ctx)
+    database = face.open_store()
+    try:
+        account = find_account(database, name)
+        scopes = [account_scope(account, mode) for mode in ("feed", "records")]
+        positions = [(scope.surface, load_cursor(database, scope), load_gaps(database, scope)) for scope in scopes]
+    finally:
+        database.close()
+    data = account_data(account, face.app().config, positions)
+    return Answer(data, account_lines(data))
+
+
+@command.command("pause", cls=LoreCommand)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--reason", metavar="TEXT", help="Why; `list` and `show` tell it.")
+@click.pass_context
+def pause_command(ctx: click.Context, names: tuple[str, ...], reason: str | None) -> Answer:
+    """Ask accounts no more until they are resumed; what is stored stays."""
+    from tidelore.store.account_states import pause_account
+
+    return _change(face_of(ctx), names, "paused", lambda tx, row, now: pause_account(tx, row.id, reason, now))
+
+
+@command.command("resume", cls=LoreCommand)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.pass_context
+def resume_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
+    """Ask paused accounts again; each goes on where it was."""
+    from tidelore.store.account_states import resume_account
+
+    return _change(face_of(ctx), names, "resumed", lambda tx, row, now: resume_account(tx, row.id, now))
+
+
+@command.command("remove", cls=LoreCommand)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.pass_context
+def remove_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> Answer:  # noqa: FBT001
+    """Follow accounts no more: their positions go, their posts stay."""
+    from tidelore.store.account_states import remove_account
+
+    return _change_alone(face_of(ctx), names, "removed", lambda tx, row, _now: remove_account(tx, row.id), force=force)
+
+
+@command.command("reset", cls=LoreCommand)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.pass_context
+def reset_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> Answer:  # noqa: FBT001
+    """Forget how far accounts were read: the next poll looks back as a first one does. What is stored stays."""
+    from tidelore.store.account_states import reset_account
+
+    return _change_alone(face_of(ctx), names, "reset", lambda tx, row, now: reset_account(tx, row.id, now), force=force)
+
+
+@command.command("refresh", cls=LoreCommand)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.pass_context
+def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
+    """Learn what accounts are called today; without names, of all. Their history stays theirs."""
+    from tidelore.app import run_until_signalled
+    from tidelore.app_bluesky import refresh_accounts
+
+    face = face_of(ctx)
+    rows, changed = run_until_signalled(refresh_accounts(face.app(), names))
+    lines = [f"{old} is {new} now" for old, new in changed]
+    lines.append(f"{plural(len(rows), 'account')} asked for, {len(changed):,} renamed")
+    renamed = [{"before": old, "after": new} for old, new in changed]
+    return Answer({"accounts": len(rows), "renamed": renamed}, lines)
+
+
+def _follow(face: Face, names: list[str], added_by: str, mode: str | None) -> Answer:
+    from tidelore.app_bluesky import follow_accounts
+
+    return _told(face, lambda app: follow_accounts(app, names, added_by, cast("Mode | None", mode)))
+
+
+def _told(face: Face, work: Callable[[App], Coroutine[Any, Any, Following]]) -> Answer:
+    from tidelore.app import run_until_signalled
+
+    app = face.app()
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    return following_answer(run_until_signalled(work(app), "nobody was added"))
+
+
+def _change(
+    face: Face, names: tuple[str, ...], word: str, change: Callable[[Transaction, AccountRow, int], bool]
+) -> Answer:
+    database = face.open_store()
+    try:
+        rows = _find(database, names)
+        now = face.app().clock.now_ms()
+        with database.transaction() as tx:
+            changed = [row for row in rows if change(tx, row, now)]
+    finally:
+        database.close()
+    return _changed(rows, changed, word)
+
+
+def _change_alone(
+    face: Face,
+    names: tuple[str, ...],
+    word: str,
+    change: Callable[[Transaction, AccountRow, int], bool],
+    *,
+    force: bool,
+) -> Answer:
+    """Change what a poll under way relies on: only while none is, and on record."""
+    from tidelore.app import run_until_signalled
+    from tidelore.pipeline.poll_accounts import LEASE
+    from tidelore.session import Workshop, open_session
+    from tidelore.store.leases import fence
+
+    app = face.app()
+    database = face.open_store()
+    try:
+        rows = _find(database, names)
+        shop = Workshop(database, app.config, app.clock, app.seam, f"lore accounts {word}")
+        note = f"accounts {word} by the operator: {', '.join(row.handle for row in rows)}"
+
+        async def work() -> list[AccountRow]:
+            async with open_session(shop, force=force, note=note, lease=LEASE) as session:
+                with database.transaction() as tx:
+                    fence(tx, session.lease)
+                    return [row for row in rows if change(tx, row, app.clock.now_ms())]
+
+        changed = run_until_signalled(work(), "nothing was changed")
+    finally:
+        database.close()
+    return _changed(rows, changed, word)
+
+
+def _find(database: Database, names: tuple[str, ...]) -> list[AccountRow]:
+    from tidelore.store.accounts import find_account
+
+    rows = [find_account(database, name) for name in names]
+    return list({row.id: row for row in rows}.values())
+
+
+def _changed(rows: list[AccountRow], changed: list[AccountRow], word: str) -> Answer:
+    ids = {row.id for row in changed}
+    items = [{"did": row.did, "handle": row.handle, "changed": row.id in ids} for row in rows]
+    lines = [f"{row.handle}: {word if row.id in ids else f'nothing to change, it is not to be {word}'}" for row in rows]
+    return Answer({word: [item for item in items if item["changed"]], "items": items}, lines)

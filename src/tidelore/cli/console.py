@@ -1,0 +1,65 @@
+"""`lore console`: the service, and everything at a glance, on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.render import Answer
+from tidelore.errors import UserError
+
+if TYPE_CHECKING:
+    from tidelore.app import App
+
+THEME = click.option(
+    "--theme",
+    type=click.Choice(["auto", "dark", "light"]),
+    default="auto",
+    help="How it looks; `auto` follows the terminal where it tells, `d` changes it.",
+)
+
+
+@click.command("console", cls=LoreCommand)
+@THEME
+@click.pass_context
+def command(ctx: click.Context, theme: str) -> Answer:
+    """Be the service, and watch it: sources, pull requests, accounts, runs, search, log.
+
+    The service runs on a thread of this process; leaving stops it in order, and nothing is lost. Where another process
+    is the service of this database already, that one is watched. This is what `lore` alone does on a terminal.
+    """
+    face = face_of(ctx)
+    app = watched_app(face, "console")
+    from tidelore.cli.logs import set_up_logging
+    from tidelore.config import config_path
+    from tidelore.console.start import run_console
+
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=False, service=True)
+    error = run_console(
+        app,
+        load=face.app,
+        config_file=config_path(face.choices.config, os.environ),
+        theme=theme,
+        color=face.choices.color,
+        on_leaving=lambda: click.echo("The service finishes what it is at …", err=True),
+    )
+    return Answer(None, error=error)
+
+
+def is_terminal() -> bool:
+    """Tell whether somebody looks and types."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def watched_app(face: Face, name: str) -> App:
+    """Return the application, or refuse where nobody could see it."""
+    if face.choices.robot or not is_terminal():
+        raise UserError(
+            f"`lore {name}` needs a terminal",
+            fix="`lore service` serves without one, `lore status --robot` tells the same to programs",
+        )
+    return face.app()

@@ -1,0 +1,75 @@
+"""`lore list posts`: posts of the copy, filtered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tidelore.cli.browser import open_page
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.post_text import post_item, post_row
+from tidelore.cli.render import Answer, table
+from tidelore.clock import SystemClock
+from tidelore.errors import UserError
+from tidelore.since import parse_since
+from tidelore.store.post_rows import KINDS, PostFilter, PostList, PostRow, list_posts
+
+_FIELDS = tuple(post_item(PostRow(0, "", "", "", "", None, "", "", None, None, None, None, 0, None, 0, *[None] * 4)))
+
+
+@click.command("posts", cls=LoreCommand)
+@click.option("--author", metavar="HANDLE", help="By this account: its handle or DID.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only posts of this kind.")
+@click.option("--since", metavar="WHEN", help="Listed since 7d, 2w, 12h, or 2026-03-01.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="How many to show.")
+@click.option("--after", metavar="TOKEN", help="Go on after the page whose `data.next` this was.")
+@click.option("--deleted", is_flag=True, help="The deleted ones instead.")
+@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the first one in the browser.")
+@click.pass_context
+def posts_command(ctx: click.Context, /, **wanted: Any) -> Answer:
+    """List posts, replies, quotes and reposts, the newest first."""
+    face = face_of(ctx)
+    face.choices.robot |= wanted.pop("as_json")
+    chosen, in_browser = _chosen(wanted.pop("fields")), wanted.pop("in_browser")
+    wanted["since"] = parse_since(wanted["since"], SystemClock().now_ms()) if wanted["since"] else None
+    wanted["after"] = _parse_token(wanted["after"]) if wanted["after"] else None
+    database = face.open_store()
+    try:
+        found = list_posts(database, PostFilter(**wanted))
+    finally:
+        database.close()
+    if in_browser:
+        open_page(found.items[0].url if found.items else None)
+    items = [{name: value for name, value in post_item(row).items() if name in chosen} for row in found.items]
+    token = None if found.next is None else f"{found.next[0]}-{found.next[1]}"
+    return Answer({"items": items, "total": found.total, "next": token}, _lines(found))
+
+
+def _lines(found: PostList) -> list[str]:
+    if not found.items:
+        return ["Posts: nothing matches"]
+    rows = [post_row(row) for row in found.items]
+    return [f"Posts (showing {len(rows):,} of {found.total:,})", *table([""] * len(rows[0]), rows)[1:]]
+
+
+def _chosen(text: str | None) -> frozenset[str]:
+    if text is None:
+        return frozenset(_FIELDS)
+    chosen = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not chosen or chosen - set(_FIELDS):
+        raise UserError(
+            f"--fields names no field: {', '.join(sorted(chosen - set(_FIELDS))) or 'nothing'}",
+            fix="the fields are: " + ", ".join(_FIELDS),
+            fields=text,
+        )
+    return chosen
+
+
+def _parse_token(text: str) -> tuple[int, int]:
+    at, _, row_id = text.partition("-")
+    if not (at.isascii() and at.isdecimal() and row_id.isascii() and row_id.isdecimal()):
+        raise UserError(f"--after {text!r} is no token", fix="use `data.next` of the page before", after=text)
+    return int(at), int(row_id)

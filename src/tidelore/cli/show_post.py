@@ -1,0 +1,51 @@
+"""`lore show post`: one post of the copy with its links, what it answers and who answers."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.page_width import page_columns
+from tidelore.cli.post_text import post_data, post_lines
+from tidelore.cli.render import Answer
+from tidelore.errors import UserError
+from tidelore.post_reference import parse_post_reference
+from tidelore.store.post_rows import read_post, resolve_post
+
+
+@click.command("post", cls=LoreCommand)
+@click.argument("reference", metavar="REF")
+@click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Open it in the browser, too.")
+@click.pass_context
+def post_command(
+    ctx: click.Context, /, reference: str, *, fields: str | None, as_json: bool, in_browser: bool
+) -> Answer:
+    """Show a post with its links and replies.
+
+    REF is its at:// address, with the DID or the handle of its author, or the address of its page.
+    """
+    face = face_of(ctx)
+    face.choices.robot |= as_json
+    meant = parse_post_reference(reference)
+    database = face.open_store()
+    try:
+        view = read_post(database, resolve_post(database, meant))
+    finally:
+        database.close()
+    if in_browser:
+        from tidelore.cli.browser import open_page
+
+        open_page(view.post.url)
+    data = post_data(view)
+    names = list(data) if fields is None else [name.strip() for name in fields.split(",") if name.strip()]
+    unknown = [name for name in names if name not in data]
+    if unknown or not names:
+        raise UserError(
+            f"--fields names no field: {', '.join(unknown) or 'nothing'}",
+            fix="the fields are: " + ", ".join(data),
+            fields=fields,
+        )
+    lines = () if face.choices.robot else post_lines(view, page_columns())
+    return Answer({name: data[name] for name in data if name in names}, lines)

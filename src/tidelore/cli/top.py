@@ -1,0 +1,22 @@
+"""`lore top`: the console on somebody else's service."""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.cli.console import THEME, watched_app
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer
+
+
+@click.command("top", cls=LoreCommand)
+@THEME
+@click.pass_context
+def command(ctx: click.Context, theme: str) -> Answer:
+    """Watch what somebody else's service does, as in the console; changes nothing and asks no remote system."""
+    face = face_of(ctx)
+    app = watched_app(face, "top")
+    from tidelore.console.start import run_top
+
+    run_top(app, theme=theme, color=face.choices.color)
+    return Answer(None)

@@ -1,0 +1,258 @@
+"""The pull requests that are followed, the events that wait with their bodies, and the answers on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from tidelore.console.browsing import BrowseScreen
+from tidelore.console.table import Cell, Column, Line, RowTable
+from tidelore.console.words import fields, moment, remote, since, state
+from tidelore.remote_text import harmless
+from tidelore.service.panels import Talk, read_talk
+from tidelore.store.database import Database
+from tidelore.store.feedback_events import EventRow, PendingCount
+from tidelore.store.outbox import OutboxRow
+from tidelore.store.tracked import BLOCKED, TrackedPr
+
+PULLS = (
+    Column("PULL REQUEST"),
+    Column("STATUS"),
+    Column("WAIT", right=True, descending=True),
+    Column("AT WORK", right=True, descending=True),
+    Column("SINCE", right=True),
+    Column("TITLE"),
+)
+EVENTS = (
+    Column("THREAD"),
+    Column("KIND"),
+    Column("AUTHOR"),
+    Column("AGE", right=True),
+    Column("TRIES", right=True, descending=True),
+    Column("BODY"),
+)
+ANSWERS = (
+    Column("ID", right=True, descending=True),
+    Column("THREAD"),
+    Column("STATUS"),
+    Column("FROM"),
+    Column("AGE", right=True),
+    Column("TRIES", right=True, descending=True),
+    Column("BODY"),
+)
+TITLES = {"pulls": "Pull requests", "events": "Pending events", "answers": "Outbox"}
+
+
+class FeedbackScreen(BrowseScreen):
+    """Three lists, one at a time."""
+
+    PLACE = "feedback"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "next_list", "View"),
+        Binding("u", "unblock", "Unblock"),
+        Binding("p", "pause", "Pause"),
+        Binding("r", "retry", "Retry"),
+    ]
+
+    def tables(self) -> Iterable[RowTable]:
+        for place, (name, columns) in enumerate({"pulls": PULLS, "events": EVENTS, "answers": ANSWERS}.items()):
+            table = RowTable(columns, id=name, title=TITLES[name])
+            table.display = place == 0
+            yield table
+
+    def question(self, database: Database, now_ms: int) -> Talk:
+        return read_talk(database, now_ms)
+
+    def show(self, answer: Talk, now_ms: int) -> None:
+        found = {
+            "pulls": [_pull_line(pull, answer, now_ms) for pull in answer.pulls],
+            "events": [_event_line(event, now_ms) for event in answer.events],
+            "answers": [_answer_line(row, now_ms) for row in answer.answers],
+        }
+        for name, lines in found.items():
+            table = self.query_one(f"#{name}", RowTable)
+            table.set_lines(lines)
+            others = " · ".join(f"{TITLES[other]} {len(found[other]):,}" for other in found if other != name)
+            table.border_title = f"[b]{TITLES[name]} {len(lines):,}[/b] · {others}"
+        self.tell_detail()
+
+    def detail(self, line: Line) -> Text:
+        record = line.record
+        if isinstance(record, TrackedPr):
+            return _pull_detail(record, self.desk.now_ms)
+        return _event_detail(record) if isinstance(record, EventRow) else _answer_detail(record)
+
+    def address(self, line: Line) -> str | None:
+        return line.record.url if isinstance(line.record, TrackedPr | EventRow) else None
+
+    def reference(self, line: Line) -> str | None:
+        record = line.record
+        if isinstance(record, TrackedPr):
+            return f"{record.repo_full_name}#{record.pr_number}"
+        number = record.thread_number if isinstance(record, EventRow) else record.scope_number
+        return f"{record.repo_full_name}#{number}"
+
+    def action_next_list(self) -> None:
+        """Go on to the next list."""
+        names = list(TITLES)
+        seen = next(name for name in names if self.query_one(f"#{name}").display)
+        following = names[(names.index(seen) + 1) % len(names)]
+        for name in names:
+            self.query_one(f"#{name}").display = name == following
+        self.action_clear()
+        self.query_one(f"#{following}", RowTable).focus()
+        self.tell_detail()
+
+    def action_unblock(self) -> None:
+        """Follow a blocked pull request again."""
+        pull = self._chosen_pull()
+        if pull is None or pull.status != BLOCKED:
+            self.notify("Choose a pull request that is blocked.", severity="warning")
+            return
+        hands = self.desk.hands
+        self.change(
+            f"Unblock {pull.repo_full_name}#{pull.pr_number}?",
+            f"It is blocked: {remote(pull.blocked_reason)}. GitHub is asked for its head; what waits is handed out.",
+            lambda: "" if hands is None else hands.unblock(pull),
+        )
+
+    def action_pause(self) -> None:
+        """Hold the events of a pull request back, or hand them out again."""
+        pull = self._chosen_pull()
+        if pull is None:
+            self.notify("Choose a pull request.", severity="warning")
+            return
+        hands = self.desk.hands
+        name = f"{pull.repo_full_name}#{pull.pr_number}"
+        self.change(
+            f"Hand out the events of {name} again?" if pull.paused else f"Pause {name}?",
+            "Nothing is lost either way: events are stored, and handed out when it is not paused.",
+            lambda: "" if hands is None else hands.pause_pull(pull),
+        )
+
+    def action_retry(self) -> None:
+        """Let what waits in a thread be handed out at once."""
+        line = self.table.line
+        if line is None or not isinstance(line.record, EventRow):
+            self.notify("Choose an event: press v.", severity="warning")
+            return
+        event, hands = line.record, self.desk.hands
+        self.change(
+            f"Hand out {event.repo_full_name}#{event.thread_number} at once?",
+            "The failed attempts of what waits in this thread are forgotten.",
+            lambda: "" if hands is None else hands.retry_thread(event),
+        )
+
+    def _chosen_pull(self) -> TrackedPr | None:
+        line = self.table.line
+        return line.record if line is not None and isinstance(line.record, TrackedPr) else None
+
+
+def _pull_line(pull: TrackedPr, talk: Talk, now_ms: int) -> Line:
+    waiting = talk.waiting.get((pull.project_id, pull.pr_number))
+    pending, at_work = _counts(waiting)
+    word, tone = state(pull.status)
+    cells = (
+        Cell(f"{pull.repo_full_name}#{pull.pr_number}", "strong"),
+        Cell(f"{word}, paused" if pull.paused else word, "dim" if pull.paused and pull.status != BLOCKED else tone),
+        Cell(f"{pending:,}", "warn" if pending else "dim", pending),
+        Cell(f"{at_work:,}", "" if at_work else "dim", at_work),
+        Cell(since(pull.entered_at, now_ms), "", now_ms - pull.entered_at),
+        Cell(remote(pull.title, 120)),
+    )
+    return Line(f"{pull.project_id}#{pull.pr_number}", cells, pull)
+
+
+def _counts(waiting: PendingCount | None) -> tuple[int, int]:
+    return (0, 0) if waiting is None else (waiting.pending - waiting.in_flight, waiting.in_flight)
+
+
+def _event_line(event: EventRow, now_ms: int) -> Line:
+    cells = (
+        Cell(f"{event.repo_full_name}#{event.thread_number}", "strong"),
+        Cell(event.kind.replace("_", " ")),
+        Cell(remote(event.author, 30)),
+        Cell(since(event.updated_at, now_ms), "", now_ms - event.updated_at),
+        Cell(f"{event.attempts:,}", "bad" if event.attempts else "dim", event.attempts),
+        Cell(remote(event.body, 120)),
+    )
+    return Line(str(event.id), cells, event)
+
+
+def _answer_line(row: OutboxRow, now_ms: int) -> Line:
+    word, tone = state(row.status)
+    cells = (
+        Cell(str(row.id), "", row.id),
+        Cell(f"{row.repo_full_name}#{row.scope_number}", "strong"),
+        Cell(word, tone),
+        Cell(row.source.replace("_", " ")),
+        Cell(since(row.created_at, now_ms), "", now_ms - row.created_at),
+        Cell(f"{row.attempts:,}", "" if row.attempts else "dim", row.attempts),
+        Cell(remote(row.body, 120)),
+    )
+    return Line(str(row.id), cells, row)
+
+
+def _pull_detail(pull: TrackedPr, now_ms: int) -> Text:
+    told = fields(
+        [
+            ("Pull request", f"{pull.repo_full_name}#{pull.pr_number}"),
+            ("Title", remote(pull.title)),
+            ("Status", f"{state(pull.status)[0]} since {moment(pull.entered_at)}"),
+            ("Blocked", remote(pull.blocked_reason)),
+            ("Paused", "yes: events are held back" if pull.paused else None),
+            ("Author", remote(pull.author)),
+            ("Branch", remote(pull.branch)),
+            ("Head", pull.last_seen_head_sha),
+            ("Source issue", None if pull.issue_number is None else f"#{pull.issue_number}"),
+            ("Followed by", pull.tracked_by),
+            ("Changed", f"{since(pull.pull_updated_at, now_ms)} ago" if pull.pull_updated_at else None),
+            ("Page", remote(pull.url)),
+        ]
+    )
+    if pull.status == BLOCKED:
+        told.append("\nWhat to do\n", "bold")
+        told.append(f"lore feedback blocked unblock --pr {pull.repo_full_name}#{pull.pr_number}")
+    return told
+
+
+def _event_detail(event: EventRow) -> Text:
+    where = f"{event.path}:{event.line}" if event.path and event.line else event.path
+    told = fields(
+        [
+            ("Thread", f"{event.repo_full_name}#{event.thread_number}"),
+            ("Kind", event.kind.replace("_", " ")),
+            ("Author", remote(event.author)),
+            ("Place", remote(where)),
+            ("Review", event.review_state),
+            ("Written", moment(event.updated_at)),
+            ("Attempts", str(event.attempts) if event.attempts else None),
+            ("Last error", remote(event.last_error)),
+            ("Again", moment(event.next_attempt_at)),
+            ("Taken by", remote(event.leased_by) if event.leased_until else None),
+            ("Page", remote(event.url)),
+        ]
+    )
+    told.append(f"\n{harmless(event.body)}")
+    return told
+
+
+def _answer_detail(row: OutboxRow) -> Text:
+    told = fields(
+        [
+            ("Answer", str(row.id)),
+            ("Thread", f"{row.repo_full_name}#{row.scope_number}"),
+            ("Status", state(row.status)[0]),
+            ("From", row.source.replace("_", " ")),
+            ("Planned", moment(row.created_at)),
+            ("Attempts", str(row.attempts) if row.attempts else None),
+            ("Last attempt", moment(row.attempted_at)),
+            ("Again", moment(row.next_attempt_at)),
+            ("Last error", remote(row.last_error)),
+        ]
+    )
+    told.append(f"\n{harmless(row.body)}")
+    return told

@@ -1,0 +1,44 @@
+"""Every key, in a window over any screen. Owns telling them; they are declared where they are used."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from tidelore.console.words import fields
+
+KEYS: tuple[tuple[str, str | None], ...] = (
+    ("1 … 6", "overview feedback accounts runs search log"),
+    ("Tab", "the next part of a screen; arrows move in it"),
+    ("Enter", "the jobs of a source; a thread, whole"),
+    ("/  Esc", "filter a list, or type a query; back"),
+    ("s  S", "sort by the next column; turn it round"),
+    ("o  c", "open in the browser; copy the reference"),
+    ("v", "feedback: pull requests, events, outbox"),
+    ("u *", "feedback: unblock a pull request"),
+    ("p *", "feedback, accounts: pause, or go on"),
+    ("r *", "feedback: hand out now; runs: retry"),
+    ("f  x", "runs: only failed ones; copy what helps"),
+    ("w  End", "log: only warnings; follow"),
+    ("d  g", "dark or light; read again now"),
+    ("q", "leave"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """The keys; what is marked asks before it changes anything, and does nothing in `lore top`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close", priority=True)]
+
+    def compose(self) -> ComposeResult:
+        text = fields(list(KEYS))
+        text.append("\n* asks first; `lore top` is read-only", "dim")
+        with VerticalScroll(id="window") as window:
+            window.border_title = "Keys"
+            yield Static(text)
+        yield Footer(show_command_palette=False, compact=True)

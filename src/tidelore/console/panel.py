@@ -1,0 +1,169 @@
+"""What all screens have in common: the bar on top, the keys below, and how a screen is read anew.
+
+Owns that a screen shows what it has until it has something better: the first paint waits for nothing, a read that fails
+is told in the bar and leaves the rows as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer, Static
+
+from tidelore.console.confirming import ConfirmScreen
+from tidelore.console.desk import Desk
+from tidelore.console.words import moment, remote, span
+from tidelore.errors import TideloreError
+from tidelore.service.status import ServiceStatus, read_service
+from tidelore.store.database import Database
+
+PLACES = {
+    "overview": "Overview",
+    "feedback": "Feedback",
+    "accounts": "Accounts",
+    "runs": "Runs",
+    "search": "Search",
+    "log": "Log",
+}
+"""The screens by the key that leads to each: the first one to 1, and so on."""
+
+CHANGES = frozenset({"unblock", "pause", "retry"})
+"""What keys ask for that is written."""
+
+
+class Standing(Struct, frozen=True):
+    """What the bar tells, whichever screen is below it."""
+
+    service: ServiceStatus
+    now_ms: int
+
+
+class TopBar(Static):
+    """Where one is, and whether all is well."""
+
+    def __init__(self, place: str, desk: Desk) -> None:
+        super().__init__("", id="bar")
+        self._place = place
+        self._desk = desk
+
+    def on_mount(self) -> None:
+        self.tell(None, None)
+
+    def tell(self, standing: Standing | None, error: TideloreError | None) -> None:
+        """Say how things stand; before the first answer, that it is being read."""
+        tabs = [
+            f"[@click=app.go('{name}')]{'[b reverse]' if name == self._place else '[$text-muted]'}"
+            f" {number} {title} [/][/]"
+            for number, (name, title) in enumerate(PLACES.items(), 1)
+        ]
+        self.update("[b $primary]lore[/] " + "".join(tabs) + "\n" + self._standing(standing, error))
+
+    def _standing(self, standing: Standing | None, error: TideloreError | None) -> str:
+        if error is not None:
+            fix = f" · {remote(error.fix)}" if error.fix else ""
+            return f"[$text-error]✖ {_plain(remote(error.message, 120))}[/][$text-muted]{_plain(fix)}[/]"
+        if standing is None:
+            return "[$text-muted]… reading the copy[/]"
+        parts = [self._service(standing.service, standing.now_ms), _health(standing.service)]
+        parts.append(f"[$text-muted]{moment(standing.now_ms)[11:]}[/]")
+        if self._desk.hands is None:
+            parts.append("[$text-muted]read-only[/]")
+        return " [$text-muted]·[/] ".join(part for part in parts if part)
+
+    def _service(self, status: ServiceStatus, now_ms: int) -> str:
+        ours, holder = self._desk.service, status.holder
+        if holder is not None and holder.holder is not None:
+            where = "here" if ours is not None and ours.running else f"pid {holder.holder.pid} on {holder.holder.host}"
+            return f"[$text-success]● service {_plain(where)}, up {span((now_ms - holder.acquired_at) / 1000)}[/]"
+        if ours is not None and ours.error is not None:
+            return f"[$text-error]✖ no service: {_plain(remote(ours.error.message, 60))}[/]"
+        if ours is not None and ours.running:
+            return "[$text-warning]○ the service starts[/]"
+        return "[$text-muted]○ no service runs[/]"
+
+
+class PanelScreen(Screen[None]):
+    """One screen. `question` is read beside it, `show` draws the answer."""
+
+    PLACE: ClassVar[str] = ""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall")]  # noqa: RUF012
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(self.PLACE, self.desk)
+        yield from self.body()
+        yield Footer(show_command_palette=False, compact=True)
+
+    def body(self) -> Iterable[Widget]:
+        """Yield what is between the bar and the keys."""
+        return ()
+
+    def question(self, database: Database, now_ms: int) -> Any:
+        """Read what this screen shows; runs in the reader's thread."""
+        raise NotImplementedError
+
+    def show(self, answer: Any, now_ms: int) -> None:
+        """Draw what was read."""
+        raise NotImplementedError
+
+    def on_screen_resume(self) -> None:
+        self.look()
+
+    def look(self) -> None:
+        """Read this screen anew, unless that is under way."""
+        if not any(worker.group == "look" and worker.node is self for worker in self.workers):
+            self.run_worker(self._look(), group="look", exit_on_error=False)
+
+    async def _look(self) -> None:
+        now_ms = self.desk.now_ms
+        bar = self.query_one(TopBar)
+        try:
+            answer, status = await self.desk.reader.ask(
+                lambda database: (self.question(database, now_ms), read_service(database, now_ms))
+            )
+        except TideloreError as error:
+            bar.tell(None, error)
+            return
+        bar.tell(Standing(status, now_ms), None)
+        self.show(answer, now_ms)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where nothing may be changed, the keys that change something are neither shown nor heard."""
+        return self.desk.hands is not None if action in CHANGES else super().check_action(action, parameters)
+
+    def change(self, question: str, consequence: str, act: Any) -> None:
+        """Make a change if it is confirmed."""
+
+        def answered(yes: bool | None) -> None:  # noqa: FBT001 - the result of the dialog
+            if yes:
+                self.run_worker(self._act(act), group="act", exit_on_error=False)
+
+        self.app.push_screen(ConfirmScreen(question, consequence), answered)
+
+    async def _act(self, act: Any) -> None:
+        try:
+            self.notify(await self.desk.act(act), markup=False)
+        except TideloreError as error:
+            self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
+        self.look()
+
+
+def _health(status: ServiceStatus) -> str:
+    stale = [one.source for one in status.health.sources if not one.ok]
+    if stale:
+        return f"[$text-error]▲ stale: {_plain(', '.join(stale))}[/]"
+    return "[$text-success]all within bounds[/]" if status.health.sources and status.holder is not None else ""
+
+
+def _plain(text: str) -> str:
+    """Return text in which no bracket is read as markup."""
+    return text.replace("[", "\\[")

@@ -1,0 +1,94 @@
+"""The console itself: six screens, the keys that lead to them, and the beat at which the seen one is read anew.
+
+Owns no data: every screen reads its own. Upholds that only the screen that is seen asks anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter, NoColor
+
+from tidelore.console.accounts import AccountsScreen
+from tidelore.console.desk import Desk
+from tidelore.console.feedback import FeedbackScreen
+from tidelore.console.helping import HelpScreen
+from tidelore.console.log import LogScreen
+from tidelore.console.looks import DARK, LIGHT, THEMES
+from tidelore.console.overview import OverviewScreen
+from tidelore.console.panel import PLACES, PanelScreen
+from tidelore.console.runs import RunsScreen
+from tidelore.console.search import SearchScreen
+from tidelore.console.table import RowTable
+
+SCREENS: dict[str, type[PanelScreen]] = {
+    "overview": OverviewScreen,
+    "feedback": FeedbackScreen,
+    "accounts": AccountsScreen,
+    "runs": RunsScreen,
+    "search": SearchScreen,
+    "log": LogScreen,
+}
+REFRESH_SECONDS = 2.0
+
+
+class ConsoleApp(App[None]):
+    """The console on a terminal."""
+
+    TITLE = "lore"
+    CSS_PATH = "console.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(at), f"go('{name}')", name, show=False) for at, name in enumerate(PLACES, 1)),
+        Binding("g", "look", "Read again", show=False),
+        Binding("d", "dark", "Dark", show=False),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+        Binding("q", "quit", "Quit"),
+    ]
+
+    def __init__(self, desk: Desk, *, theme: str = DARK, colourless: bool = False) -> None:
+        self._colourless = colourless
+        super().__init__()
+        self.desk = desk
+        for one in THEMES:
+            self.register_theme(one)
+        self.theme = theme
+        self.set_class(colourless, "-colourless")
+        for name, screen in SCREENS.items():
+            self.add_mode(name, partial(screen, desk))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        found = super().get_line_filters()
+        return [*found, NoColor()] if self._colourless else found
+
+    def on_mount(self) -> None:
+        self.switch_mode("overview")
+        self.set_interval(REFRESH_SECONDS, self.action_look)
+        if self.desk.service is not None:
+            # After the first paint: what the service loads would delay it.
+            self.call_after_refresh(self.desk.service.start)
+
+    def action_go(self, place: str) -> None:
+        """Go to another screen."""
+        if not isinstance(self.screen, PanelScreen):
+            return
+        self.switch_mode(place)
+
+    def action_look(self) -> None:
+        """Read what is seen anew."""
+        if isinstance(self.screen, PanelScreen):
+            self.screen.look()
+
+    def action_dark(self) -> None:
+        """Change between dark and light."""
+        self.theme = LIGHT if self.current_theme.dark else DARK
+        for table in self.screen.query(RowTable):
+            table.redraw(anew=True)
+
+    def action_keys(self) -> None:
+        """Show every key."""
+        self.push_screen(HelpScreen())

@@ -1,0 +1,89 @@
+"""How things are called on screen. Owns short ages, instants, and which tone a state has; pure.
+
+A tone is never the only sign of a state: the word says it too, for terminals and people without colours.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rich.text import Text
+
+from tidelore.clock import format_instant
+from tidelore.remote_text import one_line, shorten
+
+Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
+
+_STATES: dict[str, tuple[str, Tone]] = {
+    "idle": ("● idle", "good"),
+    "running": ("▶ running", "good"),
+    "backing_off": ("▲ backing off", "warn"),
+    "stopped": ("■ stopped", "dim"),
+    "by hand": ("○ by hand", "dim"),
+    "not read yet": ("○ not read yet", "dim"),
+    "succeeded": ("● succeeded", "good"),
+    "failed": ("✖ failed", "bad"),
+    "crashed": ("✖ crashed", "bad"),
+    "cancelled": ("■ cancelled", "warn"),
+    "awaiting_feedback": ("● awaiting", "good"),
+    "blocked": ("✖ blocked", "bad"),
+    "planned": ("○ planned", "warn"),
+    "posted": ("◐ posted", "warn"),
+    "established": ("● established", "good"),
+    "new": ("○ new", "warn"),
+    "unavailable": ("✖ unavailable", "bad"),
+    "paused": ("■ paused", "dim"),
+}
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def state(name: str) -> tuple[str, Tone]:
+    """Return the word for a state with its sign, and its tone."""
+    return _STATES.get(name, (name.replace("_", " "), ""))
+
+
+def span(seconds: float | None) -> str:
+    """Return a duration in at most two units: `42s`, `3m`, `2h 5m`, `12d`."""
+    if seconds is None:
+        return "—"
+    left = max(int(seconds), 0)
+    for at, (size, unit) in enumerate(_UNITS):
+        if left >= size:
+            rest, smaller = left % size, _UNITS[at + 1] if at + 1 < len(_UNITS) else (1, "s")
+            finer = rest // smaller[0] if left < 10 * size else 0
+            return f"{left // size}{unit} {finer}{smaller[1]}" if finer else f"{left // size}{unit}"
+    return f"{left}s"
+
+
+def since(instant_ms: int | None, now_ms: int) -> str:
+    """Return how long ago an instant was; `in 5m` for one that is to come."""
+    if instant_ms is None:
+        return "—"
+    seconds = (now_ms - instant_ms) / 1000
+    return f"in {span(-seconds)}" if seconds < 0 else span(seconds)
+
+
+def moment(instant_ms: int | None) -> str:
+    """Return an instant to the second."""
+    return "—" if instant_ms is None else f"{format_instant(instant_ms)[:19].replace('T', ' ')}Z"
+
+
+def many(count: int, most: int) -> str:
+    """Return a count that was taken up to a bound."""
+    return f"{most:,}+" if count >= most else f"{count:,}"
+
+
+def remote(text: str | None, columns: int = 200) -> str:
+    """Return somebody else's text on one line, harmless and not too long."""
+    return "—" if not text else shorten(one_line(text), columns)
+
+
+def fields(pairs: list[tuple[str, str | None]]) -> Text:
+    """Return names and values, one below the other; what is empty is left out."""
+    shown = [(name, value) for name, value in pairs if value and value != "—"]
+    margin = max((len(name) for name, _ in shown), default=0) + 2
+    text = Text()
+    for name, value in shown:
+        text.append(f"{name:<{margin}}", "bold")
+        text.append(f"{value}\n")
+    return text

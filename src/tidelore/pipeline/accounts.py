@@ -1,0 +1,190 @@
+"""Whom we follow: from the names people give to accounts with a DID, and their handles kept up to date.
+
+Owns resolving and refreshing. A name that leads nowhere is told and stops nobody else. Adding needs no lease: it
+changes nothing that a poll under way relies on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct, field
+
+from tidelore.clock import Clock
+from tidelore.config import Config
+from tidelore.errors import RemoteError, RemotePermanent, TideloreError, UserError
+from tidelore.pipeline.together import together
+from tidelore.sources.bluesky.client import MOST_PROFILES
+from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.store.accounts import (
+    NO_HANDLE,
+    AccountRow,
+    Mode,
+    NewAccount,
+    add_accounts,
+    list_accounts,
+    rename_account,
+)
+from tidelore.store.database import Database
+
+CONFIGURED = "config:"
+"""How `added_by` begins for an account of the configuration; the name it has there follows, whatever its handle is."""
+
+_PAGE = re.compile(r"https?://[^/\s]+/profile/([^/\s?#]+)", re.IGNORECASE)
+_NAME = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]+|(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+")
+
+
+class Following(Struct):
+    """What became of a wish to follow: who is new, who was followed already, and what could not be found."""
+
+    created: list[NewAccount] = field(default_factory=list)
+    known: list[NewAccount] = field(default_factory=list)
+    unresolved: dict[str, TideloreError] = field(default_factory=dict)
+
+
+def clean_name(text: str) -> str:
+    """Return the handle or DID that a person wrote, as a name, an @name or the address of a profile."""
+    word = text.strip()
+    page = _PAGE.match(word)
+    name = (page[1] if page else word).removeprefix("at://").removeprefix("@")
+    if _NAME.fullmatch(name) is None:
+        raise UserError(
+            f"{text!r} is no handle", fix="write it like alice.bsky.social, or as a DID: did:plc:…", account=text
+        )
+    return name if name.startswith("did:") else name.lower()
+
+
+def parse_names(text: str) -> list[str]:
+    """Return the names in a file: one or more on a line, with or without @; what follows a # is a remark."""
+    words = (word for line in text.splitlines() for word in re.split(r"[\s,;]+", line.partition("#")[0]))
+    return list(dict.fromkeys(clean_name(word) for word in words if word))
+
+
+async def follow(
+    database: Database,
+    source: BlueskySource,
+    config: Config,
+    clock: Clock,
+    names: Sequence[str],
+    added_by: str,
+    mode: Mode | None = None,
+) -> Following:
+    """Follow accounts by handle or DID; a name that cannot be resolved is told in the result."""
+    found = Following()
+    gate = asyncio.Semaphore(config.bluesky.max_concurrent)
+
+    async def resolve(name: str) -> str | None:
+        async with gate:
+            try:
+                return await source.resolve(name)
+            except RemotePermanent as error:
+                found.unresolved[name] = error
+                return None
+
+    dids = dict.fromkeys(did for did in await together(resolve(name) for name in names) if did is not None)
+    profiles = {profile.did: profile for profile in await source.profiles(list(dids))}
+    handles = dict.fromkeys(dids, NO_HANDLE)
+    for did in dids.keys() - profiles.keys():
+        # An account that cannot be shown is followed all the same: it may come back.
+        try:
+            handles[did] = (await source.document(did)).handle or NO_HANDLE
+        except RemotePermanent as error:
+            found.unresolved[did] = error
+    wanted = [
+        NewAccount(did, profiles[did].handle.lower(), profiles[did].display_name, mode)
+        if did in profiles
+        else NewAccount(did, handles[did], None, mode)
+        for did in dids
+        if did not in found.unresolved
+    ]
+    return _store(database, config, clock, wanted, added_by, found)
+
+
+async def follow_follows(
+    database: Database,
+    source: BlueskySource,
+    config: Config,
+    clock: Clock,
+    name: str,
+    mode: Mode | None = None,
+) -> Following:
+    """Follow everybody whom an account follows."""
+    did = await source.resolve(name)
+    wanted = [
+        NewAccount(profile.did, profile.handle.lower(), profile.display_name, mode)
+        async for profile in source.follows(did)
+    ]
+    return _store(database, config, clock, wanted, f"follows:{name}", Following())
+
+
+async def follow_configured(
+    database: Database, source: BlueskySource, config: Config, clock: Clock
+) -> dict[str, TideloreError]:
+    """Follow the accounts of the configuration that are not yet; return the names that lead nowhere."""
+    if not config.bluesky.accounts:
+        return {}
+    rows = list_accounts(database)
+    known = {row.did for row in rows} | {row.handle for row in rows}
+    known |= {row.added_by.removeprefix(CONFIGURED) for row in rows if row.added_by.startswith(CONFIGURED)}
+    troubles: dict[str, TideloreError] = {}
+    for name in map(clean_name, config.bluesky.accounts):
+        if name in known:
+            continue
+        # One by one: under which name each was configured is remembered with it.
+        try:
+            found = await follow(database, source, config, clock, [name], f"{CONFIGURED}{name}")
+        except RemoteError as error:
+            troubles[name] = error
+        else:
+            troubles |= found.unresolved
+    return troubles
+
+
+async def refresh(
+    database: Database, source: BlueskySource, clock: Clock, accounts: Sequence[AccountRow]
+) -> list[tuple[str, str]]:
+    """Learn the handles of today; return those that changed, as the old and the new one."""
+    changed: list[tuple[str, str]] = []
+    rows = {account.did: account for account in accounts}
+    for part in _parts(list(rows), MOST_PROFILES):
+        profiles = [p for p in await source.profiles(part) if p.did in rows and p.handle != NO_HANDLE]
+        with database.transaction() as tx:
+            for profile in profiles:
+                before, handle = rows[profile.did].handle, profile.handle.lower()
+                rename_account(tx, profile.did, handle, clock.now_ms(), display_name=profile.display_name)
+                if handle != before:
+                    changed.append((before, handle))
+    return changed
+
+
+async def refresh_if_possible(
+    database: Database, source: BlueskySource, clock: Clock, accounts: Sequence[AccountRow]
+) -> list[tuple[str, str]]:
+    """The same; who is called what is worth no failure of a cycle."""
+    try:
+        return await refresh(database, source, clock, accounts)
+    except RemoteError:
+        return []
+
+
+def _store(
+    database: Database,
+    config: Config,
+    clock: Clock,
+    wanted: Sequence[NewAccount],
+    added_by: str,
+    found: Following,
+) -> Following:
+    interval = max(1, int(config.bluesky.interval_minutes * 60))
+    with database.transaction() as tx:
+        added = add_accounts(tx, wanted, added_by, interval, clock.now_ms())
+    by_did = {account.did: account for account in wanted}
+    found.created += [by_did[did] for did in added.created]
+    found.known += [by_did[did] for did in added.known]
+    return found
+
+
+def _parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

@@ -1,0 +1,283 @@
+"""One poll cycle: everybody who is due, side by side, each within its own time; then a share of verification.
+
+Owns the order of a cycle, what a failure means for an account and for the others at the same server, and when each is
+asked next. One bad, slow or limited account costs the cycle its own time at most; a server that is out is asked no
+more in this cycle, and its accounts stay due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct, field
+
+from tidelore.errors import (
+    RateLimited,
+    RemoteError,
+    RemotePermanent,
+    RemoteTransient,
+    TideloreError,
+    UserError,
+)
+from tidelore.pipeline.account_reading import Found, Reader
+from tidelore.pipeline.accounts import follow_configured, refresh_if_possible
+from tidelore.pipeline.adaptive import Pace, next_interval
+from tidelore.pipeline.mirror import RequestCount
+from tidelore.pipeline.poll_report import AccountReport, PollReport, account_line
+from tidelore.pipeline.report import OnProgress, Progress, silent
+from tidelore.pipeline.scrub import scrub_budget
+from tidelore.pipeline.side_documents import make_documents_aside
+from tidelore.pipeline.together import together
+from tidelore.pipeline.verify_accounts import verify, verify_whole
+from tidelore.session import Session, Workshop, open_session
+from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.store.account_states import Polled, note_failed, note_polled, note_unavailable
+from tidelore.store.accounts import AccountRow, due_accounts, find_account, list_accounts, rename_account
+from tidelore.store.leases import fence
+from tidelore.store.payloads import packer
+
+_LOG = logging.getLogger(__name__)
+
+LEASE = "bluesky"
+"""Polls exclude each other, and nobody else."""
+UNAVAILABLE = frozenset({400, 401, 403, 404, 410})
+ACCOUNT_SECONDS = 120.0
+STRIKES = 10
+"""After how many failures in a row, or refusals before any answer, a server counts as out."""
+AT_ONCE = 1000
+"""How many accounts are looked up together: a cycle over very many holds no more of them in memory."""
+
+
+class PollRequest(Struct, frozen=True):
+    """What a poll was asked to do. Without names whoever is due; `everyone` does not wait for that.
+
+    With `verify` those who were read are verified whole; otherwise a share of the requests is spent on verification.
+    """
+
+    accounts: tuple[str, ...] = ()
+    everyone: bool = False
+    full: bool = False
+    force: bool = False
+    documents: bool = True
+    account_seconds: float = ACCOUNT_SECONDS
+    scrub_budget: int | None = None
+    verify: bool = False
+
+
+class Servers(Struct):
+    """Which servers are out in this cycle: that limit our rate, fail time after time, or refuse everybody."""
+
+    strikes: dict[str, int] = field(default_factory=dict)
+    heard: set[str] = field(default_factory=set)
+    out: dict[str, TideloreError] = field(default_factory=dict)
+
+    def answered(self, server: str) -> None:
+        self.heard.add(server)
+        self.strikes.pop(server, None)
+
+    def failed(self, server: str, error: TideloreError) -> None:
+        self.strikes[server] = self.strikes.get(server, 0) + 1
+        if isinstance(error, RateLimited) or self.strikes[server] >= STRIKES:
+            self.out[server] = error
+
+    def refused(self, server: str, error: TideloreError) -> None:
+        """One that answered somebody means the account; one that refuses everybody has no quarrel with any of them."""
+        if server not in self.heard:
+            self.failed(server, error)
+
+
+async def poll(
+    shop: Workshop,
+    source: BlueskySource,
+    request: PollRequest,
+    count: RequestCount,
+    on_progress: OnProgress = silent,
+    roll: Callable[[], float] = random.random,
+) -> PollReport:
+    """Run one cycle and report."""
+    started = shop.clock.monotonic()
+    note = "full: positions of accounts reset by the operator" if request.full else None
+    async with open_session(shop, force=request.force, note=note, lease=LEASE) as session:
+        report = PollReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
+        cycle = Cycle(session, source, request, report, on_progress, roll)
+        await cycle.run()
+        session.run.set_phase("scrub")
+        budget = request.scrub_budget
+        if budget is None:
+            budget = scrub_budget(count.total, shop.config.sync.scrub_share)
+        if request.verify:
+            report.verified = await verify_whole(cycle.reader, chosen_accounts(shop, request))
+        elif not report.outages:
+            report.verified = await verify(cycle.reader, budget, lambda: count.total, cycle.began_at)
+        if request.documents:
+            session.run.set_phase("docs")
+            report.documents = await make_documents_aside(session, on_progress)
+        report.requests = session.counters.requests = count.total
+        session.counters.quarantined += sum(account.tally.quarantined for account in report.told)
+        session.warnings = report.failed + report.unavailable + len(report.unresolved) + len(report.outages)
+        if report.accounts and report.failed == report.accounts:
+            session.error = next(account.error.message for account in report.told if account.error is not None)
+    report.seconds = shop.clock.monotonic() - started
+    return report
+
+
+class Cycle:
+    """One cycle while it runs."""
+
+    def __init__(
+        self,
+        session: Session,
+        source: BlueskySource,
+        request: PollRequest,
+        report: PollReport,
+        on_progress: OnProgress,
+        roll: Callable[[], float],
+    ) -> None:
+        settings = session.shop.config.bluesky
+        pack = packer(compress=session.shop.config.storage.compress_raw_payloads)
+        self.reader = Reader(session, source, pack, request.full)
+        self.began_at = session.shop.clock.now_ms()
+        self._session = session
+        self._source = source
+        self._request = request
+        self._report = report
+        self._on_progress = on_progress
+        self._roll = roll
+        self._servers = Servers(out=report.outages)
+        self._pace = Pace(settings.interval_minutes * 60, settings.max_staleness_minutes * 60)
+
+    async def run(self) -> None:
+        """Read everybody whose turn it is."""
+        shop = self._session.shop
+        database, clock = shop.database, shop.clock
+        if not self._request.accounts:
+            self._report.unresolved = await follow_configured(database, self._source, shop.config, clock)
+            self.began_at = clock.now_ms()
+        passed: set[int] = set()
+        while batch := self._next(passed):
+            passed.update(account.id for account in batch)
+            await self._refresh(batch)
+            queue = iter(batch)
+            workers = min(shop.config.bluesky.max_concurrent, len(batch))
+            await together(self._work(queue) for _ in range(workers))
+
+    def _next(self, passed: set[int]) -> list[AccountRow]:
+        """Return who is read next; whoever had their turn in this cycle has no second one."""
+        database, request = self._session.shop.database, self._request
+        if request.accounts or request.everyone or request.full:
+            return [] if passed else chosen_accounts(self._session.shop, request)
+        # Those left alone at a server that is out are still due: they stand before the others.
+        due = due_accounts(database, self.began_at, AT_ONCE + self._report.left)
+        return [account for account in due if account.id not in passed]
+
+    async def _refresh(self, batch: Sequence[AccountRow]) -> None:
+        """A repository does not tell its owner's handle; the feed does."""
+        silent_ones = [one for one in batch if self.reader.mode_of(one) == "records" and one.state != "unavailable"]
+        shop = self._session.shop
+        await refresh_if_possible(shop.database, self._source, shop.clock, silent_ones)
+
+    async def _work(self, queue: Iterator[AccountRow]) -> None:
+        for account in queue:
+            server = self._server(account)
+            if server in self._servers.out:
+                self._report.left += 1
+                continue
+            await self._one(account, server)
+            done = self._report.accounts + self._report.left
+            note = f"{self._report.posts:,} posts, {self._report.active:,} active"
+            self._on_progress(Progress("bluesky", "accounts", done, None, note))
+
+    async def _one(self, account: AccountRow, server: str) -> None:
+        mode = self.reader.mode_of(account)
+        report = AccountReport(account.did, account.handle, mode, initial=not self._is_established(account))
+        try:
+            async with asyncio.timeout(self._request.account_seconds):
+                found = await self.reader.read(account, report)
+        except TimeoutError:
+            self._fail(account, report, server, _too_slow(self._request.account_seconds))
+        except RemotePermanent as error:
+            if error.status in UNAVAILABLE and not report.tally.pages:
+                self._refuse(account, report, f"API error: {error.status}")
+                if account.state != "unavailable":
+                    self._servers.refused(server, error)
+            else:
+                self._fail(account, report, None, error)
+        except RemoteError as error:
+            self._fail(account, report, server, error)
+        else:
+            self._servers.answered(server)
+            self._succeed(account, report, found)
+        self._report.add(report)
+        line = account_line(report)
+        if line is not None:
+            _LOG.info("%s", line)
+
+    def _succeed(self, account: AccountRow, report: AccountReport, found: Found) -> None:
+        now = self._session.shop.clock.now_ms()
+        last_post_at = max((at for at in (found.newest_at, account.last_post_at) if at is not None), default=None)
+        # What a first reading finds is no news of the account.
+        posted = report.tally.created > 0 and not report.initial
+        quiet = 0.0 if posted else None if last_post_at is None else (now - last_post_at) / 1000
+        interval = next_interval(self._pace, quiet, self._roll())
+        # Whoever has more to tell is heard again in the next cycle, whenever that is.
+        report.next_poll_at = self.began_at + 1 if report.behind else now + round(interval * 1000)
+        polled = Polled(report.posts, found.newest_at, max(1, round(interval)), report.next_poll_at)
+        with self._session.shop.database.transaction() as tx:
+            fence(tx, self._session.lease)
+            note_polled(tx, account.id, polled, now)
+            if found.handle is not None and found.handle != account.handle:
+                rename_account(tx, account.did, found.handle, now)
+                report.handle, report.renamed_from = found.handle, account.handle
+
+    def _refuse(self, account: AccountRow, report: AccountReport, reason: str) -> None:
+        report.refused = reason
+        with self._session.shop.database.transaction() as tx:
+            fence(tx, self._session.lease)
+            report.next_poll_at = note_unavailable(tx, account.id, reason, self._session.shop.clock.now_ms())
+
+    def _fail(self, account: AccountRow, report: AccountReport, server: str | None, error: TideloreError) -> None:
+        """Keep what was read before the failure; the account is asked again after the shortest interval."""
+        report.error = error
+        if server is not None:
+            self._servers.failed(server, error)
+        now = self._session.shop.clock.now_ms()
+        report.next_poll_at = now + round(self._pace.shortest * 1000)
+        with self._session.shop.database.transaction() as tx:
+            fence(tx, self._session.lease)
+            if report.posts:
+                interval = max(1, round(self._pace.shortest))
+                note_polled(tx, account.id, Polled(report.posts, None, interval, report.next_poll_at), now)
+            note_failed(tx, account.id, error.message, report.next_poll_at, now)
+
+    def _is_established(self, account: AccountRow) -> bool:
+        if account.state in ("new", "established"):
+            return account.state == "established" and not self._request.full
+        return not self._request.full and self.reader.shelf(account, self.reader.mode_of(account)).load().complete
+
+    def _server(self, account: AccountRow) -> str:
+        mode = self.reader.mode_of(account)
+        return self._session.shop.config.bluesky.base_url if mode == "feed" else account.pds_url or account.did
+
+
+def chosen_accounts(shop: Workshop, request: PollRequest) -> list[AccountRow]:
+    """Return who is asked in a cycle as it stands: those named, everybody, or whoever is due."""
+    if request.accounts:
+        named = [find_account(shop.database, name) for name in request.accounts]
+        paused = [account.handle for account in named if account.state == "paused"]
+        if paused:
+            raise UserError(f"{', '.join(paused)}: paused", fix=f"`lore accounts resume {paused[0]}` asks again")
+        return list({account.id: account for account in named}.values())
+    if request.everyone or request.full:
+        return [account for account in list_accounts(shop.database) if account.state != "paused"]
+    return due_accounts(shop.database, shop.clock.now_ms())
+
+
+def _too_slow(seconds: float) -> RemoteTransient:
+    return RemoteTransient(
+        f"took longer than {seconds:g} s; what was read is stored, the next poll goes on there",
+        reason="account_timeout",
+        fix="nothing needs to be done; --timeout gives an account more time",
+    )

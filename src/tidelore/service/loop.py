@@ -1,0 +1,213 @@
+"""The loop. Owns the tasks: starts what is ready, notes how each ends, and brings all of them to an orderly end.
+
+Every job is a task of its own that never overlaps itself; its failure is its own, or its source's. The schedule decides
+(`schedule.py`), this executes. Upholds that the rows others look at follow every step, and that no task outlives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec.structs import replace
+
+from tidelore.clock import Clock
+from tidelore.errors import TideloreError
+from tidelore.service.control import Control
+from tidelore.service.outcome import Done, Job, ending_of, failure_of, is_fatal
+from tidelore.service.recording import Recorder
+from tidelore.service.schedule import Ending, Schedule
+
+_LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS = 2.0
+"""How often the loop looks up from its work: at the settings, at the lease, at jobs without end."""
+GRACE_SECONDS = 3.0
+"""How long what runs may take to its end when the service stops; then it is cancelled, and its run closed so."""
+LAST_SECONDS = 5.0
+
+Renew = Callable[[], Sequence[Job] | None]
+
+
+class Loop:
+    """Runs jobs until it is stopped. `renew` returns new jobs when there are; `beat` is called at every look."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        clock: Clock,
+        control: Control,
+        *,
+        renew: Renew = lambda: None,
+        beat: Callable[[], None] = lambda: None,
+        roll: Callable[[], float] = random.random,
+    ) -> None:
+        self.schedule = Schedule(roll)
+        self.errors: dict[str, TideloreError] = {}
+        self.ended = 0
+        self._recorder = recorder
+        self._clock = clock
+        self._control = control
+        self._renew = renew
+        self._beat = beat
+        self._jobs: dict[str, Job] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._wanted: set[str] | None = None
+        self._fatal: BaseException | None = None
+
+    def set_jobs(self, jobs: Iterable[Job], *, at_once: bool = False) -> None:
+        """Take over a list of jobs. What an earlier service knew of them is remembered; `at_once`: all are due now."""
+        now = self._clock.monotonic()
+        self._jobs = {job.spec.name: job for job in jobs}
+        known = self._recorder.restore(now)
+        if at_once:
+            known = {name: replace(standing, due=now) for name, standing in known.items()}
+        self.schedule.set_jobs([job.spec for job in self._jobs.values()], now, known)
+        self._recorder.keep(self._jobs)
+        self._recorder.save(self.schedule, self._jobs, now)
+
+    async def run(self, *, seconds: float | None = None, once: bool = False) -> None:
+        """Run until stopped, for so long, or until every job has had its turn; then bring everything to its end."""
+        until = None if seconds is None else self._clock.monotonic() + seconds
+        self._wanted = {name for name, job in self._jobs.items() if not job.spec.continuous} if once else None
+        try:
+            while not self._control.stopping and self._fatal is None:
+                now = self._clock.monotonic()
+                if until is not None and now >= until:
+                    break
+                self._look(now)
+                self._start(now)
+                if once and not self._tasks:
+                    break
+                await self._wait(now, until)
+        finally:
+            await self._finish()
+        if self._fatal is not None:
+            raise self._fatal
+
+    def _look(self, now: float) -> None:
+        """Do what is to be done between jobs."""
+        try:
+            self._beat()
+        except TideloreError as error:
+            # The lease is lost: somebody else is the service now.
+            self._fatal = error
+            return
+        jobs = self._renew()
+        if jobs is not None:
+            # Who has no end would go on with the old settings for ever.
+            self._cancel_continuous()
+            self.set_jobs(jobs)
+            self.schedule.forgive(now)
+        settled = self.schedule.settle(now)
+        self._recorder.save(self.schedule, settled, now)
+
+    def _start(self, now: float) -> None:
+        for spec in self.schedule.ready(now):
+            if self._fatal is not None or (self._wanted is not None and spec.name not in self._wanted):
+                continue
+            if spec.name in self._tasks:
+                continue
+            self.schedule.begin(spec.name, now)
+            self._recorder.save(self.schedule, [spec.name], now)
+            if self._wanted is not None:
+                self._wanted.discard(spec.name)
+            self._tasks[spec.name] = asyncio.create_task(self._work(self._jobs[spec.name]), name=spec.name)
+
+    async def _work(self, job: Job) -> None:
+        """Run one job to its end, whatever that is."""
+        name = job.spec.name
+        began = self._clock.monotonic()
+        done = Done()
+        try:
+            _LOG.debug("%s begins", name, extra={"event": "job_started", "job": name})
+            done = await job.run()
+            ending, error = ending_of(done), done.error
+        except asyncio.CancelledError:
+            ending, error = Ending(error="interrupted", blame="nobody"), None
+        except TideloreError as failure:
+            ending, error = failure_of(failure), failure
+        except Exception as failure:  # noqa: BLE001 - one job's failure is its own
+            _LOG.exception("%s failed unexpectedly", name, extra={"event": "job_crashed", "job": name})
+            ending = failure_of(failure)
+            error = TideloreError(ending.error or "failed", fix="report what the log says")
+        now = self._clock.monotonic()
+        self._note(job, ending, error, now - began)
+        self._tasks.pop(name, None)
+        self.schedule.end(name, now, ending)
+        for woken in done.wakes:
+            self.schedule.wake(woken, now)
+            if self._wanted is not None and woken in self._jobs:
+                self._wanted.add(woken)
+        of_source = [other for other, one in self.schedule.specs.items() if one.source == job.spec.source]
+        self._recorder.save(self.schedule, of_source, now)
+        self._control.wake()
+
+    def _note(self, job: Job, ending: Ending, error: TideloreError | None, seconds: float) -> None:
+        name = job.spec.name
+        self.ended += 1
+        if error is None:
+            self.errors.pop(name, None)
+        else:
+            self.errors[name] = error
+        facts = {
+            "job": name,
+            "source": job.spec.source,
+            "requests": ending.requests,
+            "seconds": round(seconds, 3),
+            "code": None if error is None else error.code,
+        }
+        if ending.error is None:
+            level = logging.DEBUG if ending.idle else logging.INFO
+            told = {"event": "job_finished", **facts}
+            _LOG.log(level, "%s: %d requests in %.1f s", name, ending.requests, seconds, extra=told)
+        elif ending.blame == "nobody":
+            _LOG.info("%s waits: %s", name, ending.error, extra={"event": "job_held", **facts})
+        else:
+            event = "job_finished" if ending.blame is None else "job_failed"
+            _LOG.warning("%s: %s", name, ending.error, extra={"event": event, **facts})
+        if error is not None and is_fatal(error):
+            self._fatal = error
+
+    async def _wait(self, now: float, until: float | None) -> None:
+        """Wait until something is due, something ended, or somebody asks for something."""
+        marks = [now + LOOK_SECONDS, self.schedule.next_at(now), until]
+        seconds = max(0.0, min(mark for mark in marks if mark is not None) - now)
+        waiting = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._control.woken())]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _finish(self) -> None:
+        """Let what runs come to its end for a moment, then cancel it; tasks and rows end with it."""
+        self._cancel_continuous()
+        await self._drain(GRACE_SECONDS, patient=True)
+        for task in self._tasks.values():
+            task.cancel()
+        await self._drain(LAST_SECONDS, patient=False)
+        for name in self._tasks:
+            _LOG.error("%s did not end", name, extra={"event": "job_stuck", "job": name})
+        self.schedule.stop()
+        self._recorder.save(self.schedule, list(self.schedule.specs), self._clock.monotonic())
+
+    def _cancel_continuous(self) -> None:
+        for name, task in self._tasks.items():
+            job = self._jobs.get(name)
+            if job is not None and job.spec.continuous:
+                task.cancel()
+
+    async def _drain(self, seconds: float, *, patient: bool) -> None:
+        """Wait for the tasks that are left; who asks a second time cuts the patience short."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._tasks and not (patient and self._control.hurried):
+                    waker = asyncio.ensure_future(self._control.woken())
+                    await asyncio.wait([waker, *self._tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+                    waker.cancel()
+        except TimeoutError:
+            pass

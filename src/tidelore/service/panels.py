@@ -1,0 +1,191 @@
+"""What a screen shows at a glance. Owns the read models that are read anew every few seconds; never asks a network.
+
+Only bounded and indexed questions are put (`store.pulse`), so a look costs the same at any length of history. The
+verdict over the jobs is that of `health`, the one `/healthz` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.config import Config, sync_settings
+from tidelore.service.health import SourceHealth
+from tidelore.service.status import ServiceStatus, read_service
+from tidelore.store import pulse
+from tidelore.store.backlog import wanted_children
+from tidelore.store.database import Database
+from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
+from tidelore.store.kinds import PARENT_KINDS
+from tidelore.store.outbox import OutboxRow
+from tidelore.store.projects import ProjectRow, list_projects
+from tidelore.store.pulse import Positions
+from tidelore.store.runs import RunRecord
+from tidelore.store.service_jobs import JobRow
+from tidelore.store.tracked import AWAITING, BLOCKED, TrackedPr, list_tracked
+
+MINUTE_MS = 60_000
+MINUTES = 60
+"""How far back the pulse goes."""
+_LATEST = 200
+_NEWEST = 20
+
+
+class SourcePanel(Struct, frozen=True):
+    """One source. `scopes` are its jobs where a service knows them, else its reading positions; `behind` is how many
+    items wait for their children, or accounts to be asked. Without a bound nobody said how old it may be.
+    """
+
+    name: str
+    kind: str
+    state: str
+    lag_seconds: float | None
+    bound_seconds: float | None
+    fresh: bool
+    due: int
+    scopes: int
+    behind: int
+    requests: int
+    error: str | None
+    jobs: tuple[JobRow, ...] = ()
+
+
+class Glance(Struct, frozen=True):
+    """Everything at a glance. `requests` and `items` are counted by the minute, the present one last."""
+
+    now_ms: int
+    service: ServiceStatus
+    sources: tuple[SourcePanel, ...]
+    runs: tuple[RunRecord, ...]
+    newest: tuple[RunRecord, ...]
+    requests: tuple[float, ...]
+    items: tuple[float, ...]
+    events: int
+    answers: int
+    blocked: int
+    documents: int
+    quarantined: int
+
+
+class Talk(Struct, frozen=True):
+    """The pull requests that are followed, what waits in them, and what is to be answered."""
+
+    pulls: tuple[TrackedPr, ...]
+    waiting: dict[tuple[int, int], PendingCount]
+    events: tuple[EventRow, ...]
+    answers: tuple[OutboxRow, ...]
+
+
+def read_glance(database: Database, config: Config, now_ms: int) -> Glance:
+    """Read what the first screen shows."""
+    service = read_service(database, now_ms)
+    since = now_ms - MINUTES * MINUTE_MS
+    work = pulse.efforts(database, since)
+    arrived = pulse.arrivals(database, since)
+    return Glance(
+        now_ms=now_ms,
+        service=service,
+        sources=tuple(_sources(database, config, service, now_ms)),
+        runs=tuple(pulse.running(database)),
+        newest=tuple(pulse.newest_runs(database, _NEWEST)),
+        requests=by_minute(((e.started_at, e.ended_at, e.requests) for e in work), now_ms),
+        items=by_minute([*((e.ended_at, e.ended_at, e.items) for e in work), *((at, at, 1) for at in arrived)], now_ms),
+        events=pulse.waiting_events(database),
+        answers=pulse.waiting_answers(database),
+        blocked=pulse.blocked_pulls(database),
+        documents=pulse.waiting_documents(database),
+        quarantined=pulse.quarantined(database),
+    )
+
+
+def read_talk(database: Database, now_ms: int) -> Talk:
+    """Read what is followed on GitHub and not ended; what is blocked comes first."""
+    pulls = list_tracked(database, statuses=(BLOCKED, AWAITING))
+    waiting = {(count.project_id, count.thread_number): count for count in pending_counts(database, now_ms)}
+    return Talk(
+        tuple(sorted(pulls, key=lambda pull: pull.status != BLOCKED)),
+        waiting,
+        tuple(peek(database, limit=_LATEST)),
+        tuple(pulse.answers(database)),
+    )
+
+
+def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[float, ...]:
+    """Spread amounts evenly over the minutes from their beginning to their end; what lies further back is left out."""
+    first = now_ms // MINUTE_MS - MINUTES + 1
+    found = [0.0] * MINUTES
+    for begin_ms, end_ms, amount in amounts:
+        begin, end = begin_ms // MINUTE_MS, max(end_ms, begin_ms) // MINUTE_MS
+        share = amount / (end - begin + 1)
+        for minute in range(max(begin, first), min(end, first + MINUTES - 1) + 1):
+            found[minute - first] += share
+    return tuple(found)
+
+
+def kinds_of(config: Config) -> dict[str, str]:
+    """Return every configured source by name, with the kind of service it is."""
+    found = {host.name: "GitLab" for host in config.gitlab} | {host.name: "GitHub" for host in config.github}
+    return found | ({"bluesky": "Bluesky"} if config.bluesky.accounts else {})
+
+
+def _sources(database: Database, config: Config, service: ServiceStatus, now_ms: int) -> Iterable[SourcePanel]:
+    health = {entry.source: entry for entry in service.health.sources}
+    read = pulse.positions(database)
+    kinds = kinds_of(config)
+    behind = _behind(database, config, list_projects(database))
+    behind["bluesky"] = pulse.due_accounts(database, now_ms)
+    for name in sorted({*kinds, *(job.source for job in service.jobs), *(position.source for position in read)}):
+        kind = kinds.get(name) or ("Bluesky" if name == "bluesky" else "")
+        jobs = [job for job in service.jobs if job.source == name]
+        if jobs:
+            panel = _from_jobs(name, kind, jobs, health.get(name), now_ms, alive=service.holder is not None)
+        else:
+            panel = _from_positions(name, kind, [found for found in read if found.source == name], now_ms)
+        yield replace(panel, behind=behind.get(name, 0))
+
+
+def _from_jobs(
+    name: str, kind: str, jobs: Sequence[JobRow], health: SourceHealth | None, now_ms: int, *, alive: bool
+) -> SourcePanel:
+    states = {job.state for job in jobs}
+    shown = next((state for state in ("running", "backing_off", "idle") if state in states), "stopped")
+    worst = max(jobs, key=lambda job: job.failures)
+    return SourcePanel(
+        name,
+        kind,
+        shown if alive else "stopped",
+        None if health is None else health.lag_seconds,
+        None if health is None else health.bound_seconds,
+        health is None or health.ok,
+        sum(job.state != "running" and job.due_at is not None and job.due_at <= now_ms for job in jobs),
+        len(jobs),
+        0,
+        sum(job.requests for job in jobs),
+        worst.last_error if health is None or health.error is None else health.error,
+        tuple(jobs),
+    )
+
+
+def _from_positions(name: str, kind: str, read: Sequence[Positions], now_ms: int) -> SourcePanel:
+    """Tell of a source that no service has taken up: as far as its own reading positions do."""
+    newest = max((found.newest_at for found in read if found.newest_at is not None), default=None)
+    lag = None if newest is None else max(now_ms - newest, 0) / 1000
+    scopes = sum(found.scopes for found in read)
+    return SourcePanel(name, kind, "by hand" if scopes else "not read yet", lag, None, True, 0, scopes, 0, 0, None)
+
+
+def _behind(database: Database, config: Config, projects: Sequence[ProjectRow]) -> dict[str, int]:
+    homes = {project.id: project for project in projects}
+    found: dict[str, int] = {}
+    for kind in PARENT_KINDS.values():
+        for name in kind.children:
+            for project_id, count in pulse.due_parents(database, kind, name).items():
+                project = homes.get(project_id)
+                if project is None:
+                    continue
+                settings = sync_settings(config, project.source, project.configured)
+                if name in wanted_children(kind, settings):
+                    found[project.source] = found.get(project.source, 0) + count
+    return found

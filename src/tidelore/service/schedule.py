@@ -1,0 +1,245 @@
+"""When each job runs. Owns the states of jobs, their next turn with jitter, and how long what fails is left alone.
+
+Pure: no clock, no I/O. Times are seconds that only grow, handed in with every step; dice are handed in too.
+
+    idle ──> running ──> idle | backing_off ──> running …          stopped: the service has ended
+
+Upholds that every due scope is run in each interval: what may start is taken by how long it has been due, so nobody
+has a second turn while somebody waits for a first. Jobs of one `turn` exclude each other (they would take the same
+lease), jobs of one lane share its room, and handlers have a lane of their own: no poll waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.store.service_jobs import State
+from tidelore.waiting import backoff_seconds
+
+JITTER = 0.1
+"""By which share an interval is shortened or lengthened, so that many machines do not ask at the same instant."""
+FIRST_BACKOFF_SECONDS = 15.0
+LONGEST_BACKOFF_SECONDS = 900.0
+HELD_SECONDS = 10.0
+"""How soon a job comes again that another process kept from running."""
+SETTLED_SECONDS = 60.0
+"""How long a job without end has to last to count as well."""
+NEVER = float("inf")
+ROOM: Mapping[str, int] = {"work": 16, "handler": 8}
+
+Lane = Literal["work", "handler"]
+Blame = Literal["source", "job", "nobody"]
+
+
+class JobSpec(Struct, frozen=True):
+    """What is to be done, and how often. `asks`: whether it asks its source, and so rests while that is in trouble.
+
+    A `continuous` job has no end of its own; it is begun again when it failed.
+    """
+
+    name: str
+    source: str
+    kind: str
+    scope: str
+    interval_seconds: float
+    staleness_bound_seconds: float | None = None
+    turn: str | None = None
+    lane: Lane = "work"
+    asks: bool = True
+    continuous: bool = False
+
+
+class Standing(Struct, frozen=True):
+    """How a job stands."""
+
+    due: float
+    state: State = "idle"
+    started: float | None = None
+    finished: float | None = None
+    succeeded: float | None = None
+    failures: int = 0
+    last_error: str | None = None
+    requests: int = 0
+
+
+class Trouble(Struct, frozen=True):
+    """A source that is left alone until an instant, after so many failures in a row."""
+
+    until: float
+    failures: int
+    error: str
+
+
+class Ending(Struct, frozen=True):
+    """How a job ended. Without blame it went well, also when there is an error to tell: of a part of it.
+
+    `idle`: there was nothing to do, which says nothing of the source.
+    """
+
+    requests: int = 0
+    error: str | None = None
+    blame: Blame | None = None
+    wait_seconds: float | None = None
+    idle: bool = False
+
+
+def next_due(started: float, now: float, interval: float, roll: float) -> float:
+    """Return when a job is due again: an interval after it began, but not before it has ended."""
+    return max(now, started + interval * (1 + JITTER * (2 * roll - 1)))
+
+
+def pause_seconds(failures: int, roll: float, named: float | None = None) -> float:
+    """Return how long to wait after so many failures in a row: growing, and never less than a server named."""
+    return max(backoff_seconds(failures, FIRST_BACKOFF_SECONDS, roll, LONGEST_BACKOFF_SECONDS), named or 0.0)
+
+
+def bound_of(interval_seconds: float) -> float:
+    """Return how old the last success of a job may be before its source counts as stale."""
+    return 3 * interval_seconds + 120.0
+
+
+class Schedule:
+    """All jobs and how they stand."""
+
+    def __init__(self, roll: Callable[[], float]) -> None:
+        self._roll = roll
+        self._specs: dict[str, JobSpec] = {}
+        self._standings: dict[str, Standing] = {}
+        self._troubles: dict[str, Trouble] = {}
+
+    @property
+    def specs(self) -> Mapping[str, JobSpec]:
+        return self._specs
+
+    def standing(self, name: str) -> Standing:
+        return self._standings[name]
+
+    def trouble(self, source: str) -> Trouble | None:
+        return self._troubles.get(source)
+
+    def set_jobs(self, specs: Iterable[JobSpec], now: float, known: Mapping[str, Standing] | None = None) -> list[str]:
+        """Take over a list of jobs and return the names that are gone. One that is known goes on as it stands.
+
+        `known` is what an earlier service left behind. A job that is new is due at once; one that runs and is gone runs
+        to its end.
+        """
+        wanted = {spec.name: spec for spec in specs}
+        for name, spec in wanted.items():
+            old = self._standings.get(name) or (known or {}).get(name) or Standing(now)
+            # A shorter interval holds from here on, not after the old one.
+            held = old.state == "running" or old.failures
+            latest = old.due if held else min(old.due, now + spec.interval_seconds * (1 + JITTER))
+            self._standings[name] = replace(old, due=latest)
+        gone = [name for name in self._specs if name not in wanted]
+        for name in gone:
+            del self._standings[name]
+        self._specs = wanted
+        live = {spec.source for spec in wanted.values()}
+        self._troubles = {source: trouble for source, trouble in self._troubles.items() if source in live}
+        return gone
+
+    def forgive(self, now: float) -> None:
+        """Let everything that is in trouble be tried again at once: the settings may be better now."""
+        self._troubles.clear()
+        for name, old in self._standings.items():
+            if old.state == "backing_off":
+                self._standings[name] = replace(old, state="idle", due=now)
+
+    def due_at(self, name: str) -> float:
+        """Return when a job may run: not while its source is left alone."""
+        spec, standing = self._specs[name], self._standings[name]
+        trouble = self._troubles.get(spec.source) if spec.asks else None
+        return standing.due if trouble is None else max(standing.due, trouble.until)
+
+    def ready(self, now: float) -> list[JobSpec]:
+        """Return what may start now, the longest due first."""
+        running = [spec for name, spec in self._specs.items() if self._standings[name].state == "running"]
+        turns = {spec.turn for spec in running if spec.turn is not None}
+        room = {lane: size - sum(spec.lane == lane for spec in running) for lane, size in ROOM.items()}
+        waiting = [(self._standings[name].due, name) for name in self._specs if self._is_due(name, now)]
+        chosen: list[JobSpec] = []
+        for _, name in sorted(waiting):
+            spec = self._specs[name]
+            if spec.turn in turns or (not spec.continuous and room[spec.lane] <= 0):
+                continue
+            chosen.append(spec)
+            room[spec.lane] -= 1
+            if spec.turn is not None:
+                turns.add(spec.turn)
+        return chosen
+
+    def next_at(self, now: float) -> float | None:
+        """Return when the next job becomes due; what is due already waits for another's end, and not for a time."""
+        waiting = [self.due_at(name) for name in self._specs if self._standings[name].state != "running"]
+        return min((due for due in waiting if due > now), default=None)
+
+    def begin(self, name: str, now: float) -> None:
+        """Note that a job runs."""
+        self._standings[name] = replace(self._standings[name], state="running", started=now, due=NEVER)
+
+    def settle(self, now: float) -> list[str]:
+        """Note that jobs without end which have lasted are well; return them."""
+        found = [name for name, spec in self._specs.items() if spec.continuous and self._has_lasted(name, now)]
+        for name in found:
+            old = self._standings[name]
+            self._standings[name] = replace(old, succeeded=now, failures=0, last_error=None)
+            self._troubles.pop(self._specs[name].source, None)
+        return found
+
+    def wake(self, name: str, now: float) -> None:
+        """Make a job due, unless it is in trouble; one that runs comes again right after."""
+        old = self._standings.get(name)
+        if old is not None and old.state != "backing_off":
+            self._standings[name] = replace(old, due=min(old.due, now))
+
+    def end(self, name: str, now: float, ending: Ending) -> None:
+        """Note how a job ended, and decide when it comes again."""
+        spec, old = self._specs.get(name), self._standings.get(name)
+        if spec is None or old is None:
+            return
+        started = now if old.started is None else old.started
+        # Whoever was woken while it ran comes again at once: the news may have come too late for this time.
+        woken = old.due < NEVER
+        again = now if woken else next_due(started, now, spec.interval_seconds, self._roll())
+        old = replace(old, finished=now, requests=old.requests + ending.requests, state="idle")
+        if ending.blame is None:
+            self._standings[name] = self._well(spec, old, ending, now, again)
+        elif ending.blame == "nobody":
+            pause = min(HELD_SECONDS, spec.interval_seconds)
+            self._standings[name] = replace(old, due=now + pause, last_error=ending.error)
+        else:
+            self._standings[name] = self._failed(spec, old, ending, now)
+
+    def stop(self) -> None:
+        """Note that nothing runs any more."""
+        for name, old in self._standings.items():
+            self._standings[name] = replace(old, state="stopped")
+
+    def _well(self, spec: JobSpec, old: Standing, ending: Ending, now: float, again: float) -> Standing:
+        if ending.idle and old.failures:
+            return replace(old, due=again, state="backing_off")
+        if spec.asks and not ending.idle:
+            self._troubles.pop(spec.source, None)
+        return replace(old, due=again, succeeded=now, failures=0, last_error=ending.error)
+
+    def _failed(self, spec: JobSpec, old: Standing, ending: Ending, now: float) -> Standing:
+        failures, error = old.failures + 1, ending.error or "failed"
+        if ending.blame == "source":
+            before = self._troubles.get(spec.source)
+            count = 1 if before is None else before.failures + 1
+            until = now + pause_seconds(count, self._roll(), ending.wait_seconds)
+            self._troubles[spec.source] = Trouble(until, count, error)
+            return replace(old, due=now, state="backing_off", failures=failures, last_error=error)
+        pause = pause_seconds(failures, self._roll(), ending.wait_seconds)
+        return replace(old, due=now + pause, state="backing_off", failures=failures, last_error=error)
+
+    def _is_due(self, name: str, now: float) -> bool:
+        return self._standings[name].state not in ("running", "stopped") and self.due_at(name) <= now
+
+    def _has_lasted(self, name: str, now: float) -> bool:
+        old = self._standings[name]
+        return old.state == "running" and old.started is not None and now - old.started >= SETTLED_SECONDS

@@ -1,0 +1,66 @@
+"""Whose turn it is, on both databases."""
+
+from __future__ import annotations
+
+from tests.databases.feeds import MIRA, NOOR, OTTO, feed_scope, follow
+from tests.databases.samples import CREATED
+
+from tidelore.engine.cursor import Census, Cursor
+from tidelore.store.account_rounds import (
+    count_verifiable,
+    followed_dids,
+    known_accounts,
+    least_verified,
+    make_due,
+)
+from tidelore.store.account_states import Polled, note_polled, pause_account
+from tidelore.store.accounts import due_accounts, find_account
+from tidelore.store.cursors import save_cursor
+from tidelore.store.database import Database
+
+LATER = CREATED + 900_000
+
+
+def established(database: Database, did: str, verified_at: int | None) -> None:
+    with database.transaction() as tx:
+        save_cursor(tx, feed_scope(did), Cursor(complete=True, census=Census(verified_at=verified_at)), CREATED)
+        note_polled(tx, find_account(database, did).id, Polled(0, None, 900, LATER), CREATED)
+
+
+def dids(database: Database, before: int = LATER, limit: int = 10, offset: int = 0) -> list[str]:
+    return [row.did for row in least_verified(database, "feed", before, limit, offset)]
+
+
+def test_the_least_recently_verified_account_is_first(database: Database) -> None:
+    follow(database, MIRA, NOOR, OTTO)
+    established(database, MIRA, CREATED)
+    established(database, NOOR, None)
+    established(database, OTTO, CREATED - 1)
+    assert dids(database) == [NOOR, OTTO, MIRA]
+    assert dids(database, limit=1, offset=1) == [OTTO]
+    assert dids(database, before=CREATED) == [NOOR, OTTO]
+    assert count_verifiable(database, "feed", CREATED) == 2
+
+
+def test_only_established_accounts_are_verified_by_the_way_they_are_read(database: Database) -> None:
+    follow(database, MIRA, NOOR)
+    established(database, MIRA, None)
+    assert dids(database) == [MIRA]
+    assert least_verified(database, "records", LATER, 10) == []
+
+
+def test_a_hole_makes_accounts_due_but_not_those_that_are_paused(database: Database) -> None:
+    rows = follow(database, MIRA, NOOR, OTTO)
+    for did in (MIRA, NOOR, OTTO):
+        established(database, did, None)
+    with database.transaction() as tx:
+        pause_account(tx, rows[1].id, None, CREATED)
+        assert make_due(tx, [MIRA, NOOR, "did:plc:stranger"], CREATED + 1) == 1
+    assert [row.did for row in due_accounts(database, CREATED + 1)] == [MIRA]
+    assert followed_dids(database) == sorted([MIRA, OTTO])
+
+
+def test_known_accounts_are_told_with_their_handles(database: Database) -> None:
+    (mira,) = follow(database, MIRA)
+    with database.transaction() as tx:
+        assert known_accounts(tx, [MIRA, NOOR]) == {MIRA: (mira.id, mira.handle)}

@@ -1,0 +1,90 @@
+"""The rows of the service, and the counts of a status view, on both databases."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+from prometheus_client.parser import text_string_to_metric_families
+from tests.databases.samples import add_project
+
+from tidelore.clock import ManualClock
+from tidelore.engine.lease import acquire
+from tidelore.process import ProcessIdentity, is_dead
+from tidelore.service.metrics import REGISTRY, export_all
+from tidelore.service.status import LEASE, read_overview, read_service
+from tidelore.store.database import Database
+from tidelore.store.dirty import mark
+from tidelore.store.leases import LeaseTable
+from tidelore.store.service_jobs import JobRow, keep_jobs, list_jobs, save_jobs
+from tidelore.store.totals import has_answers_to_send, lacks_vectors, read_totals
+
+POLL = JobRow("github:hub/o/r", "hub", "poll", "o/r", "idle", 10, 20, 30, 40, 2, 'no "answer"\n', 60.5, 7, 50)
+STREAM = JobRow("bluesky:stream", "stream", "stream", "wss://x", "running")
+
+
+def test_jobs_come_back_as_they_were_written_and_are_written_over(database: Database) -> None:
+    save_jobs(database, [POLL, STREAM])
+    assert list_jobs(database) == [STREAM, POLL]
+    changed = replace(POLL, state="backing_off", succeeded_at=None, staleness_bound_seconds=None)
+    save_jobs(database, [changed])
+    assert list_jobs(database) == [STREAM, changed]
+    save_jobs(database, [])
+
+
+def test_jobs_that_are_no_more_are_forgotten(database: Database) -> None:
+    save_jobs(database, [POLL, STREAM])
+    keep_jobs(database, {POLL.name})
+    assert list_jobs(database) == [POLL]
+    keep_jobs(database, [])
+    assert list_jobs(database) == []
+
+
+def test_a_service_is_there_while_its_holder_lives_and_gives_signs_of_life(
+    database: Database, clock: ManualClock
+) -> None:
+    assert read_service(database, clock.now_ms()).holder is None
+    us = ProcessIdentity.current()
+    lease = acquire(
+        LeaseTable(database), LEASE, us, "lore service", clock, stale_after_ms=600_000, is_dead=is_dead
+    )  # fmt: skip
+    save_jobs(database, [replace(POLL, succeeded_at=clock.now_ms())])
+    status = read_service(database, clock.now_ms() + 1000)
+    assert status.holder is not None
+    assert status.holder.holder == us
+    assert status.health.ok
+    assert not read_service(database, clock.now_ms() + 61_000).health.ok
+    assert read_service(database, clock.now_ms() + 601_000).holder is None, "silent for too long"
+    lease.release()
+    assert read_service(database, clock.now_ms()).holder is None
+
+
+def test_the_counts_of_an_empty_copy_are_zero(database: Database, clock: ManualClock) -> None:
+    totals = read_totals(database, clock.now_ms())
+    assert (dict(totals.pulls), dict(totals.accounts)) == ({}, {})
+    plain = [name for name in totals.__struct_fields__ if name not in ("pulls", "accounts")]
+    assert {getattr(totals, name) for name in plain} == {0}
+    assert not lacks_vectors(database)
+    assert not has_answers_to_send(database, [1], clock.now_ms())
+
+
+def test_what_waits_is_counted(database: Database, clock: ManualClock) -> None:
+    add_project(database)
+    with database.transaction() as tx:
+        mark(tx, "issue", [1, 2, 3], clock.now_ms())
+    overview = read_overview(database, clock.now_ms())
+    assert overview.totals.documents_waiting == 3
+    assert overview.runs == []
+
+
+def test_everything_that_is_measured_is_read_by_a_parser_of_somebody_else(
+    database: Database, clock: ManualClock
+) -> None:
+    save_jobs(database, [POLL, STREAM, replace(POLL, name='odd "name" \\ \n', requests=5)])
+    families = {family.name: family for family in text_string_to_metric_families(export_all(database, clock.now_ms()))}
+    for metric in REGISTRY:
+        family = families[metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name]
+        assert family.type == metric.kind
+        assert {tuple(sorted(sample.labels)) for sample in family.samples} == {tuple(sorted(metric.labels))}
+    (hub,) = [sample for sample in families["lore_requests"].samples if sample.labels["source"] == "hub"]
+    assert hub.value == 12
+    assert 'odd "name" \\ \n' in {sample.labels["job"] for sample in families["lore_job_running"].samples}
+    assert "feedback_events_ingested" in families

@@ -1,0 +1,144 @@
+"""Nothing is written before somebody said yes; what is written is what a command would write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.databases.samples import dump
+from tests.faces.console.copy_room import REPO
+from tests.faces.console.stage import Seat, watch
+
+from tidelore.app import App
+from tidelore.store.accounts import find_account
+from tidelore.store.feedback_events import peek
+from tidelore.store.tracked import list_tracked
+
+WRITING = (
+    ("feedback", ("u",), "Unblock harborline/quay#15?"),
+    ("feedback", ("down", "p"), "Pause harborline/quay#12?"),
+    ("feedback", ("v", "r"), "Hand out harborline/quay#12 at once?"),
+    ("accounts", ("p",), "Pause @mira.test?"),
+    ("runs", ("down", "r"), "Retry what run 6 left?"),
+)
+
+
+def everything(app: App) -> dict[str, list[tuple[Any, ...]]]:
+    database = app.open_store()
+    try:
+        return dump(database)
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("refusal", ["n", "escape", "enter"])
+@pytest.mark.parametrize(("place", "keys", "question"), WRITING, ids=lambda value: str(value)[:24])
+def test_a_change_is_asked_for_first_and_no_leaves_everything(
+    copy: App, place: str, keys: tuple[str, ...], question: str, refusal: str
+) -> None:
+    before = everything(copy)
+
+    async def look(seat: Seat) -> None:
+        await seat.go(place)
+        await seat.press(*keys)
+        assert question in seat.text
+        await seat.press(refusal)
+        assert question not in seat.text
+
+    watch(copy, look, (80, 24), hands=True)
+    assert everything(copy) == before
+
+
+@pytest.mark.parametrize(("place", "keys", "question"), WRITING, ids=lambda value: str(value)[:24])
+def test_who_only_watches_has_no_such_keys(copy: App, place: str, keys: tuple[str, ...], question: str) -> None:
+    before = everything(copy)
+
+    async def look(seat: Seat) -> None:
+        await seat.go(place)
+        await seat.press(*keys)
+        assert question not in seat.text
+        assert not {"Unblock", "Pause", "Retry"} & set(seat.footer.split())
+
+    watch(copy, look, (80, 24))
+    assert everything(copy) == before
+
+
+def test_a_pull_request_is_paused_and_goes_on(copy: App) -> None:
+    def paused() -> dict[int, int]:
+        database = copy.open_store()
+        try:
+            return {pull.pr_number: pull.paused for pull in list_tracked(database)}
+        finally:
+            database.close()
+
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("down", "p", "y")
+        assert paused()[12] == 1
+        assert seat.told == [f"{REPO}#12: its events are held back"]
+        assert "● awaiting, paused" in seat.column("pulls", 1)[1]
+        await seat.press("p", "y")
+        assert paused()[12] == 0
+
+    watch(copy, look, hands=True)
+
+
+def test_what_failed_in_a_thread_is_handed_out_at_once(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("v", "down", "down", "r", "y")
+        assert seat.told == [f"{REPO}#15: 1 waiting, to be handed out at once"]
+
+    watch(copy, look, hands=True)
+    database = copy.open_store()
+    assert {event.attempts for event in peek(database)} == {0}
+    database.close()
+
+
+def test_an_account_is_paused_and_asked_again(copy: App) -> None:
+    def state() -> str:
+        database = copy.open_store()
+        try:
+            return find_account(database, "mira.test").state
+        finally:
+            database.close()
+
+    async def look(seat: Seat) -> None:
+        await seat.go("accounts")
+        await seat.press("p", "y")
+        assert state() == "paused"
+        assert "■ paused" in seat.column("accounts", 1)[0]
+        await seat.press("p")
+        assert "Ask @mira.test again?" in seat.text
+        await seat.press("y")
+        assert state() != "paused"
+
+    watch(copy, look, hands=True)
+
+
+def test_a_change_that_fails_says_why_and_the_console_goes_on(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("u", "y")
+        # Nobody listens at the configured address.
+        assert len(seat.told) == 1
+        assert "127.0.0.1:9" in seat.told[0]
+        assert seat.column("pulls", 1)[0] == "✖ blocked"
+        await seat.go("runs")
+        assert seat.table("runs").row_count == 7
+
+    watch(copy, look, hands=True)
+
+
+def test_a_key_without_a_row_to_act_on_says_so(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("down", "u")
+        assert seat.told == ["Choose a pull request that is blocked."]
+        await seat.press("r")
+        assert seat.told[1:] == ["Choose an event: press v."]
+        await seat.go("runs")
+        await seat.press("r")
+        assert seat.told[2:] == ["This run has no single items to retry; x copies what to run."]
+
+    watch(copy, look, hands=True)

@@ -1,0 +1,381 @@
+"""What every screen shows, at every size; what its keys do; and that nothing waits for the database."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.faces.console.copy_room import LEDGER, REPO, build_copy
+from tests.faces.console.stage import KEYS, SIZES, Seat, watch
+
+from tidelore.app import App
+from tidelore.console.looks import LIGHT
+from tidelore.store.database import Database
+
+SHOWN = {
+    "overview": (
+        "Sources",
+        "gitlab",
+        "▲ backing off",
+        "▲ 30m",
+        "Requests",
+        "New items",
+        "dependents",
+        "1 pull request",
+    ),
+    "feedback": ("Pull requests 3", "✖ blocked", "paused", f"{REPO}#12", "force_pushed"),
+    "accounts": ("@mira.test", "✖ unavailable", "■ paused", "did:plc:"),
+    "runs": ("poll github", "✖ failed", "● succeeded", "▶ running", "Command"),
+    "search": ("Results",),
+    "log": ("run 3 failed", "does not answer", "ledger"),
+}
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("place", SHOWN)
+def test_every_screen_tells_its_part_at_every_size(copy: App, place: str, size: tuple[int, int]) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go(place)
+        for wanted in SHOWN[place]:
+            assert wanted in seat.text, wanted
+        assert len(seat.lines) == size[1]
+        assert "stale: github" in seat.lines[1]
+        assert "read-only" in seat.lines[1]
+        # In a line to type in every letter is a letter: another key leads out of it.
+        assert ("esc Query/results" if place == "search" else "q Quit") in seat.footer
+
+    watch(copy, look, size)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_lists_need_no_scrolling_to_the_side(copy: App, size: tuple[int, int]) -> None:
+    async def look(seat: Seat) -> None:
+        for place in ("overview", "feedback", "accounts", "runs"):
+            await seat.go(place)
+            for table in seat.console.screen.query("RowTable"):
+                assert not table.display or table.virtual_size.width <= table.scrollable_content_region.width, table.id
+
+    watch(copy, look, size)
+
+
+def test_the_first_paint_waits_for_no_database(copy: App) -> None:
+    gate = threading.Event()
+
+    class Slow(App, frozen=True):
+        def open_store(self, *, create: bool = False) -> Database:
+            assert gate.wait(30)
+            return super().open_store(create=create)
+
+    async def look(seat: Seat) -> None:
+        assert "… reading the copy" in seat.text
+        assert "1 Overview" in seat.text
+        assert seat.table("sources").row_count == 0
+        gate.set()
+        await seat.settle()
+        assert seat.column("sources") == ["bluesky", "github", "gitlab"]
+
+    slow = Slow(copy.config, copy.environ, db=copy.db, clock=copy.clock)
+
+    import asyncio
+
+    from tests.faces.console.stage import DARK, ConsoleApp, Desk, Logbook
+
+    async def sit() -> None:
+        desk = Desk(slow, Logbook())
+        console = ConsoleApp(desk, theme=DARK)
+        async with console.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            await look(Seat(console, pilot))
+        desk.close()
+
+    asyncio.run(sit())
+
+
+def test_a_copy_that_is_not_there_yet_is_found_when_it_comes(copy: App, tmp_path: Path) -> None:
+    missing = replace(copy, db=str(tmp_path / "later.db"))
+
+    async def look(seat: Seat) -> None:
+        assert "there is no database" in seat.lines[1]
+        os.link(copy.address, missing.address)
+        await seat.press("g")
+        assert seat.column("sources") == ["bluesky", "github", "gitlab"]
+        assert "stale: github" in seat.lines[1]
+
+    watch(missing, look, (160, 40))
+
+
+def test_a_filter_narrows_while_one_types_and_escape_clears_it(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        assert seat.table("runs").row_count == 7
+        await seat.press("slash", *"poll")
+        assert seat.column("runs", 1) == ["poll github"]
+        await seat.press("enter")
+        assert seat.table("runs").has_focus
+        assert "1 of 7" in seat.text
+        await seat.press("escape")
+        assert seat.table("runs").row_count == 7
+
+    watch(copy, look)
+
+
+def test_the_filter_of_accounts_asks_the_database(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("accounts")
+        await seat.press("slash", *"noo")
+        assert seat.column("accounts") == ["@noor.test"]
+        await seat.press("escape")
+        assert seat.table("accounts").row_count == 3
+
+    watch(copy, look)
+
+
+def test_a_list_is_sorted_by_the_next_column_and_turned_round(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        assert seat.column("runs") == ["7", "6", "5", "4", "3", "2", "1"]
+        await seat.press("s", "s")
+        assert seat.column("runs", 1)[:2] == ["generate-docs", "poll github"]
+        assert "command ▲" in seat.text
+        await seat.press("S")
+        assert seat.column("runs", 1)[-1] == "generate-docs"
+        for _ in range(5):
+            await seat.press("s")
+        assert "asked ▼" in seat.text
+        assert seat.column("runs", 6)[0] == "480"
+
+    watch(copy, look)
+
+
+def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None:
+    from tidelore.clock import ManualClock
+    from tidelore.engine.ledger import Run
+    from tidelore.process import ProcessIdentity
+    from tidelore.store.runs import RunTable
+
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        await seat.press("down", "down")
+        chosen = seat.table("runs").line
+        assert chosen is not None
+        database = copy.open_store()
+        Run.start(
+            RunTable(database), ManualClock(copy.clock.now_ms()), "lore sync", ProcessIdentity.current()
+        ).finish_succeeded()
+        database.close()
+        await seat.press("g")
+        assert seat.column("runs")[0] == "8"
+        assert seat.table("runs").line is not None
+        assert seat.table("runs").line.key == chosen.key
+
+    watch(copy, look)
+
+
+def test_a_failed_run_leads_to_its_failures_and_to_what_helps(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        await seat.press("f")
+        assert seat.column("runs") == ["6", "3"]
+        assert "NOT_FOUND the server knows no issue 12" in seat.detail
+        assert "lore sync --retry-failed 6" in seat.detail
+        await seat.press("x")
+        assert seat.console.clipboard == "lore sync --retry-failed 6"
+        await seat.press("down", "c")
+        assert seat.console.clipboard == "lore sync-runs show 3"
+        await seat.press("f")
+        assert seat.table("runs").row_count == 7
+
+    watch(copy, look, (200, 50))
+
+
+def test_events_show_their_bodies_and_answers_what_became_of_them(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        assert seat.column("pulls") == [f"{REPO}#15", f"{REPO}#12", f"{REPO}#19"]
+        await seat.press("v")
+        assert "load in tonnes, or kilograms?" in seat.text
+        await seat.press("v")
+        assert "In tonnes; the unit is named now." in seat.text
+        assert "○ planned" in seat.text
+        await seat.press("v")
+        assert seat.table("pulls").display
+
+    watch(copy, look)
+
+
+def test_a_reference_is_copied_and_a_page_is_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
+
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("c", "o")
+        assert seat.console.clipboard == f"{REPO}#15"
+        assert opened == [f"https://github.test/{REPO}/pull/15"]
+        await seat.go("runs")
+        await seat.press("o")
+        assert len(opened) == 1
+
+    watch(copy, look)
+
+
+def test_the_address_of_a_remote_is_opened_only_if_it_is_a_page(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
+    database = copy.open_store()
+    with database.transaction() as tx:
+        tx.execute("UPDATE tracked_prs SET url = 'file:///etc/passwd'")
+    database.close()
+
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("o")
+        assert opened == []
+        assert seat.told == ["There is no page to open."]
+
+    watch(copy, look)
+
+
+def test_the_jobs_of_a_source_are_one_key_away(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press("down", "enter")
+        assert f"github:github/{REPO}" in seat.text
+        assert "answers:github" in seat.text
+        await seat.press("escape")
+        assert "answers:github" not in seat.text
+
+    watch(copy, look)
+
+
+def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"tax office")
+        assert seat.column("results") == [f"{LEDGER}!21"]
+        assert "1 found by words" in seat.text
+        await seat.press("enter")
+        assert seat.table("results").has_focus
+        await seat.press("enter")
+        assert "Because the tax office rounds half up." in seat.text
+        assert "ledger/rounding.py:40" in seat.text
+        await seat.press("c")
+        assert seat.console.clipboard == f"{LEDGER}!21"
+        await seat.press("escape", "slash")
+        assert seat.console.screen.query_one("#query").has_focus
+        await seat.press("ctrl+u", *"nowhere")
+        assert seat.table("results").row_count == 0
+
+    watch(copy, look)
+
+
+def test_a_query_that_means_nothing_is_told_and_the_next_one_works(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"type:boat")
+        assert "does not exist" in seat.text
+        await seat.press("ctrl+u", *"noon")
+        assert seat.column("results") == ["@mira.test"]
+
+    watch(copy, look)
+
+
+def test_nothing_others_wrote_steers_the_terminal(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"tax office")
+        await seat.press("enter", "enter")
+        assert "rounds half up." in seat.text
+        assert "\x1b" not in seat.text
+
+    watch(copy, look)
+
+
+def test_the_log_is_narrowed_to_what_went_wrong(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("log")
+        assert "run 2 succeeded" in seat.text
+        await seat.press("w")
+        assert "run 2 succeeded" not in seat.text
+        assert "run 3 failed" in seat.text
+        await seat.press("w", "slash", *"github")
+        assert "run 4 began" in seat.text
+        assert "run 3 failed" not in seat.text
+        await seat.press("escape", "c")
+        assert "run 1 succeeded" in seat.console.clipboard
+
+    watch(copy, look)
+
+
+def test_the_log_of_another_service_is_read_from_its_file(copy: App, tmp_path: Path) -> None:
+    path = tmp_path / "lore.log"
+    path.write_text(
+        '{"at":"2026-03-02T09:00:00.000Z","level":"warning","logger":"tidelore.service.loop",'
+        '"message":"[red]job[/] failed"}\n'
+        "2026-03-02 09:00:01,123 INFO tidelore.service.loop: gitlab: 7 requests\n"
+    )
+    config = replace(copy.config, log=replace(copy.config.log, file=str(path)))
+
+    async def look(seat: Seat) -> None:
+        await seat.go("log")
+        assert "[red]job[/] failed" in seat.text
+        assert "gitlab: 7 requests" in seat.text
+
+    watch(replace(copy, config=config), look)
+
+
+def test_the_keys_are_told_and_the_look_changes(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press("question_mark")
+        assert "copy the reference" in seat.text
+        await seat.press("escape", "d")
+        assert seat.console.theme == LIGHT
+        await seat.press("d")
+        assert seat.console.theme != LIGHT
+        for place in KEYS:
+            await seat.go(place)
+            await seat.press("question_mark", "escape") if place != "search" else None
+
+    watch(copy, look)
+
+
+def test_without_colours_none_is_sent(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        strips = seat.console.screen._compositor.render_strips()
+        colours = {
+            colour.name
+            for strip in strips
+            for segment in strip
+            if segment.style is not None
+            for colour in (segment.style.color, segment.style.bgcolor)
+            if colour is not None
+        }
+        assert colours <= {"default"}
+        cursor = next(strip for strip in strips if "bluesky" in strip.text)
+        assert any(segment.style is not None and segment.style.reverse for segment in cursor)
+
+    watch(copy, look, colourless=True)
+
+
+def test_only_the_screen_that_is_seen_asks(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidelore.console import overview
+
+    asked: list[int] = []
+    real: Callable[..., object] = overview.read_glance
+    monkeypatch.setattr(overview, "read_glance", lambda *words: asked.append(1) or real(*words))
+
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        before = len(asked)
+        assert before > 0
+        await seat.press("g", "g")
+        assert len(asked) == before
+
+    watch(copy, look)
+
+
+def test_the_sample_holds_something_of_everything(finished: App, tmp_path: Path) -> None:
+    assert build_copy(tmp_path).config == finished.config

@@ -1,0 +1,129 @@
+"""The console in a real terminal, as a process of its own: painted, left with a key, and nothing left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from tests.faces.console.copy_room import SETTINGS
+
+from tidelore.app import App
+from tidelore.store.opening import open_database
+
+_COLOUR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9\d|10[0-7])[\d;]*m")
+
+
+class Terminal:
+    """A terminal of 80 by 24 with `lore` in it."""
+
+    def __init__(self, folder: Path, database: str, *argv: str, **environ: str) -> None:
+        config = folder / "config.toml"
+        config.write_text(f"{SETTINGS}\n[service]\nmetrics_port = 0\n")
+        words = [*argv, "--config", str(config), "--db", database]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "NO_COLOR", "XDG_"))}
+        full = kept | {"TERM": "xterm-256color", "HOME": str(folder)} | environ
+        self.pid, self._fd = pty.fork()
+        if self.pid == 0:  # pragma: no cover - the child is another program
+            os.execve(sys.executable, [sys.executable, "-c", "from tidelore.cli.entry import run; run()", *words], full)
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.seen = b""
+
+    def wait_for(self, text: str, seconds: float = 30) -> None:
+        """Read until a text was painted."""
+        until = time.monotonic() + seconds
+        while text.encode() not in self.seen:
+            assert time.monotonic() < until, self.seen[-2000:]
+            self._read(0.1)
+
+    def press(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    def end(self, seconds: float = 30) -> int:
+        """Read to the end and return the exit code."""
+        until = time.monotonic() + seconds
+        while self._read(0.1):
+            assert time.monotonic() < until, self.seen[-2000:]
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self._fd)
+        return os.waitstatus_to_exitcode(status)
+
+    def _read(self, seconds: float) -> bool:
+        ready, _, _ = select.select([self._fd], [], [], seconds)
+        if not ready:
+            return True
+        try:
+            found = os.read(self._fd, 65_536)
+        except OSError:
+            return False
+        self.seen += found
+        return bool(found)
+
+
+def test_top_is_painted_and_left_with_q(copy: App, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, copy.address, "top")
+    terminal.wait_for("backing off")
+    terminal.press("4")
+    terminal.wait_for("generate-docs")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen
+    # The terminal is given back as it was: the main screen, the cursor, no mouse.
+    assert terminal.seen.rindex(b"\x1b[?1049l") > terminal.seen.rindex(b"\x1b[?1049h")
+    assert terminal.seen.rindex(b"\x1b[?25h") > terminal.seen.rindex(b"\x1b[?25l")
+
+
+def test_without_colours_no_colour_is_sent(copy: App, tmp_path: Path) -> None:
+    for argv, environ in (((), {"NO_COLOR": "1"}), (("--no-color",), {})):
+        terminal = Terminal(tmp_path, copy.address, "top", *argv, **environ)
+        terminal.wait_for("backing off")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert _COLOUR.search(terminal.seen) is None
+
+
+def test_colours_are_sent_where_they_are_wanted(copy: App, tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, copy.address, "top")
+    terminal.wait_for("backing off")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert _COLOUR.search(terminal.seen) is not None
+
+
+def test_lore_alone_is_the_console_and_leaving_it_ends_the_service_in_order(tmp_path: Path) -> None:
+    path = str(tmp_path / "fresh.db")
+    terminal = Terminal(tmp_path, path)
+    terminal.wait_for("service here")
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen
+    database = open_database(path, create=False)
+    assert database.read("SELECT COUNT(*) FROM sync_runs WHERE status = 'running'") == [(0,)]
+    assert database.read("SELECT DISTINCT state FROM service_jobs") == [("stopped",)]
+    assert database.read("SELECT holder_host FROM leases WHERE name = 'service'") == [(None,)]
+    database.close()
+
+
+@pytest.mark.parametrize("name", ["top", "console"])
+def test_where_nobody_can_see_it_the_console_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tidelore.cli.main import main
+
+    assert main([name, "--db", str(tmp_path / "lore.db")]) == 2
+    assert "needs a terminal" in capsys.readouterr().err
+
+
+def test_lore_alone_without_a_terminal_still_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    from tidelore.cli.main import main
+
+    assert main([]) == 2
+    assert "Usage: lore" in capsys.readouterr().err

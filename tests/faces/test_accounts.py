@@ -1,0 +1,276 @@
+"""`lore accounts`, `lore poll bluesky`, `lore stream bluesky` and `lore audit bluesky`, over real sockets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.faces.desk import Desk
+from tests.faces.test_documented_shapes import compare
+
+from tidelore.clock import SystemClock, format_instant
+from tidelore.simulator.server import serve
+from tidelore.simulator.world import World
+
+ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"
+
+
+@pytest.fixture
+def sea(home: Path, tmp_path: Path, quiet_logger: None, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    """A network of three accounts, its time about ours; nobody is followed."""
+    world = World(start=format_instant(SystemClock().now_ms() - 3_600_000))
+    for name in (ALICE, BOB, CAROL):
+        world.bluesky.create_account(name, display_name=name.partition(".")[0].title())
+    for name in (BOB, CAROL):
+        world.bluesky.follow(ALICE, name)
+    world.bluesky.post(ALICE, "Low tide at noon https://example.com/tides?utm_source=x")
+    world.advance(600)
+    world.bluesky.post(ALICE, "High tide at six")
+    world.bluesky.post(BOB, "The harbour is full")
+    world.advance(600)
+
+    def read() -> tuple[str, str]:
+        captured = capsys.readouterr()
+        return captured.out, captured.err
+
+    with serve(world) as server:
+        desk = Desk(tmp_path, server.url, world, read)
+        socket = server.url.replace("http", "ws")
+        desk.config.write_text(
+            f'[bluesky]\nbase_url = "{server.url}"\nplc_url = "{server.url}"\njetstream_url = "{socket}/subscribe"\n'
+            'max_retries = 0\n[http]\ntimeout_seconds = 5\n[embedding]\nprovider = "none"\n'
+        )
+        yield desk
+
+
+@pytest.fixture
+def followed(sea: Desk) -> Desk:
+    """Alice and Bob are followed and read."""
+    assert sea.run("accounts", "add", ALICE, f"@{BOB}").code == 0
+    assert sea.run("poll", "bluesky").code == 0
+    return sea
+
+
+# Accounts
+
+
+def test_accounts_are_added_by_handle_did_and_profile_address(sea: Desk) -> None:
+    did = sea.world.bluesky.network.account(CAROL).did
+    added = sea.run("accounts", "add", f"@{ALICE}", f"https://bsky.app/profile/{BOB}", did)
+    assert added.code == 0
+    assert added.out.endswith("3 accounts added, 0 followed already\n")
+    again = sea.robot("accounts", "add", ALICE).data
+    assert [one["handle"] for one in again["known"]] == [ALICE]
+    assert again["added"] == []
+
+
+def test_a_name_that_leads_nowhere_is_told_and_the_others_are_followed(sea: Desk) -> None:
+    some = sea.robot("accounts", "add", ALICE, "nobody.test")
+    assert (some.code, some.error["code"]) == (7, "PARTIAL_SUCCESS")
+    none = sea.robot("accounts", "add", "nobody.test")
+    assert (none.code, none.error["code"]) == (6, "NOT_FOUND")
+    assert [row[0] for row in sea.query("SELECT handle FROM accounts")] == [ALICE]
+
+
+def test_what_is_no_handle_is_refused_before_anything_is_asked(sea: Desk) -> None:
+    before = sea.world.requests.total()
+    assert sea.robot("accounts", "add", "not a handle").code == 2
+    assert sea.world.requests.total() == before
+
+
+def test_a_file_of_handles_is_imported(sea: Desk) -> None:
+    file = sea.folder / "people.txt"
+    file.write_text(f"# people\n@{ALICE}, {BOB}  # and a remark\n\nhttps://bsky.app/profile/{CAROL}\n")
+    assert len(sea.robot("accounts", "import", str(file)).data["added"]) == 3
+    assert sea.robot("accounts", "import", str(sea.folder / "missing.txt")).code == 2
+    file.write_text("# nobody\n")
+    assert sea.robot("accounts", "import", str(file)).code == 2
+
+
+def test_whoever_somebody_follows_is_followed(sea: Desk) -> None:
+    found = sea.robot("accounts", "follows", ALICE).data
+    assert {one["handle"] for one in found["added"]} == {BOB, CAROL}
+    assert {row[0] for row in sea.query("SELECT added_by FROM accounts")} == {f"follows:{ALICE}"}
+
+
+def test_the_list_tells_the_state_and_why(followed: Desk) -> None:
+    followed.run("accounts", "add", CAROL)
+    followed.world.bluesky.deactivate(CAROL)
+    polled = followed.run("poll", "bluesky")
+    assert polled.code == 0
+    assert f"[SKIP] {CAROL}: Account unavailable (invalid/deleted/private): API error: 400" in polled.out
+    listed = followed.run("accounts", "list")
+    (line,) = [line for line in listed.out.splitlines() if line.startswith(CAROL)]
+    assert "unavailable" in line
+    assert "API error: 400" in line
+    assert listed.out.splitlines()[-1] == "2 established, 1 unavailable"
+    only = followed.robot("accounts", "list", "--state", "unavailable").data
+    assert [item["handle"] for item in only["items"]] == [CAROL]
+
+
+def test_an_account_is_paused_resumed_reset_and_removed(followed: Desk) -> None:
+    assert followed.run("accounts", "pause", ALICE, "--reason", "too loud").out == f"{ALICE}: paused\n"
+    assert followed.robot("accounts", "show", ALICE).data["reason"] == "too loud"
+    assert followed.robot("poll", "bluesky", "--account", ALICE).code == 2
+    assert followed.run("accounts", "resume", ALICE).code == 0
+    assert followed.robot("accounts", "show", ALICE).data["state"] == "established"
+    assert followed.run("accounts", "reset", ALICE).code == 0
+    assert followed.robot("accounts", "show", ALICE).data["state"] == "new"
+    assert followed.run("accounts", "remove", ALICE).code == 0
+    assert followed.query("SELECT COUNT(*) FROM posts") == [(3,)], "the posts stay"
+    assert followed.robot("accounts", "show", ALICE).code == 6
+    notes = [note for (note,) in followed.query("SELECT note FROM sync_runs WHERE note IS NOT NULL ORDER BY id")]
+    assert [note.split()[1] for note in notes] == ["reset", "removed"]
+
+
+def test_handles_are_refreshed(followed: Desk) -> None:
+    followed.world.bluesky.change_handle(BOB, "robert.test")
+    assert followed.robot("accounts", "refresh").data["renamed"] == [{"before": BOB, "after": "robert.test"}]
+    assert followed.query("SELECT author_handle FROM posts WHERE text LIKE '%harbour%'") == [("robert.test",)]
+
+
+def test_a_handle_nobody_has_is_answered_with_the_nearest(followed: Desk) -> None:
+    error = followed.robot("accounts", "show", "alise.test").error
+    assert ALICE in error["fix"]
+
+
+# Polls
+
+
+def test_a_poll_prints_the_documented_lines_and_a_summary(sea: Desk) -> None:
+    sea.run("accounts", "add", ALICE, BOB)
+    lines = sea.run("poll", "bluesky").out.splitlines()
+    assert f"[INITIAL] {ALICE}: 2 posts, 1 URLs across 2 pages" in lines
+    assert f"[INITIAL] {BOB}: 1 posts, 0 URLs across 2 pages" in lines
+    assert lines[-1].startswith("2 accounts, 2 active, 3 posts, 1 URL, 4 pages, ")
+    quiet = sea.run("poll", "bluesky").out.splitlines()
+    assert quiet[-1].startswith("0 accounts, 0 active, 0 posts")
+
+
+def test_what_was_polled_is_found_by_search(followed: Desk) -> None:
+    found = followed.robot("search", "harbour").data["items"]
+    assert any("harbour" in str(item) for item in found)
+
+
+def test_poll_state_has_the_documented_columns(followed: Desk) -> None:
+    rows = followed.query(
+        "SELECT user_handle, last_cursor, last_polled_at, posts_fetched_count FROM poll_state ORDER BY 1"
+    )
+    assert [(row[0], row[3]) for row in rows] == [(ALICE, 2), (BOB, 1)]
+    assert all(row[1].endswith("Z") and row[2].endswith("Z") for row in rows)
+
+
+def test_a_dry_run_asks_nobody_and_takes_no_lock(followed: Desk) -> None:
+    before = followed.world.requests.total()
+    data = followed.robot("poll", "bluesky", "--all", "--dry-run").data
+    assert [one["handle"] for one in data["chosen"]] == [ALICE, BOB]
+    assert followed.world.requests.total() == before
+    assert followed.query("SELECT COUNT(*) FROM sync_runs") == [(1,)]
+
+
+def test_an_account_that_failed_makes_a_partial_success(followed: Desk) -> None:
+    fault = followed.world.faults.add("status", "/xrpc/app.bsky.feed.getAuthorFeed", status=503)
+    found = followed.robot("poll", "bluesky", "--all")
+    assert fault.fired == 1
+    assert (found.code, found.error["code"]) == (7, "PARTIAL_SUCCESS")
+    assert found.document["data"]["failed"] == 1
+
+
+def test_polling_without_accounts_is_no_error(sea: Desk) -> None:
+    assert sea.robot("poll", "bluesky").data["accounts"] == 0
+
+
+def test_the_answers_are_those_of_the_reference(followed: Desk) -> None:
+    for command in ("pause", "resume", "reset"):
+        compare(f"accounts {command}", followed.robot("accounts", command, ALICE).data)
+    listed = followed.robot("accounts", "list").data
+    compare("accounts list", listed)
+    shown = followed.robot("accounts", "show", BOB).data
+    shown["positions"][0]["gaps"] = [{"top_at": None, "floor_at": None}]
+    compare("accounts show", shown)
+    mixed = followed.robot("accounts", "add", ALICE, CAROL, "nobody.test").document["data"]
+    compare("accounts add", mixed)
+    compare("accounts remove", followed.robot("accounts", "remove", CAROL).data)
+
+
+# Audits
+
+
+def test_an_audit_finds_what_differs_and_repairs_it(followed: Desk) -> None:
+    sky = followed.world.bluesky
+    assert followed.robot("audit", "bluesky").data["differences"] == []
+    first, second = (row["uri"] for row in sky.truth_records(ALICE))
+    sky.edit(first, "Low tide at one")
+    sky.delete(second)
+    third = sky.post(ALICE, "Dated long ago", created_at="2020-01-01T00:00:00Z").uri
+    found = followed.robot("audit", "bluesky", ALICE)
+    assert found.code == 8
+    told = {(one["verdict"], one["reference"]) for one in found.document["data"]["differences"]}
+    assert told == {("different", first), ("extra", second), ("missing", third)}
+    assert followed.query("SELECT COUNT(*) FROM posts WHERE deleted_at IS NOT NULL") == [(0,)], "nothing was written"
+    repaired = followed.robot("audit", "bluesky", "--repair").data
+    assert (repaired["repair"]["found"], repaired["repair"]["mended"]) == (3, 3)
+    assert followed.query("SELECT COUNT(*) FROM posts WHERE deleted_at IS NOT NULL") == [(1,)]
+    assert "1 item" in followed.run("audit", "bluesky", BOB).out
+
+
+# The stream
+
+
+def test_a_stream_stores_what_happens_and_stops_after_its_time(followed: Desk) -> None:
+    sky = followed.world.bluesky
+    kept = sky.truth_records(BOB)[0]["uri"]
+
+    def live() -> None:
+        with followed.world.lock:
+            followed.world.advance(1)
+            made = sky.post(ALICE, "Just now https://example.com/news")
+            sky.edit(kept, "The harbour is empty")
+            sky.post(BOB, "Gone soon")
+            sky.delete(sky.truth_records(BOB)[-1]["uri"])
+            sky.repost(BOB, made.uri)
+
+    with when_listening(followed, live):
+        data = followed.robot("stream", "bluesky", "--for", "3").data
+    assert (data["posts"], data["edited"], data["urls"]) == (2, 1, 1)
+    assert data["cursor"].startswith("v1:")
+    compare("stream bluesky", data)
+    live_posts = dict(followed.query("SELECT uri, cid FROM posts WHERE deleted_at IS NULL"))
+    truth = {
+        row["uri"]: row["cid"]
+        for name in (ALICE, BOB)
+        for kind in ("app.bsky.feed.post", "app.bsky.feed.repost")
+        for row in sky.truth_records(name, kind)
+    }
+    assert live_posts == truth
+    assert followed.robot("search", "empty").data["items"]
+
+
+def test_a_stream_needs_somebody_to_follow(sea: Desk) -> None:
+    assert sea.robot("stream", "bluesky", "--for", "1").code == 2
+
+
+class when_listening:  # noqa: N801 - it reads as a sentence
+    """Let something happen once the stream is open."""
+
+    def __init__(self, desk: Desk, act: Callable[[], None]) -> None:
+        self._desk = desk
+        self._act = act
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._wait, daemon=True)
+
+    def _wait(self) -> None:
+        while not self._over.wait(0.05):
+            if self._desk.world.bluesky.jetstream.open:
+                self._over.wait(0.3)
+                self._act()
+                return
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(5)

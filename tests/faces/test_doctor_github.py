@@ -1,0 +1,99 @@
+"""`lore doctor` and GitHub: who we are there, what the token may do and for how long, and what is within reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faces.desk import Desk
+
+from tidelore.simulator.clock import parse_iso
+
+REPO = "harborline/ledger"
+TOKEN = "ghp_0123456789abcdef0123"
+
+
+@pytest.fixture
+def hub(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk whose only source is the world's GitHub."""
+    desk.world.github.create_repo(REPO)
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    configure(desk, REPO)
+    return desk
+
+
+def configure(desk: Desk, *repos: str, extra: str = "", url: str | None = None) -> None:
+    listed = "".join(f'[[github.repos]]\nname = "{repo}"\n' for repo in repos)
+    desk.config.write_text(
+        f'[[github]]\nbase_url = "{url or desk.url}"\n{extra}\n{listed}[http]\nmax_retries = 0\ntimeout_seconds = 5\n'
+    )
+
+
+def findings(desk: Desk) -> dict[str, Any]:
+    return {found["subject"]: found["detail"] for found in desk.robot("doctor").data["findings"]}
+
+
+def test_doctor_tells_login_scopes_expiry_and_budget(hub: Desk) -> None:
+    github = hub.world.github
+    github.settings.tokens[TOKEN] = "mira-holt"
+    github.settings.scopes = "repo, read:org"
+    github.settings.token_expires_us = parse_iso("2026-03-27T09:00:00Z")
+    found = findings(hub)
+    detail = found[f"github ({hub.url})"]
+    assert detail.startswith("signed in as mira-holt, scopes repo, read:org, expires in 3 weeks (2026-03-27), ")
+    assert detail.endswith(", 4,999 requests left")
+    assert found[f"github {REPO}"] == f"number {github.repository(REPO).id}"
+    shown = hub.run("doctor")
+    assert shown.code == 0
+    assert TOKEN not in shown.out
+
+
+def test_doctor_needs_no_token_for_a_github_on_this_machine(hub: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_TOKEN")
+    assert findings(hub)[f"github ({hub.url})"].startswith("reachable without a token, ")
+
+
+def test_doctor_finds_a_revoked_token(hub: Desk) -> None:
+    hub.world.github.settings.bad_tokens.add(TOKEN)
+    done = hub.robot("doctor")
+    assert (done.code, done.error["code"]) == (4, "CREDENTIALS_REJECTED")
+    assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, False]
+
+
+def test_doctor_finds_a_missing_token(hub: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_TOKEN")
+    monkeypatch.setenv("PATH", str(hub.folder))
+    configure(hub, REPO, url="https://api.github.invalid")
+    done = hub.robot("doctor")
+    assert (done.code, done.error["code"]) == (4, "CREDENTIALS_MISSING")
+    assert "GITHUB_TOKEN" in done.error["fix"]
+    assert "gh auth login" in done.error["fix"]
+
+
+def test_doctor_finds_a_missing_repository_and_goes_on(hub: Desk) -> None:
+    configure(hub, "harborline/nowhere", REPO)
+    done = hub.robot("doctor")
+    assert (done.code, done.error["code"]) == (6, "REMOTE_NOT_FOUND")
+    assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
+
+
+def test_doctor_tells_of_a_repository_that_was_renamed(hub: Desk) -> None:
+    hub.world.github.rename_repo(REPO, "harborline/books")
+    assert findings(hub)[f"github {REPO}"].endswith(", renamed to harborline/books")
+
+
+@pytest.mark.parametrize("content", [None, "no key"])
+def test_doctor_names_the_key_of_a_private_key_that_is_none(hub: Desk, tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "app.pem"
+    if content is not None:
+        path.write_text(content)
+    configure(hub, REPO, extra=f'app_id = 7\ninstallation_id = 8\nprivate_key_file = "{path}"')
+    done = hub.robot("doctor")
+    assert (done.code, done.error["code"]) == (2, "CONFIG_INVALID")
+    assert done.error["details"]["key"] == "github.private_key_file"
+
+
+def test_doctor_offline_asks_no_github(hub: Desk) -> None:
+    assert hub.robot("doctor", "--offline").code == 0
+    assert hub.world.requests.total() == 0

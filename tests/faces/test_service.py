@@ -1,0 +1,183 @@
+"""`lore service` and `lore status` at the command line: what they say, how they end, where they log."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.faces.following import told_as_documented
+
+PATIENCE_SECONDS = 20.0
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def settle(desk: Desk, extra: str = "", log: str = "", projects: tuple[str, ...] = (LEDGER,)) -> None:
+    """Write a configuration whose service listens nowhere, unless `extra` says where."""
+    service = extra or "[service]\nmetrics_port = 0\n"
+    desk.configure(*projects, extra=f'{service}[embedding]\nprovider = "none"\n[log]\n{log}\n')
+
+
+@pytest.fixture
+def served(desk: Desk) -> Desk:
+    """A desk that a service may look after."""
+    settle(desk)
+    return desk
+
+
+def test_one_round_brings_everything_up_to_date_and_says_what_it_did(served: Desk) -> None:
+    done = served.run("service", "--once")
+    assert done.code == 0, done.err
+    assert done.out.endswith(" s\n")
+    assert "2 jobs, " in done.out
+    assert served.query("SELECT COUNT(*) FROM issues") == [(5,)]
+    assert served.query("SELECT COUNT(*) FROM dirty_sources") == [(0,)]
+    assert "gitlab:gitlab" in done.err, "a service tells what it does as it goes"
+
+
+def test_what_robots_are_told_is_documented(served: Desk) -> None:
+    round_ = served.robot("service", "--once").data
+    told_as_documented("service", round_)
+    assert {job["state"] for job in round_["jobs"]} == {"stopped"}
+    told = served.robot("status").data
+    assert told["service"] is None
+    assert told["healthy"] is True
+    assert [source["source"] for source in told["sources"]] == ["gitlab"]
+    told["service"] = dict.fromkeys(("host", "pid", "command", "since", "heartbeat_at"))
+    told["waiting"] |= {"pulls": {"blocked": 1}, "accounts": {"new": 1}}
+    told_as_documented("status", told)
+
+
+def test_a_round_in_which_a_job_fails_ends_with_7_and_names_it(served: Desk) -> None:
+    settle(served, extra='[[gitlab]]\nname = "away"\nbase_url = "http://127.0.0.1:1"\nprojects = ["a/b"]\n')
+    config = served.config.read_text()
+    served.config.write_text(config + "[service]\nmetrics_port = 0\n")
+    done = served.robot("service", "--once")
+    assert done.code == 7
+    (failed,) = done.error["details"]["failed"]
+    assert (failed["job"], failed["code"]) == ("gitlab:away", "REMOTE_UNAVAILABLE")
+    assert served.query("SELECT COUNT(*) FROM issues") == [(5,)]
+
+
+def test_a_service_of_some_seconds_ends_by_itself_with_0(served: Desk) -> None:
+    began = time.monotonic()
+    done = served.run("service", "--for", "1", "--quiet")
+    assert done.code == 0
+    assert time.monotonic() - began < 10
+    assert done.err == ""
+
+
+def test_nothing_to_look_after_is_refused_with_a_remedy(desk: Desk) -> None:
+    desk.config.write_text("[service]\nmetrics_port = 0\n")
+    done = desk.robot("service", "--once")
+    assert (done.code, done.error["code"]) == (2, "CONFIG_INVALID")
+    assert "[[gitlab]]" in done.error["fix"]
+
+
+def test_a_port_that_is_taken_is_refused_with_a_remedy(desk: Desk) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settle(desk, extra=f"[service]\nmetrics_port = {taken.getsockname()[1]}\n")
+        done = desk.robot("service")
+    assert done.code == 2
+    assert "service.metrics_port" in done.error["fix"]
+    assert desk.robot("status").data["service"] is None, "the lease is given back"
+
+
+def test_status_tells_of_the_running_service_and_asks_nobody(desk: Desk) -> None:
+    settle(desk, extra=f"[service]\nmetrics_port = {free_port()}\n", projects=(LEDGER, CONSOLE))
+    process = subprocess.Popen(
+        desk.arguments("service"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    try:
+        wait_for(desk, process)
+        asked = len(desk.world.log)
+        told = desk.robot("status").data
+        assert told["service"]["pid"] == process.pid
+        lines = desk.run("status").out.splitlines()
+        assert lines[0].startswith("The service runs (pid ")
+        assert any(line.startswith("gitlab:gitlab") for line in lines)
+        assert all(len(line) <= 80 for line in lines[1:])
+        assert len(desk.world.log) == asked
+        second = desk.robot("service")
+        assert (second.code, second.error["details"]["holder_pid"]) == (3, process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, (out, err)
+    assert desk.run("status").out.startswith("No service runs on this database")
+
+
+def wait_for(desk: Desk, process: subprocess.Popen[str]) -> None:
+    """Wait until the service has finished its first sync."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        done = desk.robot("status")
+        jobs = done.data["jobs"] if done.code == 0 else []
+        if any(job["kind"] == "sync" and job["succeeded_at"] for job in jobs):
+            return
+        time.sleep(0.1)
+
+
+def test_status_is_drawn_again_and_again_until_interrupted(served: Desk) -> None:
+    assert served.run("service", "--once").code == 0
+    process = subprocess.Popen(
+        served.arguments("status", "--watch", "--every", "0.2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert out.count("No service runs") > 1
+    assert "Traceback" not in err
+    assert served.robot("status", "--watch").code == 2
+
+
+def test_status_of_a_copy_that_is_not_there_is_not_found(desk: Desk) -> None:
+    assert desk.robot("status").code == 6
+
+
+# Logs
+
+
+def test_logs_go_to_a_file_that_turns_over(served: Desk) -> None:
+    path = served.folder / "logs" / "lore.log"
+    settle(served, log=f'file = "{path}"\nformat = "json"\nmax_megabytes = 0.001\nkeep = 2')
+    for _ in range(4):
+        done = served.spawn("service", "--once")
+        assert (done.code, done.err) == (0, "")
+    kept = sorted(file.name for file in path.parent.iterdir())
+    assert kept == ["lore.log", "lore.log.1", "lore.log.2"]
+    events = [json.loads(line)["event"] for file in path.parent.iterdir() for line in file.read_text().splitlines()]
+    assert "service_started" in events
+
+
+def test_a_log_that_cannot_be_written_is_a_mistake_of_the_configuration(served: Desk) -> None:
+    settle(served, log='file = "/dev/null/lore.log"')
+    done = served.robot("service", "--once")
+    assert (done.code, done.error["details"]["key"]) == (2, "log.file")
+
+
+def test_json_logs_name_the_job_its_source_and_its_cost(served: Desk) -> None:
+    settle(served, log='format = "json"')
+    done = served.run("service", "--once")
+    records = [json.loads(line) for line in done.err.splitlines()]
+    (sync,) = [record for record in records if record.get("job") == "gitlab:gitlab" and record["level"] == "info"]
+    assert sync["event"] == "job_finished"
+    assert sync["source"] == "gitlab"
+    assert sync["requests"] > 10

@@ -1,0 +1,250 @@
+"""Bugs of listening: what is new in a conversation, what is stored with it, blocked threads, feeds and threads."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+DELTAS = "tests/situations/feedback/test_deltas.py"
+STATUSES = "tests/situations/feedback/test_statuses.py"
+SWITCHING = "tests/situations/feedback/test_switching.py"
+COST = "tests/situations/feedback/test_cost.py"
+TROUBLE = "tests/situations/feedback/test_trouble.py"
+ALL_WAYS = "tests/properties/test_feedback.py::test_every_way_of_reading_takes_in_what_a_full_scan_of_each_poll_shows"
+ANY_CHANGE = (
+    "tests/properties/test_feedback.py"
+    "::test_no_version_is_lost_or_repeated_whatever_happens_during_polls_and_however_the_way_changes"
+)
+
+INTENTS = "8"
+VERSIONS = "versions of comments"
+BLOCKED = "talk in a blocked thread"
+HAND_OVER = "feed hand-over"
+REVIEWS = "reviews settle"
+STEPS = "steps of a pull request"
+
+STORED = (
+    Mutant(
+        name="comments-cursor-in-a-transaction-of-its-own",
+        invariant=INTENTS,
+        file="store/feedback_shelf.py",
+        before="    with database.transaction(durable=_plans(batch)) as tx:\n",
+        after="""    with database.transaction() as tx:
+        _write_list(tx, batch, now_ms)
+    with database.transaction(durable=_plans(batch)) as tx:
+""",
+        test=f"{DELTAS}::test_a_death_inside_the_commit_leaves_neither_events_nor_cursor[repo]",
+        why="A death between the two loses the events of a page for good.",
+    ),
+    Mutant(
+        name="event-stored-without-its-body",
+        invariant=INTENTS,
+        file="store/feedback_events.py",
+        before="""        "ingested_at": now_ms,
+    }
+""",
+        after="""        "ingested_at": now_ms,
+        "body": "",
+    }
+""",
+        test=f"{DELTAS}::test_bodies_survive_a_failure_after_ingestion[repo]",
+        why="To be fetched when somebody acts on it: by then it may be edited, or gone.",
+    ),
+    Mutant(
+        name="command-not-stored-before-it-is-applied",
+        invariant=INTENTS,
+        file="store/feedback_shelf.py",
+        before="commands=[command for command in commands if insert_command(tx, project_id, repo, command, now_ms)],",
+        after="commands=list(commands),",
+        test=f"{DELTAS}::test_a_command_survives_death_between_the_cursors_commit_and_its_execution[repo]",
+        why="Handed on in memory alone, it dies with the process, and the cursor is past it.",
+    ),
+)
+
+IDENTITY = (
+    Mutant(
+        name="comments-filtered-by-tuple",
+        invariant=VERSIONS,
+        file="store/feedback_shelf.py",
+        before="                self.judge(batch.items),\n",
+        after="""                self.judge(
+                    [
+                        item
+                        for item in batch.items
+                        if self.load().watermark is None or item.position > self.load().watermark
+                    ]
+                ),
+""",
+        test=f"{DELTAS}::test_a_lower_id_edited_in_the_cursors_own_second_is_ingested[repo]",
+        why="A lower id in the second of the cursor is below it, and new all the same.",
+    ),
+    Mutant(
+        name="second-edit-within-a-second-ignored",
+        invariant=VERSIONS,
+        file="feedback/events.py",
+        before="record.updated_at < stored.updated_at)",
+        after="record.updated_at <= stored.updated_at)",
+        test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_mark_in_its_key[repo]",
+        why="The remote counts whole seconds, and people do not.",
+    ),
+    Mutant(
+        name="second-edit-within-a-second-without-a-mark",
+        invariant=VERSIONS,
+        file="feedback/events.py",
+        before="    if stored is not None and stored.updated_at == record.updated_at:\n",
+        after="    if stored is not None and stored.updated_at > record.updated_at:\n",
+        test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_mark_in_its_key[thread]",
+        why="Two versions under one key are one event, and the second body is lost.",
+    ),
+    Mutant(
+        name="touch-taken-for-an-edit",
+        invariant=VERSIONS,
+        file="feedback/events.py",
+        before="(stored.digest == body_digest(record.body) or record.updated_at < stored.updated_at)",
+        after="record.updated_at < stored.updated_at",
+        test=f"{DELTAS}::test_a_touched_comment_is_no_event_and_a_later_edit_is[repo]",
+        why="The remote moves update times by itself, and the same words would be acted on again.",
+    ),
+)
+
+PATIENCE = (
+    Mutant(
+        name="talk-of-a-blocked-thread-counts-as-read",
+        invariant=BLOCKED,
+        file="feedback/events.py",
+        before="""    if role == "blocked":
+        return None
+""",
+        after="""    if role == "blocked":
+        return ()
+""",
+        test=f"{STATUSES}::test_what_is_said_while_blocked_is_ingested_once_after_the_block[repo]",
+        why="A version that is kept is not new when the block is gone.",
+    ),
+    Mutant(
+        name="unblocked-thread-is-not-read-again",
+        invariant=BLOCKED,
+        file="feedback/lifecycle.py",
+        before="upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=False, now_ms=now_ms)",
+        after="upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=True, now_ms=now_ms)",
+        test=f"{STATUSES}::test_what_is_said_while_blocked_is_ingested_once_after_the_block[repo]",
+        why="The feed has passed what was said meanwhile.",
+    ),
+    Mutant(
+        name="events-taken-in-while-blocked",
+        invariant=BLOCKED,
+        file="feedback/context.py",
+        before="""            return "blocked" if pull.status == "blocked" else "awaiting"
+""",
+        after="""            return "awaiting"
+""",
+        test=f"{STATUSES}::test_what_is_said_while_blocked_is_ingested_once_after_the_block[repo]",
+        why="Somebody would act on a branch whose history was rewritten.",
+    ),
+)
+
+FEEDS = (
+    Mutant(
+        name="feeds-begin-and-threads-count-as-read",
+        invariant=HAND_OVER,
+        file="feedback/repo_poll.py",
+        before="                    save_cursor(tx, scope, replace(cursor, complete=False, validator=None), now)\n",
+        after="                    save_cursor(tx, scope, replace(cursor, validator=None), now)\n",
+        test=f"{SWITCHING}::test_changing_the_way_of_reading_loses_and_repeats_nothing[ways1]",
+        why="What was said between the last reading of a thread and the beginning of the feeds is in neither.",
+    ),
+    Mutant(
+        name="thread-handed-to-the-feeds-keeps-its-validator",
+        invariant=HAND_OVER,
+        file="feedback/repo_poll.py",
+        before="replace(cursor, complete=False, validator=None)",
+        after="replace(cursor, complete=False)",
+        test=f"{SWITCHING}::test_quiet_threads_handed_to_the_feeds_cost_nothing_more_by_themselves",
+        why="An answer of 'nothing changed' completes nothing: each thread would be asked for at every poll for ever.",
+    ),
+    Mutant(
+        name="unfinished-thread-takes-the-feeds-position",
+        invariant=HAND_OVER,
+        file="feedback/repo_poll.py",
+        before="            if at is not None and load_cursor(self._database, scope).complete:\n",
+        after="            if at is not None:\n",
+        test=f"{SWITCHING}::test_a_first_reading_that_is_not_finished_goes_on_when_the_way_changes",
+        why="What its first reading had not reached would count as read.",
+    ),
+    Mutant(
+        name="threads-not-read-where-quarantine-is-due",
+        invariant=HAND_OVER,
+        file="feedback/repo_poll.py",
+        before="            if complete and not every and not self._has_due(scope):\n",
+        after="            if complete and not every:\n",
+        test=f"{TROUBLE}::test_a_comment_that_cannot_be_read_is_an_event_once_it_can[True-repo-repo]",
+        why="Met in a thread's first reading, it would never be asked for again.",
+    ),
+)
+
+MOVING = (
+    Mutant(
+        name="reviews-count-as-read-at-once",
+        invariant=REVIEWS,
+        file="feedback/pulls.py",
+        before="    return moved_at if over else moved_at - 1\n",
+        after="    return moved_at if over else moved_at\n",
+        test=f"{DELTAS}::test_a_review_in_the_second_in_which_the_pull_request_was_last_read_is_not_lost[repo]",
+        why="A second review in that second does not move the pull request again.",
+    ),
+    Mutant(
+        name="reviews-read-at-every-poll",
+        invariant=REVIEWS,
+        file="feedback/pulls.py",
+        before="    return read_for < moved_at and reviews_read_for(",
+        after="    return read_for <= moved_at and reviews_read_for(",
+        test=f"{COST}::test_by_feeds_a_quiet_poll_is_three_requests_whatever_is_followed[10]",
+        why="One request for each pull request, at every poll.",
+    ),
+    Mutant(
+        name="closed-tested-before-merged",
+        invariant=STEPS,
+        file="feedback/tracking.py",
+        before="""    if pull.merged or pull.merged_at is not None:
+        return "merged"
+    if pull.state == "closed":
+        return "closed"
+""",
+        after="""    if pull.state == "closed":
+        return "closed"
+    if pull.merged or pull.merged_at is not None:
+        return "merged"
+""",
+        test=f"{STATUSES}::test_a_merged_pull_request_is_merged_and_not_closed_and_costs_nothing_more[repo]",
+        why="A merged pull request is closed too, and could be resumed.",
+    ),
+    Mutant(
+        name="step-made-over-somebody-elses",
+        invariant=STEPS,
+        file="feedback/pulls.py",
+        before="            moved = move(tx, tracked, status, reason, detail, now)\n",
+        after="            moved = move(tx, note_pull(tx, tracked, pull, now), status, reason, detail, now)\n",
+        test=f"{TROUBLE}::test_a_step_that_somebody_else_made_meanwhile_ends_no_poll",
+        why="The row that is read again has the other's status, and the step is judged for ours.",
+    ),
+    Mutant(
+        name="pulls-position-believed-from-the-future",
+        invariant=STEPS,
+        file="feedback/pulls.py",
+        before="        if reason is None:\n            return cursor\n",
+        after="        if reason is None or cursor:\n            return cursor\n",
+        test=f"{TROUBLE}::test_a_cursor_that_cannot_be_true_is_replaced_by_a_bounded_backfill"
+        "[watermark_at = 9999999999999-repo]",
+        why="Nothing on the list would ever be later than it.",
+    ),
+    Mutant(
+        name="first-look-ends-at-its-first-page",
+        invariant=STEPS,
+        file="feedback/repo_poll.py",
+        before="            shown = {pull.number for pull in look.pulls} | (numbers if begun else set())\n",
+        after="            shown = numbers\n",
+        test=f"{STATUSES}::test_a_pull_request_that_ended_before_the_first_poll_and_below_the_first_page_is_seen[repo]",
+        why="What ended before the list was first read would be followed for ever.",
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = (*STORED, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)

@@ -1,0 +1,169 @@
+"""Random talk, page sizes, deaths and ways of reading: every version once, and all ways agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.properties.effort import examples
+from tests.properties.inprocess import Reaper, scratch
+from tests.properties.listening import (
+    Act,
+    Reference,
+    Talkers,
+    Version,
+    acts,
+    interruptions,
+    status_of,
+    stored_commands,
+    tracked_since,
+    visible,
+)
+from tests.situations.feedback.bench import Bench
+
+from tidelore.simulator.wire import Request
+from tidelore.simulator.world import World
+
+WAYS: dict[str, dict[str, Any]] = {
+    "repo": {"fetch": "repo"},
+    "thread": {"fetch": "thread"},
+    "full": {"fetch": "auto", "incremental": False},
+}
+SETTLED_SECONDS = 6
+SKEWS = (0, -200_000, 200_000)
+"""How far our clock may be off: only the remote's may move a position."""
+LONGEST = 120
+"""More polls than any first reading of these threads needs."""
+
+deaths = st.lists(st.integers(0, 60), max_size=2).map(tuple)
+rounds = st.lists(
+    st.tuples(st.lists(acts, max_size=7), st.fixed_dictionaries(dict.fromkeys(WAYS, deaths))), min_size=1, max_size=4
+)
+sizes = st.fixed_dictionaries(dict.fromkeys(WAYS, st.tuples(st.integers(2, 5), st.integers(1, 3))))
+
+
+@contextmanager
+def opened(world: World, per_page: int, ration: int, **host: Any) -> Iterator[Bench]:
+    with scratch() as folder:
+        host |= {"operator_logins": ["boss"], "bootstrap_pages_per_poll": ration}
+        yield Bench(world, folder, per_page=per_page, host=host)
+
+
+def poll_whole(bench: Bench, deaths: tuple[int, ...] = ()) -> None:
+    """Poll until first readings are finished, in processes that die at these visits and one that does not."""
+    for visit in deaths:
+        bench.poll_all(reaper=Reaper(visit))
+    for _ in range(LONGEST):
+        if not bench.poll().unfinished:
+            return
+    raise AssertionError("a first reading does not end")
+
+
+@examples(few=25, many=500)
+@given(rounds, sizes, st.booleans(), st.booleans())
+def test_every_way_of_reading_takes_in_what_a_full_scan_of_each_poll_shows(
+    history: list[Any], sizes: dict[str, tuple[int, int]], exclusive: bool, numeric: bool
+) -> None:
+    world = World()
+    world.github.settings.since_exclusive = exclusive
+    world.github.settings.numeric_links_from_page = 2 if numeric else None
+    world.github.settings.anonymous_limit = None
+    talkers, reference = Talkers(world), Reference(world)
+    with ExitStack() as stack:
+        benches = {way: stack.enter_context(opened(world, *sizes[way], **host)) for way, host in WAYS.items()}
+        for bench in benches.values():
+            bench.track(1, 2)
+        for before, deaths in history:
+            for act in before:
+                talkers.act(act, [*benches.values()])
+            if any("review" in act.kind for act in before):
+                # A review of a second in which reviews were read already is met when that second is over.
+                world.advance(SETTLED_SECONDS)
+            for way, bench in benches.items():
+                poll_whole(bench, deaths[way])
+            statuses = {way: status_of(bench) for way, bench in benches.items()}
+            assert statuses["repo"] == statuses["thread"] == statuses["full"]
+            reference.scan(statuses["repo"], tracked_since(benches["repo"]))
+            for way, bench in benches.items():
+                keys = bench.event_keys()
+                assert len(keys) == len(set(keys)), way
+                assert set(keys) == reference.keys, way
+                assert stored_commands(bench) == reference.commands, way
+
+
+turns = st.tuples(
+    st.sampled_from(tuple(WAYS)),
+    st.lists(acts, max_size=6),
+    st.lists(st.tuples(st.integers(0, 25), interruptions), max_size=5),
+    st.none() | st.integers(0, 60),
+)
+
+
+@examples(few=40, many=1000)
+@given(st.lists(turns, min_size=1, max_size=6), st.integers(2, 5), st.integers(1, 4), st.sampled_from(SKEWS))
+def test_no_version_is_lost_or_repeated_whatever_happens_during_polls_and_however_the_way_changes(
+    history: list[Any], per_page: int, ration: int, skew_ms: int
+) -> None:
+    world = World()
+    world.github.settings.anonymous_limit = None
+    talkers = Talkers(world)
+    with opened(world, per_page, ration) as bench:
+        bench.skew_ms = skew_ms
+        bench.track(1)
+        for way, before, during, death in history:
+            bench.host |= {"incremental": True, **WAYS[way]}
+            for act in before:
+                talkers.act(act, [bench])
+            steady = _poll_while_it_changes(bench, talkers, during, death)
+            assert not steady - _stored(bench), f"lost by a poll that finished, by {way}"
+        world.advance(600)
+        bench.host |= {"incremental": True}
+        for _ in range(2):
+            poll_whole(bench)
+        followed = {number for number, status in status_of(bench).items() if status == "awaiting_feedback"}
+        assert not _wanted(world, followed) - _stored(bench), "lost in the end"
+        _check_no_effect_twice(bench, talkers)
+
+
+def _poll_while_it_changes(
+    bench: Bench, talkers: Talkers, during: list[tuple[int, Act]], death: int | None
+) -> set[tuple[str, int, str]]:
+    """Poll once; return what stood unchanged from before it to after it, and has to be stored if it finished."""
+    world, served, before = bench.world, [0], _wanted(bench.world, {1, 2, 3})
+
+    def strike(_request: Request) -> None:
+        for place, act in during:
+            if place == served[0]:
+                talkers.act(act, [])
+        served[0] += 1
+
+    world.before_request.append(strike)
+    report = bench.poll_all(reaper=Reaper(death))
+    world.before_request.remove(strike)
+    if report is None or any(repo.error or repo.failures or repo.unfinished for repo in report.repos):
+        return set()
+    followed = {number for number, status in status_of(bench).items() if status == "awaiting_feedback"}
+    return before & _wanted(world, followed)
+
+
+def _wanted(world: World, numbers: set[int]) -> set[tuple[str, int, str]]:
+    return {_name(version) for version in visible(world) if version.number in numbers and version.author == "octo"}
+
+
+def _name(version: Version) -> tuple[str, int, str]:
+    return version.kind, version.id, version.body
+
+
+def _stored(bench: Bench) -> set[tuple[str, int, str]]:
+    return {(kind, key, body) for kind, key, body in bench.read("SELECT kind, comment_id, body FROM feedback_events")}
+
+
+def _check_no_effect_twice(bench: Bench, talkers: Talkers) -> None:
+    bodies = bench.bodies()
+    assert len(bodies) == len(set(bodies)), "one version became two events"
+    assert set(bodies) <= talkers.bodies
+    commands = bench.read("SELECT body FROM operator_commands")
+    assert len(commands) == len(set(commands))

@@ -1,0 +1,383 @@
+"""Cycles: nothing is lost to volume, slowness, outages or another way of reading; quiet accounts cost little."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.properties.inprocess import WorldTransport
+from tests.situations.bluesky.house import CYCLE, DAY, Waters
+
+from tidelore.errors import PartialSuccess, RateLimited
+from tidelore.pipeline.poll_report import MOST_TOLD, AccountReport, PollReport, verdict
+
+ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"
+FEED = re.compile("getAuthorFeed")
+
+
+def post_many(waters: Waters, name: str, count: int, each_seconds: float = 1) -> None:
+    for number in range(count):
+        waters.sky.post(name, f"Post {number}")
+        waters.world.advance(each_seconds)
+
+
+@pytest.mark.parametrize("mode", ["feed", "records"])
+def test_three_thousand_posts_between_two_polls_are_caught_up_without_a_hole(tmp_path: Path, mode: str) -> None:
+    waters = Waters(tmp_path, mode=mode, max_pages_per_user=10)
+    waters.add(ALICE)
+    waters.sky.post(ALICE, "Long before")
+    waters.world.advance(2 * DAY)
+    waters.poll()
+    post_many(waters, ALICE, 3000, 0.3)
+    reports = [waters.poll(everyone=True)]
+    assert reports[0].told[0].behind
+    while reports[-1].told and reports[-1].told[0].behind:
+        # It goes on posting meanwhile, and is due in the very next cycle.
+        post_many(waters, ALICE, 20, 1)
+        reports.append(waters.poll())
+    # Ten pages that may bring something, and those of the overlap: two minutes in which it posted all the time.
+    assert all(report.pages <= 10 + 2 * 9 for report in reports)
+    assert len(reports) < 9
+    waters.world.advance(DAY)
+    waters.poll()
+    missing = waters.truth(ALICE).keys() - waters.held(ALICE).keys()
+    assert len(missing) <= 1, "only what was there before the look-back may be missing"
+    assert len(waters.held(ALICE)) >= 3000
+
+
+def test_a_second_page_is_told_as_high_volume(waters: Waters, caplog: pytest.LogCaptureFixture) -> None:
+    waters.add(ALICE)
+    post_many(waters, ALICE, 2, DAY / 3)
+    waters.poll()
+    post_many(waters, ALICE, 150)
+    with caplog.at_level("INFO", logger="tidelore.pipeline"):
+        waters.poll(everyone=True)
+    told = [record.message for record in caplog.records if record.name.startswith("tidelore.pipeline")]
+    assert told == [
+        f"[POLL] {ALICE}: High volume detected, fetching more pages",
+        f"[POLL] {ALICE}: 150 posts, 0 URLs across 4 pages",
+    ]
+
+
+class OneSlow(WorldTransport):
+    """A network on which requests about one account never end."""
+
+    slow = ""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self.slow and self.slow in str(request.url):
+            await asyncio.sleep(3600)
+        return await super().handle_async_request(request)
+
+
+def test_one_slow_account_costs_its_own_time_and_nobody_elses(waters: Waters) -> None:
+    waters.add(ALICE, BOB, CAROL)
+    for name in (ALICE, BOB, CAROL):
+        waters.sky.post(name, "Here")
+    waters.transport = OneSlow(waters.world)
+    waters.transport.slow = waters.account(BOB).did.removeprefix("did:plc:")
+    report = waters.poll(account_seconds=0.3)
+    assert (report.accounts, report.failed, report.posts) == (3, 1, 2)
+    (bob,) = [account for account in report.told if account.handle == BOB]
+    assert bob.error is not None
+    assert "0.3 s" in bob.error.message
+    error = verdict(report)
+    assert isinstance(error, PartialSuccess)
+    waters.transport.slow = ""
+    assert waters.cycle().posts == 1
+    assert waters.held(BOB) == waters.truth(BOB)
+
+
+def test_a_rate_limit_ends_the_cycle_and_whoever_was_not_asked_stays_due(tmp_path: Path) -> None:
+    waters = Waters(tmp_path, max_concurrent=1)
+    waters.add(ALICE, BOB, CAROL)
+    fault = waters.world.faults.add("status", FEED, times=None, status=429, retry_after=4000)
+    report = waters.poll()
+    assert fault.fired == 1
+    assert (report.accounts, report.failed, report.left) == (1, 1, 2)
+    assert isinstance(verdict(report), RateLimited)
+    waters.world.faults.clear()
+    assert waters.poll().accounts == 2
+
+
+def test_a_server_that_is_out_is_not_asked_for_every_account(tmp_path: Path) -> None:
+    waters = Waters(tmp_path, max_concurrent=5)
+    waters.add(*(f"reader{number}.test" for number in range(40)))
+    waters.world.faults.add("status", FEED, times=None, status=503)
+    report = waters.poll()
+    assert report.failed < 20
+    assert report.left == 40 - report.failed
+    assert len(report.outages) == 1
+    assert all(account.state == "new" for account in (waters.account(f"reader{n}.test") for n in range(40)))
+
+
+def test_a_server_that_refuses_everybody_does_not_make_everybody_unavailable(tmp_path: Path) -> None:
+    waters = Waters(tmp_path, max_concurrent=1)
+    waters.add(*(f"reader{number}.test" for number in range(40)))
+    waters.world.faults.add("status", FEED, times=None, status=404)
+    report = waters.poll()
+    assert (report.unavailable, report.left) == (10, 30)
+    waters.world.faults.clear()
+    assert waters.poll(everyone=True).unavailable == 0
+
+
+def test_quiet_accounts_are_asked_less_often_and_never_beyond_the_bound(waters: Waters) -> None:
+    waters.add(ALICE, BOB)
+    waters.sky.post(ALICE, "Good morning")
+    waters.poll()
+    asked: dict[str, list[int]] = {ALICE: [], BOB: []}
+    for _ in range(4 * 24):
+        waters.world.advance(CYCLE)
+        waters.sky.post(ALICE, "Talking all day")
+        waters.poll()
+        for name in asked:
+            account = waters.account(name)
+            if account.last_polled_at == waters.clock.now_ms():
+                asked[name].append(waters.clock.now_ms() // 1000)
+    assert len(asked[ALICE]) == 4 * 24
+    assert len(asked[BOB]) <= 8
+    pauses = [after - before for before, after in zip(asked[BOB], asked[BOB][1:], strict=False)]
+    assert max(pauses) <= 240 * 60
+
+
+def test_a_handle_that_changed_keeps_its_history(waters: Waters) -> None:
+    waters.add(ALICE)
+    waters.sky.post(ALICE, "As Alice")
+    waters.poll()
+    waters.sky.change_handle(ALICE, "alicia.test")
+    waters.sky.post("alicia.test", "As Alicia")
+    report = waters.cycle(everyone=True)
+    assert report.told[0].renamed_from == ALICE
+    assert waters.account("alicia.test").posts_fetched_count == 2
+    assert waters.rows("SELECT DISTINCT author_handle FROM posts") == [("alicia.test",)]
+    assert waters.held("alicia.test") == waters.truth("alicia.test")
+
+
+def test_a_handle_is_learned_in_records_mode_too(tmp_path: Path) -> None:
+    waters = Waters(tmp_path, mode="records")
+    waters.add(ALICE)
+    waters.poll()
+    waters.sky.change_handle(ALICE, "alicia.test")
+    waters.cycle(everyone=True)
+    assert waters.account("alicia.test").did == waters.sky.network.account("alicia.test").did
+
+
+@pytest.mark.parametrize(("first", "second"), [("feed", "records"), ("records", "feed")])
+def test_changing_the_way_of_reading_leaves_no_hole(tmp_path: Path, first: str, second: str) -> None:
+    waters = Waters(tmp_path, mode=first)
+    waters.add(ALICE)
+    waters.sky.post(ALICE, "At first")
+    waters.poll()
+    post_many(waters, ALICE, 30, DAY / 10)
+    changed = Waters(tmp_path, waters.world, mode=second)
+    changed.poll(everyone=True)
+    assert changed.held(ALICE) == changed.truth(ALICE), "three days of posts, with a look-back of one"
+
+
+def test_a_backdated_post_and_an_edit_and_a_deletion_are_found_by_verification(waters: Waters) -> None:
+    waters.add(ALICE)
+    waters.sky.post(ALICE, "Kept")
+    edited = waters.sky.post(ALICE, "Edited")
+    deleted = waters.sky.post(ALICE, "Deleted")
+    waters.poll()
+    post_many(waters, ALICE, 60, CYCLE)
+    waters.poll(everyone=True)
+    waters.sky.post(ALICE, "Written today, dated 2020", created_at="2020-01-01T00:00:00Z")
+    waters.sky.edit(edited.uri, "Edited, really")
+    waters.sky.delete(deleted.uri)
+    waters.poll(everyone=True)
+    assert waters.held(ALICE) != waters.truth(ALICE)
+    report = waters.poll(everyone=True, scrub_budget=10)
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert [(one.tally.created, one.tally.changed, one.tally.gone) for one in report.verified] == [(1, 1, 1)]
+    assert waters.rows("SELECT COUNT(*) FROM posts WHERE deleted_at IS NOT NULL") == [(1,)]
+
+
+def test_a_feed_that_ended_early_is_completed_by_verification(waters: Waters) -> None:
+    waters.add(ALICE)
+    post_many(waters, ALICE, 40, 60)
+    waters.sky.settings.feed_depth[waters.account(ALICE).did] = 10
+    waters.poll()
+    assert len(waters.held(ALICE)) == 10
+    waters.poll(everyone=True, scrub_budget=10)
+    assert waters.held(ALICE) == waters.truth(ALICE)
+
+
+def test_verification_takes_turns_and_goes_on_where_its_budget_ended(waters: Waters) -> None:
+    waters.add(ALICE, BOB)
+    for name in (ALICE, BOB):
+        post_many(waters, name, 250, 60)
+    waters.poll()
+    verified: set[str] = set()
+    for _ in range(20):
+        report = waters.poll(everyone=True, scrub_budget=1)
+        assert len(report.verified) == 1
+        verified |= {one.handle for one in report.verified}
+        if waters.rows("SELECT COUNT(*) FROM cursors WHERE verified_at IS NULL") == [(0,)]:
+            break
+        waters.world.advance(60)
+    assert verified == {ALICE, BOB}
+
+
+def test_an_account_whose_server_does_not_answer_does_not_keep_the_turn_for_ever(waters: Waters) -> None:
+    names = [f"reader{number}.test" for number in range(6)]
+    waters.add(*names)
+    waters.poll()
+    for name in names[:3]:
+        waters.sky.settings.refused[waters.account(name).did] = 404
+    verified: set[str] = set()
+    for _ in range(40):
+        report = waters.poll(accounts=(names[5],), scrub_budget=1)
+        verified |= {one.handle for one in report.verified if one.error is None}
+        waters.world.advance(60)
+    assert verified >= set(names[3:])
+
+
+def test_verification_does_not_fetch_the_years_before_an_account_was_followed(waters: Waters) -> None:
+    waters.sky.create_account(ALICE)
+    post_many(waters, ALICE, 300, DAY)
+    waters.add(ALICE)
+    waters.poll()
+    held = waters.held(ALICE)
+    assert len(held) == 50, "the page on which the look-back ended"
+    waters.poll(everyone=True, scrub_budget=50)
+    assert waters.held(ALICE) == held
+
+
+def test_a_position_that_cannot_be_true_is_replaced_and_does_not_bring_the_whole_past(waters: Waters) -> None:
+    waters.sky.create_account(ALICE)
+    post_many(waters, ALICE, 300, DAY)
+    waters.add(ALICE)
+    waters.poll()
+    held = waters.held(ALICE)
+    with waters.database() as database, database.transaction() as tx:
+        assert tx.change("UPDATE cursors SET watermark_at = 99999999999999, reading = NULL") == 1
+    waters.sky.post(ALICE, "After the accident")
+    report = waters.poll(everyone=True, scrub_budget=50)
+    assert report.told[0].tally.cursor_reset is not None
+    assert len(waters.held(ALICE)) == len(held) + 1
+    waters.cycle(everyone=True, scrub_budget=50)
+    assert len(waters.held(ALICE)) == len(held) + 1
+    assert waters.rows("SELECT COUNT(*) FROM cursors WHERE set_aside IS NOT NULL") == [(1,)]
+
+
+def test_a_full_poll_reads_an_account_from_its_beginning(waters: Waters) -> None:
+    waters.sky.create_account(ALICE)
+    post_many(waters, ALICE, 300, DAY)
+    waters.add(ALICE)
+    waters.poll()
+    report = waters.poll(full=True)
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert report.told[0].initial
+    assert waters.rows("SELECT note FROM sync_runs ORDER BY id DESC LIMIT 1") != [(None,)]
+
+
+def test_an_account_that_moved_to_another_server_is_found_again(tmp_path: Path) -> None:
+    waters = Waters(tmp_path, mode="records")
+    waters.add(ALICE)
+    waters.poll()
+    with waters.database() as database, database.transaction() as tx:
+        assert tx.change("UPDATE accounts SET pds_url = 'http://127.0.0.1:1/gone'") == 1
+    waters.transport = Moved(waters.world)
+    waters.sky.post(ALICE, "From the new server")
+    waters.poll(everyone=True)
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert waters.account(ALICE).pds_url == "http://127.0.0.1:9999"
+
+
+class Moved(WorldTransport):
+    """A network on which one server is gone."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.port == 1:
+            raise httpx2.ConnectError("connection refused")
+        return await super().handle_async_request(request)
+
+
+def test_what_could_not_be_understood_is_asked_for_again_and_released(waters: Waters) -> None:
+    waters.add(ALICE)
+    post_many(waters, ALICE, 5, 60)
+    fault = waters.world.faults.add("invalid_timestamp", FEED)
+    waters.poll()
+    assert fault.fired == 1
+    assert len(waters.held(ALICE)) == 4
+    assert waters.rows("SELECT COUNT(*) FROM quarantine") == [(1,)]
+    post_many(waters, ALICE, 60, DAY)
+    waters.poll()
+    assert waters.rows("SELECT attempts FROM quarantine") == [(2,)], "it is as it was"
+    waters.world.faults.clear()
+    waters.world.advance(7 * DAY)
+    waters.poll()
+    assert waters.rows("SELECT COUNT(*) FROM quarantine") == [(0,)]
+    assert waters.held(ALICE) == waters.truth(ALICE)
+
+
+def test_configured_accounts_are_followed_and_an_unknown_one_is_told(tmp_path: Path) -> None:
+    waters = Waters(tmp_path, accounts=["@Alice.test", "nobody.test"])
+    waters.sky.create_account(ALICE)
+    waters.sky.post(ALICE, "Here")
+    report = waters.poll()
+    assert list(report.unresolved) == ["nobody.test"]
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    waters.sky.change_handle(ALICE, "alicia.test")
+    waters.sky.post("alicia.test", "Renamed")
+    waters.cycle(everyone=True)
+    assert list(waters.cycle().unresolved) == ["nobody.test"], "the renamed one is still known as what it was"
+
+
+def test_an_old_post_reposted_to_the_top_does_not_end_the_walk_early(waters: Waters) -> None:
+    waters.add(ALICE, BOB)
+    old = waters.sky.post(BOB, "An old one", created_at="2021-01-01T00:00:00Z")
+    post_many(waters, ALICE, 60, 60)
+    waters.sky.repost(ALICE, old.uri)
+    waters.poll()
+    assert waters.held(ALICE) == waters.truth(ALICE)
+
+
+@pytest.mark.parametrize(("failures", "failed"), [(3, 0), (4, 1)])
+def test_a_request_is_repeated_after_one_two_and_four_seconds_and_no_more(
+    tmp_path: Path, failures: int, failed: int
+) -> None:
+    waters = Waters(tmp_path, bluesky={"max_retries": 3, "retry_backoff_ms": 1000})
+    waters.add(ALICE)
+    fault = waters.world.faults.add("status", FEED, failures, status=503)
+    before = waters.clock.monotonic()
+    report = waters.poll()
+    assert fault.fired == failures
+    assert report.failed == failed
+    # Each pause is spread over its upper half, so that not everybody comes back at the same instant.
+    assert 3.5 <= waters.clock.monotonic() - before <= 7
+
+
+def test_a_report_over_very_many_accounts_keeps_those_in_trouble_and_some_others() -> None:
+    report = PollReport(1)
+    for number in range(MOST_TOLD + 50):
+        report.add(AccountReport(f"did:plc:{number}", f"reader{number}.test", "feed", initial=True))
+    report.add(AccountReport("did:plc:gone", "gone.test", "feed", initial=False, refused="API error: 400"))
+    assert report.accounts == MOST_TOLD + 51
+    assert len(report.told) == MOST_TOLD + 1
+    assert report.told[-1].handle == "gone.test"
+
+
+@pytest.mark.parametrize("mode", ["feed", "records"])
+def test_a_cycle_is_the_same_on_both_databases(tmp_path: Path, address: str, mode: str) -> None:
+    waters = Waters(tmp_path, mode=mode)
+    waters.path = address
+    waters.add(ALICE, BOB)
+    post_many(waters, ALICE, 120, 60)
+    edited = waters.sky.post(BOB, "At first https://example.com/a")
+    deleted = waters.sky.post(BOB, "Not for long")
+    waters.poll(documents=True)
+    waters.sky.edit(edited.uri, "At last https://example.com/b")
+    waters.sky.delete(deleted.uri)
+    waters.sky.deactivate(ALICE)
+    waters.cycle(everyone=True, verify=True, documents=True)
+    assert waters.held(BOB) == waters.truth(BOB)
+    assert waters.account(ALICE).state == "unavailable"
+    waters.sky.reactivate(ALICE)
+    waters.cycle(everyone=True)
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert [row[0] for row in waters.rows("SELECT user_handle FROM poll_state ORDER BY 1")] == [ALICE, BOB]

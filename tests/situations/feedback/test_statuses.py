@@ -1,0 +1,211 @@
+"""What becomes of a followed pull request: merged, closed, rewritten, blocked, back; and what is said meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
+
+from tidelore.errors import RemoteError, UserError
+from tidelore.simulator.github.records import Comment, ReviewComment
+from tidelore.store.tracked import history
+
+BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
+
+
+def steps(bench: Bench, number: int = 1) -> list[tuple[str, str]]:
+    row = bench.row(number)
+    with bench.database() as database:
+        return [(step.to_status, step.reason) for step in history(database, row.id)]
+
+
+def followed_by(bench: Bench, fetch: str) -> None:
+    bench.host |= {"fetch": fetch, "operator_logins": ["boss"]}
+    bench.track(1)
+    bench.settle(3)
+
+
+@BY
+def test_a_merged_pull_request_is_merged_and_not_closed_and_costs_nothing_more(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    bench.hub.merge(REPO, 1)
+    assert bench.poll().moved == ["#1 awaiting_feedback -> merged (merged on the remote)"]
+    bench.world.advance(60)
+    bench.hub.comment(REPO, 1, "too late")
+    assert bench.counted(bench.poll)["all"] == 0
+    assert bench.event_keys() == []
+
+
+@BY
+def test_a_closed_pull_request_is_terminal_and_stays_so_when_it_is_reopened(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    bench.hub.close(REPO, 1)
+    bench.poll()
+    bench.hub.reopen(REPO, 1)
+    bench.hub.comment(REPO, 1, "said after it was reopened")
+    bench.settle(2)
+    assert bench.row(1).status == "closed"
+    assert bench.event_keys() == []
+
+
+@BY
+def test_a_reopened_pull_request_comes_back_by_resume_with_what_was_said_meanwhile(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    bench.hub.close(REPO, 1)
+    bench.poll()
+    bench.world.advance(600)
+    said = bench.hub.comment(REPO, 1, "while it was closed")
+    bench.hub.comment(REPO, 1, "/lore pause", "boss")
+    bench.world.advance(600)
+    bench.hub.reopen(REPO, 1)
+    assert bench.live(lambda life: life.resume(1)).status == "awaiting_feedback"
+    bench.settle(2)
+    late = bench.hub.comment(REPO, 1, "after it was resumed")
+    bench.settle(2)
+    assert bench.event_keys() == [key(said), key(late)]
+    assert bench.read("SELECT command FROM operator_commands") == [], "what was said to nobody is no command"
+
+
+def test_a_merged_pull_request_is_not_resumed(followed: Bench) -> None:
+    followed.hub.merge(REPO, 1)
+    followed.poll()
+    with pytest.raises(UserError, match="merged"):
+        followed.live(lambda life: life.resume(1))
+
+
+@BY
+def test_a_pull_request_that_ended_before_the_first_poll_and_below_the_first_page_is_seen(
+    bench: Bench, fetch: str
+) -> None:
+    bench.host["fetch"] = fetch
+    bench.track(1)
+    bench.world.advance(60)
+    bench.hub.merge(REPO, 1)
+    bench.world.advance(60)
+    open_pulls(bench.world, 40)
+    bench.poll()
+    assert bench.row(1).status == "merged"
+
+
+@BY
+def test_a_head_that_follows_is_kept_and_one_that_does_not_blocks(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    ahead = bench.hub.push(REPO, 1)
+    bench.poll()
+    assert (bench.row(1).status, bench.row(1).last_seen_head_sha) == ("awaiting_feedback", ahead)
+    bench.world.advance(60)
+    bench.hub.push(REPO, 1, force=True)
+    bench.poll()
+    row = bench.row(1)
+    assert (row.status, row.blocked_reason, row.last_seen_head_sha) == ("blocked", "history_rewritten", ahead)
+    assert steps(bench)[-1] == ("blocked", "history_rewritten")
+
+
+@BY
+def test_what_is_said_while_blocked_is_ingested_once_after_the_block(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    old = bench.hub.comment(REPO, 1, "before")
+    bench.settle(2)
+    bench.hub.push(REPO, 1, force=True)
+    between = bench.hub.comment(REPO, 1, "after the last poll, before anybody knew")
+    bench.poll()
+    said: list[Comment | ReviewComment] = []
+    for turn in range(3):
+        bench.world.advance(60)
+        said.append(bench.hub.comment(REPO, 1, f"while blocked, {turn}"))
+        said.append(bench.hub.review_comment(REPO, 1, f"a remark while blocked, {turn}"))
+        bench.poll()
+    edited = bench.hub.edit_comment(old.id, "edited while blocked")
+    review = bench.hub.review(REPO, 1, "APPROVED", "a review while blocked")
+    bench.settle(2)
+    assert bench.event_keys() == [key(old)]
+    bench.unblock(1)
+    bench.settle(2)
+    wanted = {key(one) for one in (old, between, edited, *said)}
+    assert {one for one in bench.event_keys() if ":review_summary:" not in one} == wanted
+    assert sum(f":review_summary:{review.id}:" in one for one in bench.event_keys()) == 1
+    after = bench.hub.comment(REPO, 1, "and it goes on")
+    bench.settle(2)
+    assert key(after) in bench.event_keys()
+    assert len(bench.event_keys()) == len(wanted) + 2
+
+
+@BY
+def test_a_blocked_pull_request_is_read_for_commands_and_a_command_from_before_is_expired(
+    bench: Bench, fetch: str
+) -> None:
+    followed_by(bench, fetch)
+    bench.hub.comment(REPO, 1, "/lore unblock", "boss")
+    bench.world.advance(10)
+    bench.hub.push(REPO, 1, force=True)
+    bench.poll()
+    bench.world.advance(60)
+    bench.poll()
+    bench.hub.comment(REPO, 1, "/lore status", "boss")
+    bench.hub.comment(REPO, 1, "/lore unblock", "nobody-we-know")
+    bench.poll()
+    bench.world.advance(60)
+    bench.hub.comment(REPO, 1, "/lore unblock", "boss")
+    bench.poll()
+    rows = bench.read("SELECT command, author, status FROM operator_commands ORDER BY commented_at, comment_id")
+    assert rows == [
+        ("unblock", "boss", "expired"),
+        ("status", "boss", "pending"),
+        ("unblock", "nobody-we-know", "rejected"),
+        ("unblock", "boss", "pending"),
+    ]
+    assert bench.apply_commands() == ["status", "unblock"]
+    assert bench.row(1).status == "awaiting_feedback"
+
+
+@BY
+def test_blocked_by_a_handler_and_unblocked_between_two_polls_nothing_is_lost(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    said = [bench.hub.comment(REPO, 1, "before")]
+    bench.poll()
+    said.append(bench.hub.comment(REPO, 1, "not read yet"))
+    bench.block(1)
+    bench.world.advance(30)
+    said.append(bench.hub.comment(REPO, 1, "while blocked"))
+    bench.unblock(1)
+    bench.settle(2)
+    assert bench.event_keys() == [key(one) for one in said]
+
+
+@BY
+@pytest.mark.parametrize("trouble", ["status", "timeout", "disconnect", "truncated", "not_json"])
+def test_a_transport_error_blocks_nobody_and_loses_nothing(bench: Bench, fetch: str, trouble: str) -> None:
+    followed_by(bench, fetch)
+    bench.hub.push(REPO, 1)
+    said = bench.hub.comment(REPO, 1, "during the outage")
+    options = {"status": (500, 502, 503)} if trouble == "status" else {"seconds": 0} if trouble == "timeout" else {}
+    fault = bench.world.faults.add(trouble, None, None, **options)  # type: ignore[arg-type]
+    report = bench.try_poll()
+    assert report.error is not None or report.failures
+    assert fault.fired
+    bench.world.faults.clear()
+    assert steps(bench) == [("awaiting_feedback", "tracked")]
+    bench.settle(2)
+    assert bench.row(1).status == "awaiting_feedback"
+    assert bench.event_keys() == [key(said)]
+
+
+@BY
+def test_a_comparison_that_fails_holds_up_neither_the_others_nor_what_is_said(bench: Bench, fetch: str) -> None:
+    open_pulls(bench.world, 2)
+    bench.track(2, 3)
+    followed_by(bench, fetch)
+    bench.hub.push(REPO, 1)
+    bench.hub.merge(REPO, 2)
+    said = bench.hub.comment(REPO, 3, "meanwhile elsewhere")
+    fault = bench.world.faults.add("status", "GET /repos/octo/tide/compare", None, status=500)
+    report = bench.try_poll()
+    assert fault.fired
+    assert report.error is None
+    assert [(what, isinstance(error, RemoteError)) for what, error in report.failures.items()] == [("#1", True)]
+    assert bench.row(2).status == "merged"
+    assert bench.event_keys() == [key(said)]
+    bench.world.faults.clear()
+    bench.world.advance(60)
+    bench.poll()
+    head = bench.hub.repository(REPO).thread(1).require_pull().head_sha
+    assert (bench.row(1).status, bench.row(1).last_seen_head_sha) == ("awaiting_feedback", head)

@@ -1,0 +1,249 @@
+"""The ways of reading and the hand-over between them: feeds, threads, full scans, first readings in portions, rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.properties.inprocess import Reaper
+from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
+
+from tidelore.engine.crashpoint import Seam
+from tidelore.simulator.github.records import Comment, ReviewComment
+from tidelore.simulator.wire import Request
+
+Said = Comment | ReviewComment
+
+
+def talk(bench: Bench, turn: object, number: int = 1) -> list[Said]:
+    return [
+        bench.hub.comment(REPO, number, f"comment {turn}"),
+        bench.hub.review_comment(REPO, number, f"remark {turn}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "ways", [("repo", "thread", "repo"), ("thread", "repo", "thread"), ("repo", "full", "thread", "full", "repo")]
+)
+def test_changing_the_way_of_reading_loses_and_repeats_nothing(bench: Bench, ways: tuple[str, ...]) -> None:
+    bench.track(1)
+    said: list[Said] = []
+    for turn, way in enumerate(ways * 2):
+        bench.host |= {"fetch": "repo" if way == "full" else way, "incremental": way != "full"}
+        said += talk(bench, f"before {turn}")
+        bench.poll()
+        said += talk(bench, f"between {turn}")
+        bench.world.advance(60)
+        bench.poll()
+        said.append(bench.hub.edit_comment(said[turn].id, f"edited {turn}"))
+        said += talk(bench, f"after {turn}")
+        bench.world.advance(60)
+    bench.poll()
+    assert sorted(bench.event_keys()) == sorted({key(one) for one in said})
+
+
+def test_quiet_threads_handed_to_the_feeds_cost_nothing_more_by_themselves(bench: Bench) -> None:
+    bench.host["fetch"] = "thread"
+    bench.track(1)
+    talk(bench, "before")
+    bench.settle(4)
+    bench.host["fetch"] = "repo"
+    assert bench.poll().unfinished == 0
+    bench.settle(2)
+    assert bench.counted(bench.poll)["all"] == 3
+
+
+def test_a_first_reading_that_is_not_finished_goes_on_when_the_way_changes(bench: Bench) -> None:
+    bench.host |= {"fetch": "repo", "bootstrap_pages_per_poll": 2}
+    bench.per_page = 3
+    said = [bench.hub.comment(REPO, 1, f"old {number}") for number in range(15)]
+    bench.world.advance(3600)
+    bench.track(1)
+    assert bench.poll().unfinished
+    for fetch in ("thread", "repo", "thread"):
+        bench.host["fetch"] = fetch
+        bench.world.advance(60)
+        bench.poll()
+    bench.settle(4)
+    assert sorted(bench.event_keys()) == sorted(key(one) for one in said)
+
+
+def test_the_way_changes_while_a_poll_fails_and_nothing_is_lost(bench: Bench) -> None:
+    bench.track(1)
+    said: list[Said] = []
+    for turn, fetch in enumerate(("repo", "thread", "repo", "thread")):
+        bench.host["fetch"] = fetch
+        said += talk(bench, turn)
+        for route in ("issues", "pulls/comments", "pulls"):
+            bench.world.faults.add("status", f"GET /repos/octo/tide/{route}", 1, status=500)
+            bench.try_poll()
+            said += talk(bench, f"{turn} after {route}")
+            bench.world.advance(7)
+        bench.world.faults.clear()
+    bench.settle(2)
+    assert sorted(bench.event_keys()) == sorted({key(one) for one in said})
+
+
+def test_full_scans_give_the_same_events_as_increments(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> None:
+    others = [
+        Bench(bench.world, tmp_path_factory.mktemp(fetch), bench.url, host={"fetch": fetch})
+        for fetch in ("repo", "thread")
+    ]
+    bench.host["incremental"] = False
+    every = [bench, *others]
+    for one in every:
+        one.track(1)
+    said = []
+    for turn in range(4):
+        said += talk(bench, turn)
+        bench.hub.edit_comment(said[turn].id, f"edited in turn {turn}")
+        for one in every:
+            one.poll()
+        bench.hub.delete_comment(said.pop(0).id)
+        bench.world.advance(60)
+    assert bench.event_keys()
+    assert [sorted(one.event_keys()) for one in others] == [sorted(bench.event_keys())] * 2
+
+
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+def test_a_pull_request_tracked_later_gets_its_whole_thread(bench: Bench, fetch: str) -> None:
+    bench.host["fetch"] = fetch
+    open_pulls(bench.world)
+    bench.track(1)
+    said = talk(bench, "long before", 2)
+    bench.world.advance(40 * 86_400)
+    bench.settle(2)
+    said += talk(bench, "seen by the feed, of a thread that nobody followed", 2)
+    bench.settle(2)
+    assert bench.event_keys() == []
+    bench.track(2)
+    said += talk(bench, "between its tracking and the poll", 2)
+    bench.poll()
+    assert set(bench.event_keys()) == {key(one) for one in said}
+
+
+def test_a_first_reading_is_spread_over_polls_and_the_feeds_cover_what_comes_meanwhile(bench: Bench) -> None:
+    bench.host |= {"fetch": "repo", "bootstrap_pages_per_poll": 2}
+    bench.per_page = 3
+    said: list[Said] = [bench.hub.comment(REPO, 1, f"old {number}") for number in range(20)]
+    bench.world.advance(86_400)
+    bench.track(1)
+    first = bench.poll()
+    assert (first.unfinished, first.effects["events"]) == (2, 6)
+    polls = 1
+    while bench.poll().unfinished:
+        polls += 1
+        said.append(bench.hub.comment(REPO, 1, f"new, during poll {polls}"))
+        said.append(bench.hub.edit_comment(said[polls].id, f"edited, during poll {polls}"))
+        bench.world.advance(60)
+        assert polls < 20
+    bench.settle(2)
+    assert polls >= 3
+    assert {key(one) for one in said[20:]} <= set(bench.event_keys())
+    assert {body for body in bench.bodies() if body.startswith("old")} >= {
+        f"old {number}" for number in range(20) if number not in range(2, polls + 1)
+    }
+
+
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+def test_deletions_between_the_pages_of_a_first_reading_hide_nobody(bench: Bench, fetch: str) -> None:
+    bench.host |= {"fetch": fetch, "bootstrap_pages_per_poll": 1}
+    bench.per_page = 3
+    said = [bench.hub.comment(REPO, 1, f"comment {number}") for number in range(14)]
+    bench.world.advance(3600)
+    bench.track(1)
+    gone = set()
+    for turn in range(4):
+        bench.try_poll()
+        # Everything after it slides one place forward, over the border of the page that was read.
+        bench.hub.delete_comment(said[turn].id)
+        gone.add(key(said[turn]))
+        bench.world.advance(60)
+    bench.settle(5)
+    assert {key(one) for one in said} - gone <= set(bench.event_keys()) <= {key(one) for one in said}
+
+
+def test_a_first_reading_killed_at_any_page_goes_on(bench: Bench) -> None:
+    bench.host |= {"fetch": "repo"}
+    bench.per_page = 3
+    said = [bench.hub.comment(REPO, 1, f"comment {number}") for number in range(14)]
+    bench.track(1)
+    seams = Reaper()
+    for visit in range(0, 90, 11):
+        seams = Reaper(visit)
+        if bench.poll_all(reaper=seams) is not None:
+            break
+        bench.world.advance(1)
+    assert Seam.AFTER_COMMIT in seams.visits
+    bench.settle(2)
+    assert sorted(bench.event_keys()) == sorted(key(one) for one in said)
+
+
+@pytest.mark.parametrize("fetch", ["auto", "repo", "thread"])
+def test_pull_requests_are_followed_by_their_author_and_by_their_labels(bench: Bench, fetch: str) -> None:
+    bench.host |= {"fetch": fetch, "track_authors": ["ROBIN"], "track_labels": ["agent"]}
+    for number in range(35):
+        bench.hub.create_pull(REPO, f"somebody's {number}", author="sam")
+    theirs = bench.hub.create_pull(REPO, "labelled", author="sam", labels=["Agent"])
+    ended = bench.hub.create_pull(REPO, "ended", author="robin")
+    bench.hub.close(REPO, ended.number)
+    said = talk(bench, "before", theirs.number)
+    assert sorted(bench.poll().tracked) == [1, theirs.number]
+    bench.settle(2)
+    late = bench.hub.create_pull(REPO, "late", author="robin")
+    asked = len(bench.world.log)
+    marked = bench.hub.edit_thread(REPO, 5, labels=["agent"])
+    said += talk(bench, "at once", late.number) + talk(bench, "on the labelled one", marked.number)
+    assert sorted(bench.poll().tracked) == [marked.number, late.number]
+    snapshots = [target for _, target, _ in bench.world.log[asked:] if target.endswith(f"/pulls/{late.number}")]
+    assert snapshots == [], "the list has just shown it"
+    assert set(bench.event_keys()) == {key(one) for one in said}
+    assert {row for (row,) in bench.read("SELECT DISTINCT tracked_by FROM tracked_prs")} == {"rule"}
+
+
+def test_the_cheaper_way_is_chosen_from_what_polls_cost(bench: Bench) -> None:
+    bench.per_page = 5
+    bench.track(1)
+    crowd = bench.hub.create_issue(REPO, "where everybody talks")
+    ways = []
+    said: list[Said] = []
+    for turn in range(8):
+        for number in range(30):
+            bench.hub.comment(REPO, crowd.number, f"chatter {turn} {number}", "somebody")
+        said += talk(bench, turn)
+        bench.world.advance(60)
+        ways.append(bench.poll().mode)
+    assert ways[0] == "repo"
+    assert ways[-1] == "thread"
+    open_pulls(bench.world, 30)
+    bench.track(*range(3, 33))
+    for turn in range(4):
+        said += talk(bench, f"later {turn}")
+        bench.world.advance(60)
+        ways.append(bench.poll().mode)
+    assert ways[-1] == "repo"
+    bench.settle(6)
+    assert set(bench.event_keys()) == {key(one) for one in said}
+
+
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+def test_what_is_said_while_a_poll_is_under_way_is_met_by_it_or_by_the_next(bench: Bench, fetch: str) -> None:
+    bench.host["fetch"] = fetch
+    bench.per_page = 4
+    bench.track(1)
+    said = talk(bench, "before")
+
+    def interject(turn: list[int]) -> Callable[[Request], None]:
+        def hook(_request: Request) -> None:
+            if turn[0] < 12:
+                turn[0] += 1
+                said.extend(talk(bench, f"during {turn[0]}"))
+
+        return hook
+
+    bench.world.before_request.append(interject([0]))
+    bench.poll()
+    bench.poll()
+    bench.world.before_request.clear()
+    bench.settle(2)
+    assert sorted(bench.event_keys()) == sorted(key(one) for one in said)

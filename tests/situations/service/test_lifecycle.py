@@ -1,0 +1,249 @@
+"""The real program: one of it, an orderly end within seconds, new settings while it runs, answers to whoever asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.situations.service.station import REPOS, Station, Watch, end, free_port, wait_until
+
+from tidelore.errors import ConfigError, LockHeld, UserError
+from tidelore.process import ProcessIdentity
+
+SECONDS = 8.0
+"""An end within seconds, on a machine that has other things to do."""
+
+
+@pytest.fixture
+def ready(post: Station) -> Station:
+    """Two sources, configured."""
+    post.lab()
+    post.hub()
+    post.write()
+    return post
+
+
+def runs(post: Station) -> dict[str, int]:
+    return {str(s): int(n) for s, n in post.rows("SELECT status, COUNT(*) FROM sync_runs GROUP BY status")}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_0_within_seconds_and_leaves_no_run_open(ready: Station, number: int) -> None:
+    process = ready.spawn("service")
+    wait_until(lambda: ready.jobs()["gitlab:gitlab"].succeeded_at is not None, process)
+    code, out, err, seconds = end(process, number)
+    assert code == 0, err
+    assert seconds < SECONDS
+    assert "turns in" in out
+    assert "running" not in runs(ready)
+    assert {job.state for job in ready.jobs().values()} == {"stopped"}
+    assert set(ready.rows("SELECT holder_host FROM leases")) == {(None,)}
+    events = [json.loads(line)["event"] for line in err.splitlines()]
+    assert (events[0], events[-1]) == ("service_started", "service_stopped")
+
+
+def test_a_signal_in_the_middle_of_a_long_reading_cancels_it_in_order(ready: Station) -> None:
+    fault = ready.world.faults.add("slow", "GET /projects", None, seconds=30)
+    process = ready.spawn("service")
+    wait_until(lambda: bool(fault.fired), process)
+    wait_until(lambda: runs(ready).get("running", 0) > 0, process)
+    code, _, err, seconds = end(process)
+    assert code == 0, err
+    assert seconds < SECONDS
+    assert "running" not in runs(ready)
+    assert runs(ready)["cancelled"] >= 1
+    ready.world.faults.faults.clear()
+    ready.once()
+    assert ready.rows("SELECT COUNT(*) FROM issues") == [(5,)]
+
+
+def test_a_second_instance_is_refused_with_the_name_of_the_first(ready: Station) -> None:
+    process = ready.spawn("service")
+    wait_until(lambda: bool(ready.jobs()), process)
+    second = ready.spawn("service", "--robot")
+    out, _ = second.communicate(timeout=30)
+    assert second.returncode == 3
+    error = json.loads(out)["error"]
+    assert (error["code"], error["details"]["holder_pid"]) == ("LOCK_HELD", process.pid)
+    assert "lore service" in error["message"]
+    assert process.poll() is None, "the first goes on"
+    assert end(process)[0] == 0
+
+
+def test_a_service_that_was_killed_is_followed_by_another_at_once(ready: Station) -> None:
+    ready.world.faults.add("slow", "GET /projects", 1, seconds=20)
+    process = ready.spawn("service")
+    wait_until(lambda: runs(ready).get("running", 0) > 0, process)
+    process.kill()
+    process.communicate()
+    ready.world.faults.faults.clear()
+    report = ready.once()
+    assert report.errors == {}
+    assert runs(ready)["crashed"] >= 1
+    assert "running" not in runs(ready)
+
+
+def test_a_changed_file_is_read_again_and_a_wrong_one_refused(ready: Station) -> None:
+    process = ready.spawn("service")
+    wait_until(lambda: bool(ready.jobs()), process)
+    ready.hub(repos=REPOS[:1])
+    ready.write()
+    wait_until(lambda: f"github:github/{REPOS[1]}" not in ready.jobs(), process)
+    ready.config.write_text("[http]\nper_pages = 3\n")
+    time.sleep(3)
+    assert set(ready.jobs()) >= {"gitlab:gitlab", f"github:github/{REPOS[0]}"}, "the old settings go on"
+    asked = len(ready.world.log)
+    wait_until(lambda: len(ready.world.log) > asked, process)
+    ready.hub()
+    ready.write()
+    wait_until(lambda: f"github:github/{REPOS[1]}" in ready.jobs(), process)
+    code, _, err, _ = end(process)
+    assert code == 0
+    told = [json.loads(line)["event"] for line in err.splitlines()]
+    assert [event for event in told if event.startswith("config_")] == [
+        "config_reloaded",
+        "config_refused",
+        "config_reloaded",
+    ]
+
+
+def test_sighup_reads_the_settings_again_also_from_the_same_file(ready: Station) -> None:
+    process = ready.spawn("service")
+    wait_until(lambda: bool(ready.jobs()), process)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    code, _, err, _ = end(process)
+    assert code == 0
+    assert err.count("config_reloaded") == 2
+
+
+def test_another_database_is_refused_while_it_runs(post: Station, caplog: pytest.LogCaptureFixture) -> None:
+    post.named = False
+    post.lab()
+    post.write(f'[storage]\npath = "{post.db}"\n')
+
+    async def story(watch: Watch) -> None:
+        await watch.until(lambda: bool(post.jobs()))
+        post.write(f'[storage]\npath = "{post.folder}/another.db"\n')
+        await watch.until(lambda: "config_refused" in {getattr(record, "event", "") for record in caplog.records})
+        await watch.rounds("gitlab:gitlab", 2)
+
+    post.serve(story)
+    assert not (post.folder / "another.db").exists()
+
+
+def test_metrics_are_read_by_a_parser_of_somebody_else_and_health_is_told_by_the_status(ready: Station) -> None:
+    ready.lab("away", f"http://127.0.0.1:{free_port()}")
+    ready.write()
+
+    async def story(watch: Watch) -> None:
+        await watch.until(lambda: watch.job("gitlab:away").failures > 0)
+        await watch.until(lambda: watch.job("gitlab:gitlab").succeeded_at is not None)
+        status, body = await watch.get("/healthz")
+        assert status == 200, body
+        assert json.loads(body)["ok"] is True
+        status, body = await watch.get("/metrics")
+        families = {family.name: family for family in text_string_to_metric_families(body.decode())}
+        assert families["lore_service_up"].samples[0].value == 1
+        requests = {sample.labels["source"]: sample.value for sample in families["lore_requests"].samples}
+        assert requests["gitlab"] > 10
+        backing_off = {s.labels["job"]: s.value for s in families["lore_job_backing_off"].samples}
+        assert (backing_off["gitlab:away"], backing_off["gitlab:gitlab"]) == (1, 0)
+        assert (await watch.get("/"))[0] == 404
+        # As if the service had begun long ago: what never succeeded is out of its bound by now.
+        with ready.database() as database, database.transaction() as tx:
+            tx.execute("UPDATE leases SET acquired_at = 0 WHERE name = 'service'")
+        status, body = await watch.get("/healthz")
+        assert status == 503
+        verdict = {source["source"]: source["ok"] for source in json.loads(body)["sources"]}
+        assert verdict["away"] is False
+        assert verdict["gitlab"] is True
+
+    ready.serve(story)
+
+
+def test_a_lease_taken_over_by_force_ends_the_service_with_3(ready: Station) -> None:
+    text = ready.config.read_text().replace("[sync]\n", "[sync]\nheartbeat_interval_seconds = 0.2\n")
+    ready.config.write_text(text)
+    process = ready.spawn("service")
+    wait_until(lambda: bool(ready.jobs()), process)
+    other = ready.spawn("service", "--force", "--for", "4")
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 3, (out, err)
+    out, err = other.communicate(timeout=30)
+    # The port belonged to the first one while the second came: either is a clear end.
+    assert other.returncode in (0, 2), err
+
+
+def test_without_a_port_nothing_listens_and_a_new_one_is_moved_to(ready: Station) -> None:
+    port, ready.port = ready.port, 0
+    ready.write()
+
+    async def story(watch: Watch) -> None:
+        await watch.until(lambda: bool(ready.jobs()))
+        ready.port = port
+        with pytest.raises(OSError, match="refused"):
+            await watch.get("/healthz")
+        ready.write()
+        watch.control.reload()
+        await watch.until(lambda: is_listening(port))
+        assert (await watch.get("/healthz"))[0] == 200
+
+    ready.serve(story)
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as asking:
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_port_that_is_taken_is_refused_and_the_lease_given_back(ready: Station) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", ready.port))
+        taken.listen()
+        with pytest.raises(UserError, match="cannot listen"):
+            ready.once()
+    assert ready.once().errors == {}
+
+
+def test_nothing_to_look_after_is_a_mistake_of_the_configuration(post: Station) -> None:
+    post.write()
+    with pytest.raises(ConfigError, match="nothing to look after"):
+        post.once()
+
+
+def test_another_command_that_holds_the_lease_is_waited_for_and_is_no_failure(ready: Station) -> None:
+    ready.once()
+    us = ProcessIdentity.current()
+    with ready.database() as database, database.transaction() as tx:
+        tx.execute(
+            "UPDATE leases SET holder_host = :host, holder_pid = :pid, holder_started = :started,"
+            " heartbeat_at = 9000000000000000, command = 'lore sync' WHERE name = 'sync'",
+            {"host": us.host, "pid": os.getppid(), "started": ""},
+        )
+
+    async def story(watch: Watch) -> None:
+        await watch.until(lambda: watch.job("gitlab:gitlab").last_error is not None)
+        job = watch.job("gitlab:gitlab")
+        assert (job.state, job.failures) == ("idle", 0)
+        assert "lore sync" in (job.last_error or "")
+        with ready.database() as database, database.transaction() as tx:
+            tx.execute("UPDATE leases SET holder_host = NULL WHERE name = 'sync'")
+        await watch.rounds("gitlab:gitlab", 1)
+
+    ready.serve(story)
+
+
+def test_a_service_in_this_process_is_refused_while_another_one_runs(ready: Station) -> None:
+    process = ready.spawn("service")
+    wait_until(lambda: bool(ready.jobs()), process)
+    with pytest.raises(LockHeld):
+        ready.once()
+    assert end(process)[0] == 0

@@ -1,0 +1,81 @@
+"""Positions in a repository: keys tell instants, and only those of the believable past move anything."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelore.engine.cursor import Cursor, decode_window, encode_window
+from tidelore.pipeline.record_positions import (
+    COLLECTIONS,
+    OVERLAP_MS,
+    Reach,
+    advance,
+    key_before,
+    reach_of,
+    start_key,
+    with_reach,
+)
+from tidelore.sources.bluesky.addresses import tid_instant
+
+NOW = 1_772_442_000_000
+POSTS, REPOSTS = COLLECTIONS
+INSTANTS = st.integers(1, 2**43)
+
+
+def key_at(instant_ms: int) -> str:
+    key = key_before(instant_ms + 1)
+    assert key is not None
+    return key
+
+
+@given(INSTANTS, INSTANTS)
+def test_keys_sort_by_their_instants_and_tell_them(one: int, other: int) -> None:
+    assert (key_at(one) < key_at(other)) == (one < other)
+    assert tid_instant(key_at(one)) == one
+    assert (key_before(one) or "") < key_at(one)
+
+
+def test_there_is_no_key_before_the_beginning() -> None:
+    assert key_before(0) is None
+    assert key_before(-5) is None
+    assert start_key(Reach(0), POSTS) is None
+
+
+@given(
+    floor=st.integers(0, NOW),
+    keys=st.dictionaries(st.sampled_from(COLLECTIONS), st.from_regex(r"[A-Za-z0-9._:~-]{1,20}", fullmatch=True)),
+    behind=st.booleans(),
+)
+def test_what_a_cursor_was_told_it_tells(floor: int, keys: dict[str, str], behind: bool) -> None:
+    cursor = with_reach(Cursor(), Reach(floor, keys, behind))
+    stored = Cursor(window=decode_window(encode_window(cursor.window)))
+    assert reach_of(stored) == Reach(floor, keys, behind)
+
+
+def test_a_cursor_that_was_never_told_says_nothing() -> None:
+    assert reach_of(Cursor()) is None
+
+
+def test_a_walk_begins_a_little_before_its_last_key_unless_it_had_not_come_to_the_end() -> None:
+    last = key_at(NOW)
+    found = start_key(Reach(0, {POSTS: last}), POSTS)
+    assert found is not None
+    assert tid_instant(found) == NOW - OVERLAP_MS - 1
+    assert start_key(Reach(0, {POSTS: last}, behind=True), POSTS) == last
+    assert start_key(Reach(NOW, {POSTS: last}), REPOSTS) == key_before(NOW)
+
+
+def test_a_key_that_is_no_instant_is_gone_on_from_exactly() -> None:
+    assert start_key(Reach(0, {POSTS: "my-own-key"}), POSTS) == "my-own-key"
+
+
+def test_keys_of_days_to_come_and_keys_of_another_kind_move_nothing() -> None:
+    reach = Reach(0, {POSTS: key_at(NOW - 1000)})
+    assert advance(reach, POSTS, [key_at(NOW + 86_400_000), "zzz", "self"], NOW) == reach
+    assert advance(reach, POSTS, [key_at(NOW), "zzz"], NOW).keys == {POSTS: key_at(NOW)}
+
+
+def test_a_position_never_moves_back() -> None:
+    reach = Reach(0, {POSTS: key_at(NOW)})
+    assert advance(reach, POSTS, [key_at(NOW - 5000)], NOW) == reach

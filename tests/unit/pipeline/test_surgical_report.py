@@ -1,0 +1,179 @@
+"""What became of each item decides what is repeated, what is suggested, and the exit code."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelore.engine.ports import Page
+from tidelore.errors import (
+    CredentialsMissing,
+    CredentialsRejected,
+    RateLimited,
+    RemoteNotFound,
+    RemotePermanent,
+    RemoteTransient,
+    SurgicalPreflightFailed,
+    TideloreError,
+)
+from tidelore.model import Item, Rejected, Version
+from tidelore.pipeline.preflight import Refusal, code_of, judge
+from tidelore.pipeline.report import DocumentReport, EmbedReport
+from tidelore.pipeline.surgical_report import (
+    Completion,
+    EntityOutcome,
+    SurgicalReport,
+    preflight_error,
+    read_outcomes,
+    suggest,
+    to_retry,
+    verdict,
+    write_iids,
+    write_outcomes,
+)
+
+
+def outcome(iid: int, *failures: tuple[str, str], **fields: bool) -> EntityOutcome:
+    made = EntityOutcome("issue", iid, f"g/p#{iid}", "gitlab", "g/p", **fields)
+    for stage, code in failures:
+        made.fail(stage, code, "because")
+    return made
+
+
+DONE = outcome(1, fetched=True, ingested=True, completed=True)
+STALE = outcome(2, fetched=True, stale_skipped=True, completed=True)
+UNFETCHED = outcome(3, ("fetch", "TIMEOUT"))
+FETCHED = outcome(4, fetched=True)
+BEHIND = outcome(5, ("discussions", "TIMEOUT"), ("mr_diffs", "FETCH_ERROR"), fetched=True, ingested=True)
+STORED = outcome(6, fetched=True, ingested=True)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "failed", "left"),
+    [
+        ([DONE, STALE], False, []),
+        ([DONE, BEHIND], False, [BEHIND]),
+        ([FETCHED, UNFETCHED], True, [UNFETCHED]),
+        ([FETCHED, FETCHED], True, [FETCHED, FETCHED]),
+        ([STORED, BEHIND, DONE], True, [STORED, BEHIND]),
+        ([DONE], True, []),
+        ([], True, []),
+    ],
+)
+def test_what_failed_and_what_was_not_reached_is_repeated(
+    outcomes: list[EntityOutcome], failed: bool, left: list[EntityOutcome]
+) -> None:
+    assert to_retry(outcomes, failed=failed) == left
+
+
+def test_what_to_run_next_is_the_repetition_and_what_can_be_had_at_once() -> None:
+    assert suggest(9, [DONE, STALE], failed=False) == []
+    assert suggest(9, [DONE, BEHIND], failed=False) == ["lore sync --retry-failed 9"]
+    assert suggest(9, [FETCHED, UNFETCHED], failed=True) == ["lore sync --retry-failed 9", "lore sync --issue 'g/p#4'"]
+    gone = outcome(7)
+    gone.fail("fetch", "NOT_FOUND", "gone", held=True)
+    assert suggest(9, [gone], failed=True) == ["lore sync --retry-failed 9", "lore scrub", "lore audit"]
+
+
+def test_the_ledger_gives_back_what_it_was_given() -> None:
+    outcomes = [DONE, STALE, UNFETCHED, BEHIND]
+    assert read_outcomes(write_outcomes(outcomes)) == outcomes
+    assert read_outcomes(None) == []
+    request = EntityOutcome("merge_request", 101, "g/p!101", "gitlab", "g/p")
+    assert write_iids([DONE, STALE, request]) == '{"issues":[1,2],"mrs":[101]}'
+
+
+def test_a_report_counts_by_what_became_of_each() -> None:
+    report = SurgicalReport(entity_outcomes=[DONE, STALE, UNFETCHED, FETCHED, BEHIND])
+    assert (report.requested_count, report.fetched_count, report.processed_count) == (5, 4, 1)
+    assert report.skipped_stale_iids == [("issue", 2)]
+    assert [failure.stage for failure in report.entity_failures] == ["fetch", "discussions", "mr_diffs"]
+
+
+def test_failing_children_are_a_partial_success() -> None:
+    assert verdict(SurgicalReport(9, [DONE, STALE])) is None
+    error = verdict(SurgicalReport(9, [DONE, BEHIND]))
+    assert error is not None
+    assert (error.exit_code, error.fix) == (7, "lore sync --retry-failed 9")
+
+
+@pytest.mark.parametrize(
+    ("codes", "exit_code", "retryable"),
+    [
+        (["NOT_FOUND", "NOT_FOUND"], 6, False),
+        (["NOT_FOUND", "AUTH_FAILED", "RATE_LIMITED"], 4, True),
+        (["NOT_FOUND", "RATE_LIMITED", "TIMEOUT"], 5, True),
+        (["NOT_FOUND", "TIMEOUT"], 1, True),
+        (["PROJECT_MISMATCH"], 1, False),
+        (["UNREADABLE", "NOT_FOUND"], 1, False),
+    ],
+)
+def test_the_failures_of_a_preflight_decide_its_exit_code(codes: list[str], exit_code: int, retryable: bool) -> None:
+    outcomes = [outcome(number, ("fetch", code)) for number, code in enumerate(codes, 1)]
+    error = preflight_error(SurgicalReport(9, outcomes, completion_status="failed"))
+    assert isinstance(error, SurgicalPreflightFailed)
+    assert (error.exit_code, error.retryable, error.run_id, error.total) == (exit_code, retryable, 9, len(codes))
+    assert [failure["code"] for failure in error.failures] == codes
+    assert SurgicalPreflightFailed.exit_code == 1, "the class is left as it was"
+    assert set(error.details) == {"run_id", "total", "entity_failures", "entity_outcomes", "recovery_actions"}
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CredentialsRejected("no"), "AUTH_FAILED"),
+        (CredentialsMissing("no"), "AUTH_FAILED"),
+        (RateLimited("wait"), "RATE_LIMITED"),
+        (RemoteNotFound("gone"), "NOT_FOUND"),
+        (RemoteTransient("slow", reason="timeout"), "TIMEOUT"),
+        (RemoteTransient("broken", reason="bad_body"), "FETCH_ERROR"),
+        (RemotePermanent("forbidden", status=403), "FETCH_ERROR"),
+    ],
+)
+def test_a_failed_question_has_a_code(error: TideloreError, code: str) -> None:
+    assert code_of(error) == code
+
+
+def answer(payload: bytes) -> Page[str]:
+    return Page(items=[Item(Version(1, 2, b""), 2, payload, "record")])
+
+
+@pytest.mark.parametrize(
+    ("payload", "code"),
+    [
+        (b'{"project_id": 5}', None),
+        (b'{"project_id": 6}', "PROJECT_MISMATCH"),
+        (b'{"project_id": "5"}', "PROJECT_MISMATCH"),
+        (b'{"project_id": 6, "target_project_id": 5}', None),
+        (b'{"project_id": 5, "target_project_id": 6}', "PROJECT_MISMATCH"),
+        (b'{"project_id": 5, "target_project_id": null}', None),
+        (b"{}", None),
+    ],
+)
+def test_an_answer_must_belong_to_the_project_that_was_asked(payload: bytes, code: str | None) -> None:
+    judged = judge(answer(payload), 5)
+    assert getattr(judged, "code", None) == code
+    assert isinstance(judged, Refusal) is (code is not None)
+
+
+def test_an_answer_without_an_item_or_with_an_unreadable_one_is_refused() -> None:
+    assert getattr(judge(Page(), 5), "code", None) == "NOT_FOUND"
+    unreadable = judge(Page(rejected=[Rejected("1", "1", b"", "updated_at: no date")]), 5)
+    assert unreadable == Refusal("UNREADABLE", "updated_at: no date")
+
+
+@pytest.mark.parametrize(
+    ("status", "documents", "embeddings", "actions"),
+    [
+        ("succeeded", DocumentReport(), EmbedReport(), []),
+        ("succeeded_with_warnings", DocumentReport(failed=1), EmbedReport(), ["lore generate-docs"]),
+        ("succeeded_with_warnings", DocumentReport(), EmbedReport(notice="nobody answered"), ["lore embed"]),
+        ("cancelled", DocumentReport(), EmbedReport(), ["lore embed"]),
+        ("cancelled", DocumentReport(), None, []),
+        ("failed", None, None, []),
+    ],
+)
+def test_what_makes_the_documents_and_vectors_that_are_missing_is_suggested(
+    status: Completion, documents: DocumentReport | None, embeddings: EmbedReport | None, actions: list[str]
+) -> None:
+    report = SurgicalReport(7, [DONE], documents, embeddings, completion_status=status)
+    assert report.recovery_actions == actions

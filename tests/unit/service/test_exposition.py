@@ -1,0 +1,168 @@
+"""The small server: fixed paths, one answer for each connection, and short work with whoever is slow or rude."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tidelore.errors import UserError
+from tidelore.service import exposition
+from tidelore.service.exposition import MOST_BYTES, MOST_CLIENTS, Exposition, Page, read_head
+
+HELLO = Page(200, "text/plain", b"hello\n")
+LARGE = Page(200, "text/plain", b"x" * 4_000_000)
+
+
+def broken() -> Page:
+    raise KeyError("a page")
+
+
+def serve(work: Callable[[int], Awaitable[None]]) -> None:
+    async def inside() -> None:
+        server = Exposition({"/hello": lambda: HELLO, "/large": lambda: LARGE, "/broken": broken})
+        await server.open(0)
+        assert server.port is not None
+        try:
+            await work(server.port)
+        finally:
+            await server.close()
+
+    asyncio.run(inside())
+
+
+async def ask(port: int, request: bytes) -> bytes:
+    """Return everything that is answered: nothing when the connection is cut."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(request)
+        return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def answers(request: bytes) -> bytes:
+    found: list[bytes] = []
+
+    async def work(port: int) -> None:
+        found.append(await ask(port, request))
+
+    serve(work)
+    return found[0]
+
+
+def test_a_page_is_answered_whole_and_the_connection_closed() -> None:
+    answer = answers(b"GET /hello?x=1 HTTP/1.1\r\nHost: 127.0.0.1:9464\r\n\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Content-Length: 6" in head
+    assert b"Connection: close" in head
+    assert body == b"hello\n"
+
+
+def test_a_large_page_arrives_to_its_last_byte() -> None:
+    assert answers(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").endswith(b"\r\n\r\n" + LARGE.body)
+
+
+def test_a_head_request_is_answered_without_a_body() -> None:
+    answer = answers(b"HEAD /hello HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert b"Content-Length: 6" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"POST /hello HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", 405),
+        (b"GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        (b"GET http://evil.example/hello HTTP/1.1\r\n\r\n", 400),
+        (b"hello\r\n\r\n", 400),
+        (b"GET /hello HTTP/2.0\r\n\r\n", 400),
+        (b"GET /broken HTTP/1.1\r\n\r\n", 500),
+        (b"GET /hello HTTP/1.1\r\nX: " + b"y" * (2 * MOST_BYTES) + b"\r\n\r\n", 431),
+    ],
+)
+def test_everything_else_is_refused(request_line: bytes, status: int) -> None:
+    assert answers(request_line).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_a_client_that_says_nothing_is_cut_and_others_are_served_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "CLIENT_SECONDS", 0.3)
+
+    async def work(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /hello HT")
+        assert b"200 OK" in await ask(port, b"GET /hello HTTP/1.1\r\n\r\n")
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+
+    serve(work)
+
+
+def test_a_client_that_reads_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "CLIENT_SECONDS", 0.3)
+
+    async def work(port: int) -> None:
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", port))
+            slow.sendall(b"GET /large HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(1)
+            slow.settimeout(2)
+            received = 0
+            while chunk := slow.recv(65_536):
+                received += len(chunk)
+            assert received < len(LARGE.body)
+
+    serve(work)
+
+
+def test_more_clients_than_there_is_room_for_are_sent_away_and_the_server_goes_on() -> None:
+    async def work(port: int) -> None:
+        waiting = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CLIENTS)]
+        assert await ask(port, b"GET /hello HTTP/1.1\r\n\r\n") == b""
+        for _, writer in waiting:
+            writer.close()
+        await asyncio.sleep(0.05)
+        assert b"200 OK" in await ask(port, b"GET /hello HTTP/1.1\r\n\r\n")
+
+    serve(work)
+
+
+def test_a_port_that_is_taken_is_a_mistake_with_a_remedy() -> None:
+    async def work(port: int) -> None:
+        second = Exposition({})
+        with pytest.raises(UserError) as caught:
+            await second.open(port)
+        assert caught.value.details["port"] == port
+        assert "service.metrics_port" in (caught.value.fix or "")
+
+    serve(work)
+
+
+def test_it_listens_on_the_loopback_alone() -> None:
+    async def work(port: int) -> None:
+        with socket.socket() as other:
+            other.settimeout(1)
+            assert other.connect_ex(("127.0.0.2", port)) != 0
+
+    serve(work)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("GET /a?b HTTP/1.1\r\nhost: LOCALHOST:80", ("GET", "/a", "localhost")),
+        ("GET /a HTTP/1.0", ("GET", "/a", "")),
+        ("GET /a HTTP/1.1\r\nHost: [::1]:9464", ("GET", "/a", "[::1]")),
+        ("GET  /a HTTP/1.1", None),
+        ("", None),
+    ],
+)
+def test_the_head_of_a_request_is_read_strictly(head: str, expected: tuple[str, str, str] | None) -> None:
+    assert read_head(head) == expected

@@ -1,0 +1,26 @@
+"""What a sync of the service counts as: a failure where no list at all could be read, else well with a note."""
+
+from __future__ import annotations
+
+from tidelore.app_service.forge_jobs import judge_sync
+from tidelore.errors import PartialSuccess, RemoteNotFound, RemoteTransient, TideloreError
+from tidelore.pipeline.report import RunReport, ScopeReport
+
+GONE = RemoteNotFound("gone", status=404)
+SILENT = RemoteTransient("no answer")
+
+
+def run(*errors: TideloreError | None) -> RunReport:
+    scopes = [ScopeReport("lab", "gitlab.issues", "a/b", "a/b", error=error) for error in errors]
+    return RunReport(1, scopes)
+
+
+def test_no_list_at_all_is_the_failure_of_the_source_even_for_different_reasons() -> None:
+    assert judge_sync(run(GONE, SILENT)) is SILENT
+    assert judge_sync(run(GONE, GONE)) is GONE
+
+
+def test_some_lists_are_a_part_and_all_are_well() -> None:
+    assert isinstance(judge_sync(run(GONE, None)), PartialSuccess)
+    assert judge_sync(run(None, None)) is None
+    assert judge_sync(run()) is None

@@ -1,0 +1,54 @@
+"""Whose fault an error is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelore.errors import (
+    CredentialsMissing,
+    CredentialsRejected,
+    DatabaseUnusable,
+    LeaseLost,
+    LockHeld,
+    PartialSuccess,
+    RateLimited,
+    RemoteNotFound,
+    RemoteTransient,
+    StorageFailed,
+)
+from tidelore.service.outcome import Done, blame_for, ending_of, failure_of, is_fatal
+from tidelore.service.schedule import Ending
+
+
+@pytest.mark.parametrize(
+    ("error", "blame"),
+    [
+        (CredentialsMissing("no token"), "source"),
+        (CredentialsRejected("401", status=401), "source"),
+        (RateLimited("slow down", status=429), "source"),
+        (RemoteTransient("refused", reason="connect"), "source"),
+        (RemoteTransient("bad gateway", status=502), "job"),
+        (RemoteNotFound("gone", status=404), "job"),
+        (StorageFailed("disk full"), "job"),
+        (ValueError("a mistake of ours"), "job"),
+        (LockHeld("pid 7"), "nobody"),
+        (LeaseLost("taken over"), "nobody"),
+        (PartialSuccess("1 of 2"), None),
+    ],
+)
+def test_what_concerns_a_whole_source_is_told_from_what_concerns_one_job(error: Exception, blame: str | None) -> None:
+    assert blame_for(error) == blame
+
+
+def test_an_end_carries_what_the_schedule_needs() -> None:
+    assert ending_of(Done(5)) == Ending(5)
+    assert ending_of(Done(idle=True)) == Ending(idle=True)
+    limited = RateLimited("slow down", status=429, retry_after_seconds=90.0)
+    assert ending_of(Done(2, limited)) == Ending(2, "slow down", "source", 90.0)
+    assert failure_of(KeyError("x")).error == "unexpected KeyError: 'x'"
+
+
+def test_only_a_database_that_is_not_ours_ends_everything() -> None:
+    assert is_fatal(DatabaseUnusable("corrupt"))
+    assert not is_fatal(StorageFailed("disk full"))
+    assert not is_fatal(LockHeld("pid 7"))

@@ -1,0 +1,178 @@
+"""Settings of GitHub hosts and their repositories: every key is taken, and a repository's own lie over its host's."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+import typing
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidelore.config import GitHubHost, GitHubRepo, RepoSettings, github_host, parse_config, repo_settings
+from tidelore.errors import ConfigError
+
+SHARED = """
+poll_interval_seconds = 61
+fetch = "repo"
+incremental = false
+comment_fetch_overlap_seconds = 6
+comment_fetch_safe_backfill_seconds = 3600
+bootstrap_pages_per_poll = 11
+track_authors = ["mira"]
+track_labels = ["agent"]
+allowed_users = ["a"]
+operator_logins = ["b"]
+command_prefix = "/x"
+operations_issue = 1
+handler = ["run", "me"]
+handler_timeout_seconds = 601
+handler_max_attempts = 6
+handler_backoff_seconds = 31
+event_lease_seconds = 602
+settle_write_seconds = 32
+"""
+HOST = f"""
+[[github]]
+name = "hub"
+base_url = "https://ghe.example.com/api/v3"
+token_env = "HUB_TOKEN"
+app_id = 7
+installation_id = 8
+private_key_file = "~/app.pem"
+write_interval_seconds = 2
+{SHARED}
+[[github.repos]]
+name = "owner/plain"
+[[github.repos]]
+name = "owner/repo"
+fetch = "thread"
+allowed_users = []
+handler_max_attempts = 1
+"""
+
+
+def host_of(text: str) -> GitHubHost:
+    (host,) = parse_config(tomllib.loads(text), "here.toml").github
+    return host
+
+
+def test_every_key_of_a_host_is_taken_and_differs_from_its_default_here() -> None:
+    (table,) = tomllib.loads(HOST)["github"]
+    host, plain = host_of(HOST), GitHubHost()
+    assert set(table) == set(GitHubHost.__struct_fields__)
+    for name, value in table.items():
+        if name != "repos":
+            found = getattr(host, name)
+            assert (list(found) if isinstance(found, tuple) else found) == value, name
+            assert found != getattr(plain, name), name
+
+
+def test_every_key_of_a_repository_is_taken() -> None:
+    table = tomllib.loads(SHARED)
+    (repo,) = host_of(f'[[github]]\n[[github.repos]]\nname = "o/r"\n{SHARED}').repos
+    assert {"name", *table} == set(GitHubRepo.__struct_fields__)
+    for name, value in table.items():
+        found = getattr(repo, name)
+        assert (list(found) if isinstance(found, tuple) else found) == value, name
+
+
+def shape(annotation: Any) -> Any:
+    """A type without its bounds and without None."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return shape(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
+        return shape(next(a for a in typing.get_args(annotation) if a is not types.NoneType))
+    if typing.get_origin(annotation) is tuple:
+        return tuple[shape(typing.get_args(annotation)[0]), ...]
+    return annotation
+
+
+def test_host_repository_and_settings_agree_on_names_and_types() -> None:
+    def fields(of: type[msgspec.Struct]) -> dict[str, Any]:
+        return {info.name: shape(info.type) for info in msgspec.structs.fields(of)}
+
+    host, settings = fields(GitHubHost), fields(RepoSettings)
+    assert fields(GitHubRepo) == settings
+    assert {name: host[name] for name in settings} == settings
+    alone = {"base_url", "token_env", "app_id", "installation_id", "private_key_file", "write_interval_seconds"}
+    assert set(host) - set(settings) == alone | {"repos"}
+
+
+def test_a_repository_has_its_hosts_settings_with_its_own_laid_over_them() -> None:
+    host = host_of(HOST)
+    settings = repo_settings(host, "owner/repo")
+    assert (settings.fetch, settings.allowed_users, settings.handler_max_attempts) == ("thread", (), 1)
+    assert (settings.command_prefix, settings.operations_issue) == ("/x", 1)
+    assert settings.name == "owner/repo"
+
+
+@pytest.mark.parametrize("name", ["owner/plain", "owner/unheard-of"])
+def test_a_repository_without_settings_of_its_own_has_its_hosts(name: str) -> None:
+    host = host_of(HOST)
+    settings = repo_settings(host, name)
+    assert settings.name == name
+    for key in RepoSettings.__struct_fields__:
+        if key != "name":
+            assert getattr(settings, key) == getattr(host, key), key
+
+
+def test_the_name_of_a_repository_has_no_case() -> None:
+    assert repo_settings(host_of(HOST), "Owner/Repo").fetch == "thread"
+
+
+def test_a_host_is_found_by_its_name() -> None:
+    config = parse_config(tomllib.loads(HOST))
+    assert github_host(config, "hub") is config.github[0]
+    assert github_host(config, "gitlab") is None
+
+
+@pytest.mark.parametrize("name", ["repo", "/repo", "owner/", "a/b/c", "owner/my repo", "https://github.com/owner/repo"])
+def test_what_is_no_repository_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="is no repository") as caught:
+        parse_config({"github": [{"repos": [{"name": name}]}]}, "here.toml")
+    assert caught.value.details == {"file": "here.toml", "key": "github[0].repos[0].name"}
+
+
+def test_two_tables_of_one_repository_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'O/R' is listed already by github\[0\]\.repos\[0\]") as caught:
+        parse_config({"github": [{"repos": [{"name": "o/r"}, {"name": "O/R"}]}]})
+    assert caught.value.details["key"] == "github[0].repos[1].name"
+
+
+@pytest.mark.parametrize(
+    ("table", "missing"),
+    [
+        ({"app_id": 1}, "installation_id"),
+        ({"installation_id": 1}, "app_id"),
+        ({"private_key_file": "x"}, "app_id"),
+        ({"app_id": 1, "installation_id": 2}, "private_key_file"),
+        ({"app_id": 1, "private_key_file": "x"}, "installation_id"),
+    ],
+)
+def test_half_a_github_app_is_refused_by_the_key_that_is_missing(table: dict[str, Any], missing: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({"github": [table]})
+    assert caught.value.details["key"] == f"github[0].{missing}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bootstrap_pages_per_poll = 0",
+        "handler_max_attempts = 0",
+        "event_lease_seconds = 0",
+        "handler_timeout_seconds = 0",
+        "write_interval_seconds = -1",
+        "settle_write_seconds = -1",
+        "app_id = -1",
+        "app_id = 9223372036854775808",
+        "track_labels = ['']",
+        "token_env = 'ghp_0123456789'",
+    ],
+)
+def test_a_value_out_of_range_is_refused(line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(tomllib.loads(f"[[github]]\n{line}\n"))
+    assert str(caught.value.details["key"]).startswith(f"github[0].{line.partition(' ')[0]}")
