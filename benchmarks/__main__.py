@@ -9,7 +9,20 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
-from benchmarks import cold_start, conversations, embedding, feedback, memory, mirror, poll, reads, search, surgical
+from benchmarks import (
+    bluesky,
+    cold_start,
+    console,
+    conversations,
+    embedding,
+    feedback,
+    memory,
+    mirror,
+    poll,
+    reads,
+    search,
+    surgical,
+)
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
 
@@ -17,10 +30,12 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "cold-start": cold_start.run,
     "poll": poll.run,
     "feedback": feedback.run,
+    "bluesky": bluesky.run,
     "memory": memory.run,
     "mirror": mirror.run,
     "conversations": conversations.run,
     "reads": reads.run,
+    "console": console.run,
     "embedding": embedding.run,
     "search": search.run,
     "surgical": surgical.run,

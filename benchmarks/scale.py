@@ -6,7 +6,10 @@ from msgspec import Struct
 
 
 class Scale(Struct, frozen=True):
-    """Sizes of one run. `merge_requests` have conversations, in a copy to be read there are `few` or `many` notes."""
+    """Sizes of one run. `merge_requests` have conversations, in a copy to be read there are `few` or `many` notes.
+
+    Of `accounts` there are very many; as many posts are `streamed`.
+    """
 
     items: int
     rounds: int
@@ -16,6 +19,8 @@ class Scale(Struct, frozen=True):
     passes: int
     few_notes: int
     many_notes: int
+    accounts: int
+    streamed: int
 
 
 FULL = Scale(
@@ -27,6 +32,8 @@ FULL = Scale(
     passes=3,
     few_notes=10_000,
     many_notes=1_000_000,
+    accounts=50_000,
+    streamed=50_000,
 )
 QUICK = Scale(
     items=4_000,
@@ -37,4 +44,6 @@ QUICK = Scale(
     passes=3,
     few_notes=10_000,
     many_notes=100_000,
+    accounts=2_500,
+    streamed=15_000,
 )

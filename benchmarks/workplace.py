@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,13 @@ def served_world(contents: Contents, latency_ms: float = 0.0) -> Iterator[str]:
     command = ["benchmarks.world_server", "--latency-ms", str(latency_ms)]
     for name in contents.__struct_fields__:
         command += [f"--{name.replace('_', '-')}", str(getattr(contents, name))]
+    with served(command) as url:
+        yield url
+
+
+@contextmanager
+def served(command: Sequence[str]) -> Iterator[str]:
+    """Run a module that serves a world and prints its address; yield the address."""
     with subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:

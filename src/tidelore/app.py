@@ -39,7 +39,10 @@ T = TypeVar("T")
 
 
 class App(Struct, frozen=True):
-    """Everything a face needs: settings, clock, and the doors to the rooms below."""
+    """Everything a face needs: settings, clock, and the doors to the rooms below.
+
+    `patience_seconds`: how long a command waits for a server that asked for a pause, before it gives up instead.
+    """
 
     config: Config
     environ: Mapping[str, str]
@@ -47,6 +50,7 @@ class App(Struct, frozen=True):
     clock: Clock = SystemClock()
     seam: Crashpoint = no_seam
     transport: Transport | None = None
+    patience_seconds: float = 300.0
 
     @property
     def address(self) -> str:
@@ -316,7 +320,7 @@ async def _find_targets(
         for host in app.config.gitlab
         if (host.projects or host.groups) and (one is None or one.source == host.name)
     ]
-    wiring = Wiring(app.config, app.clock, app.environ, on_request, app.transport)
+    wiring = Wiring(app.config, app.clock, app.environ, on_request, app.transport, app.patience_seconds)
     sources = await open_hosts(hosts, wiring, stack)
     chosen = [one] if one is not None else await find_everywhere(sources, hosts, known)
     if project:

@@ -16,6 +16,7 @@ from tidelore.app import App
 if TYPE_CHECKING:
     from tidelore.pipeline.accounts import Following
     from tidelore.pipeline.audit_report import AuditReport
+    from tidelore.pipeline.diagnosis import Finding
     from tidelore.pipeline.mirror import RequestCount
     from tidelore.pipeline.poll_accounts import PollRequest
     from tidelore.pipeline.poll_report import PollReport
@@ -60,6 +61,16 @@ async def poll_accounts(
 
     async with open_network(app, "lore poll bluesky") as opened:
         return await poll(opened.shop, opened.source, request, opened.count, on_progress)
+
+
+async def diagnose_network(app: App) -> list[Finding]:
+    """Ask the network whether it is within reach, and for the accounts of the configuration."""
+    from tidelore.pipeline.account_diagnosis import examine_bluesky
+    from tidelore.sources.bluesky.opening import open_bluesky
+    from tidelore.sources.registry import Wiring
+
+    wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
+    return await examine_bluesky(open_bluesky(wiring), app.config.bluesky)
 
 
 async def follow_accounts(app: App, names: Sequence[str], added_by: str, mode: Mode | None) -> Following:

@@ -190,6 +190,7 @@ class Embedding(Section, frozen=True):
 
 class Service(Section, frozen=True):
     gitlab_interval_seconds: Positive = 300
+    keep_runs_days: Annotated[float, Meta(ge=1, le=36_500)] = 30
     metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 9464
     web_port: Annotated[int, Meta(ge=0, le=65535)] = 8765
 

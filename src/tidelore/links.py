@@ -22,12 +22,17 @@ _TRACKING = re.compile(
     r"_branch_match_id|_branch_referrer|guccounter|guce_referrer|guce_referrer_sig|s_kwcid|ef_id|"
     r"pk_campaign|pk_kwd|pk_source|pk_medium"
 )
+_MOST_HOST = 253
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_IN_PATH = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
-_IN_QUERY = _IN_PATH | frozenset("?")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/]*")
+_PLAIN_QUERY = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/?]*")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+# Most addresses need nothing but their query and fragment looked at: this tells them, at a fifth of the price.
+_PLAIN = re.compile(
+    rf"(https?://(?:{_LABEL.pattern}\.)*{_LABEL.pattern})((?:/{_PLAIN_PATH.pattern})?)(?:\?([^#]*))?(?:#.*)?", re.DOTALL
+)
 
 _URL = re.compile(r"(?<![A-Za-z0-9])(?:https?://|www\.(?=[^\s.]+\.))[^\s<>\"\u201c\u201d\u00ab\u00bb]+", re.IGNORECASE)
 _CLOSING = ".,;:!?'*\u2019\u201a\u3002\uff0c"
@@ -46,19 +51,21 @@ def normalise(url: str) -> str | None:
         text = f"https://{text}"
     if len(text) > 8 * MAX_LENGTH or _UNSEEN.search(text):
         return None
+    plain = _PLAIN.fullmatch(text)
     try:
+        if plain is not None and "/." not in plain[2] and len(plain[1]) <= _MOST_HOST:
+            return _bounded(f"{plain[1]}{plain[2] or '/'}{_clean_query(plain[3] or '')}")
         parts = urlsplit(text)
         scheme, port = parts.scheme.lower(), parts.port
         host = _host(parts.hostname or "") if scheme in _DEFAULT_PORTS else None
         if host is None:
             return None
         shown_port = "" if port is None or port == _DEFAULT_PORTS[scheme] else f":{port}"
-        path = _resolve_dots(_escape(parts.path, _IN_PATH))
+        path = _resolve_dots(_escape(parts.path, _PLAIN_PATH))
         query = _clean_query(parts.query)
     except ValueError:  # an impossible port or bracket, or half a character
         return None
-    found = f"{scheme}://{host}{shown_port}{path}{query}"
-    return found if len(found) <= MAX_LENGTH else None
+    return _bounded(f"{scheme}://{host}{shown_port}{path}{query}")
 
 
 def find_urls(text: str) -> tuple[str, ...]:
@@ -74,6 +81,10 @@ def find_urls(text: str) -> tuple[str, ...]:
         if raw and not cut:
             found[raw] = None
     return tuple(found)
+
+
+def _bounded(url: str) -> str | None:
+    return url if len(url) <= MAX_LENGTH else None
 
 
 def _trim(raw: str) -> str:
@@ -99,12 +110,12 @@ def _host(host: str) -> str | None:
         except idna.IDNAError:
             return None
     labels = host.split(".")
-    return host if len(host) <= 253 and all(_LABEL.fullmatch(label) for label in labels) else None
+    return host if len(host) <= _MOST_HOST and all(_LABEL.fullmatch(label) for label in labels) else None
 
 
-def _escape(text: str, plain: frozenset[str]) -> str:
+def _escape(text: str, plain: re.Pattern[str]) -> str:
     """Return the text with every escape in upper case, and only where a character may not stand as it is."""
-    if text.isascii() and text.isalnum():
+    if plain.fullmatch(text) is not None:
         return text
 
     def rewrite(match: re.Match[str]) -> str:
@@ -112,12 +123,14 @@ def _escape(text: str, plain: frozenset[str]) -> str:
             known = chr(int(match[1], 16))
             return known if known in _UNRESERVED else f"%{match[1].upper()}"
         char = match[2]
-        return char if char in plain else "".join(f"%{byte:02X}" for byte in char.encode())
+        return char if plain.fullmatch(char) is not None else "".join(f"%{byte:02X}" for byte in char.encode())
 
     return _ESCAPE.sub(rewrite, text)
 
 
 def _resolve_dots(path: str) -> str:
+    if "/." not in path:
+        return path or "/"
     kept: list[str] = []
     parts = path.split("/")[1:] if path else [""]
     for part in parts:
@@ -131,7 +144,7 @@ def _resolve_dots(path: str) -> str:
 
 
 def _clean_query(query: str) -> str:
-    pairs = [_escape(pair, _IN_QUERY) for pair in query.split("&") if pair]
+    pairs = [_escape(pair, _PLAIN_QUERY) for pair in query.split("&") if pair]
     kept = [pair for pair in pairs if not _tracks(pair.partition("=")[0].lower())]
     return f"?{'&'.join(kept)}" if kept else ""
 

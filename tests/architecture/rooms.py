@@ -29,7 +29,9 @@ STOREYS = (
 line stands above the other faces: it is the door through which each of them is started."""
 
 SIMULATOR = "simulator"
-SIMULATOR_DOORS = frozenset({"cli.demo", "cli.simulate", "cli.truth"})
+SIMULATOR_DOORS = frozenset(
+    {"cli.demo", "cli.demo_console", "cli.demo_life", "cli.simulate", "cli.truth", "cli.truth_talk"}
+)
 
 _HEIGHT = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
 

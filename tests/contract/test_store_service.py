@@ -15,6 +15,7 @@ from tidelore.store.database import Database
 from tidelore.store.dirty import mark
 from tidelore.store.leases import LeaseTable
 from tidelore.store.service_jobs import JobRow, keep_jobs, list_jobs, save_jobs
+from tidelore.store.source_budgets import BudgetRow, list_budgets, save_budgets
 from tidelore.store.totals import has_answers_to_send, lacks_vectors, read_totals
 
 POLL = JobRow("github:hub/o/r", "hub", "poll", "o/r", "idle", 10, 20, 30, 40, 2, 'no "answer"\n', 60.5, 7, 50)
@@ -78,6 +79,7 @@ def test_what_waits_is_counted(database: Database, clock: ManualClock) -> None:
 def test_everything_that_is_measured_is_read_by_a_parser_of_somebody_else(
     database: Database, clock: ManualClock
 ) -> None:
+    save_budgets(database, [BudgetRow("hub", 10, None, clock.now_ms())])
     save_jobs(database, [POLL, STREAM, replace(POLL, name='odd "name" \\ \n', requests=5)])
     families = {family.name: family for family in text_string_to_metric_families(export_all(database, clock.now_ms()))}
     for metric in REGISTRY:
@@ -88,3 +90,19 @@ def test_everything_that_is_measured_is_read_by_a_parser_of_somebody_else(
     assert hub.value == 12
     assert 'odd "name" \\ \n' in {sample.labels["job"] for sample in families["lore_job_running"].samples}
     assert "feedback_events_ingested" in families
+
+
+def test_what_is_left_of_a_rate_limit_is_told_until_it_is_full_again(database: Database, clock: ManualClock) -> None:
+    now = clock.now_ms()
+    save_budgets(database, [BudgetRow("hub", 4000, now + 60_000, now), BudgetRow("lab", 7, None, now)])
+    save_budgets(database, [BudgetRow("hub", 3999, now + 60_000, now + 1)])
+    save_budgets(database, [])
+    assert list_budgets(database) == [BudgetRow("hub", 3999, now + 60_000, now + 1), BudgetRow("lab", 7, None, now)]
+    assert {name: left.remaining for name, left in read_service(database, now).budgets.items()} == {
+        "hub": 3999,
+        "lab": 7,
+    }
+    assert list(read_service(database, now + 60_000).budgets) == ["lab"]
+    families = {found.name: found for found in text_string_to_metric_families(export_all(database, now))}
+    left = {sample.labels["source"]: sample.value for sample in families["lore_source_requests_left"].samples}
+    assert left == {"hub": 3999, "lab": 7}

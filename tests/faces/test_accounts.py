@@ -274,3 +274,70 @@ class when_listening:  # noqa: N801 - it reads as a sentence
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(5)
+
+
+# What the other commands tell of accounts
+
+
+def test_doctor_tells_whether_the_network_is_within_reach_and_how_the_accounts_stand(followed: Desk) -> None:
+    found = {finding["subject"]: finding for finding in followed.robot("doctor").data["findings"]}
+    assert found[f"bluesky AppView ({followed.url})"]["detail"] == "answers, no credentials needed"
+    assert found[f"bluesky PLC directory ({followed.url})"]["ok"]
+    assert found["bluesky accounts"]["detail"] == "2 established"
+    socket = followed.url.replace("http", "ws")
+    assert found[f"bluesky stream ({socket}/subscribe)"]["detail"] == "well-formed, protocol 1"
+
+
+def test_doctor_names_what_is_not_found_and_what_does_not_answer(sea: Desk) -> None:
+    text = sea.config.read_text()
+    sea.config.write_text(text.replace("[bluesky]\n", f'[bluesky]\naccounts = ["{ALICE}", "nobody.test"]\n'))
+    done = sea.robot("doctor")
+    assert (done.code, done.error["code"]) == (6, "REMOTE_NOT_FOUND")
+    found = {finding["subject"]: finding for finding in done.document["data"]["findings"]}
+    assert found["bluesky configured accounts"]["detail"] == "1 of 2 found"
+    assert not found["bluesky nobody.test"]["ok"]
+    sea.config.write_text(text.replace(f'plc_url = "{sea.url}"', 'plc_url = "http://127.0.0.1:9"'))
+    found = {finding["subject"]: finding for finding in sea.robot("doctor").document["data"]["findings"]}
+    assert not found["bluesky PLC directory (http://127.0.0.1:9)"]["ok"]
+    assert found[f"bluesky AppView ({sea.url})"]["ok"]
+
+
+def test_doctor_refuses_an_address_that_is_no_stream_without_asking_anybody(sea: Desk) -> None:
+    sea.config.write_text('[bluesky]\njetstream_url = "ftp://stream.test"\n')
+    before = sea.world.requests.total()
+    done = sea.robot("doctor", "--offline")
+    assert done.error["message"] == "bluesky.jetstream_url is no address of a stream"
+    assert sea.world.requests.total() == before
+
+
+def test_doctor_says_nothing_of_a_network_that_nobody_set_up(sea: Desk) -> None:
+    sea.config.write_text("")
+    assert not any("bluesky" in finding["subject"] for finding in sea.robot("doctor").data["findings"])
+
+
+def test_the_status_of_accounts_is_one_block_whatever_their_number(followed: Desk) -> None:
+    assert followed.run("accounts", "add", CAROL).code == 0
+    assert followed.run("accounts", "pause", BOB).code == 0
+    done = followed.robot("sync-status")
+    told = done.data["accounts"]
+    assert {name: told[name] for name in ("established", "new", "paused", "unavailable")} == {
+        "established": 1,
+        "new": 1,
+        "paused": 1,
+        "unavailable": 0,
+    }
+    assert (told["due"], told["never_polled"], told["gaps"]) == (1, 1, 0)
+    assert told["oldest_poll_at"] is not None
+    out = followed.run("sync-status").out
+    assert out.startswith("Bluesky accounts\n")
+    assert "1 established, 1 new, 1 paused" in out
+    assert "did:plc:" not in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_positions_are_listed_with_handles_and_found_by_them(followed: Desk) -> None:
+    did = followed.world.bluesky.network.account(ALICE).did
+    assert f"{ALICE} {did}" in followed.run("cursors", "list").out
+    shown = followed.robot("cursors", "show", "bluesky.author_feed", ALICE).data
+    assert (shown["scope"], shown["account"], shown["project"]) == (did, ALICE, None)
+    assert followed.robot("cursors", "show", "bluesky.author_feed", did).data["account"] == ALICE

@@ -38,6 +38,7 @@ def answers_with_everything(follower: Follower, first: dict[str, object]) -> lis
     busy = follower.robot("poll", "github").document["data"]
     assert all(busy[name] for name in ("commands", "sent", "handled"))
     follower.settle(REPO, extra='handler = ["no-such-program"]')
+    follower.world.advance(60)
     follower.say("Once more.")
     follower.world.faults.add("status", f"GET /repos/{REPO}/pulls/{follower.pr}/reviews", times=1, status=500)
     follower.forge.review(REPO, follower.pr, "APPROVED", "Yes.", OWNER)

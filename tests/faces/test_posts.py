@@ -118,11 +118,22 @@ def test_everything_is_made_into_documents_again_posts_too(talk: Desk) -> None:
     assert talk.query("SELECT COUNT(*) FROM documents WHERE source_type = 'post'") == [(3,)]
 
 
+@pytest.mark.parametrize("reference", [uri_of(MIRA, "a"), PAGE])
+def test_what_is_like_a_post_is_found(talk: Desk, reference: str) -> None:
+    refused = talk.robot("similar", reference)
+    assert (refused.code, refused.error["fix"]) == (2, "run `lore embed`")
+    assert talk.run("embed").code == 0
+    items = talk.robot("similar", reference, "-n", "100").data["items"]
+    posts = [item["reference"] for item in items if item["type"] == "post"]
+    assert sorted(posts) == sorted([uri_of(NOOR, "b"), uri_of(NOOR, "q")]), "others, and not the post itself"
+
+
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [
         (["show", "post", "#12"], 2, "at://"),
         (["show", "post", uri_of(MIRA, "none")], 6, "lore list posts"),
+        (["similar", uri_of(MIRA, "none")], 6, "lore list posts"),
         (["show", "post", uri_of(MIRA, "a"), "--fields", "colour"], 2, "colour"),
         (["list", "posts", "--fields", "colour"], 2, "colour"),
         (["list", "posts", "--after", "x"], 2, "data.next"),

@@ -13,6 +13,7 @@ CURSOR = {
     "surface",
     "scope",
     "project",
+    "account",
     "watermark_at",
     "watermark_id",
     "complete",
@@ -84,6 +85,7 @@ def test_sync_status_shows_lists_runs_and_freshness(desk: Desk) -> None:
     done = desk.robot("sync-status")
     assert set(done.data) == {
         "projects", "cursors", "children", "quarantine", "oldest_verification", "oldest_children_verification", "runs",
+        "accounts",
     }  # fmt: skip
     assert {project["path"] for project in done.data["projects"]} == {LEDGER, CONSOLE}
     assert all(set(cursor) == CURSOR for cursor in done.data["cursors"])

@@ -38,7 +38,7 @@ def test_one_round_brings_everything_up_to_date_and_says_what_it_did(served: Des
     done = served.run("service", "--once")
     assert done.code == 0, done.err
     assert done.out.endswith(" s\n")
-    assert "2 jobs, " in done.out
+    assert "3 jobs, " in done.out
     assert served.query("SELECT COUNT(*) FROM issues") == [(5,)]
     assert served.query("SELECT COUNT(*) FROM dirty_sources") == [(0,)]
     assert "gitlab:gitlab" in done.err, "a service tells what it does as it goes"
@@ -55,6 +55,23 @@ def test_what_robots_are_told_is_documented(served: Desk) -> None:
     told["service"] = dict.fromkeys(("host", "pid", "command", "since", "heartbeat_at"))
     told["waiting"] |= {"pulls": {"blocked": 1}, "accounts": {"new": 1}}
     told_as_documented("status", told)
+
+
+def test_what_the_server_leaves_us_is_told_and_measured_until_it_is_full_again(served: Desk) -> None:
+    served.world.gitlab.rate_limit = 6000
+    assert served.run("service", "--once").code == 0
+    (source,) = served.robot("status").data["sources"]
+    assert source["requests_left"] > 0
+    assert source["refilled_at"] is not None
+    (line,) = [line for line in served.run("status").out.splitlines() if line.startswith("Requests left: ")]
+    assert line.startswith(f"Requests left: gitlab {source['requests_left']:,} for ")
+    shown = served.run("metrics").out
+    assert f'lore_source_requests_left{{source="gitlab"}} {source["requests_left"]}' in shown
+    assert "feedback_events_ingested_total 0" in shown
+    told = served.robot("metrics").data
+    told_as_documented("metrics", told)
+    names = [metric["name"] for metric in told["metrics"]]
+    assert names == [line.split()[2] for line in shown.splitlines() if line.startswith("# TYPE ")]
 
 
 def test_a_round_in_which_a_job_fails_ends_with_7_and_names_it(served: Desk) -> None:

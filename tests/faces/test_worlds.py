@@ -185,7 +185,7 @@ def test_the_bash_script_can_be_evaluated(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("lore co", {"count", "completions"}), ("lore cursors re", {"reset"}), ("lore in", {"init", "ingest"})],
+    [("lore co", {"count", "completions", "console"}), ("lore cursors re", {"reset"}), ("lore in", {"init", "ingest"})],
 )
 def test_what_a_shell_asks_for_is_completed(home: Path, words: str, offered: set[str]) -> None:
     environ = {"_LORE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

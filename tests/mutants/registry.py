@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, listening, offspring, surgery, telling, understanding, walking
+from tests.mutants import guarding, listening, offspring, posting, surgery, telling, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
 _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_where_it_stopped"
 
 _TELLING = "tests/crash/test_kill_documents.py::test_every_seam_of_documents_and_vectors"
+_ACCOUNTS = "tests/properties/test_accounts.py::test_every_post_that_lasted_is_stored_once_and_as_it_is"
+_KILLED_STREAM = (
+    "tests/crash/test_stream_killed.py::test_a_stream_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing"
+)
 _TALK = "tests/properties/test_conversations.py::test_a_conversation_is_copied_whole_whatever_happens"
 
 PROMISES = (
@@ -87,6 +91,23 @@ PROMISES = (
         ("tests/properties/test_descent.py::test_no_post_is_lost_whatever_interrupts_the_descent",),
     ),
     Promise(
+        posting.FEED,
+        (
+            f"{posting.DEATHS}::test_a_poll_killed_at_any_seam_loses_and_doubles_nothing",
+            f"{posting.POSTS}::test_a_page_is_durable_with_its_cursor_gaps_and_quarantine_or_not_at_all",
+            _ACCOUNTS,
+        ),
+    ),
+    Promise(posting.RECORD_KEY, (_ACCOUNTS,)),
+    Promise(posting.TOMBSTONES, (_ACCOUNTS,)),
+    Promise(
+        posting.STREAM,
+        (
+            f"{posting.STREAMING}::test_a_hole_longer_than_the_replay_is_covered_by_the_poller",
+            _KILLED_STREAM,
+        ),
+    ),
+    Promise(
         "foreign origin refused", (f"{guarding.SITUATIONS}::test_the_token_goes_nowhere_when_headers_are_missing_too",)
     ),
     Promise("ETag of a full page"),
@@ -125,4 +146,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *surgery.MUTANTS,
     *guarding.MUTANTS,
     *listening.MUTANTS,
+    *posting.MUTANTS,
 )

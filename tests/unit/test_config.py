@@ -127,6 +127,7 @@ fusion_weight = 0.5
 rrf_k = 60
 [service]
 gitlab_interval_seconds = 301
+keep_runs_days = 7
 metrics_port = 1
 web_port = 2
 [log]

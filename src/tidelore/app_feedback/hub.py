@@ -64,7 +64,7 @@ async def open_hub(app: App, places: Sequence[Place], *, create: bool = True) ->
     hosts = list({place.host.name: place.host for place in places}.values())
     count = RequestCount()
     async with AsyncExitStack() as stack:
-        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
+        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport, app.patience_seconds)
         opened = await open_github_hosts(hosts, wiring, stack)
         database = app.open_store(create=create)
         stack.callback(database.close)

@@ -18,6 +18,7 @@ from tidelore.store.projects import list_projects
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.feedback.duties import Deeds, Duties, OnEvent, Stop
+    from tidelore.feedback.polling import RepoTarget
     from tidelore.feedback.report import PollReport, RepoReport
 
 
@@ -48,20 +49,13 @@ async def poll_github(
 ) -> PollOutcome:
     """Read what is new in every repository, then apply commands, send answers and run handlers."""
     from tidelore.feedback.duties import Deeds
-    from tidelore.feedback.polling import RepoTarget, poll
+    from tidelore.feedback.polling import poll
     from tidelore.session import Workshop
 
     began = app.clock.monotonic()
     async with open_hub(app, choose_places(app.config, request.repo)) as hub:
         shop = Workshop(hub.database, app.config, app.clock, app.seam, request.command)
-        logins = await own_logins(hub)
-        targets = []
-        for place in hub.places:
-            login = logins.get(place.host.name)
-            failed = login if isinstance(login, TideloreError) else None
-            name = None if isinstance(login, TideloreError) else login
-            targets.append(RepoTarget(hub.source(place), place.settings, name, failed))
-        report = await poll(shop, targets, force=request.force, full=request.full, on_repo=on_repo)
+        report = await poll(shop, await find_targets(hub), force=request.force, full=request.full, on_repo=on_repo)
         outcome = PollOutcome(report, Deeds())
         unread = {(repo.source, repo.repo) for repo in report.repos if repo.error is not None}
         await send_due_outbox(hub, outcome.deeds, without=unread)
@@ -69,6 +63,20 @@ async def poll_github(
             await handle_events(hub, outcome.deeds, on_event)
         outcome.requests, outcome.seconds = hub.count.total, app.clock.monotonic() - began
     return outcome
+
+
+async def find_targets(hub: Hub) -> list[RepoTarget]:
+    """Return the repositories to read, with who we are on their host or why that could not be learned."""
+    from tidelore.feedback.polling import RepoTarget
+
+    logins = await own_logins(hub)
+    targets = []
+    for place in hub.places:
+        login = logins.get(place.host.name)
+        failed = login if isinstance(login, TideloreError) else None
+        name = None if isinstance(login, TideloreError) else login
+        targets.append(RepoTarget(hub.source(place), place.settings, name, failed))
+    return targets
 
 
 async def own_logins(hub: Hub) -> dict[str, str | TideloreError | None]:

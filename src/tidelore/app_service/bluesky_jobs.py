@@ -64,7 +64,7 @@ class _Polling:
         self._resolve_at = again if report.unresolved else NEVER
         # Made by a job of their own: here they would be in the way of a sync.
         wakes = (DOCUMENTS,) if report.posts or report.verified else ()
-        return Done(report.requests, _verdict(report), wakes=wakes)
+        return Done(report.requests, _verdict(report), wakes=wakes, budget=opened.count.budgets.get(SOURCE))
 
     def _is_due(self) -> bool:
         from tidelore.store.accounts import due_accounts

@@ -2,14 +2,18 @@
 
 Owns their wiring. What `lore poll github` does in one go is done here by three kinds of jobs, so that no poll waits for
 an answer to be sent or for somebody else's program; each works from rows, and wakes the others when there are some.
+All repositories that are due are one poll, and each of them ends in its own way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tidelore.feedback.places import Place
-from tidelore.service.outcome import Done, Job
+from tidelore.service.outcome import Done, Job, batched
 from tidelore.service.schedule import JobSpec, bound_of
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 COMMAND = "lore poll github"
 POLL_TURN = "github"
+PATIENCE_SECONDS = 10.0
+"""How long a poll of all waits for one host that asked for a pause; a longer one is a back-off of that host alone."""
 ANSWERS_SECONDS = 15.0
 HANDLER_SECONDS = 15.0
 """How often rows are looked at when no poll says that there are new ones: what failed comes again by time."""
@@ -29,10 +35,11 @@ HANDLER_SECONDS = 15.0
 def feedback_jobs(app: App) -> list[Job]:
     """Return the jobs of every configured repository and its host."""
     jobs: list[Job] = []
+    polling = _Polling(app)
     for host in app.config.github:
         places = [Place(host, repo.name) for repo in host.repos]
         for place in places:
-            jobs.append(_poll_job(app, place))
+            jobs.append(batched(_poll_spec(place), polling.together))
             if place.settings.handler:
                 jobs.append(_handler_job(app, place))
         if places:
@@ -52,10 +59,10 @@ def _handler_name(place: Place) -> str:
     return f"handler:{place.host.name}/{place.name}"
 
 
-def _poll_job(app: App, place: Place) -> Job:
-    interval = place.settings.poll_interval_seconds
-    spec = JobSpec(_poll_name(place), place.host.name, "poll", place.name, interval, bound_of(interval), turn=POLL_TURN)
-    return Job(spec, lambda: _poll(app, place))
+def _poll_spec(place: Place) -> JobSpec:
+    name, interval = _poll_name(place), place.settings.poll_interval_seconds
+    bound = bound_of(interval)
+    return JobSpec(name, place.host.name, "poll", place.name, interval, bound, turn=POLL_TURN, batch=POLL_TURN)
 
 
 def _answers_job(app: App, host: GitHubHost, places: list[Place]) -> Job:
@@ -70,24 +77,62 @@ def _handler_job(app: App, place: Place) -> Job:
     return Job(spec, lambda: _handle(app, place))
 
 
-async def _poll(app: App, place: Place) -> Done:
-    """Read what is new in one repository."""
-    from tidelore.app_feedback.hub import open_hub
-    from tidelore.app_feedback.polling import own_logins
-    from tidelore.errors import TideloreError
-    from tidelore.feedback.polling import RepoTarget, poll
-    from tidelore.session import Workshop
+class _Polling:
+    """Polls repositories, of any number of hosts."""
 
-    async with open_hub(app, [place]) as hub:
-        shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND)
-        login = (await own_logins(hub)).get(place.host.name)
-        failure = login if isinstance(login, TideloreError) else None
-        name = None if isinstance(login, TideloreError) else login
-        target = RepoTarget(hub.source(place), place.settings, name, failure)
-        (repo,) = (await poll(shop, [target])).repos
-        wakes = [_answers_name(place.host)] if repo.effects["commands"] or repo.effects["planned"] else []
-        wakes += [_handler_name(place)] if place.settings.handler and repo.effects["events"] else []
-        return Done(hub.count.total, _verdict(repo), wakes=tuple(wakes))
+    def __init__(self, app: App) -> None:
+        self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
+        places = [Place(host, repo.name) for host in app.config.github for repo in host.repos]
+        self._places = {_poll_name(place): place for place in places}
+
+    async def together(self, names: Sequence[str]) -> dict[str, Done]:
+        """Read what is new in the repositories of these jobs, in one poll."""
+        from tidelore.errors import CredentialsMissing
+
+        hosts = list({self._places[name].host.name: None for name in names})
+        try:
+            return await self._poll(names)
+        except CredentialsMissing:
+            if len(hosts) == 1:
+                raise
+        # Nobody has a token, and each is to be told which is his.
+        found: dict[str, Done] = {}
+        for host in hosts:
+            own = [name for name in names if self._places[name].host.name == host]
+            try:
+                found |= await self._poll(own)
+            except CredentialsMissing as error:
+                found |= dict.fromkeys(own, Done(error=error))
+        return found
+
+    async def _poll(self, names: Sequence[str]) -> dict[str, Done]:
+        from tidelore.app_feedback.hub import open_hub
+        from tidelore.app_feedback.polling import find_targets
+        from tidelore.feedback.polling import poll
+        from tidelore.session import Workshop
+
+        app, places = self._app, [self._places[name] for name in names]
+        async with open_hub(app, places) as hub:
+            shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND)
+            report = await poll(shop, await find_targets(hub))
+            asked = dict(hub.count.of_source)
+            found: dict[str, Done] = {}
+            for name, place, repo in zip(names, places, report.repos, strict=True):
+                found[name] = _done(place, repo)
+                asked[place.host.name] = asked.get(place.host.name, 0) - repo.requests
+            for name, place in zip(names, places, strict=True):
+                # What belongs to no repository, a login or a second try, is counted with the first of its host.
+                rest = asked.pop(place.host.name, 0)
+                budget = hub.count.budgets.get(place.host.name)
+                found[name] = replace(found[name], requests=found[name].requests + rest, budget=budget)
+            return found
+
+
+def _done(place: Place, repo: RepoReport) -> Done:
+    """Return how the poll of one repository ended, and who has something to do now."""
+    wakes = [_answers_name(place.host)] if repo.effects["commands"] or repo.effects["planned"] else []
+    wakes += [_handler_name(place)] if place.settings.handler and repo.effects["events"] else []
+    return Done(repo.requests, _verdict(repo), wakes=tuple(wakes))
 
 
 def _verdict(repo: RepoReport) -> TideloreError | None:
@@ -108,7 +153,8 @@ async def _answer(app: App, places: list[Place]) -> Done:
     deeds = Deeds()
     async with open_hub(app, places) as hub:
         await send_due_outbox(hub, deeds, without=_unread(hub))
-        return Done(hub.count.total, overall(None, deeds))
+        host = places[0].host.name
+        return Done(hub.count.total, overall(None, deeds), budget=hub.count.budgets.get(host))
 
 
 def _has_answers(app: App, places: list[Place]) -> bool:

@@ -1,79 +1,134 @@
-"""The jobs for GitLab and for the copy itself: a sync for each host, documents, vectors. Owns their wiring.
+"""The jobs for GitLab and for the copy itself: a sync for each host, documents, vectors, the ledger. Owns their wiring.
 
-A sync of the service is a sync of one host by itself: the same requests, and one host's trouble is its own. All that
-writes under the lease of syncs takes turns.
+All hosts that are due are one sync, side by side as `lore sync` reads them, and each of them ends in its own way; one
+that asks for a long pause is left alone instead of waited for. All that writes under the lease of syncs takes turns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tidelore.service.aside import aside
-from tidelore.service.outcome import Done, Job, blame_for
+from tidelore.service.outcome import Done, Job, batched, blame_for
 from tidelore.service.schedule import JobSpec, bound_of
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.config import GitLabHost
     from tidelore.errors import TideloreError
     from tidelore.pipeline.report import RunReport
 
 COMMAND = "lore sync"
 SYNC_TURN = "sync"
+PATIENCE_SECONDS = 10.0
+"""How long a sync of all waits for one host that asked for a pause; a longer one is a back-off of that host alone."""
 DOCUMENTS = "documents"
 EMBEDDINGS = "embeddings"
+LEDGER = "ledger"
 COPY = "copy"
 EMBEDDING = "embedding"
 DOCUMENTS_SECONDS = 30.0
 EMBEDDINGS_SECONDS = 300.0
-"""How often documents and vectors are looked after when nothing has said that they are due. For the first, a look is
-one row; they are marked by streams and commands too, which wake nobody."""
+LEDGER_SECONDS = 86_400.0
+"""How often documents, vectors and the ledger are looked after when nothing has said that they are due. For the first,
+a look is one row; they are marked by streams and commands too, which wake nobody."""
 
 
 def forge_jobs(app: App) -> list[Job]:
     """Return a sync for each GitLab host that has something to read."""
-    return [_sync_job(app, host) for host in app.config.gitlab if host.projects or host.groups]
+    syncing = _Syncing(app)
+    return [batched(spec, syncing.together) for spec in syncing.specs]
 
 
 def copy_jobs(app: App) -> list[Job]:
-    """Return what is made of the copy: documents, and vectors if they are wanted."""
+    """Return what is done for the copy itself: documents, vectors if they are wanted, and the ledger's upkeep."""
     documents = JobSpec(DOCUMENTS, COPY, "documents", COPY, DOCUMENTS_SECONDS, turn=SYNC_TURN, asks=False)
-    jobs = [Job(documents, lambda: _make_documents(app))]
+    ledger = JobSpec(LEDGER, COPY, "upkeep", COPY, LEDGER_SECONDS, asks=False)
+    jobs = [Job(documents, lambda: _make_documents(app)), Job(ledger, lambda: _keep_ledger(app))]
     if app.config.embedding.provider != "none":
         spec = JobSpec(EMBEDDINGS, EMBEDDING, "embeddings", app.config.embedding.provider, EMBEDDINGS_SECONDS)
         jobs.append(Job(spec, _Embedding(app).run))
     return jobs
 
 
-def _sync_job(app: App, host: GitLabHost) -> Job:
-    interval = app.config.service.gitlab_interval_seconds
-    own = replace(app, config=replace(app.config, gitlab=(host,)))
-    spec = JobSpec(
-        f"gitlab:{host.name}", host.name, "sync", host.base_url, interval, bound_of(interval), turn=SYNC_TURN
-    )
-    return Job(spec, lambda: _sync(own))
+class _Syncing:
+    """Syncs any number of hosts."""
+
+    def __init__(self, app: App) -> None:
+        self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
+        self._hosts = {f"gitlab:{host.name}": host for host in app.config.gitlab if host.projects or host.groups}
+
+    @property
+    def specs(self) -> list[JobSpec]:
+        interval = self._app.config.service.gitlab_interval_seconds
+        bound = bound_of(interval)
+        return [
+            JobSpec(name, host.name, "sync", host.base_url, interval, bound, turn=SYNC_TURN, batch=SYNC_TURN)
+            for name, host in self._hosts.items()
+        ]
+
+    async def together(self, names: Sequence[str]) -> dict[str, Done]:
+        """Bring the hosts of these jobs up to date, in one sync."""
+        from tidelore.errors import CredentialsMissing
+
+        try:
+            return await self._sync(names)
+        except CredentialsMissing:
+            if len(names) == 1:
+                raise
+        # Nobody has a token, and each is to be told which is his.
+        found: dict[str, Done] = {}
+        for name in names:
+            try:
+                found |= await self._sync([name])
+            except CredentialsMissing as error:
+                found[name] = Done(error=error)
+        return found
+
+    async def _sync(self, names: Sequence[str]) -> dict[str, Done]:
+        from tidelore.app import mirror
+        from tidelore.pipeline.mirror import MirrorRequest
+        from tidelore.sources.registry import RESOURCES
+
+        hosts = tuple(self._hosts[name] for name in names)
+        app = replace(self._app, config=replace(self._app.config, gitlab=hosts))
+        report = await mirror(app, MirrorRequest(RESOURCES, documents=True), COMMAND)
+        written = report.documents is not None and report.documents.regenerated
+        wakes = (EMBEDDINGS,) if written else ()
+        return {
+            name: Done(
+                report.asked.get(host.name, 0),
+                judge_sync(report, host.name),
+                wakes=wakes,
+                budget=report.budgets.get(host.name),
+            )
+            for name, host in zip(names, hosts, strict=True)
+        }
 
 
-async def _sync(app: App) -> Done:
-    from tidelore.app import mirror
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.sources.registry import RESOURCES
-
-    report = await mirror(app, MirrorRequest(RESOURCES, documents=True), COMMAND)
-    written = report.documents is not None and report.documents.regenerated
-    return Done(report.requests, judge_sync(report), wakes=(EMBEDDINGS,) if written else ())
-
-
-def judge_sync(report: RunReport) -> TideloreError | None:
-    """Return what a sync ends with. Where no list at all could be read it is a failure, whatever the reasons are."""
+def judge_sync(report: RunReport, source: str) -> TideloreError | None:
+    """Return what a sync of a source ends with. Where no list at all could be read it failed, whatever the reasons."""
     from tidelore.pipeline.report import verdict
 
-    errors = [scope.error for scope in report.scopes if scope.error is not None]
-    if errors and len(errors) == len(report.scopes):
+    scopes = [scope for scope in report.scopes if scope.source == source]
+    errors = [scope.error for scope in scopes if scope.error is not None]
+    if errors and len(errors) == len(scopes):
         return next((error for error in errors if blame_for(error) == "source"), errors[0])
-    return verdict(report.scopes)
+    return verdict(scopes)
+
+
+async def _keep_ledger(app: App) -> Done:
+    """Forget runs that are old enough."""
+    from tidelore.store.run_retention import forget_runs
+
+    database = app.open_store()
+    try:
+        forgotten = forget_runs(database, app.clock.now_ms(), app.config.service.keep_runs_days)
+    finally:
+        database.close()
+    return Done(idle=not forgotten)
 
 
 async def _make_documents(app: App) -> Done:

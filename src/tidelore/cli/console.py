@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.glance import tell_once
 from tidelore.cli.render import Answer
 from tidelore.errors import UserError
 
@@ -30,9 +31,12 @@ def command(ctx: click.Context, theme: str) -> Answer:
     """Be the service, and watch it: sources, pull requests, accounts, runs, search, log.
 
     The service runs on a thread of this process; leaving stops it in order, and nothing is lost. Where another process
-    is the service of this database already, that one is watched. This is what `lore` alone does on a terminal.
+    is the service of this database already, that one is watched. This is what `lore` alone does on a terminal. With
+    --robot nothing is served: the first screen is told once.
     """
     face = face_of(ctx)
+    if face.choices.robot:
+        return tell_once(face)
     app = watched_app(face, "console")
     from tidelore.cli.logs import set_up_logging
     from tidelore.config import config_path
@@ -57,7 +61,7 @@ def is_terminal() -> bool:
 
 def watched_app(face: Face, name: str) -> App:
     """Return the application, or refuse where nobody could see it."""
-    if face.choices.robot or not is_terminal():
+    if not is_terminal():
         raise UserError(
             f"`lore {name}` needs a terminal",
             fix="`lore service` serves without one, `lore status --robot` tells the same to programs",

@@ -37,7 +37,7 @@ def list_command(ctx: click.Context) -> Answer:
 @click.argument("scope")
 @click.pass_context
 def show_command(ctx: click.Context, surface: str, scope: str) -> Answer:
-    """Show one reading position: SURFACE such as gitlab.issues, SCOPE a project path or its number."""
+    """Show one reading position: SURFACE such as gitlab.issues, SCOPE a project path, its number, or an account."""
     database = face_of(ctx).open_store()
     try:
         data = cursor_data(find_cursor(database, surface, scope))
@@ -66,7 +66,7 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
     database = face.open_store()
     try:
         cursor = find_cursor(database, surface, scope)
-        name = f"{cursor.surface} {cursor.project or cursor.scope}"
+        name = f"{cursor.surface} {cursor.place}"
         if not yes and not _confirmed(face, name):
             raise UserError(f"{name} was not reset", fix="confirm with --yes")
 

@@ -7,17 +7,18 @@ written to a temporary directory that is gone at the end.
 from __future__ import annotations
 
 import tempfile
-import textwrap
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from tidelore.cli.comparison import Difference, compare, count_copies
+from tidelore.cli.demo_text import counted, fill, judge, title, verdict
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, plural
-from tidelore.errors import IntegrityError
+from tidelore.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,12 +38,27 @@ SILENT = ("throttled_note", "delete_note", "push")
 @click.command("demo", cls=LoreCommand)
 @click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same world.")
 @click.option("--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="How big a world.")
+@click.option("--console", is_flag=True, help="Watch a living world in the console instead; q ends it.")
+@click.option(
+    "--for",
+    "seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="With --console: no screen; serve for so long, then compare with the truth.",
+)
 @click.pass_context
-def command(ctx: click.Context, seed: int, scale: float) -> Answer:
+def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Answer:  # noqa: FBT001
     """Mirror a simulated world, be killed half way, go on, and compare the copy with the truth.
 
-    No token, no network, nothing left behind. Exits with 8 if the copy and the world differ.
+    No token, no network, nothing left behind. Exits with 8 if the copy and the world differ. With --console, the
+    service follows a GitLab, a GitHub and a Bluesky in which people go on writing, and the console shows it.
     """
+    if console:
+        from tidelore.cli.demo_console import run_live
+
+        return run_live(face_of(ctx), seed, scale, seconds)
+    if seconds is not None:
+        raise UserError("--for belongs to --console", fix="add --console, or leave --for out")
     from tidelore.simulator.server import serve
     from tidelore.simulator.world import World
 
@@ -59,11 +75,9 @@ def command(ctx: click.Context, seed: int, scale: float) -> Answer:
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()
         data |= story.answer()
-    wrong = sum(difference.faults for difference in differences)
-    error = None
-    if wrong:
-        error = IntegrityError(f"the copy and the world differ in {wrong} places", fix="report this with the seed")
-    return Answer({"seed": seed, **data, "comparison": [_plain(found) for found in differences]}, (), error)
+    return Answer(
+        {"seed": seed, **data, "comparison": [asdict(found) for found in differences]}, (), judge(differences)
+    )
 
 
 class Story:
@@ -139,7 +153,7 @@ class Story:
         requests = sum(self.asked.values())
         stored = self._count()
         self.say(f"   SIGKILL inside a transaction, after {plural(requests, 'request')}. Stored so far:")
-        self.say(_fill([f"{count:,} {_title(name)}" for name, count in stored.items()]))
+        self.say(counted(stored))
         return {"requests": requests, "stored": stored}
 
     def _resume(self) -> tuple[RunReport, int]:
@@ -151,7 +165,7 @@ class Story:
         self.say("\n2. Resumed")
         for path in self.paths:
             stored = self._count(path)
-            listed = " ".join(f"{stored[name]:>5,} {_title(name)}" for name in ("issues", "merge_requests", "notes"))
+            listed = " ".join(f"{stored[name]:>5,} {title(name)}" for name in ("issues", "merge_requests", "notes"))
             self.say(f"   {path:<32}{listed}")
         self.say(f"   {plural(report.requests, 'request')}, {repeated:,} of them for the second time")
         return report, repeated
@@ -177,7 +191,7 @@ class Story:
 
     def _tell_changes(self, changes: list[dict[str, Any]]) -> dict[str, int]:
         done = Counter(change["kind"] for change in changes)
-        self.say(_fill([f"{count} × {_title(kind)}" for kind, count in sorted(done.items())]))
+        self.say(fill([f"{count} × {title(kind)}" for kind, count in sorted(done.items())]))
         return dict(done)
 
     def _compare(self) -> list[Difference]:
@@ -190,7 +204,7 @@ class Story:
         finally:
             database.close()
         for found in differences:
-            self.say(f"   {_verdict(found)}")
+            self.say(f"   {verdict(found)}")
         return differences
 
     def _count(self, *paths: str) -> dict[str, int]:
@@ -203,12 +217,6 @@ class Story:
     def _listen(self, request: Request) -> None:
         query = "&".join(f"{name}={value}" for name, value in sorted(request.query.items()))
         self.asked[f"{request.path}?{query}"] += 1
-
-
-def _verdict(found: Difference) -> str:
-    sizes = f"{found.truth:>5,} in the world, {found.copy:>5,} in the copy"
-    faults = f"{found.missing:,} missing, {found.extra:,} extra, {found.different:,} different"
-    return f"{_title(found.list):<16} {sizes}: {faults}"
 
 
 def _news(report: RunReport) -> str:
@@ -248,17 +256,3 @@ def _stored(report: RunReport) -> int:
     scopes = (*report.scopes, *report.scrubbed)
     items = sum(scope.tally.created + scope.tally.changed for scope in scopes)
     return items + sum(child.tally.changed for scope in scopes for child in scope.children.values())
-
-
-def _title(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _fill(parts: list[str]) -> str:
-    """Return the parts on indented lines; no line ends within a part."""
-    glued = ", ".join(part.replace(" ", "\u00a0") for part in parts)
-    return textwrap.fill(glued, 97, initial_indent="   ", subsequent_indent="   ").replace("\u00a0", " ")
-
-
-def _plain(difference: Difference) -> dict[str, Any]:
-    return {name: getattr(difference, name) for name in difference.__struct_fields__}

@@ -34,13 +34,7 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
         from tidelore.app import diagnose, run_until_signalled
 
         findings += run_until_signalled(diagnose(app))
-    config = app.config
-    waiting = {"bluesky": config.bluesky.accounts}
-    findings += [
-        Finding(subject, True, "configured, but this version does not read it")
-        for subject, present in waiting.items()
-        if present
-    ]
+    findings += _bluesky(app, offline=offline)
     lines = []
     for finding in findings:
         lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")
@@ -52,6 +46,42 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
     ]
     problem = next((finding.error for finding in findings if finding.error is not None), None)
     return Answer({"findings": data}, lines, problem)
+
+
+def _bluesky(app: App, *, offline: bool) -> list[Finding]:
+    """Look at Bluesky where somebody is followed there, or its settings were changed."""
+    from tidelore.config_sections import Bluesky
+
+    followed = _followed(app)
+    if followed is None and app.config.bluesky == Bluesky():
+        return []
+    from tidelore.pipeline.account_diagnosis import examine_stream
+
+    findings: list[Finding] = []
+    if not offline:
+        from tidelore.app import run_until_signalled
+        from tidelore.app_bluesky import diagnose_network
+
+        findings += run_until_signalled(diagnose_network(app))
+    findings.append(examine_stream(app.config.bluesky))
+    return findings if followed is None else [*findings, followed]
+
+
+def _followed(app: App) -> Finding | None:
+    try:
+        database = app.open_store()
+    except TideloreError:
+        return None
+    try:
+        from tidelore.store.accounts import count_accounts
+
+        if not count_accounts(database):
+            return None
+        from tidelore.pipeline.account_diagnosis import examine_accounts
+
+        return examine_accounts(database)
+    finally:
+        database.close()
 
 
 def _configuration(face: Face) -> Finding:

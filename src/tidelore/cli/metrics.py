@@ -14,15 +14,16 @@ from tidelore.clock import SystemClock
 @click.command("metrics", cls=LoreCommand)
 @click.pass_context
 def command(ctx: click.Context) -> Answer:
-    """Print everything that is measured, in the Prometheus text format.
+    """Print everything that is measured, in the Prometheus text format: the same as `/metrics` of the service.
 
     Counters outlive processes; ages and numbers are worked out now. Nobody is asked and nothing is changed.
     """
-    from tidelore.feedback.metrics import REGISTRY, collect, render
+    from tidelore.service.metrics import collect_all, export_all
 
     database = face_of(ctx).open_store()
     try:
-        samples = collect(database, SystemClock().now_ms())
+        now_ms = SystemClock().now_ms()
+        found, text = collect_all(database, now_ms), export_all(database, now_ms)
     finally:
         database.close()
     metrics: list[dict[str, Any]] = [
@@ -30,12 +31,8 @@ def command(ctx: click.Context) -> Answer:
             "name": metric.name,
             "kind": metric.kind,
             "help": metric.help,
-            "samples": [
-                {"labels": dict(sample.labels), "value": sample.value}
-                for sample in samples
-                if sample.name == metric.name
-            ],
+            "samples": [{"labels": dict(sample.labels), "value": sample.value} for sample in samples],
         }
-        for metric in REGISTRY
+        for metric, samples in found
     ]
-    return Answer({"metrics": metrics}, render(samples).splitlines())
+    return Answer({"metrics": metrics}, text.splitlines())

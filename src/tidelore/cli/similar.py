@@ -1,4 +1,4 @@
-"""`lore similar`: the threads of the copy that are like one of them."""
+"""`lore similar`: the threads and posts of the copy that are like one of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import click
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.errors import NotFound, UserError
+from tidelore.post_reference import PostReference, parse_post_reference
 from tidelore.reference import KINDS, SIGNS, Kind, Reference, parse_reference
 from tidelore.store.database import Database
+from tidelore.store.post_rows import resolve_post
 from tidelore.store.resolve import resolve
 
 _TYPES: dict[Kind, str] = {"issue": "issue", "mr": "merge_request"}
@@ -24,9 +26,10 @@ _TYPES: dict[Kind, str] = {"issue": "issue", "mr": "merge_request"}
 @click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
 @click.pass_context
 def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
-    """Find the threads whose meaning is nearest to that of an issue or a merge request.
+    """Find the threads whose meaning is nearest to that of an issue, a merge request or a post.
 
-    REF is '#12' or '!12', 'group/project!12', a web address, or a number that only one of both kinds has.
+    REF is '#12' or '!12', 'group/project!12', a web address, a number that only one of both kinds has, or the at://
+    address of a post.
     """
     from tidelore.cli.search_page import item_of, read_fields
     from tidelore.cli.search_text import result_lines
@@ -38,18 +41,31 @@ def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
     face = face_of(ctx)
     face.choices.robot |= wanted["as_json"]
     chosen = read_fields(wanted["fields"])
-    meant = _readings(reference)
+    post = _post_reading(reference)
+    meant = {} if post is not None else _readings(reference)
     default = face.app().config.default_project
     database = face.open_store()
     try:
-        kind, row_id = _resolved(database, reference, meant, wanted["project"], default)
-        threads = find_similar(database, ThreadKey(_TYPES[kind], row_id), wanted["limit"])
+        if post is not None:
+            thread = ThreadKey("post", resolve_post(database, post))
+        else:
+            kind, row_id = _resolved(database, reference, meant, wanted["project"], default)
+            thread = ThreadKey(_TYPES[kind], row_id)
+        threads = find_similar(database, thread, wanted["limit"])
     finally:
         database.close()
     if face.choices.robot:
         return Answer({"items": [item_of(thread, chosen) for thread in threads], "total": len(threads), "next": None})
     found = Found(threads, len(threads), "semantic")
     return Answer(None, result_lines(found, Query(), 0, explain=False))
+
+
+def _post_reading(reference: str) -> PostReference | None:
+    """Return the post that is meant, or None when it is none."""
+    try:
+        return parse_post_reference(reference)
+    except UserError:
+        return None
 
 
 def _readings(reference: str) -> dict[Kind, Reference]:
@@ -64,7 +80,7 @@ def _readings(reference: str) -> dict[Kind, Reference]:
     if not found and refused is not None:
         raise UserError(
             f"{reference!r} is no reference",
-            fix="write #12 for an issue, !12 for a merge request, group/project!12, or a web address",
+            fix="write #12 for an issue, !12 for a merge request, group/project!12, an address, or at://… for a post",
             reference=reference,
         )
     return found

@@ -55,7 +55,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
     return {
         "service": _service_data(overview.service),
         "healthy": overview.service.health.ok,
-        "sources": [_source_data(source) for source in overview.service.health.sources],
+        "sources": [_source_data(source, overview.service) for source in overview.service.health.sources],
         "jobs": [job_data(job) for job in overview.service.jobs],
         "waiting": _totals_data(overview.totals),
         "runs": [_run_data(run) for run in overview.runs],
@@ -77,7 +77,7 @@ def overview_lines(overview: Overview, now_ms: int) -> list[str]:
         for job in service.jobs:
             if job.last_error is not None:
                 lines.append(_cut(f"  {job.name}: {one_line(job.last_error)}"))
-    lines += ["", *_totals_lines(overview.totals)]
+    lines += ["", *_budget_lines(service, now_ms), *_totals_lines(overview.totals)]
     if overview.runs:
         lines += ["", *_run_lines(overview.runs)]
     return lines
@@ -121,8 +121,13 @@ def _service_data(service: ServiceStatus) -> dict[str, Any] | None:
     }
 
 
-def _source_data(source: SourceHealth) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in source.__struct_fields__}
+def _source_data(source: SourceHealth, service: ServiceStatus) -> dict[str, Any]:
+    left = service.budgets.get(source.source)
+    return {
+        **{name: getattr(source, name) for name in source.__struct_fields__},
+        "requests_left": None if left is None else left.remaining,
+        "refilled_at": None if left is None else instant(left.reset_at),
+    }
 
 
 def _totals_data(totals: Totals) -> dict[str, Any]:
@@ -163,6 +168,15 @@ def _job_lines(service: ServiceStatus, now_ms: int) -> list[str]:
 
 def _state(job: JobRow, service: ServiceStatus) -> str:
     return job.state.replace("_", " ") if service.holder is not None else "stopped"
+
+
+def _budget_lines(service: ServiceStatus, now_ms: int) -> list[str]:
+    """Return what sources said is left of their rate limits."""
+    told = []
+    for name, left in service.budgets.items():
+        full = "" if left.reset_at is None else f" for {_short((left.reset_at - now_ms) / 1000)}"
+        told.append(f"{name} {left.remaining:,}{full}")
+    return [_cut(f"Requests left: {', '.join(told)}")] if told else []
 
 
 def _totals_lines(totals: Totals) -> list[str]:

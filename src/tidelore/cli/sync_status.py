@@ -14,6 +14,8 @@ import click
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural, table
 from tidelore.service.status import ListStatus, Status, read_status
+from tidelore.store.account_totals import STATES, AccountTotals, read_account_totals
+from tidelore.store.accounts import SURFACES
 from tidelore.store.cursors import CursorRow
 from tidelore.store.runs import RunView
 
@@ -35,9 +37,10 @@ def command(ctx: click.Context, runs: int) -> Answer:
     database = face.open_store()
     try:
         status = read_status(database, face.app().config, runs)
+        accounts = read_account_totals(database, face.app().clock.now_ms())
     finally:
         database.close()
-    return Answer(_data(status), _lines(status))
+    return Answer({**_data(status), "accounts": _account_data(accounts)}, _lines(status, accounts))
 
 
 def cursor_data(cursor: CursorRow) -> dict[str, Any]:
@@ -47,6 +50,7 @@ def cursor_data(cursor: CursorRow) -> dict[str, Any]:
         "surface": cursor.surface,
         "scope": cursor.scope,
         "project": cursor.project,
+        "account": cursor.account,
         "watermark_at": instant(cursor.watermark_at),
         "watermark_id": cursor.watermark_id,
         "complete": bool(cursor.bootstrap_complete),
@@ -66,7 +70,7 @@ def cursor_table(cursors: list[CursorRow]) -> list[str]:
     rows = [
         [
             cursor.surface,
-            cursor.project or cursor.scope,
+            f"{cursor.account} {cursor.scope}" if cursor.account else cursor.place,
             instant(cursor.watermark_at) or "(empty)",
             "complete" if cursor.bootstrap_complete else "first read under way",
             ago(cursor.polled_at),
@@ -119,14 +123,41 @@ def _run(run: RunView) -> dict[str, Any]:
     return {**data, "started_at": instant(run.started_at), "finished_at": instant(run.finished_at)}
 
 
-def _lines(status: Status) -> list[str]:
-    if not status.lists:
+def _account_data(accounts: AccountTotals) -> dict[str, Any]:
+    return {
+        **{state: accounts.states.get(state, 0) for state in STATES},
+        "due": accounts.due,
+        "never_polled": accounts.never_polled,
+        "oldest_poll_at": instant(accounts.oldest_poll),
+        "gaps": accounts.gaps,
+    }
+
+
+def _accounts(accounts: AccountTotals) -> list[str]:
+    """Return one block for all accounts: each has a position, and `lore accounts list` shows them one by one."""
+    states = ", ".join(f"{accounts.states[state]:,} {state}" for state in STATES if state in accounts.states)
+    rows = [
+        [
+            f"{accounts.accounts:,}",
+            f"{accounts.due:,}",
+            f"{accounts.never_polled:,}",
+            ago(accounts.oldest_poll),
+            f"{accounts.gaps:,}",
+        ]
+    ]
+    lines = table(["ACCOUNTS", "DUE", "NEVER ASKED", "OLDEST POLL", "GAPS OPEN"], rows, right=(0, 1, 2, 4))
+    return ["Bluesky accounts", *(f"  {line}" for line in lines), *_fit(states), ""]
+
+
+def _lines(status: Status, accounts: AccountTotals) -> list[str]:
+    if not status.lists and not accounts.accounts:
         return ["Nothing has been mirrored yet. Run `lore ingest --type issues`."]
+    lists = [entry for entry in status.lists if entry.cursor.surface not in SURFACES.values()]
     several = len({entry.cursor.source for entry in status.lists}) > 1
-    lines: list[str] = []
-    places = [(entry.cursor.source, entry.cursor.project or entry.cursor.scope) for entry in status.lists]
+    lines = _accounts(accounts) if accounts.accounts else []
+    places = [(entry.cursor.source, entry.cursor.place) for entry in lists]
     for place in dict.fromkeys(places):
-        found = [entry for entry, other in zip(status.lists, places, strict=True) if other == place]
+        found = [entry for entry, other in zip(lists, places, strict=True) if other == place]
         lines += [f"{place[1]} ({place[0]})" if several else place[1], *_project(found), ""]
     lines.append(f"Quarantine: {len(status.quarantine):,}")
     for entry in status.quarantine[:QUARANTINE_SHOWN]:
@@ -134,8 +165,8 @@ def _lines(status: Status) -> list[str]:
         lines += _fit(f"{entry.surface} {entry.scope} {entry.remote_key}: {entry.error} ({attempts})")
     if len(status.quarantine) > QUARANTINE_SHOWN:
         lines.append(f"  ... and {len(status.quarantine) - QUARANTINE_SHOWN:,} more; --robot shows all")
-    lists, children = status.oldest_verification, status.oldest_children
-    lines.append(f"Oldest verification of a list: {instant(lists) or 'some have not been verified yet'}")
+    verified, children = status.oldest_verification, status.oldest_children
+    lines.append(f"Oldest verification of a list: {instant(verified) or 'some have not been verified yet'}")
     lines.append(f"Oldest verification of children: {instant(children) or 'none have been read yet'}")
     return [*lines, "", "Last runs", *_runs(status.runs)] if status.runs else lines
 

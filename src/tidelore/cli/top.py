@@ -6,6 +6,7 @@ import click
 
 from tidelore.cli.console import THEME, watched_app
 from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.glance import tell_once
 from tidelore.cli.render import Answer
 
 
@@ -13,8 +14,13 @@ from tidelore.cli.render import Answer
 @THEME
 @click.pass_context
 def command(ctx: click.Context, theme: str) -> Answer:
-    """Watch what somebody else's service does, as in the console; changes nothing and asks no remote system."""
+    """Watch what somebody else's service does, as in the console; changes nothing and asks no remote system.
+
+    With --robot the first screen is told once.
+    """
     face = face_of(ctx)
+    if face.choices.robot:
+        return tell_once(face)
     app = watched_app(face, "top")
     from tidelore.console.start import run_top
 

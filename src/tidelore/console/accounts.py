@@ -18,7 +18,7 @@ from tidelore.store.accounts import AccountRow
 from tidelore.store.database import Database
 
 ACCOUNTS = (
-    Column("ACCOUNT"),
+    Column("ACCOUNT", yields="end"),
     Column("STATE"),
     Column("NEXT", right=True),
     Column("READ", right=True),
@@ -46,7 +46,7 @@ class AccountsScreen(BrowseScreen):
 
     @on(Input.Changed, "#filter")
     def _look_again(self) -> None:
-        self.look()
+        self.look_again()
 
     def detail(self, line: Line) -> Text:
         account: AccountRow = line.record

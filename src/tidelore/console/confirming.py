@@ -31,7 +31,7 @@ class ConfirmScreen(ModalScreen[bool]):
         with Vertical(id="dialog"):
             yield Static(self._question, id="question", markup=False)
             yield Static(self._consequence, id="consequence", markup=False)
-            with Horizontal(id="answers"):
+            with Horizontal(id="choices"):
                 yield Button("No (n)", id="no")
                 yield Button("Yes (y)", id="yes", variant="warning")
 

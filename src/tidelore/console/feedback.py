@@ -19,24 +19,24 @@ from tidelore.store.outbox import OutboxRow
 from tidelore.store.tracked import BLOCKED, TrackedPr
 
 PULLS = (
-    Column("PULL REQUEST"),
+    Column("PULL REQUEST", yields="beginning"),
     Column("STATUS"),
     Column("WAIT", right=True, descending=True),
-    Column("AT WORK", right=True, descending=True),
+    Column("BUSY", right=True, descending=True),
     Column("SINCE", right=True),
     Column("TITLE"),
 )
 EVENTS = (
-    Column("THREAD"),
+    Column("THREAD", yields="beginning"),
     Column("KIND"),
-    Column("AUTHOR"),
+    Column("AUTHOR", yields="end"),
     Column("AGE", right=True),
     Column("TRIES", right=True, descending=True),
     Column("BODY"),
 )
 ANSWERS = (
     Column("ID", right=True, descending=True),
-    Column("THREAD"),
+    Column("THREAD", yields="beginning"),
     Column("STATUS"),
     Column("FROM"),
     Column("AGE", right=True),
@@ -154,10 +154,10 @@ class FeedbackScreen(BrowseScreen):
 def _pull_line(pull: TrackedPr, talk: Talk, now_ms: int) -> Line:
     waiting = talk.waiting.get((pull.project_id, pull.pr_number))
     pending, at_work = _counts(waiting)
-    word, tone = state(pull.status)
+    word, tone = state("paused" if pull.paused and pull.status != BLOCKED else pull.status)
     cells = (
         Cell(f"{pull.repo_full_name}#{pull.pr_number}", "strong"),
-        Cell(f"{word}, paused" if pull.paused else word, "dim" if pull.paused and pull.status != BLOCKED else tone),
+        Cell(word, tone),
         Cell(f"{pending:,}", "warn" if pending else "dim", pending),
         Cell(f"{at_work:,}", "" if at_work else "dim", at_work),
         Cell(since(pull.entered_at, now_ms), "", now_ms - pull.entered_at),

@@ -123,6 +123,10 @@ class PanelScreen(Screen[None]):
         if not any(worker.group == "look" and worker.node is self for worker in self.workers):
             self.run_worker(self._look(), group="look", exit_on_error=False)
 
+    def look_again(self) -> None:
+        """Read this screen anew also if that is under way: what is read then may be older than what was asked for."""
+        self.run_worker(self._look(), group="again", exclusive=True, exit_on_error=False)
+
     async def _look(self) -> None:
         now_ms = self.desk.now_ms
         bar = self.query_one(TopBar)
@@ -154,7 +158,7 @@ class PanelScreen(Screen[None]):
             self.notify(await self.desk.act(act), markup=False)
         except TideloreError as error:
             self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
-        self.look()
+        await self._look()
 
 
 def _health(status: ServiceStatus) -> str:

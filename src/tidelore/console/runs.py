@@ -76,7 +76,7 @@ class RunsScreen(BrowseScreen):
     def action_failed(self) -> None:
         """Show only runs that did not reach their end, or all."""
         self.unfinished = not self.unfinished
-        self.look()
+        self.look_again()
 
     def action_recover(self) -> None:
         """Copy the command that brings about what the selected run did not."""

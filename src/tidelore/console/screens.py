@@ -1,10 +1,12 @@
 """The console itself: six screens, the keys that lead to them, and the beat at which the seen one is read anew.
 
-Owns no data: every screen reads its own. Upholds that only the screen that is seen asks anything.
+Owns no data: every screen reads its own. Upholds that only the screen that is seen asks anything, and that a signal is
+obeyed like the key that leaves.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
@@ -48,10 +50,12 @@ class ConsoleApp(App[None]):
         Binding("d", "dark", "Dark", show=False),
         Binding("question_mark", "keys", "Keys", key_display="?"),
         Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
     ]
 
-    def __init__(self, desk: Desk, *, theme: str = DARK, colourless: bool = False) -> None:
+    def __init__(self, desk: Desk, *, theme: str = DARK, colourless: bool = False, signals: Sequence[int] = ()) -> None:
         self._colourless = colourless
+        self._signals = signals
         super().__init__()
         self.desk = desk
         for one in THEMES:
@@ -67,10 +71,16 @@ class ConsoleApp(App[None]):
 
     def on_mount(self) -> None:
         self.switch_mode("overview")
-        self.set_interval(REFRESH_SECONDS, self.action_look)
+        self.set_interval(REFRESH_SECONDS, self._beat)
+        for number in self._signals:
+            asyncio.get_running_loop().add_signal_handler(number, self.exit)
         if self.desk.service is not None:
             # After the first paint: what the service loads would delay it.
             self.call_after_refresh(self.desk.service.start)
+
+    def on_unmount(self) -> None:
+        for number in self._signals:
+            asyncio.get_running_loop().remove_signal_handler(number)
 
     def action_go(self, place: str) -> None:
         """Go to another screen."""
@@ -80,6 +90,10 @@ class ConsoleApp(App[None]):
 
     def action_look(self) -> None:
         """Read what is seen anew."""
+        if isinstance(self.screen, PanelScreen):
+            self.screen.look_again()
+
+    def _beat(self) -> None:
         if isinstance(self.screen, PanelScreen):
             self.screen.look()
 

@@ -29,7 +29,7 @@ from tidelore.service.threads import read_thread
 from tidelore.store.database import Database
 
 RESULTS = (
-    Column("THREAD"),
+    Column("THREAD", yields="beginning"),
     Column("STATE"),
     Column("UPDATED", right=True),
     Column("TITLE"),

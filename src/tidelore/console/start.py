@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -54,7 +55,12 @@ def run_top(app: App, *, theme: str, color: bool) -> None:
 
 
 def _show(desk: Desk, theme: str, *, color: bool) -> None:
-    console = ConsoleApp(desk, theme=choose_theme(theme, os.environ), colourless=is_colourless(os.environ, color=color))
+    console = ConsoleApp(
+        desk,
+        theme=choose_theme(theme, os.environ),
+        colourless=is_colourless(os.environ, color=color),
+        signals=(signal.SIGTERM, signal.SIGHUP),
+    )
     try:
         console.run()
     finally:

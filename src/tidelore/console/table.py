@@ -1,7 +1,8 @@
 """A list on screen. Owns filtering, sorting and what stays selected while the rows under it change.
 
 A row is known by its key: the cursor follows it wherever it goes. Only what changed is drawn again, and never more rows
-than anybody reads; where some are left out the table says so.
+than anybody reads; where some are left out the table says so. Upholds that no row is painted before its columns have
+their widths: Textual would measure later, and keep showing what it had painted narrow.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ from msgspec import Struct
 from rich.text import Text
 from textual.widgets import DataTable
 
+from tidelore.console.fitting import FLOOR, Yields, clip, fit
 from tidelore.console.looks import tones
 from tidelore.console.words import Tone
-from tidelore.remote_text import shorten, width
+from tidelore.remote_text import width
 
 MOST_ROWS = 300
 
 
 class Column(Struct, frozen=True):
-    """One column; a `descending` one begins with its largest when it is sorted by."""
+    """One column; a `descending` one begins with its largest when it is sorted by.
+
+    `yields` is what gives way where it is narrow; without it a column is seen whole. The last one yields its end.
+    """
 
     name: str
     right: bool = False
     descending: bool = False
+    yields: Yields | None = None
 
 
 class Cell(Struct, frozen=True):
@@ -53,7 +59,7 @@ class RowTable(DataTable[Text]):
         self.border_title = title or None
         self._all: tuple[Line, ...] = ()
         self._shown: list[Line] = []
-        self._room = 0
+        self._widths: tuple[int, ...] = ()
         self.part = ""
         self.sorted_by: int | None = None
         self.backwards = False
@@ -103,8 +109,8 @@ class RowTable(DataTable[Text]):
     def redraw(self, *, anew: bool = False) -> None:
         """Bring the screen in line with the lines; `anew` draws every row again."""
         wanted = self._chosen()
-        room = self._last_room(wanted)
-        anew, self._room = anew or room != self._room, room
+        widths = self._fitting(wanted)
+        anew, self._widths = anew or widths != self._widths, widths
         known = [line.key for line in self._shown]
         if anew or [line.key for line in wanted] != known:
             self._draw_all(wanted)
@@ -125,9 +131,8 @@ class RowTable(DataTable[Text]):
         kept, row = self.line, self.cursor_row
         self._shown = lines
         self.clear()
-        for column in self.columns.values():
-            # A column remembers its widest cell, also of rows that are gone.
-            column.content_width = column.label.cell_len
+        for column, columns in zip(self.ordered_columns, self._widths, strict=True):
+            column.content_width = columns
         for line in lines:
             self.add_row(*self._cells(line), key=line.key)
         keys = [line.key for line in lines]
@@ -138,25 +143,31 @@ class RowTable(DataTable[Text]):
         for old, new in zip(before, lines, strict=True):
             for place, (was, is_now) in enumerate(zip(old.cells, new.cells, strict=True)):
                 if was != is_now:
-                    self.update_cell(new.key, str(place), self._cell(place, is_now), update_width=True)
+                    self.update_cell(new.key, str(place), self._cell(place, is_now))
 
     def _cells(self, line: Line) -> list[Text]:
         return [self._cell(place, cell) for place, cell in enumerate(line.cells)]
 
-    def _last_room(self, lines: list[Line]) -> int:
-        """Return how wide the last column may be, so that the others are seen whole and nothing is scrolled aside."""
-        others = range(len(self._heads) - 1)
-        taken = [max([len(self._heads[at].name), *(width(line.cells[at].text) for line in lines)]) for at in others]
-        padding = 2 * self.cell_padding
-        return max(self.size.width - sum(taken) - padding * len(self._heads) - 1, len(self._heads[-1].name), 10)
+    def _fitting(self, lines: list[Line]) -> tuple[int, ...]:
+        """Return how wide each column is, so that nothing is scrolled aside."""
+        natural = [
+            max([len(head.name), *(width(line.cells[at].text) for line in lines)])
+            for at, head in enumerate(self._heads)
+        ]
+        floors = [
+            whole if head.yields is None else min(whole, max(len(head.name), FLOOR))
+            for head, whole in zip(self._heads, natural, strict=True)
+        ]
+        floors[-1] = len(self._heads[-1].name)
+        padding = 2 * self.cell_padding * len(self._heads)
+        return fit(natural, floors, self.size.width - padding - 1)
 
     def _cell(self, place: int, cell: Cell) -> Text:
-        right = self._heads[place].right
-        last = place == len(self._heads) - 1
+        head = self._heads[place]
         return Text(
-            shorten(cell.text, self._room) if last else cell.text,
+            clip(cell.text, self._widths[place], head.yields or "end"),
             tones(self.app).get(cell.tone, ""),
-            justify="right" if right else "left",
+            justify="right" if head.right else "left",
             no_wrap=True,
         )
 

@@ -1,7 +1,8 @@
 """A poll of every followed repository. Owns which are read, side by side, and whose trouble is whose.
 
-One repository that fails is reported and the others go on; rejected credentials or an exhausted rate limit stop the
-host they belong to, with one error. A transport error never changes what is followed.
+One repository that fails is reported and the others go on; a host that refuses us, or is silent time after time, is
+asked no more, with one error (`sources.attendance`). Hosts are read side by side, some repositories of each at a time.
+A transport error never changes what is followed.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tidelore.config import RepoSettings
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, TideloreError
+from tidelore.errors import RemoteError, TideloreError
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import PollReport, RepoReport
 from tidelore.session import Session, Workshop, open_session
+from tidelore.sources.attendance import Attendance
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.leases import fence
 from tidelore.store.projects import ProjectRow, find_configured, save_project
@@ -46,15 +48,15 @@ async def poll(
     began = shop.clock.monotonic()
     async with open_session(shop, force=force, lease=LEASE, note="full scan" if full else None) as session:
         report = PollReport(session.run.id)
-        gate = asyncio.Semaphore(SIDE_BY_SIDE)
-        stopped: dict[str, TideloreError] = {}
+        gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
+        attendance = Attendance()
 
         async def one(target: RepoTarget) -> RepoReport:
             found = RepoReport(target.source.name, target.settings.name)
-            async with gate:
-                found.error = target.failure or target.source.closed or stopped.get(target.source.name)
+            async with gates[target.source.name]:
+                found.error = target.failure or target.source.closed or attendance.absence(target.source.name)
                 if found.error is None:
-                    await _poll_one(session, target, found, stopped, full=full)
+                    await _poll_one(session, target, found, attendance, full=full)
             on_repo(found)
             return found
 
@@ -69,7 +71,7 @@ async def poll(
 
 
 async def _poll_one(
-    session: Session, target: RepoTarget, found: RepoReport, stopped: dict[str, TideloreError], *, full: bool
+    session: Session, target: RepoTarget, found: RepoReport, attendance: Attendance, *, full: bool
 ) -> None:
     try:
         project = await find_repository(session, target.source, target.settings.name)
@@ -78,9 +80,10 @@ async def _poll_one(
             session, target.source, project, target.settings, found, own_login=target.own_login, full=full
         )
         await poll_of.run()
-    except (CredentialsRejected, RateLimited) as error:
-        stopped[target.source.name] = found.error = error
+        if any(tally.requests for tally in found.surfaces.values()):
+            attendance.answered(target.source.name)
     except RemoteError as error:
+        attendance.failed(target.source.name, error)
         found.error = error
     finally:
         found.requests = max(found.requests, sum(tally.requests for tally in found.surfaces.values()))

@@ -7,12 +7,13 @@ where the other one was. Refuses to decide when an account is due and what a ref
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
 
+from tidelore.engine.cursor import Cursor
 from tidelore.engine.gaps import MOST_EMPTY, Descent, DescentPlan
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
@@ -24,7 +25,7 @@ from tidelore.pipeline.record_walk import RecordPlan, RecordWalk
 from tidelore.session import Session
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import NO_HANDLE, SURFACES, AccountRow, Mode, account_scope, note_home
-from tidelore.store.cursors import reset_cursor
+from tidelore.store.cursors import reset_cursor, save_cursor, without_cursor
 from tidelore.store.leases import fence
 from tidelore.store.payloads import Pack
 from tidelore.store.post_shelf import PostShelf
@@ -88,6 +89,22 @@ class Reader(Struct, frozen=True):
             shop.database, scope, shop.clock.now_ms, lease=self.session.lease, pack=self.pack, seam=shop.seam
         )
 
+    def begin(self, accounts: Sequence[AccountRow]) -> None:
+        """Make durable where the first reading of accounts begins that were never read: for all in one commit."""
+        shop = self.session.shop
+        dids = [account.did for account in accounts if account.state != "established"]
+        unread = without_cursor(shop.database, self.source.name, SURFACES.values(), dids)
+        if self.full or not unread:
+            return
+        now = shop.clock.now_ms()
+        start = self._lookback()
+        with shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            for account in accounts:
+                if account.did in unread:
+                    mode = self.mode_of(account)
+                    save_cursor(tx, account_scope(account, mode), with_reach(Cursor(), _reach(mode, start)), now)
+
     async def read(self, account: AccountRow, report: AccountReport) -> Found:
         """Read an account up to its present; `report` is told what is stored even when it fails half way."""
         mode = self.mode_of(account)
@@ -138,18 +155,18 @@ class Reader(Struct, frozen=True):
         known = reach_of(cursor)
         if known is not None:
             return known.floor
-        shop = self.session.shop
-        lookback_ms = int(shop.config.bluesky.initial_lookback_hours * 3_600_000)
-        start = floor = 0 if self.full else max(shop.clock.now_ms() - lookback_ms, 0)
+        start = floor = 0 if self.full else self._lookback()
         other = self.shelf(account, "records" if mode == "feed" else "feed")
         before = reach_of(other.load())
         if before is not None:
             start = min(start, _left_off(other, before))
             floor = min(start, before.floor)
-        key = key_before(start) if mode == "records" else None
-        reach = Reach(floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
-        shelf.commit(Batch((), with_reach(cursor, reach)))
+        shelf.commit(Batch((), with_reach(cursor, _reach(mode, start, floor))))
         return start
+
+    def _lookback(self) -> int:
+        shop = self.session.shop
+        return max(shop.clock.now_ms() - int(shop.config.bluesky.initial_lookback_hours * 3_600_000), 0)
 
     def _forget(self, account: AccountRow) -> None:
         with self.session.shop.database.transaction() as tx:
@@ -219,6 +236,12 @@ def feed_overlap_ms(per_page: int, max_pages: int) -> int:
     Less where only few posts fit into a walk: an overlap that holds more than that would leave it no room to go on.
     """
     return min(OVERLAP_MS, per_page * max_pages * 1000 * MOST_EMPTY // _LIVELY)
+
+
+def _reach(mode: Mode, start: int, floor: int | None = None) -> Reach:
+    """Return the reach of an account of which nothing was read yet; a repository is read from a record key on."""
+    key = key_before(start) if mode == "records" else None
+    return Reach(start if floor is None else floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
 
 
 def _left_off(shelf: PostShelf, reach: Reach) -> int:

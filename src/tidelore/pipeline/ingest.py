@@ -1,7 +1,8 @@
 """Ingestion of project lists. Owns which scopes are read, side by side, and how one failure stays one scope's.
 
-A scope that fails is reported and the others go on; rejected credentials or an exhausted rate limit stop
-the source they belong to, with one error. Errors of ours (integrity, storage, a lost lease) stop the run.
+A scope that fails is reported and the others go on; a source that refuses us, or is silent time after time, is asked
+no more, with one error (`sources.attendance`). Sources are read side by side, some scopes of each at a time. Errors of
+ours (integrity, storage, a lost lease) stop the run.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from tidelore.config import sync_settings
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.walk import Plan, Walk
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, TideloreError
+from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
 from tidelore.model import ProjectRecord, Scope
 from tidelore.pipeline.projects import look_up, reason_to_skip, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
 from tidelore.pipeline.session import Session
 from tidelore.pipeline.together import together
+from tidelore.sources.attendance import Attendance
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.cursors import reset_cursor
 from tidelore.store.family import Family
@@ -58,14 +60,14 @@ async def ingest(
     on_progress: OnProgress,
 ) -> list[ScopeReport]:
     """Read every target up to its end; the reports come in the targets' order."""
-    gate = asyncio.Semaphore(SIDE_BY_SIDE)
-    stopped: dict[str, RemoteError] = {}
+    gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
+    attendance = Attendance()
     resolving: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def one(target: Target) -> ScopeReport:
         report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
-        async with gate:
-            known = target.failure or stopped.get(target.source.name)
+        async with gates[target.source.name]:
+            known = target.failure or attendance.absence(target.source.name)
             if known is not None:
                 report.error = known
                 return report
@@ -78,10 +80,9 @@ async def ingest(
                 if report.skipped is not None:
                     return report
                 await Reading(session, target, report, full, on_progress).run(project)
-            except (CredentialsRejected, RateLimited) as error:
-                stopped[target.source.name] = error
-                report.error = error
+                attendance.answered(target.source.name)
             except RemoteError as error:
+                attendance.failed(target.source.name, error)
                 report.error = error
         _count(session, target.resource, report)
         return report

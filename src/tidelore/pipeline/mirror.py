@@ -5,6 +5,7 @@ Owns the order of stages inside a run and what its ledger row says at the end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from tidelore.pipeline.scrub import candidate, scrub_budget
 from tidelore.pipeline.session import Session, Workshop, open_session
 from tidelore.pipeline.statuses import StatusStage
 from tidelore.pipeline.verification import verify
+from tidelore.sources.governor import Budget
 from tidelore.sources.http import RequestMetric
 
 
@@ -35,13 +37,18 @@ class MirrorRequest(Struct, frozen=True):
 
 
 class RequestCount:
-    """Counts requests as they go over the wire, retries included."""
+    """Counts requests as they go over the wire, retries included, and keeps what each server says is left."""
 
     def __init__(self) -> None:
         self.total = 0
+        self.of_source: Counter[str] = Counter()
+        self.budgets: dict[str, Budget] = {}
 
-    def __call__(self, _metric: RequestMetric) -> None:
+    def __call__(self, metric: RequestMetric) -> None:
         self.total += 1
+        self.of_source[metric.source] += 1
+        if metric.budget.remaining is not None:
+            self.budgets[metric.source] = metric.budget
 
 
 async def mirror(
@@ -62,6 +69,7 @@ async def mirror(
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         await _read(session, targets, request, count, report, on_progress)
         report.requests = session.counters.requests = count.total
+        report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
         _judge(session, report)
         if request.walk and session.error is None:
             session.run.set_mirrored()

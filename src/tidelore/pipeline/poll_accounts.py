@@ -160,6 +160,7 @@ class Cycle:
         while batch := self._next(passed):
             passed.update(account.id for account in batch)
             await self._refresh(batch)
+            self.reader.begin(batch)
             queue = iter(batch)
             workers = min(shop.config.bluesky.max_concurrent, len(batch))
             await together(self._work(queue) for _ in range(workers))

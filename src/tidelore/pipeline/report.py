@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
 from tidelore.errors import PartialSuccess, TideloreError
+from tidelore.sources.governor import Budget
 from tidelore.store.parents import LinkCounts
 from tidelore.store.projects import ProjectRow
 
@@ -87,7 +88,7 @@ class EmbedReport(Struct):
 
 
 class RunReport(Struct):
-    """One whole run."""
+    """One whole run. `asked` are the requests for each source, `budgets` what each says is left of them."""
 
     run_id: int
     scopes: list[ScopeReport] = field(default_factory=list)
@@ -96,6 +97,8 @@ class RunReport(Struct):
     embeddings: EmbedReport | None = None
     stage_seconds: dict[str, float] = field(default_factory=dict)
     requests: int = 0
+    asked: dict[str, int] = field(default_factory=dict)
+    budgets: dict[str, Budget] = field(default_factory=dict)
     seconds: float = 0.0
     taken_over: str | None = None
     crashed_runs: list[int] = field(default_factory=list)

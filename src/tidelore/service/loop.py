@@ -1,7 +1,8 @@
 """The loop. Owns the tasks: starts what is ready, notes how each ends, and brings all of them to an orderly end.
 
-Every job is a task of its own that never overlaps itself; its failure is its own, or its source's. The schedule decides
-(`schedule.py`), this executes. Upholds that the rows others look at follow every step, and that no task outlives it.
+Every job, or batch of jobs, is a task of its own that never overlaps itself; a failure is the job's own, or its
+source's. The schedule decides (`schedule.py`), this executes. Upholds that the rows others look at follow every step,
+and that no task outlives it.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from tidelore.clock import Clock
 from tidelore.errors import TideloreError
 from tidelore.service.control import Control
-from tidelore.service.outcome import Done, Job, ending_of, failure_of, is_fatal
+from tidelore.service.outcome import Done, Job, endings_of, failure_of, is_fatal
 from tidelore.service.recording import Recorder
 from tidelore.service.schedule import Ending, Schedule
 
@@ -105,45 +106,58 @@ class Loop:
         self._recorder.save(self.schedule, settled, now)
 
     def _start(self, now: float) -> None:
+        batches: dict[str, list[str]] = {}
         for spec in self.schedule.ready(now):
-            if self._fatal is not None or (self._wanted is not None and spec.name not in self._wanted):
-                continue
-            if spec.name in self._tasks:
-                continue
-            self.schedule.begin(spec.name, now)
-            self._recorder.save(self.schedule, [spec.name], now)
-            if self._wanted is not None:
-                self._wanted.discard(spec.name)
-            self._tasks[spec.name] = asyncio.create_task(self._work(self._jobs[spec.name]), name=spec.name)
+            wanted = self._wanted is None or spec.name in self._wanted
+            if self._fatal is None and wanted and spec.name not in self._tasks:
+                batches.setdefault(spec.batch or spec.name, []).append(spec.name)
+        for names in batches.values():
+            for name in names:
+                self.schedule.begin(name, now)
+                if self._wanted is not None:
+                    self._wanted.discard(name)
+            self._recorder.save(self.schedule, names, now)
+            task = asyncio.create_task(self._work([self._jobs[name] for name in names]), name=names[0])
+            self._tasks |= dict.fromkeys(names, task)
 
-    async def _work(self, job: Job) -> None:
-        """Run one job to its end, whatever that is."""
-        name = job.spec.name
+    async def _work(self, jobs: Sequence[Job]) -> None:
+        """Run one job, or one batch, to its end, whatever that is."""
+        first, names = jobs[0], [job.spec.name for job in jobs]
+        sources = {job.spec.name: job.spec.source for job in jobs}
         began = self._clock.monotonic()
-        done = Done()
+        dones: Mapping[str, Done] = {}
+        errors: dict[str, TideloreError | None] = dict.fromkeys(names)
         try:
-            _LOG.debug("%s begins", name, extra={"event": "job_started", "job": name})
-            done = await job.run()
-            ending, error = ending_of(done), done.error
+            _LOG.debug("%s begins", names[0], extra={"event": "job_started", "job": names[0], "jobs": len(names)})
+            alone = len(jobs) == 1 or first.together is None
+            dones = {names[0]: await first.run()} if alone or first.together is None else await first.together(names)
+            endings = endings_of(dones, sources)
+            errors = {name: done.error for name, done in dones.items()}
         except asyncio.CancelledError:
-            ending, error = Ending(error="interrupted", blame="nobody"), None
+            endings = dict.fromkeys(names, Ending(error="interrupted", blame="nobody"))
         except TideloreError as failure:
-            ending, error = failure_of(failure), failure
+            endings, errors = dict.fromkeys(names, failure_of(failure)), dict.fromkeys(names, failure)
         except Exception as failure:  # noqa: BLE001 - one job's failure is its own
-            _LOG.exception("%s failed unexpectedly", name, extra={"event": "job_crashed", "job": name})
-            ending = failure_of(failure)
-            error = TideloreError(ending.error or "failed", fix="report what the log says")
+            _LOG.exception("%s failed unexpectedly", names[0], extra={"event": "job_crashed", "job": names[0]})
+            endings = dict.fromkeys(names, failure_of(failure))
+            said = endings[names[0]].error or "failed"
+            errors = dict.fromkeys(names, TideloreError(said, fix="report what the log says"))
         now = self._clock.monotonic()
-        self._note(job, ending, error, now - began)
-        self._tasks.pop(name, None)
-        self.schedule.end(name, now, ending)
-        for woken in done.wakes:
-            self.schedule.wake(woken, now)
-            if self._wanted is not None and woken in self._jobs:
-                self._wanted.add(woken)
-        of_source = [other for other, one in self.schedule.specs.items() if one.source == job.spec.source]
-        self._recorder.save(self.schedule, of_source, now)
+        for job in jobs:
+            self._note(job, endings[job.spec.name], errors[job.spec.name], now - began)
+            self._tasks.pop(job.spec.name, None)
+        self.schedule.end_together(endings, now)
+        self._wake([woken for done in dones.values() for woken in done.wakes], now)
+        touched = [name for name, one in self.schedule.specs.items() if one.source in sources.values()]
+        self._recorder.save(self.schedule, touched, now)
+        self._recorder.save_budgets({sources[name]: done.budget for name, done in dones.items()})
         self._control.wake()
+
+    def _wake(self, names: Iterable[str], now: float) -> None:
+        for name in names:
+            self.schedule.wake(name, now)
+            if self._wanted is not None and name in self._jobs:
+                self._wanted.add(name)
 
     def _note(self, job: Job, ending: Ending, error: TideloreError | None, seconds: float) -> None:
         name = job.spec.name
@@ -187,7 +201,8 @@ class Loop:
         """Let what runs come to its end for a moment, then cancel it; tasks and rows end with it."""
         self._cancel_continuous()
         await self._drain(GRACE_SECONDS, patient=True)
-        for task in self._tasks.values():
+        # A task of a batch is cancelled once: a second time would cut off how it ends.
+        for task in set(self._tasks.values()):
             task.cancel()
         await self._drain(LAST_SECONDS, patient=False)
         for name in self._tasks:

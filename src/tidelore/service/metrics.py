@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from tidelore.feedback.metrics import REGISTRY as FEEDBACK
 from tidelore.feedback.metrics import Metric, Sample, escape, export_metrics
+from tidelore.feedback.metrics import collect as collect_feedback
 from tidelore.service.health import lag_seconds
 from tidelore.service.status import ServiceStatus, read_service
 from tidelore.store.database import Database
@@ -26,11 +28,13 @@ LAG = "lore_job_lag_seconds"
 BOUND = "lore_job_staleness_bound_seconds"
 DUE = "lore_job_due_in_seconds"
 WAITING = "lore_waiting"
+BUDGET = "lore_source_requests_left"
 
 _JOB = ("job", "source", "kind")
 REGISTRY: tuple[Metric, ...] = (
     Metric(UP, "gauge", "Whether a service runs on this database."),
     Metric(HEALTHY, "gauge", "Whether a source is within its staleness bound.", ("source",)),
+    Metric(BUDGET, "gauge", "Requests that a source still allows, as it last said.", ("source",)),
     Metric(REQUESTS, "counter", "Requests that went over the wire for the jobs of a source.", ("source",)),
     Metric(RUNNING, "gauge", "Whether a job runs.", _JOB),
     Metric(BACKING_OFF, "gauge", "Whether a job waits because it, or its source, failed.", _JOB),
@@ -44,14 +48,25 @@ REGISTRY: tuple[Metric, ...] = (
 
 def export_all(database: Database, now_ms: int) -> str:
     """Return everything that is measured, in the Prometheus text format."""
-    samples = collect(read_service(database, now_ms), read_totals(database, now_ms), now_ms)
-    return export_metrics(database, now_ms) + render(samples)
+    return export_metrics(database, now_ms) + render(collect_own(database, now_ms))
+
+
+def collect_all(database: Database, now_ms: int) -> list[tuple[Metric, list[Sample]]]:
+    """Return every name that is exported, with its values as they stand."""
+    samples = [*collect_feedback(database, now_ms), *collect_own(database, now_ms)]
+    return [(metric, [one for one in samples if one.name == metric.name]) for metric in (*FEEDBACK, *REGISTRY)]
+
+
+def collect_own(database: Database, now_ms: int) -> list[Sample]:
+    """Return every value of the service, as it stands."""
+    return collect(read_service(database, now_ms), read_totals(database, now_ms), now_ms)
 
 
 def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
-    """Return every value of the service as it stands."""
+    """Return what a status comes to in numbers."""
     samples = [Sample(UP, {}, float(status.holder is not None))]
     samples += [Sample(HEALTHY, {"source": one.source}, float(one.ok)) for one in status.health.sources]
+    samples += [Sample(BUDGET, {"source": one.source}, one.remaining) for one in status.budgets.values()]
     requests: Counter[str] = Counter()
     for job in status.jobs:
         requests[job.source] += job.requests

@@ -6,9 +6,10 @@ the job's own. A lease that another process holds is nobody's fault.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.errors import (
     CredentialsMissing,
@@ -22,22 +23,41 @@ from tidelore.errors import (
     TideloreError,
 )
 from tidelore.service.schedule import Blame, Ending, JobSpec
+from tidelore.sources.attendance import is_unheard
+from tidelore.sources.governor import Budget
 
 
 class Done(Struct, frozen=True):
-    """A job that came to its end. `wakes` names jobs that have something to do now; `idle`: it had nothing to do."""
+    """A job that came to its end. `wakes` names jobs that have something to do now; `idle`: it had nothing to do.
+
+    `budget` is what its source said is left of the rate limit, if it did.
+    """
 
     requests: int = 0
     error: TideloreError | None = None
     idle: bool = False
     wakes: tuple[str, ...] = ()
+    budget: Budget | None = None
+
+
+Together = Callable[[Sequence[str]], Awaitable[Mapping[str, Done]]]
 
 
 class Job(Struct, frozen=True):
-    """Something to do again and again."""
+    """Something to do again and again. `together` does the jobs of a batch that are named in one go."""
 
     spec: JobSpec
     run: Callable[[], Awaitable[Done]]
+    together: Together | None = None
+
+
+def batched(spec: JobSpec, together: Together) -> Job:
+    """Return a job of a batch; by itself it is a batch of one."""
+
+    async def alone() -> Done:
+        return (await together([spec.name]))[spec.name]
+
+    return Job(spec, alone, together)
 
 
 def blame_for(error: BaseException) -> Blame | None:
@@ -49,8 +69,7 @@ def blame_for(error: BaseException) -> Blame | None:
     if isinstance(error, CredentialsMissing | CredentialsRejected | RateLimited):
         return "source"
     # A server that answered is there, and may answer others better.
-    unheard = isinstance(error, RemoteTransient) and error.status is None
-    return "source" if unheard else "job"
+    return "source" if is_unheard(error) else "job"
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -63,6 +82,16 @@ def ending_of(done: Done) -> Ending:
     if done.error is None:
         return Ending(done.requests, idle=done.idle)
     return failure_of(done.error, done.requests)
+
+
+def endings_of(dones: Mapping[str, Done], sources: Mapping[str, str]) -> dict[str, Ending]:
+    """Return the same for jobs that ran in one go. Who answered one of them is there: no answer is the job's own."""
+    found = {name: ending_of(done) for name, done in dones.items()}
+    answered = {sources[name] for name, ending in found.items() if ending.blame is None and ending.requests}
+    for name, ending in found.items():
+        if sources[name] in answered and is_unheard(dones[name].error):
+            found[name] = replace(ending, blame="job")
+    return found
 
 
 def failure_of(error: BaseException, requests: int = 0) -> Ending:

@@ -7,6 +7,7 @@ verdict over the jobs is that of `health`, the one `/healthz` gives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -115,13 +116,15 @@ def read_talk(database: Database, now_ms: int) -> Talk:
 def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[float, ...]:
     """Spread amounts evenly over the minutes from their beginning to their end; what lies further back is left out."""
     first = now_ms // MINUTE_MS - MINUTES + 1
-    found = [0.0] * MINUTES
+    steps = [0.0] * (MINUTES + 1)
     for begin_ms, end_ms, amount in amounts:
-        begin, end = begin_ms // MINUTE_MS, max(end_ms, begin_ms) // MINUTE_MS
-        share = amount / (end - begin + 1)
-        for minute in range(max(begin, first), min(end, first + MINUTES - 1) + 1):
-            found[minute - first] += share
-    return tuple(found)
+        begin, end = begin_ms // MINUTE_MS - first, max(end_ms, begin_ms) // MINUTE_MS - first
+        if end >= 0 and begin < MINUTES:
+            share = amount / (end - begin + 1)
+            steps[max(begin, 0)] += share
+            steps[min(end + 1, MINUTES)] -= share
+    # What was added and taken away again may leave a trace of rounding.
+    return tuple(max(total, 0.0) for total in accumulate(steps[:MINUTES]))
 
 
 def kinds_of(config: Config) -> dict[str, str]:

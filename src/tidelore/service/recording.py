@@ -7,13 +7,15 @@ instants. Upholds that a database which refuses a row stops no job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from tidelore.clock import Clock
 from tidelore.errors import StorageFailed
 from tidelore.service.schedule import NEVER, JobSpec, Schedule, Standing
+from tidelore.sources.governor import Budget
 from tidelore.store.database import Database
 from tidelore.store.service_jobs import JobRow, keep_jobs, list_jobs, save_jobs
+from tidelore.store.source_budgets import BudgetRow, save_budgets
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,6 +39,16 @@ class Recorder:
             save_jobs(self._database, rows)
         except StorageFailed as error:
             _LOG.warning("how the jobs stand could not be written: %s", error.message, extra={"event": "rows_refused"})
+
+    def save_budgets(self, budgets: Mapping[str, Budget | None]) -> None:
+        """Write what sources said is left of their rate limits."""
+        now_ms = self._clock.now_ms()
+        said = {source: budget for source, budget in budgets.items() if budget is not None}
+        rows = [BudgetRow(s, b.remaining, b.reset_at, now_ms) for s, b in said.items() if b.remaining is not None]
+        try:
+            save_budgets(self._database, rows)
+        except StorageFailed as error:
+            _LOG.warning("what is left could not be written: %s", error.message, extra={"event": "rows_refused"})
 
     def keep(self, names: Collection[str]) -> None:
         """Forget the rows of jobs that are no more."""

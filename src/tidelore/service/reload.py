@@ -1,7 +1,8 @@
 """New settings while the service runs. Owns when the file is read again, and that a bad one changes nothing.
 
 A file counts as changed by its time, size and inode, so that an editor which writes another file in its place is
-noticed too. Refuses to judge settings: who loads them does, and what is refused is told in one line.
+noticed too; but not before it has been left alone for a moment: half a file may be a valid one. Refuses to judge
+settings: who loads them does, and what is refused is told in one line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tidelore.errors import TideloreError
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LOOK_SECONDS = 2.0
+STILL_SECONDS = 1.0
+"""How long a changed file has to stay as it is before it is read."""
 
 
 class Fingerprint(NamedTuple):
@@ -43,10 +45,14 @@ class Reloading(Generic[T]):
         self._path = path
         self._load = load
         self._seen = fingerprint(path)
+        self._latest, self._since = self._seen, 0.0
 
-    def changed(self) -> bool:
-        """Tell whether the file is another one than when it was last looked at."""
-        return fingerprint(self._path) != self._seen
+    def changed(self, now: float) -> bool:
+        """Tell whether the file is another one than when it was last read, and has been so for a moment."""
+        found = fingerprint(self._path)
+        if found != self._latest:
+            self._latest, self._since = found, now
+        return found != self._seen and now - self._since >= STILL_SECONDS
 
     def load(self) -> T | None:
         """Load the file; None when it is refused, and the old settings hold."""

@@ -6,7 +6,8 @@ Pure: no clock, no I/O. Times are seconds that only grow, handed in with every s
 
 Upholds that every due scope is run in each interval: what may start is taken by how long it has been due, so nobody
 has a second turn while somebody waits for a first. Jobs of one `turn` exclude each other (they would take the same
-lease), jobs of one lane share its room, and handlers have a lane of their own: no poll waits for them.
+lease), except those of one `batch` that start together and are done in one go: however many there are, all have their
+turn in each interval. Jobs of one lane share its room, and handlers have a lane of their own: no poll waits for them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Blame = Literal["source", "job", "nobody"]
 class JobSpec(Struct, frozen=True):
     """What is to be done, and how often. `asks`: whether it asks its source, and so rests while that is in trouble.
 
-    A `continuous` job has no end of its own; it is begun again when it failed.
+    A `continuous` job has no end of its own; it is begun again when it failed. Jobs of one batch are of one turn.
     """
 
     name: str
@@ -48,6 +49,7 @@ class JobSpec(Struct, frozen=True):
     interval_seconds: float
     staleness_bound_seconds: float | None = None
     turn: str | None = None
+    batch: str | None = None
     lane: Lane = "work"
     asks: bool = True
     continuous: bool = False
@@ -159,18 +161,30 @@ class Schedule:
         """Return what may start now, the longest due first."""
         running = [spec for name, spec in self._specs.items() if self._standings[name].state == "running"]
         turns = {spec.turn for spec in running if spec.turn is not None}
-        room = {lane: size - sum(spec.lane == lane for spec in running) for lane, size in ROOM.items()}
+        taken = {(spec.lane, spec.batch or spec.name) for spec in running}
+        room = {lane: size - sum(one == lane for one, _ in taken) for lane, size in ROOM.items()}
         waiting = [(self._standings[name].due, name) for name in self._specs if self._is_due(name, now)]
         chosen: list[JobSpec] = []
         for _, name in sorted(waiting):
             spec = self._specs[name]
             if spec.turn in turns or (not spec.continuous and room[spec.lane] <= 0):
                 continue
-            chosen.append(spec)
+            chosen += [spec, *self._companions(spec, now)]
             room[spec.lane] -= 1
             if spec.turn is not None:
                 turns.add(spec.turn)
         return chosen
+
+    def _companions(self, first: JobSpec, now: float) -> list[JobSpec]:
+        """Return who starts together with a job: whoever of its batch is due, or is about to be and in no trouble."""
+        if first.batch is None:
+            return []
+        found = []
+        for name, spec in self._specs.items():
+            early = spec.interval_seconds * JITTER if self._standings[name].state == "idle" else 0.0
+            if spec.batch == first.batch and name != first.name and self._is_due(name, now + early):
+                found.append(spec)
+        return sorted(found, key=lambda spec: (self._standings[spec.name].due, spec.name))
 
     def next_at(self, now: float) -> float | None:
         """Return when the next job becomes due; what is due already waits for another's end, and not for a time."""
@@ -198,41 +212,59 @@ class Schedule:
 
     def end(self, name: str, now: float, ending: Ending) -> None:
         """Note how a job ended, and decide when it comes again."""
-        spec, old = self._specs.get(name), self._standings.get(name)
-        if spec is None or old is None:
-            return
+        self.end_together({name: ending}, now)
+
+    def end_together(self, endings: Mapping[str, Ending], now: float) -> None:
+        """Note how jobs that ran in one go ended. They stay together, and are one failure of a source that is to blame.
+
+        Failures come first: what went well before a source refused to go on is no sign that it would.
+        """
+        roll = self._roll()
+        blamed: set[str] = set()
+        for name, ending in sorted(endings.items(), key=lambda pair: pair[1].blame is None):
+            spec, old = self._specs.get(name), self._standings.get(name)
+            if spec is not None and old is not None:
+                self._end(spec, old, now, ending, roll, blamed)
+
+    def _end(self, spec: JobSpec, old: Standing, now: float, ending: Ending, roll: float, blamed: set[str]) -> None:
+        name = spec.name
         started = now if old.started is None else old.started
         # Whoever was woken while it ran comes again at once: the news may have come too late for this time.
         woken = old.due < NEVER
-        again = now if woken else next_due(started, now, spec.interval_seconds, self._roll())
+        again = now if woken else next_due(started, now, spec.interval_seconds, roll)
         old = replace(old, finished=now, requests=old.requests + ending.requests, state="idle")
         if ending.blame is None:
-            self._standings[name] = self._well(spec, old, ending, now, again)
+            self._standings[name] = self._well(spec, old, ending, now, again, blamed)
         elif ending.blame == "nobody":
             pause = min(HELD_SECONDS, spec.interval_seconds)
             self._standings[name] = replace(old, due=now + pause, last_error=ending.error)
         else:
-            self._standings[name] = self._failed(spec, old, ending, now)
+            self._standings[name] = self._failed(spec, old, ending, now, blamed)
 
     def stop(self) -> None:
         """Note that nothing runs any more."""
         for name, old in self._standings.items():
             self._standings[name] = replace(old, state="stopped")
 
-    def _well(self, spec: JobSpec, old: Standing, ending: Ending, now: float, again: float) -> Standing:
+    def _well(
+        self, spec: JobSpec, old: Standing, ending: Ending, now: float, again: float, blamed: set[str]
+    ) -> Standing:
         if ending.idle and old.failures:
             return replace(old, due=again, state="backing_off")
-        if spec.asks and not ending.idle:
+        if spec.asks and not ending.idle and spec.source not in blamed:
             self._troubles.pop(spec.source, None)
         return replace(old, due=again, succeeded=now, failures=0, last_error=ending.error)
 
-    def _failed(self, spec: JobSpec, old: Standing, ending: Ending, now: float) -> Standing:
+    def _failed(self, spec: JobSpec, old: Standing, ending: Ending, now: float, blamed: set[str]) -> Standing:
         failures, error = old.failures + 1, ending.error or "failed"
         if ending.blame == "source":
             before = self._troubles.get(spec.source)
-            count = 1 if before is None else before.failures + 1
+            count = (0 if before is None else before.failures) + (spec.source not in blamed)
             until = now + pause_seconds(count, self._roll(), ending.wait_seconds)
+            if before is not None and spec.source in blamed:
+                until = max(until, before.until)
             self._troubles[spec.source] = Trouble(until, count, error)
+            blamed.add(spec.source)
             return replace(old, due=now, state="backing_off", failures=failures, last_error=error)
         pause = pause_seconds(failures, self._roll(), ending.wait_seconds)
         return replace(old, due=now + pause, state="backing_off", failures=failures, last_error=error)

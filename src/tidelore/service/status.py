@@ -21,6 +21,7 @@ from tidelore.store.projects import ProjectRow, list_projects
 from tidelore.store.quarantine import QuarantineRow, list_quarantine
 from tidelore.store.runs import RunView, list_runs
 from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore.store.source_budgets import BudgetRow, list_budgets
 from tidelore.store.totals import Totals, read_totals
 
 LEASE = "service"
@@ -57,12 +58,16 @@ class Status(Struct, frozen=True):
 
 
 class ServiceStatus(Struct, frozen=True):
-    """The service and its jobs. Without a holder none runs, and the jobs are as the last one left them."""
+    """The service and its jobs. Without a holder none runs, and the jobs are as the last one left them.
+
+    `budgets` are what sources said is left of their rate limits, as far as that still holds.
+    """
 
     holder: LeaseRow | None
     since: int
     jobs: list[JobRow]
     health: Health
+    budgets: dict[str, BudgetRow] = {}
 
 
 class Overview(Struct, frozen=True):
@@ -79,7 +84,8 @@ def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -
     held = row is not None and why_takeable(row, now_ms, silent_ms, False, is_dead) is None
     jobs = list_jobs(database)
     since = now_ms if row is None else row.acquired_at
-    return ServiceStatus(row if held else None, since, jobs, judge(jobs, since, now_ms))
+    budgets = {one.source: one for one in list_budgets(database) if one.is_current(now_ms)}
+    return ServiceStatus(row if held else None, since, jobs, judge(jobs, since, now_ms), budgets)
 
 
 def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:

@@ -34,6 +34,9 @@ class Budget:
     reset_at: int | None
 
 
+UNKNOWN = Budget(None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How long every request of the client waits, why, and whether this one was refused for its rate."""
@@ -90,6 +93,12 @@ class Governor:
         self._strikes = 0
         self.remaining: int | None = None
         self.reset_at: int | None = None
+        self._skew_ms = 0
+
+    @property
+    def budget(self) -> Budget:
+        """What the server last said is left, and when it fills up again by our own clock."""
+        return Budget(self.remaining, None if self.reset_at is None else self.reset_at - self._skew_ms)
 
     @property
     def wait_seconds(self) -> float:
@@ -136,6 +145,7 @@ class Governor:
         budget = read_budget(headers, measured_ms)
         if budget.remaining is not None:
             self.remaining, self.reset_at = budget.remaining, budget.reset_at
+            self._skew_ms = measured_ms - self._clock.now_ms()
         verdict = judge(status, headers, body, budget, measured_ms, self._strikes)
         # Requests that were in flight together are one offence, and their good answers no pardon.
         if now >= self._blocked_until:

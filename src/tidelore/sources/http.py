@@ -66,6 +66,7 @@ class HttpClient:
         clock: Clock | None = None,
         on_request: Callable[[RequestMetric], None] | None = None,
         transport: Transport | None = None,
+        name: str = "",
         user_agent: str = f"tidelore/{__version__}",
         roll: Callable[[], float] = random.random,
     ) -> None:
@@ -77,6 +78,7 @@ class HttpClient:
         self._max_bytes = max_response_bytes
         self._clock = clock or SystemClock()
         self._on_request = on_request
+        self._name = name
         self._roll = roll
         self._slots = asyncio.Semaphore(max_concurrency)
         self.governor = Governor(
@@ -280,7 +282,8 @@ class HttpClient:
         seconds = self._clock.monotonic() - started
         if self._on_request is not None:
             route = call.route or self._clean(url.raw_path.partition(b"?")[0].decode("ascii"))
-            self._on_request(RequestMetric(call.method, route, status, seconds, received, attempt, outcome))
+            said = (self._name, self.governor.budget)
+            self._on_request(RequestMetric(call.method, route, status, seconds, received, attempt, outcome, *said))
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug(
                 "%s %s: status %s, %d ms, %d bytes, attempt %d, %s",

@@ -69,6 +69,7 @@ class Wiring(Struct, frozen=True):
     environ: Mapping[str, str]
     on_request: Callable[[RequestMetric], None]
     transport: Transport | None = None
+    patience_seconds: float = 300.0
 
 
 class GitLabSource:
@@ -148,6 +149,8 @@ async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabS
         proxy=config.http.proxy,
         max_concurrency=config.sync.dependent_concurrency,
         rate_limit_rps=config.sync.rate_limit_rps,
+        max_wait_seconds=wiring.patience_seconds,
+        name=host.name,
         clock=wiring.clock,
         on_request=wiring.on_request,
         transport=wiring.transport,

@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from tidelore.errors import RemotePermanent, RemoteTransient
+from tidelore.sources.governor import UNKNOWN, Budget
 from tidelore.sources.redact import redact
 
 T = TypeVar("T")
@@ -72,7 +73,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class RequestMetric:
-    """One request as it went over the wire. `bytes`: the body as received, before decompression."""
+    """One request as it went over the wire. `bytes`: the body as received, before decompression.
+
+    `source` is who was asked, `budget` what that server last said is left to us, with a reset by our own clock.
+    """
 
     method: str
     route: str
@@ -81,6 +85,8 @@ class RequestMetric:
     bytes: int
     attempt: int
     outcome: Outcome
+    source: str = ""
+    budget: Budget = UNKNOWN
 
 
 def decode(reply: Reply, decoder: msgspec.json.Decoder[T]) -> T:

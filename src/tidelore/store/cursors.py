@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -22,16 +22,18 @@ from tidelore.matching import match_one
 from tidelore.model import Position, Scope
 from tidelore.store.database import Database, Transaction
 
+_MOST_NAMED = 20
 _KEY = "source = :source AND surface = :surface AND scope = :scope"
 
 
 class CursorRow(Struct, frozen=True):
-    """A cursor as people ask for it."""
+    """A cursor as people ask for it, with the path of its project or the handle of its account."""
 
     source: str
     surface: str
     scope: str
     project: str | None
+    account: str | None
     watermark_at: int | None
     watermark_id: str | None
     bootstrap_complete: int
@@ -44,6 +46,11 @@ class CursorRow(Struct, frozen=True):
     set_aside: str | None
     set_aside_at: int | None
     gaps: int
+
+    @property
+    def place(self) -> str:
+        """What it is a position in, as people name it."""
+        return self.project or self.account or self.scope
 
 
 def scope_params(scope: Scope) -> dict[str, object]:
@@ -67,6 +74,16 @@ def load_cursor(database: Database, scope: Scope) -> Cursor:
         complete=bool(complete),
         census=decode_census(census),
     )
+
+
+def without_cursor(database: Database, source: str, surfaces: Iterable[str], scopes: Sequence[str]) -> set[str]:
+    """Return which of these scopes none of these lists has a cursor for."""
+    rows = database.read(
+        f"SELECT scope FROM cursors WHERE source = :source AND surface {database.among('surfaces')}"
+        f" AND scope {database.among('scopes')}",
+        {"source": source, "surfaces": database.texts(surfaces), "scopes": database.texts(scopes)},
+    )
+    return set(scopes).difference(scope for (scope,) in rows)
 
 
 def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> None:
@@ -152,18 +169,19 @@ def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
     everything = list_cursors(database)
     cursors = [cursor for cursor in everything if cursor.surface == surface]
     if not cursors:
-        known = "; ".join(f"{cursor.surface} {cursor.project or cursor.scope}" for cursor in everything)
+        known = "; ".join(f"{cursor.surface} {cursor.place}" for cursor in everything[:_MOST_NAMED])
         raise NotFound(f"no cursor of {surface}", fix=f"known: {known or 'none yet'}", surface=surface)
-    return match_one(scope, cursors, lambda row: (row.project or row.scope, row.scope), f"{surface} cursor")
+    return match_one(scope, cursors, lambda row: (row.place, row.scope), f"{surface} cursor")
 
 
 def list_cursors(database: Database) -> list[CursorRow]:
-    """Return every cursor with the project it belongs to."""
+    """Return every cursor with the project or account it belongs to."""
     rows = database.read(
-        "SELECT c.source, c.surface, c.scope, p.path, c.watermark_at, c.watermark_id, c.bootstrap_complete,"
+        "SELECT c.source, c.surface, c.scope, p.path, a.handle, c.watermark_at, c.watermark_id, c.bootstrap_complete,"
         " c.reading, c.etag, c.url, c.polled_at, c.verified_at, c.updated_at, c.set_aside, c.set_aside_at,"
         " (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source AND g.surface = c.surface"
         " AND g.scope = c.scope)"
-        " FROM cursors c LEFT JOIN projects p ON p.id = c.project_id ORDER BY c.source, c.surface, c.scope"
+        " FROM cursors c LEFT JOIN projects p ON p.id = c.project_id"
+        " LEFT JOIN accounts a ON a.did = c.scope AND c.source = 'bluesky' ORDER BY c.source, c.surface, c.scope"
     )
     return [CursorRow(*row) for row in rows]

@@ -16,8 +16,8 @@ from tidelore.store.kinds import ParentKind
 from tidelore.store.outbox import OutboxRow
 from tidelore.store.runs import UNFINISHED, RunRecord
 
-MOST = 1_000
-"""Beyond this nothing is counted: it is 'a thousand or more'."""
+MOST = 500
+"""Beyond this nothing is counted: it is 'five hundred or more'."""
 _RECENT = 400
 _LATEST = 200
 _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
@@ -162,5 +162,7 @@ def _literal(part: str) -> str:
 
 
 def _bounded(database: Database, source: str, **params: int) -> int:
-    rows = database.read(f"SELECT COUNT(*) FROM (SELECT 1 FROM {source} LIMIT :most) AS some", {**params, "most": MOST})
+    rows = database.read(
+        f"SELECT COUNT(*) FROM (SELECT 1 FROM {source} LIMIT :most) AS found", {**params, "most": MOST}
+    )
     return int(rows[0][0])

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
-import pytest
 from tests.databases.samples import dump
 from tests.faces.console.copy_room import REPO
 from tests.faces.console.stage import Seat, watch
+from tests.faces.following import Follower
 
 from tidelore.app import App
+from tidelore.config import load_config
 from tidelore.store.accounts import find_account
 from tidelore.store.feedback_events import peek
-from tidelore.store.tracked import list_tracked
+from tidelore.store.tracked import BLOCKED, list_tracked, move
 
 WRITING = (
     ("feedback", ("u",), "Unblock harborline/quay#15?"),
@@ -31,33 +33,34 @@ def everything(app: App) -> dict[str, list[tuple[Any, ...]]]:
         database.close()
 
 
-@pytest.mark.parametrize("refusal", ["n", "escape", "enter"])
-@pytest.mark.parametrize(("place", "keys", "question"), WRITING, ids=lambda value: str(value)[:24])
-def test_a_change_is_asked_for_first_and_no_leaves_everything(
-    copy: App, place: str, keys: tuple[str, ...], question: str, refusal: str
-) -> None:
+def test_a_change_is_asked_for_first_and_no_leaves_everything(copy: App) -> None:
     before = everything(copy)
 
     async def look(seat: Seat) -> None:
-        await seat.go(place)
-        await seat.press(*keys)
-        assert question in seat.text
-        await seat.press(refusal)
-        assert question not in seat.text
+        for place, keys, question in WRITING:
+            await seat.go(place)
+            await seat.press(*keys)
+            assert question in seat.text
+            for refusal in ("n", "escape", "enter"):
+                await seat.press(refusal)
+                assert question not in seat.text
+                await seat.press(keys[-1])
+                assert question in seat.text
+            await seat.press("n")
 
     watch(copy, look, (80, 24), hands=True)
     assert everything(copy) == before
 
 
-@pytest.mark.parametrize(("place", "keys", "question"), WRITING, ids=lambda value: str(value)[:24])
-def test_who_only_watches_has_no_such_keys(copy: App, place: str, keys: tuple[str, ...], question: str) -> None:
+def test_who_only_watches_has_no_such_keys(copy: App) -> None:
     before = everything(copy)
 
     async def look(seat: Seat) -> None:
-        await seat.go(place)
-        await seat.press(*keys)
-        assert question not in seat.text
-        assert not {"Unblock", "Pause", "Retry"} & set(seat.footer.split())
+        for place, keys, question in WRITING:
+            await seat.go(place)
+            await seat.press(*keys)
+            assert question not in seat.text
+            assert not {"Unblock", "Pause", "Retry"} & set(seat.footer.split())
 
     watch(copy, look, (80, 24))
     assert everything(copy) == before
@@ -76,7 +79,7 @@ def test_a_pull_request_is_paused_and_goes_on(copy: App) -> None:
         await seat.press("down", "p", "y")
         assert paused()[12] == 1
         assert seat.told == [f"{REPO}#12: its events are held back"]
-        assert "● awaiting, paused" in seat.column("pulls", 1)[1]
+        assert seat.column("pulls", 1)[1] == "■ paused"
         await seat.press("p", "y")
         assert paused()[12] == 0
 
@@ -122,7 +125,7 @@ def test_a_change_that_fails_says_why_and_the_console_goes_on(copy: App) -> None
         await seat.press("u", "y")
         # Nobody listens at the configured address.
         assert len(seat.told) == 1
-        assert "127.0.0.1:9" in seat.told[0]
+        assert "All connection attempts failed" in seat.told[0]
         assert seat.column("pulls", 1)[0] == "✖ blocked"
         await seat.go("runs")
         assert seat.table("runs").row_count == 7
@@ -142,3 +145,25 @@ def test_a_key_without_a_row_to_act_on_says_so(copy: App) -> None:
         assert seat.told[2:] == ["This run has no single items to retry; x copies what to run."]
 
     watch(copy, look, hands=True)
+
+
+def test_a_blocked_pull_request_is_followed_again_from_its_present_head(follower: Follower) -> None:
+    follower.track()
+    store = follower.store()
+    (pull,) = list_tracked(store)
+    with store.transaction() as tx:
+        move(tx, pull, BLOCKED, "force_pushed", None, pull.updated_at)
+    store.close()
+    app = App(load_config(str(follower.config), {}), dict(os.environ), db=str(follower.db))
+
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        assert seat.column("pulls", 1) == ["✖ blocked"]
+        asked = len(follower.world.log)
+        await seat.press("u")
+        assert len(follower.world.log) == asked
+        await seat.press("y")
+        assert seat.told == [f"{pull.repo_full_name}#{pull.pr_number} is followed again"]
+        assert seat.column("pulls", 1) == ["● awaiting"]
+
+    watch(app, look, hands=True)

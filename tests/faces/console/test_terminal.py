@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.faces.console.copy_room import SETTINGS
+from tests.faces.test_documented_shapes import compare
 
 from tidelore.app import App
 from tidelore.store.opening import open_database
@@ -70,7 +73,7 @@ class Terminal:
 
 def test_top_is_painted_and_left_with_q(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
-    terminal.wait_for("backing off")
+    terminal.wait_for("pull request blocked")
     terminal.press("4")
     terminal.wait_for("generate-docs")
     terminal.press("q")
@@ -84,7 +87,7 @@ def test_top_is_painted_and_left_with_q(copy: App, tmp_path: Path) -> None:
 def test_without_colours_no_colour_is_sent(copy: App, tmp_path: Path) -> None:
     for argv, environ in (((), {"NO_COLOR": "1"}), (("--no-color",), {})):
         terminal = Terminal(tmp_path, copy.address, "top", *argv, **environ)
-        terminal.wait_for("backing off")
+        terminal.wait_for("pull request blocked")
         terminal.press("q")
         assert terminal.end() == 0
         assert _COLOUR.search(terminal.seen) is None
@@ -92,7 +95,7 @@ def test_without_colours_no_colour_is_sent(copy: App, tmp_path: Path) -> None:
 
 def test_colours_are_sent_where_they_are_wanted(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
-    terminal.wait_for("backing off")
+    terminal.wait_for("pull request blocked")
     terminal.press("q")
     assert terminal.end() == 0
     assert _COLOUR.search(terminal.seen) is not None
@@ -112,6 +115,23 @@ def test_lore_alone_is_the_console_and_leaving_it_ends_the_service_in_order(tmp_
     database.close()
 
 
+@pytest.mark.parametrize("leaving", [signal.SIGTERM, signal.SIGHUP, "\x03"], ids=repr)
+def test_a_signal_ends_the_service_in_order_too(tmp_path: Path, leaving: signal.Signals | str) -> None:
+    path = str(tmp_path / "fresh.db")
+    terminal = Terminal(tmp_path, path, "console")
+    terminal.wait_for("service here")
+    if isinstance(leaving, str):
+        terminal.press(leaving)
+    else:
+        os.kill(terminal.pid, leaving)
+    assert terminal.end() == 0
+    assert b"Traceback" not in terminal.seen
+    database = open_database(path, create=False)
+    assert database.read("SELECT COUNT(*) FROM sync_runs WHERE status = 'running'") == [(0,)]
+    assert database.read("SELECT holder_host FROM leases WHERE name = 'service'") == [(None,)]
+    database.close()
+
+
 @pytest.mark.parametrize("name", ["top", "console"])
 def test_where_nobody_can_see_it_the_console_is_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -127,3 +147,19 @@ def test_lore_alone_without_a_terminal_still_explains_itself(capsys: pytest.Capt
 
     assert main([]) == 2
     assert "Usage: lore" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["top", "console"])
+def test_programs_are_told_the_first_screen_with_the_documented_fields(
+    copy: App, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    from tidelore.cli.main import main
+
+    config = tmp_path / "config.toml"
+    config.write_text(SETTINGS)
+    assert main(["--robot", name, "--config", str(config), "--db", copy.address]) == 0
+    data = json.loads(capsys.readouterr().out)["data"]
+    compare("top", data)
+    assert [source["name"] for source in data["sources"]] == ["bluesky", "github", "gitlab"]
+    assert [run["id"] for run in data["running"]] == [7]
+    assert len(data["requests_by_minute"]) == len(data["items_by_minute"]) == 60

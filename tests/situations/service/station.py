@@ -52,6 +52,7 @@ class Station:
     copy: str = "lore"
     named: bool = True
     sections: dict[str, str] = field(default_factory=dict)
+    spawned: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def config(self) -> Path:
@@ -133,13 +134,22 @@ class Station:
 
     def spawn(self, *argv: str, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         """Start the real program."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", _LORE, *argv, "--config", str(self.config), "--db", str(self.db)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             preexec_fn=preexec_fn,
         )
+        self.spawned.append(process)
+        return process
+
+    def clear(self) -> None:
+        """Leave nothing running behind a test that failed."""
+        for process in self.spawned:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -256,7 +266,11 @@ def build_world() -> World:
 @contextmanager
 def station(folder: Path) -> Iterator[Station]:
     with server.serve(build_world()) as served:
-        yield Station(folder, served.world, served.url, free_port())
+        found = Station(folder, served.world, served.url, free_port())
+        try:
+            yield found
+        finally:
+            found.clear()
 
 
 @contextmanager

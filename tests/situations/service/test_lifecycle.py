@@ -95,7 +95,7 @@ def test_a_changed_file_is_read_again_and_a_wrong_one_refused(ready: Station) ->
     ready.write()
     wait_until(lambda: f"github:github/{REPOS[1]}" not in ready.jobs(), process)
     ready.config.write_text("[http]\nper_pages = 3\n")
-    time.sleep(3)
+    time.sleep(4)
     assert set(ready.jobs()) >= {"gitlab:gitlab", f"github:github/{REPOS[0]}"}, "the old settings go on"
     asked = len(ready.world.log)
     wait_until(lambda: len(ready.world.log) > asked, process)
@@ -110,6 +110,19 @@ def test_a_changed_file_is_read_again_and_a_wrong_one_refused(ready: Station) ->
         "config_refused",
         "config_reloaded",
     ]
+
+
+def test_settings_by_which_nothing_is_looked_after_are_refused(
+    ready: Station, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(watch: Watch) -> None:
+        await watch.until(lambda: bool(ready.jobs()))
+        ready.config.write_text("")
+        watch.control.reload()
+        await watch.until(lambda: "config_refused" in {getattr(record, "event", "") for record in caplog.records})
+        await watch.rounds("gitlab:gitlab", 1)
+
+    ready.serve(story)
 
 
 def test_sighup_reads_the_settings_again_also_from_the_same_file(ready: Station) -> None:

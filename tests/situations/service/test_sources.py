@@ -6,6 +6,8 @@ import asyncio
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, free_port, other_host
@@ -140,6 +142,71 @@ def test_every_repository_is_polled_in_each_interval(post: Station) -> None:
     post.serve(story)
     assert len(turns) == len(repos)
     assert max(turns.values()) - min(turns.values()) <= 1
+
+
+def test_two_hundred_repositories_are_polled_in_each_interval(post: Station) -> None:
+    """Far more than one after another would be: all that are due are one poll, one lease and one row."""
+    repos = tuple(f"octo/berth{number:03}" for number in range(200))
+    post.interval = 3.0
+    with post.world.lock:
+        for repo in repos:
+            post.world.github.create_repo(repo)
+            post.world.github.create_pull(repo, "A change", author=OWNER)
+    post.hub(repos=repos, extra='fetch = "repo"')
+    post.write()
+    follow_all(post, repos)
+    turns: dict[str, list[float]] = {repo: [] for repo in repos}
+
+    async def story(watch: Watch) -> None:
+        first, last = (f"github:github/{repo}" for repo in (repos[0], repos[-1]))
+        await watch.rounds(first, 1)
+        for _ in range(4):
+            await watch.rounds(last, 1)
+            for job in post.jobs().values():
+                if job.kind == "poll" and job.started_at is not None:
+                    turns[job.scope].append(job.started_at / 1000)
+
+    report = post.serve(story)
+    assert report.errors == {}
+    gaps = [later - earlier for seen in turns.values() for earlier, later in pairwise(sorted(set(seen)))]
+    assert len(gaps) >= 2 * len(repos)
+    spent = max(job.finished_at - job.started_at for job in report.jobs if job.kind == "poll") / 1000  # type: ignore[operator]
+    assert max(gaps) <= max(post.interval * 1.1, spent) + 1.0, "no interval passes without a poll"
+    (rows,) = post.rows("SELECT COUNT(*) FROM sync_runs WHERE command = 'lore poll github'")
+    assert rows[0] <= 12, "a poll of all of them is one row of the ledger"
+
+
+def follow_all(post: Station, repos: Sequence[str]) -> None:
+    """Follow the pull request of each repository, as one program does."""
+    app = post.app()
+
+    async def inside() -> None:
+        for repo in repos:
+            await track(app, choose_place(app.config, repo), pr=PR, issue=None)
+
+    asyncio.run(inside())
+
+
+@pytest.mark.parametrize("kind", ["gitlab", "github"])
+def test_a_pause_that_one_host_asks_for_keeps_no_other_waiting(post: Station, kind: str) -> None:
+    with other_host() as away:
+        away.world.faults.add("status", times=None, status=429, headers={"Retry-After": "120"})
+        (post.lab if kind == "gitlab" else post.hub)()
+        (post.lab if kind == "gitlab" else post.hub)("away", away.url)
+        post.write()
+        # Retries are what would wait: the server's pause is shorter than a command's patience.
+        post.config.write_text(post.config.read_text().replace("max_retries = 0", "max_retries = 3"))
+        mine = "gitlab:gitlab" if kind == "gitlab" else f"github:github/{REPOS[0]}"
+        theirs = "gitlab:away" if kind == "gitlab" else f"github:away/{REPOS[0]}"
+
+        async def story(watch: Watch) -> None:
+            await watch.rounds(mine, 3)
+            job = watch.job(theirs)
+            assert (job.state, job.failures) == ("backing_off", 1)
+            assert job.due_at is not None
+            assert job.due_at - (job.finished_at or 0) >= 119_000
+
+        post.serve(story)
 
 
 def test_polling_goes_on_while_a_handler_works(post: Station) -> None:

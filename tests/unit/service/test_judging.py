@@ -16,11 +16,18 @@ def run(*errors: TideloreError | None) -> RunReport:
 
 
 def test_no_list_at_all_is_the_failure_of_the_source_even_for_different_reasons() -> None:
-    assert judge_sync(run(GONE, SILENT)) is SILENT
-    assert judge_sync(run(GONE, GONE)) is GONE
+    assert judge_sync(run(GONE, SILENT), "lab") is SILENT
+    assert judge_sync(run(GONE, GONE), "lab") is GONE
 
 
 def test_some_lists_are_a_part_and_all_are_well() -> None:
-    assert isinstance(judge_sync(run(GONE, None)), PartialSuccess)
-    assert judge_sync(run(None, None)) is None
-    assert judge_sync(run()) is None
+    assert isinstance(judge_sync(run(GONE, None), "lab"), PartialSuccess)
+    assert judge_sync(run(None, None), "lab") is None
+    assert judge_sync(run(), "lab") is None
+
+
+def test_what_another_source_met_is_not_its_own() -> None:
+    report = run(None, None)
+    report.scopes.append(ScopeReport("away", "gitlab.issues", "a/b", "a/b", error=SILENT))
+    assert judge_sync(report, "lab") is None
+    assert judge_sync(report, "away") is SILENT

@@ -16,7 +16,7 @@ from tidelore.errors import (
     RemoteTransient,
     StorageFailed,
 )
-from tidelore.service.outcome import Done, blame_for, ending_of, failure_of, is_fatal
+from tidelore.service.outcome import Done, blame_for, ending_of, endings_of, failure_of, is_fatal
 from tidelore.service.schedule import Ending
 
 
@@ -52,3 +52,11 @@ def test_only_a_database_that_is_not_ours_ends_everything() -> None:
     assert is_fatal(DatabaseUnusable("corrupt"))
     assert not is_fatal(StorageFailed("disk full"))
     assert not is_fatal(LockHeld("pid 7"))
+
+
+def test_no_answer_to_one_of_a_batch_is_the_sources_only_if_nobody_else_of_it_was_answered() -> None:
+    silent, limited = RemoteTransient("no answer"), RateLimited("slow down", status=429)
+    sources = {"a": "hub", "b": "hub", "c": "far", "d": "full", "e": "full"}
+    dones = {"a": Done(3), "b": Done(1, silent), "c": Done(1, silent), "d": Done(3), "e": Done(1, limited)}
+    blames = {name: ending.blame for name, ending in endings_of(dones, sources).items()}
+    assert blames == {"a": None, "b": "job", "c": "source", "d": None, "e": "source"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidelore.config import Config, load_config
-from tidelore.service.reload import Reloading, fingerprint
+from tidelore.service.reload import STILL_SECONDS, Reloading, fingerprint
 
 
 def watch(path: Path) -> Reloading[Config]:
@@ -22,12 +22,33 @@ def write(path: Path, text: str, second: int = 0) -> None:
     os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
 
 
+def has_changed(watching: Reloading[Config], now: float = 100.0) -> bool:
+    """Whether it has changed, for somebody who looks twice, a moment apart."""
+    watching.changed(now)
+    return watching.changed(now + STILL_SECONDS)
+
+
 def test_an_untouched_file_has_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     write(path, "")
     watching = watch(path)
-    assert not watching.changed()
-    assert not watching.changed()
+    assert not has_changed(watching)
+    assert not has_changed(watching, 500.0)
+
+
+def test_a_file_that_is_being_written_is_not_read_before_it_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write(path, "[http]\nper_page = 50\n")
+    watching = watch(path)
+    write(path, "", second=1)
+    assert not watching.changed(10.0)
+    assert not watching.changed(10.0 + STILL_SECONDS / 2)
+    write(path, "[http]\nper_page = 60\n", second=2)
+    assert not watching.changed(10.0 + STILL_SECONDS), "another file again"
+    assert watching.changed(10.0 + 2 * STILL_SECONDS)
+    loaded = watching.load()
+    assert loaded is not None
+    assert loaded.http.per_page == 60
 
 
 @pytest.mark.parametrize("how", ["time", "size", "inode"])
@@ -43,11 +64,11 @@ def test_a_change_is_noticed_once(tmp_path: Path, how: str) -> None:
         other = tmp_path / "other"
         write(other, "[http]\nper_page = 51\n")
         other.replace(path)
-    assert watching.changed()
+    assert has_changed(watching)
     loaded = watching.load()
     assert loaded is not None
     assert loaded.http.per_page in (51, 100)
-    assert not watching.changed()
+    assert not has_changed(watching)
 
 
 def test_an_invalid_file_is_refused_with_one_line_and_not_tried_again(
@@ -57,13 +78,13 @@ def test_an_invalid_file_is_refused_with_one_line_and_not_tried_again(
     write(path, "")
     watching = watch(path)
     write(path, "[http]\nper_pages = 3\n", second=1)
-    assert watching.changed()
+    assert has_changed(watching)
     with caplog.at_level(logging.ERROR):
         assert watching.load() is None
     (record,) = caplog.records
     assert record.__dict__["event"] == "config_refused"
     assert "per_pages" in record.getMessage()
-    assert not watching.changed()
+    assert not has_changed(watching)
 
 
 def test_a_file_that_goes_and_comes_back_is_a_change_each_time(tmp_path: Path) -> None:
@@ -72,8 +93,8 @@ def test_a_file_that_goes_and_comes_back_is_a_change_each_time(tmp_path: Path) -
     watching = watch(path)
     path.unlink()
     assert fingerprint(str(path)) is None
-    assert watching.changed()
+    assert has_changed(watching)
     assert watching.load() is None
     write(path, "", second=9)
-    assert watching.changed()
+    assert has_changed(watching)
     assert watching.load() == Config()

@@ -313,3 +313,78 @@ def test_a_stopped_schedule_starts_nothing() -> None:
     schedule.stop()
     assert names(schedule, 1000) == []
     assert schedule.standing("a").state == "stopped"
+
+
+# Batches
+
+
+def batch(name: str, source: str = "hub", interval: float = 60.0) -> JobSpec:
+    return JobSpec(name, source, "poll", name, interval, turn="lease", batch="polls")
+
+
+def begin_all(schedule: Schedule, now: float) -> list[str]:
+    begun = names(schedule, now)
+    for name in begun:
+        schedule.begin(name, now)
+    return begun
+
+
+def test_a_batch_starts_together_however_many_there_are_and_takes_one_place() -> None:
+    many = [batch(f"repo{number:03}") for number in range(200)]
+    others = [spec(f"zone{number:02}") for number in range(30)]
+    schedule = scheduled(*many, *others)
+    begun = begin_all(schedule, 0)
+    assert {one.name for one in many} <= set(begun)
+    assert len(begun) == 200 + ROOM["work"] - 1
+    schedule.end("zone00", 1, WELL)
+    assert names(schedule, 1) == [f"zone{ROOM['work'] - 1:02}"], "a place that is free again is taken"
+
+
+def test_a_batch_excludes_whoever_takes_the_same_turn() -> None:
+    schedule = scheduled(batch("a"), batch("b"), spec("c", turn="lease"))
+    assert begin_all(schedule, 0) == ["a", "b"]
+    assert names(schedule, 1) == []
+    schedule.end_together({"a": WELL, "b": WELL}, 2)
+    assert names(schedule, 2) == ["c"]
+
+
+def test_who_is_about_to_be_due_comes_along_and_who_is_in_trouble_does_not() -> None:
+    schedule = scheduled(batch("a"), batch("b"), batch("c", interval=600), batch("d"))
+    run(schedule, "a", 0)
+    run(schedule, "b", 5)
+    run(schedule, "c", 0)
+    run(schedule, "d", 52, BROKEN, seconds=0)
+    assert schedule.due_at("d") > 60
+    assert names(schedule, 60) == ["a", "b"], "five seconds early, within a tenth of the interval"
+
+
+def test_jobs_of_a_batch_stay_together_whatever_the_dice_say() -> None:
+    dice = random.Random(7)
+    schedule = Schedule(dice.random)
+    schedule.set_jobs([batch(f"repo{number}") for number in range(50)], 0.0)
+    now = 0.0
+    for _ in range(20):
+        begun = begin_all(schedule, now)
+        assert len(begun) == 50
+        schedule.end_together(dict.fromkeys(begun, WELL), now + 3)
+        now = schedule.next_at(now + 3) or 0.0
+
+
+def test_a_failed_batch_is_one_failure_of_its_source() -> None:
+    schedule = scheduled(*(batch(f"repo{number}") for number in range(50)), batch("far", source="far"))
+    begun = begin_all(schedule, 0)
+    schedule.end_together({name: WELL if name == "far" else DOWN for name in begun}, 1)
+    trouble = schedule.trouble("hub")
+    assert trouble is not None
+    assert trouble.failures == 1
+    assert trouble.until <= 1 + FIRST_BACKOFF_SECONDS
+    assert schedule.trouble("far") is None
+    assert names(schedule, 61)[-1] == "far", "who failed is due longer"
+
+
+def test_what_went_well_before_a_limit_does_not_lift_it() -> None:
+    schedule = scheduled(batch("a"), batch("b"))
+    begin_all(schedule, 0)
+    schedule.end_together({"a": Ending(1, "limited", "source", 600), "b": WELL}, 1)
+    assert schedule.due_at("b") >= 601
+    assert schedule.standing("b").succeeded == 1

@@ -32,6 +32,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             clock=wiring.clock,
             on_request=wiring.on_request,
             transport=wiring.transport,
+            name="bluesky" if base_url == settings.base_url else "",
         )
 
     origins = Origins(connect, local=is_loopback(settings.base_url) or is_loopback(settings.plc_url))

@@ -36,6 +36,8 @@ async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubS
         proxy=config.http.proxy,
         max_concurrency=config.sync.dependent_concurrency,
         rate_limit_rps=config.sync.rate_limit_rps,
+        max_wait_seconds=wiring.patience_seconds,
+        name=host.name,
         clock=clock,
         on_request=wiring.on_request,
         transport=wiring.transport,

@@ -1,0 +1,141 @@
+"""The console and the service together: as many requests as the service alone, none for a look, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+from tests.faces.console.stage import seated
+from tests.faces.desk import LEDGER, Desk
+
+from tidelore.app import App
+from tidelore.app_console.thread import ServiceThread
+from tidelore.app_service.serving import ServeRequest, serve
+from tidelore.config import load_config
+from tidelore.service.control import Control
+from tidelore.store.service_jobs import list_jobs
+
+SETTINGS = '[service]\nmetrics_port = 0\n[embedding]\nprovider = "none"\n'
+
+
+def app_of(desk: Desk, name: str) -> App:
+    desk.configure(LEDGER, extra=SETTINGS)
+    return App(load_config(str(desk.config), {}), {}, db=str(desk.folder / name))
+
+
+def requests_of(app: App) -> int:
+    database = app.open_store()
+    try:
+        return sum(job.requests for job in list_jobs(database))
+    finally:
+        database.close()
+
+
+async def until(check: Callable[[], bool]) -> None:
+    """Wait until something is so; the looking is done beside the loop."""
+    for _ in range(600):
+        if await asyncio.to_thread(check):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it took too long")
+
+
+def had_their_turns(app: App) -> bool:
+    """Tell whether every job ended once."""
+    if not Path(app.address).exists():
+        return False
+    database = app.open_store()
+    try:
+        jobs = list_jobs(database)
+        return bool(jobs) and all(job.finished_at is not None and job.state == "idle" for job in jobs)
+    finally:
+        database.close()
+
+
+def is_served(app: App) -> bool:
+    if not Path(app.address).exists():
+        return False
+    database = app.open_store()
+    try:
+        return database.read("SELECT COUNT(*) FROM leases WHERE name = 'service'") == [(1,)]
+    finally:
+        database.close()
+
+
+def held(app: App) -> list[tuple[Any, ...]]:
+    database = app.open_store()
+    try:
+        return database.read(
+            "SELECT iid, title, updated_at FROM issues UNION ALL SELECT iid, title, updated_at FROM merge_requests"
+        )
+    finally:
+        database.close()
+
+
+def test_the_console_asks_what_the_service_asks_and_its_looks_ask_nothing(desk: Desk) -> None:
+    alone = app_of(desk, "alone.db")
+    asyncio.run(serve(alone, ServeRequest(once=True), Control()))
+    watched = app_of(desk, "watched.db")
+
+    async def sit() -> None:
+        service = ServiceThread(watched)
+        async with seated(watched, hands=True, service=service) as seat:
+            await until(lambda: had_their_turns(watched))
+            before = requests_of(watched)
+            for place in ("overview", "feedback", "accounts", "runs", "log"):
+                await seat.go(place)
+                await seat.press("g", "g")
+            assert "service here" in seat.text
+            assert requests_of(watched) == before
+        assert service.error is None
+        assert not service.running
+
+    asyncio.run(sit())
+    assert requests_of(watched) == requests_of(alone) > 0
+    assert sorted(held(watched)) == sorted(held(alone)) != []
+
+
+def test_leaving_in_the_middle_loses_nothing(desk: Desk) -> None:
+    app = app_of(desk, "left.db")
+
+    async def sit(seconds: float) -> None:
+        service = ServiceThread(app)
+        async with seated(app, service=service):
+            await asyncio.sleep(seconds)
+        assert not service.running
+        assert service.error is None
+
+    for seconds in (0.05, 0.2, 0.4):
+        asyncio.run(sit(seconds))
+        database = app.open_store()
+        assert database.read("SELECT COUNT(*) FROM sync_runs WHERE status = 'running'") == [(0,)]
+        assert database.read("SELECT COUNT(*) FROM leases WHERE holder_host IS NOT NULL") == [(0,)]
+        database.close()
+    asyncio.run(serve(app, ServeRequest(once=True), Control()))
+    whole = app_of(desk, "whole.db")
+    asyncio.run(serve(whole, ServeRequest(once=True), Control()))
+    assert sorted(held(app)) == sorted(held(whole)) != []
+
+
+def test_where_another_service_runs_that_one_is_watched(desk: Desk) -> None:
+    app = app_of(desk, "shared.db")
+    first = ServiceThread(app)
+    first.start()
+    try:
+
+        async def sit() -> None:
+            await until(lambda: is_served(app))
+            second = ServiceThread(replace(app))
+            async with seated(app, hands=True, service=second) as seat:
+                await until(lambda: second.error is not None)
+                await seat.press("g")
+                assert second.elsewhere
+                assert "● service pid" in seat.lines[1]
+
+        asyncio.run(sit())
+        assert first.running
+    finally:
+        first.stop()

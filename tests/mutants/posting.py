@@ -1,0 +1,167 @@
+"""Bugs of following accounts: a feed's mark and gap, a repository's record key, tombstones, the stream's place."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+FEED = "feed position"
+RECORD_KEY = "record key"
+TOMBSTONES = "tombstones"
+STREAM = "stream place"
+
+POLLING = "tests/situations/bluesky/test_polling.py"
+STATES = "tests/situations/bluesky/test_states.py"
+DEATHS = "tests/situations/bluesky/test_deaths.py"
+STREAMING = "tests/situations/bluesky/test_stream.py"
+POSTS = "tests/contract/test_store_posts.py"
+_POSITIONS = "tests/unit/pipeline/test_record_positions.py"
+_SHELF = "store/post_shelf.py"
+
+FEEDS = (
+    Mutant(
+        name="feed-stored-without-its-gap",
+        invariant=FEED,
+        file=_SHELF,
+        before="            if batch.gaps is not None:\n",
+        after="            if batch.gaps is not None and not batch.gaps:\n",
+        test=f"{POLLING}::test_three_thousand_posts_between_two_polls_are_caught_up_without_a_hole[feed]",
+        why="More posts than a poll may read: each poll begins at the top again and none comes to the end.",
+    ),
+    Mutant(
+        name="look-back-reached-and-no-mark-kept",
+        invariant=FEED,
+        file="engine/gaps.py",
+        before="cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)\n",
+        after="cursor = replace(cursor, complete=top is not None and span.floor is None)\n",
+        test=f"{STATES}::test_a_first_reading_stops_at_the_look_back_and_still_has_a_position",
+        why="The bug of the first design: who stops at the look-back has no position, and reads a day at every poll.",
+    ),
+    Mutant(
+        name="interrupted-first-reading-starts-over",
+        invariant=FEED,
+        file=_SHELF,
+        before="        return load_gaps(self._database, self._scope)\n",
+        after="        return load_gaps(self._database, self._scope) if self.load().complete else []\n",
+        test=f"{STATES}::test_a_first_reading_that_was_interrupted_does_not_start_over",
+        why="What a killed first reading had read is fetched again from the top.",
+    ),
+)
+
+RECORD_KEYS = (
+    Mutant(
+        name="record-key-saved-before-its-rows",
+        invariant=RECORD_KEY,
+        file=_SHELF,
+        before="        links = 0\n        with self._database.transaction() as tx:\n",
+        after="""        links = 0
+        with self._database.transaction() as tx:
+            save_cursor(tx, self._scope, batch.cursor, now)
+        with self._database.transaction() as tx:
+""",
+        test=f"{DEATHS}::test_a_poll_killed_at_any_seam_loses_and_doubles_nothing[records]",
+        why="A death between the two transactions skips a page of the repository for good.",
+    ),
+    Mutant(
+        name="record-key-kept-at-the-end-only",
+        invariant=RECORD_KEY,
+        file="pipeline/record_walk.py",
+        before="                self._intake.take(page, replace(cursor, complete=cursor.complete or whole))\n",
+        after="""                kept = cursor if whole else self._intake.shelf.load()
+                self._intake.take(page, replace(kept, complete=cursor.complete or whole))
+""",
+        test=f"{DEATHS}::test_a_killed_poll_repeats_one_page_of_a_list_and_not_what_was_read_before[records]",
+        why="A crash would repeat every page of the repository, and a long one would never be read to its end.",
+    ),
+    Mutant(
+        name="record-key-of-days-to-come-believed",
+        invariant=RECORD_KEY,
+        file="pipeline/record_positions.py",
+        before=" is not None and (server_at is None or written_at <= server_at + SKEW_MS)\n",
+        after=" is not None and (server_at is None or written_at <= server_at + 10**6 * SKEW_MS)\n",
+        test=f"{_POSITIONS}::test_keys_of_days_to_come_and_keys_of_another_kind_move_nothing",
+        why="One record with a key of the year 2100 ends the reading of its account.",
+    ),
+    Mutant(
+        name="overlap-asked-again-before-the-end",
+        invariant=RECORD_KEY,
+        file="pipeline/record_positions.py",
+        before="    return last if written_at is None or reach.behind else key_before(written_at - OVERLAP_MS)\n",
+        after="    return last if written_at is None else key_before(written_at - OVERLAP_MS)\n",
+        test=f"{_POSITIONS}::test_a_walk_begins_a_little_before_its_last_key_unless_it_had_not_come_to_the_end",
+        why="A walk before more records than it may read would stand still.",
+    ),
+)
+
+DELETIONS = (
+    Mutant(
+        name="deleted-post-raised-by-a-late-list",
+        invariant=TOMBSTONES,
+        file="store/posts.py",
+        before="posts WHERE (deleted_at IS NULL OR deleted_at > :settled)",
+        after="posts WHERE (deleted_at IS NULL OR deleted_at > :settled + 36000000)",
+        test=f"{STREAMING}::test_a_deleted_post_is_a_tombstone_that_a_late_list_does_not_raise",
+        why="A list that is late would undo what the stream has told.",
+    ),
+    Mutant(
+        name="deletion-believed-for-ever",
+        invariant=TOMBSTONES,
+        file="store/posts.py",
+        before="posts WHERE (deleted_at IS NULL OR deleted_at > :settled)",
+        after="posts WHERE (deleted_at IS NULL OR deleted_at > :settled - :settled)",
+        test=f"{POSTS}::test_a_late_list_does_not_bring_a_deleted_post_back_and_a_later_one_does",
+        why="A post that is there again, or was buried by mistake, would never come back.",
+    ),
+    Mutant(
+        name="deleted-post-goes-on-sharing",
+        invariant=TOMBSTONES,
+        file="store/posts.py",
+        before="    unlink_posts(tx, ids)\n    mark_posts(tx, ids, now_ms)\n    return len(ids)\n",
+        after="    mark_posts(tx, ids, now_ms)\n    return len(ids)\n",
+        test=f"{POSTS}::test_a_deleted_post_is_kept_marked_and_out_of_everything",
+        why="Trends would count what nobody shares any more.",
+    ),
+)
+
+PLACES = (
+    Mutant(
+        name="stream-place-saved-before-its-rows",
+        invariant=STREAM,
+        file="pipeline/stream_accounts.py",
+        before="        sorted_out = sort_out(found.items, stored)\n        shop.seam(Seam.BEFORE_COMMIT)\n",
+        after="""        sorted_out = sort_out(found.items, stored)
+        self._shelf.commit(Batch((), self._advanced(batch)))
+        shop.seam(Seam.BEFORE_COMMIT)
+""",
+        test=f"{STREAMING}::test_the_place_is_stored_exactly_and_with_the_rows",
+        why="A death between the two commits loses a batch: the replay begins behind it.",
+    ),
+    Mutant(
+        name="stream-place-rounded-to-milliseconds",
+        invariant=STREAM,
+        file="pipeline/stream_accounts.py",
+        before="window=Window(0, None, token=str(batch.cursor)), complete=True)\n",
+        after="window=Window(0, None, token=f'v1:{(batch.cursor.value + 999) // 1000 * 1000}'), complete=True)\n",
+        test=f"{STREAMING}::test_the_place_is_stored_exactly_and_with_the_rows",
+        why="Events of the same millisecond behind the place would not be told again.",
+    ),
+    Mutant(
+        name="hole-not-handed-to-the-poller",
+        invariant=STREAM,
+        file="pipeline/stream_accounts.py",
+        before="                report.handed_over += make_due(tx, event.dids, now)\n",
+        after="                report.handed_over += len(event.dids)\n",
+        test=f"{STREAMING}::test_a_hole_makes_its_accounts_due_and_no_others",
+        why="What the stream cannot replay would wait for the slowest turn of its account.",
+    ),
+    Mutant(
+        name="first-event-of-a-post-counts",
+        invariant=STREAM,
+        file="pipeline/stream_accounts.py",
+        before="            last[event.uri] = None\n",
+        after="            last.setdefault(event.uri, None)\n",
+        test=f"{STREAMING}::test_of_several_events_about_one_post_the_last_one_counts",
+        why="A post deleted in the batch that brought it would stay.",
+    ),
+)
+
+MUTANTS = (*FEEDS, *RECORD_KEYS, *DELETIONS, *PLACES)

@@ -1,0 +1,87 @@
+"""The service for a week of its own time, with trouble, restarts and new settings: true in the end, and no larger."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from statistics import median
+
+import pytest
+from tests.soak.week import HOUR, Week, open_week
+
+DOWN_HOURS = 24.0
+
+
+@pytest.fixture(autouse=True)
+def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("LORE_", "XDG_", "GITLAB_", "GITHUB_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def tell(week: Week, hours: float) -> tuple[list[int], list[int], list[int]]:
+    """Live through so many hours; return what the second and the last third occupied, and the descriptors.
+
+    Restarts belong to the first third: after that one process goes on, so that nothing it piles up is thrown away.
+    """
+    week.start()
+    third = hours / 3
+    memory: list[list[int]] = [[], []]
+    descriptors: list[int] = []
+    down = (third, min(third + DOWN_HOURS, 2 * third))
+    hour = 0.0
+    while hour < hours:
+        week.live()
+        is_down = down[0] <= hour < down[1]
+        if is_down:
+            week.calm()
+            week.away.world.faults.add("disconnect", times=None)
+        elif week.dice.random() < 0.3:
+            week.trouble()
+        else:
+            week.calm()
+        if hour < third and week.dice.random() < 0.15:
+            week.stop(week.dice.choice((signal.SIGTERM, signal.SIGKILL)))
+            week.start()
+        elif week.dice.random() < 0.1:
+            week.reload()
+        week.pass_time(HOUR)
+        hour += 1
+        if is_down:
+            assert week.late() <= {"away"}, "who is healthy keeps its bound while another is down"
+            assert hour < down[0] + 4 or week.late() == {"away"}
+        if hour > third:
+            memory[hour > 2 * third].append(week.memory_kb())
+            descriptors.append(week.descriptors())
+    return memory[0], memory[1], descriptors
+
+
+def finish(week: Week) -> None:
+    """Let everything arrive in quiet, and end in order."""
+    week.calm()
+    week.pass_time(6 * HOUR)
+    assert week.late() == set()
+    week.stop()
+    week.assert_copy_is_true()
+    assert '"job_crashed"' not in week.log.read_text()
+
+
+def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path) -> None:
+    with open_week(tmp_path, 11) as week:
+        _, _, descriptors = tell(week, 15)
+        assert max(descriptors[len(descriptors) // 2 :]) <= max(descriptors[: len(descriptors) // 2]) + 2
+        finish(week)
+
+
+@pytest.mark.deep
+def test_a_week_with_trouble_restarts_and_new_settings_ends_in_the_truth_and_in_the_same_space(
+    tmp_path: Path,
+) -> None:
+    with open_week(tmp_path, 12) as week:
+        second, last, descriptors = tell(week, 7 * 24)
+        assert week.starts > 5
+        assert median(last) <= median(second) * 1.05, (second, last)
+        assert max(descriptors[len(descriptors) // 2 :]) <= max(descriptors[: len(descriptors) // 2])
+        finish(week)

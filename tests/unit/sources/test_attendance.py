@@ -1,0 +1,39 @@
+"""When a source is asked no more within a run: refused at once, silent after two scopes in a row."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
+from tidelore.sources.attendance import Attendance, is_unheard
+
+SILENT = RemoteTransient("no answer")
+
+
+@pytest.mark.parametrize("error", [CredentialsRejected("no", status=401), RateLimited("slow down", status=429)])
+def test_a_refusal_is_that_of_the_whole_source_and_of_no_other(error: RemoteError) -> None:
+    attendance = Attendance()
+    attendance.failed("lab", error)
+    assert attendance.absence("lab") is error
+    assert attendance.absence("hub") is None
+
+
+def test_one_silence_is_a_scopes_own_and_two_in_a_row_are_the_sources() -> None:
+    attendance = Attendance()
+    attendance.failed("lab", SILENT)
+    assert attendance.absence("lab") is None
+    attendance.answered("lab")
+    attendance.failed("lab", SILENT)
+    assert attendance.absence("lab") is None
+    attendance.failed("lab", SILENT)
+    assert attendance.absence("lab") is SILENT
+
+
+def test_an_answer_that_says_no_is_an_answer() -> None:
+    attendance = Attendance()
+    for _ in range(5):
+        attendance.failed("lab", RemoteNotFound("gone", status=404))
+        attendance.failed("lab", RemoteTransient("failed", status=503))
+    assert attendance.absence("lab") is None
+    assert is_unheard(SILENT)
+    assert not is_unheard(RateLimited("a pause was asked for"))
