@@ -17,7 +17,7 @@ from tidelore.store.database import Database
 from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import ISSUE, MERGE_REQUEST
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.outbox import mark_failed, plan
+from tidelore.store.outbox import mark_failed, mark_observed, plan
 from tidelore.store.runs import RunTable
 from tidelore.store.tracked import BLOCKED, move
 
@@ -90,6 +90,30 @@ def test_what_waits_on_github_is_counted_and_listed(database: Database) -> None:
         (rows[2].id, "planned"),
         (rows[1].id, "failed"),
         (rows[0].id, "planned"),
+    ]
+
+
+def test_of_the_answers_that_arrived_the_last_few_are_listed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "_ARRIVED", 2)
+    project = repository(database)
+    followed(database, project, 12)
+    with database.transaction() as tx:
+        rows = [
+            plan(
+                tx, project_id=project.id, repo=project.path, token=f"{place:02}{TOKEN[2:]}", scope_kind="pr",
+                scope_number=12, reply_to=None, body="Seen.", source="operator", now_ms=NOW,
+            )
+            for place in range(4)
+        ]  # fmt: skip
+        for row in rows[:3]:
+            mark_observed(tx, row.id, 900 + row.id, NOW, NOW)
+    assert pulse.waiting_answers(database) == 1
+    assert [(row.id, row.status) for row in pulse.answers(database)] == [
+        (rows[3].id, "planned"),
+        (rows[2].id, "observed"),
+        (rows[1].id, "observed"),
     ]
 
 

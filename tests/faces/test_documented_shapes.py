@@ -72,7 +72,6 @@ def filled(desk: Desk) -> Desk:
         ("check", []),
         ("doctor", []),
         ("generate-docs", []),
-        ("demo", ["--scale", "0.1"]),
         ("completions", ["fish"]),
         ("init", ["--overwrite", "-p", "a/b"]),
     ],

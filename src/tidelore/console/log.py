@@ -63,13 +63,15 @@ class LogScreen(PanelScreen):
 
     def _draw(self, *, anew: bool = False) -> None:
         log = self.query_one(RichLog)
+        # As wide as it is seen: by itself it would measure the terminal it was started on.
+        columns = log.scrollable_content_region.width or None
         wanted = [entry for entry in self._entries if self._fits(entry)]
         known = len(self._shown)
         if anew or wanted[:known] != self._shown:
             log.clear()
             known = 0
         for entry in wanted[known:]:
-            log.write(self._line(entry), scroll_end=log.is_vertical_scroll_end)
+            log.write(self._line(entry), width=columns, scroll_end=log.is_vertical_scroll_end)
         self._shown = wanted
         parts = [f"/{self.part}"] if self.part else []
         parts += ["warnings and errors"] if self.only_warnings else []

@@ -29,6 +29,7 @@ _STATES: dict[str, tuple[str, Tone]] = {
     "blocked": ("✖ blocked", "bad"),
     "planned": ("○ planned", "warn"),
     "posted": ("◐ posted", "warn"),
+    "observed": ("● arrived", "good"),
     "established": ("● established", "good"),
     "new": ("○ new", "warn"),
     "unavailable": ("✖ unavailable", "bad"),

@@ -20,6 +20,8 @@ MOST = 500
 """Beyond this nothing is counted: it is 'five hundred or more'."""
 _RECENT = 400
 _LATEST = 200
+_ARRIVED = 10
+"""So many answers that arrived are still shown: whoever looks sees that answers do."""
 _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
 _ANSWERS = f"SELECT {', '.join(OutboxRow.__struct_fields__)} FROM outbox"
 _ACCOUNTS = f"SELECT {', '.join(AccountRow.__struct_fields__)} FROM accounts"
@@ -98,11 +100,15 @@ def arrivals(database: Database, since_ms: int) -> list[int]:
 
 
 def answers(database: Database) -> list[OutboxRow]:
-    """Return the answers that have not arrived yet, and those of the latest that could not be posted; newest first."""
+    """Return the answers that have not arrived yet, newest first, and of the latest those that could not be posted and
+    the few that arrived last.
+    """
     waiting = database.read(f"{_ANSWERS} WHERE {OPEN} ORDER BY id LIMIT :most", {"most": _LATEST})
     latest = database.read(f"{_ANSWERS} ORDER BY id DESC LIMIT :most", {"most": _LATEST})
     rows = [OutboxRow(*row) for row in waiting]
-    rows += [row for row in (OutboxRow(*row) for row in latest) if row.status == "failed"]
+    ended = [OutboxRow(*row) for row in latest]
+    rows += [row for row in ended if row.status == "failed"]
+    rows += [row for row in ended if row.status == "observed"][:_ARRIVED]
     return sorted(rows, key=lambda row: -row.id)
 
 

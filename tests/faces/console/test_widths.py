@@ -1,0 +1,55 @@
+"""Columns have their widths before anything is painted, and on a narrow terminal the right ones give way."""
+
+from __future__ import annotations
+
+from tests.faces.console.stage import Seat, watch
+
+from tidelore.app import App
+from tidelore.console.table import Cell, Line
+
+
+def _lines(name: str, count: int = 3) -> list[Line]:
+    cells = (Cell(name), Cell("closed"), Cell("137d"), Cell("Vessel matching by name breaks for everybody"))
+    return [Line(f"{name}{at}", cells, None) for at in range(count)]
+
+
+def test_rows_painted_at_once_are_painted_as_wide_as_they_are_later(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        table = seat.table("results")
+        for name in ("a/b#1", "harborline/platform/tracking#8"):
+            table.set_lines(_lines(name))
+            # Painted before the table had a quiet moment to measure anything.
+            assert name in "".join(segment.text for segment in table.render_line(1))
+            await seat.pilot.pause()
+            assert name in seat.text
+
+    watch(copy, look, (80, 24))
+
+
+def test_a_row_that_changes_is_painted_whole(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        table = seat.table("results")
+        before = _lines("a/b#1", 1)[0]
+        table.set_lines([before])
+        after = Line(before.key, (Cell("harborline/platform/tracking#8"), *before.cells[1:]), None)
+        table.set_lines([after])
+        assert "harborline/platform/tracking#8" in "".join(segment.text for segment in table.render_line(1))
+        await seat.pilot.pause()
+        assert "harborline/platform/tracking#8" in seat.text
+
+    watch(copy, look, (80, 24))
+
+
+def test_a_long_name_gives_way_at_its_beginning_and_nothing_is_scrolled_aside(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        table = seat.table("results")
+        table.set_lines(_lines("a-very-long-group-of-people/and-their-subgroup/tracking#8"))
+        await seat.pilot.pause()
+        assert "tracking#8" in seat.text
+        assert "Vessel matchi" in seat.text
+        assert table.max_scroll_x == 0
+
+    watch(copy, look, (80, 24))

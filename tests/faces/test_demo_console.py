@@ -1,0 +1,180 @@
+"""`lore demo --console`: a living world, served, shown and compared with its truth; nothing is left of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faces.desk import COMMAND, Desk
+from tests.faces.test_documented_shapes import compare
+
+from tidelore.cli.demo_life import Life
+from tidelore.clock import ManualClock, format_instant
+from tidelore.simulator.world import World
+
+NETWORKS = ("gitlab", "github", "bluesky")
+SMALL = ("demo", "--console", "--scale", "0.2")
+
+
+def test_a_world_is_served_for_a_while_and_the_copy_of_all_networks_is_true(home: Path, tmp_path: Path) -> None:
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    done = subprocess.run(
+        [*COMMAND, *SMALL, "--for", "6", "--robot"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TMPDIR": str(spare)},
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    data = json.loads(done.stdout)["data"]
+    assert set(data["changed"]) == set(NETWORKS)
+    assert all(data["changed"].values())
+    assert data["commands"] > 0
+    for name in ("issues", "merge_requests", "notes", "pull_requests", "events", "posts"):
+        assert data["held"][name] > 0, name
+    compared = {found["list"]: found for found in data["comparison"]}
+    assert {"issues", "notes", "pull_requests", "issue_comments", "review_comments", "posts"} < set(compared)
+    for found in compared.values():
+        assert (found["missing"], found["extra"], found["different"]) == (0, 0, 0), found
+    assert list(spare.iterdir()) == []
+
+
+def test_both_demonstrations_together_tell_the_documented_fields(desk: Desk) -> None:
+    plain = desk.robot("demo", "--scale", "0.1").data
+    live = desk.robot("demo", "--console", "--scale", "0.1", "--for", "3").data
+    compare("demo", plain, live)
+    told = desk.run("demo", "--console", "--scale", "0.1", "--for", "1")
+    assert told.code == 0
+    assert max(len(line) for line in told.out.splitlines()) <= 110
+    assert told.out.count("0 missing, 0 extra, 0 different") == len(live["comparison"])
+
+
+def test_a_comment_that_never_became_an_event_is_noticed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidelore.store import feedback_events, post_rows
+
+    events, posts = feedback_events.list_events, post_rows.list_posts
+
+    def deaf(*args: Any) -> Any:
+        return [event for event in events(*args) if event.kind != "review_comment"]
+
+    def forgetful(*args: Any) -> Any:
+        found = posts(*args)
+        return post_rows.PostList(found.items[1:], found.total, found.next)
+
+    monkeypatch.setattr(feedback_events, "list_events", deaf)
+    monkeypatch.setattr(post_rows, "list_posts", forgetful)
+    done = desk.robot(*SMALL, "--for", "1")
+    assert (done.code, done.error["code"]) == (8, "INTEGRITY")
+    wrong = [found["list"] for found in done.document["data"]["comparison"] if found["missing"]]
+    assert wrong == ["review_comments", "posts"]
+
+
+@pytest.mark.parametrize("argv", [["--console"], ["--console", "--robot"]], ids=" ".join)
+def test_without_a_terminal_it_is_refused_and_says_what_works(desk: Desk, argv: list[str]) -> None:
+    done = desk.run("demo", *argv)
+    assert done.code == 2
+    assert "needs a terminal" in done.out + done.err
+    assert "--for SECONDS" in done.out + done.err
+
+
+def test_a_time_without_the_console_is_refused(desk: Desk) -> None:
+    done = desk.run("demo", "--for", "3")
+    assert done.code == 2
+    assert "--for belongs to --console" in done.err
+
+
+def test_the_same_seed_lives_the_same_life_at_the_pace_of_our_clock() -> None:
+    lives = []
+    for _ in range(2):
+        clock = ManualClock()
+        world = World(5, start=format_instant(clock.now_ms()))
+        for forge in (world.gitlab, world.github, world.bluesky):
+            forge.populate(0.1)
+        life = Life(world, 5, "mira-holt", clock)
+        for _ in range(20):
+            clock.advance(1.5)
+            life.step()
+            assert world.clock.now_us // 1000 == clock.now_ms()
+        repos = world.github.truth_repos()
+        lives.append(
+            (
+                dict(life.changes),
+                [comment["body"] for repo in repos for comment in world.github.truth_comments(repo)],
+                [row["uri"] for actor in world.bluesky.truth_accounts() for row in world.bluesky.truth_records(actor)],
+            )
+        )
+        assert life.commands == sum(body == "/lore status" for body in lives[-1][1]) > 1
+    assert lives[0] == lives[1]
+
+
+@contextmanager
+def terminal(folder: Path, *argv: str) -> Iterator[tuple[int, int]]:
+    """A terminal of 80 by 24 with `lore` in it: its process and its other end."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "NO_COLOR", "XDG_"))}
+    environ = kept | {"TERM": "xterm-256color", "HOME": str(folder), "TMPDIR": str(folder)}
+    pid, end = pty.fork()
+    if pid == 0:  # pragma: no cover - the child is another program
+        os.execve(sys.executable, [sys.executable, *COMMAND[1:], *argv], environ)
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    try:
+        yield pid, end
+    finally:
+        os.close(end)
+
+
+def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
+    """Read until a text was painted; without one, to the end."""
+    seen, until = b"", time.monotonic() + seconds
+    while wanted is None or wanted.encode() not in seen:
+        assert time.monotonic() < until, seen[-2000:]
+        ready, _, _ = select.select([end], [], [], 0.1)
+        try:
+            seen += os.read(end, 65_536) if ready else b""
+        except OSError:
+            assert wanted is None, seen[-2000:]
+            break
+    return seen
+
+
+def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with terminal(tmp_path, *SMALL) as (pid, end):
+        read(end, "service here")
+        for key, shown in (
+            ("2", "harborline/"),
+            ("v", "review comment"),
+            ("v", "● arrived"),
+            ("3", "● established"),
+            ("4", "poll bluesky"),
+            ("6", "service.loop"),
+            ("1", "Requests"),
+            ("5", "a phrase"),
+        ):
+            os.write(end, key.encode())
+            read(end, shown)
+        os.write(end, b"vessel")
+        read(end, "found by words")
+        # In the line a letter is a letter; in the results it is a key.
+        os.write(end, b"\r")
+        time.sleep(0.5)
+        os.write(end, b"q")
+        rest = read(end, None)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert b"Traceback" not in rest
+    assert b"Nothing of it is left behind." in rest
+    assert list(tmp_path.iterdir()) == []
