@@ -23,7 +23,7 @@ from benchmarks.followed import CONCURRENCY, cycle, follow, follower, network, p
 from benchmarks.network import Crowd, Text, build, habit_of, happen, write_texts
 from benchmarks.scale import Scale
 from tidelore.app import App
-from tidelore.app_bluesky import open_network
+from tidelore.app.bluesky import open_network
 from tidelore.clock import SystemClock
 from tidelore.engine.ports import ListRequest
 from tidelore.errors import RemotePermanent

@@ -28,8 +28,8 @@ from tidelore.embedding.embedder import Embedder, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam
 from tidelore.pipeline.embed import cut, embed_documents
-from tidelore.pipeline.session import Workshop
 from tidelore.search.semantic import VectorIndex
+from tidelore.session import Workshop
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database

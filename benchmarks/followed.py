@@ -22,7 +22,7 @@ from benchmarks.memory import peak_mb
 from benchmarks.network import BEHIND_MS, Crowd
 from benchmarks.workplace import ROOT, served
 from tidelore.app import App
-from tidelore.app_bluesky import poll_accounts, stream_accounts
+from tidelore.app.bluesky import poll_accounts, stream_accounts
 from tidelore.clock import Clock, SystemClock
 from tidelore.config import parse_config
 from tidelore.engine.cursor import Cursor, Window

@@ -12,8 +12,8 @@ from tidelore.embedding.local import LocalEmbedder
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam
 from tidelore.pipeline.embed import embed_documents
-from tidelore.pipeline.session import Workshop
 from tidelore.search.semantic import MeaningRanker, VectorIndex, open_index
+from tidelore.session import Workshop
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 

@@ -22,7 +22,7 @@ from tidelore.config import parse_config
 from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.mirror import MirrorRequest, RequestCount
 from tidelore.pipeline.report import RunReport, silent
-from tidelore.pipeline.session import Workshop, open_session
+from tidelore.session import Workshop, open_session
 from tidelore.sources.registry import RESOURCES, Wiring, open_hosts
 from tidelore.store.kinds import PARENT_KINDS
 

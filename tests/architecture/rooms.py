@@ -18,10 +18,6 @@ STOREYS = (
     ("pipeline", "search", "feedback"),
     ("service",),
     ("app",),
-    ("app_feedback",),
-    ("app_bluesky",),
-    ("app_service",),
-    ("app_console",),
     ("console", "web", "mcp_server"),
     ("cli",),
 )

@@ -44,7 +44,7 @@ def test_no_imports_run_in_a_circle(source: Path) -> None:
 )
 def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, text: str, problem: str) -> None:
     rooms = ("store", "sources", "web", "engine", "simulator", "pipeline", "cli")
-    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app.py", "clock.py"), "")
+    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/__init__.py", "clock.py"), "")
     found = misplaced_imports(plant(files | {path: text}))
     assert len(found) == 1
     assert found[0].startswith(path)

@@ -13,7 +13,7 @@ from tidelore.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.pipeline.documents import BATCH, make_documents
 from tidelore.pipeline.report import DocumentReport
-from tidelore.pipeline.session import Workshop, open_session
+from tidelore.session import Workshop, open_session
 from tidelore.store.check import check_database
 from tidelore.store.database import Database
 from tidelore.store.dirty import Source, count_dirty, due_sources, mark, marks_of, wipe

@@ -18,8 +18,8 @@ from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.embed import embed_documents
 from tidelore.pipeline.report import EmbedReport
-from tidelore.pipeline.session import Workshop, open_session
 from tidelore.search.semantic import VectorIndex, open_index
+from tidelore.session import Workshop, open_session
 from tidelore.store.database import Database
 from tidelore.store.issues import ISSUES
 

@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         name="named-item-embeds-the-documents-of-others",
         invariant=SURGERY,
-        file="app.py",
+        file="app/__init__.py",
         before="await _make_vectors(app, shop, made, only=only, on_progress=on_progress)",
         after="await _make_vectors(app, shop, made, only=only and None, on_progress=on_progress)",
         test=f"{STAGES}::test_scoped_embed_does_not_embed_unrelated_docs_created_after_docs_stage",

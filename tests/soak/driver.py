@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidelore.app import App
-from tidelore.app_service import bluesky_jobs, feedback_jobs, forge_jobs
-from tidelore.app_service.serving import ServeRequest, run_service
+from tidelore.app.service import bluesky_jobs, feedback_jobs, forge_jobs
+from tidelore.app.service.serving import ServeRequest, run_service
 from tidelore.cli.logs import set_up_logging
 from tidelore.config import load_config
 

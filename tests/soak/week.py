@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.situations.service.station import LAB, OWNER, REPOS
 
 from tidelore.app import App
-from tidelore.app_feedback.tracking import track
+from tidelore.app.feedback.tracking import track
 from tidelore.cli.comparison import Difference, compare
 from tidelore.cli.truth import true_rows
 from tidelore.clock import ManualClock

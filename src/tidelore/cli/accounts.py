@@ -73,7 +73,7 @@ def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
 @click.pass_context
 def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
     """Follow everybody whom the account NAME follows."""
-    from tidelore.app_bluesky import follow_follows
+    from tidelore.app.bluesky import follow_follows
     from tidelore.pipeline.accounts import clean_name
 
     face = face_of(ctx)
@@ -170,7 +170,7 @@ def reset_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> An
 def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
     """Learn what accounts are called today; without names, of all. Their history stays theirs."""
     from tidelore.app import run_until_signalled
-    from tidelore.app_bluesky import refresh_accounts
+    from tidelore.app.bluesky import refresh_accounts
 
     face = face_of(ctx)
     rows, changed = run_until_signalled(refresh_accounts(face.app(), names))
@@ -181,7 +181,7 @@ def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
 
 
 def _follow(face: Face, names: list[str], added_by: str, mode: str | None) -> Answer:
-    from tidelore.app_bluesky import follow_accounts
+    from tidelore.app.bluesky import follow_accounts
 
     return _told(face, lambda app: follow_accounts(app, names, added_by, cast("Mode | None", mode)))
 

@@ -88,7 +88,7 @@ def _judge(report: AuditReport) -> TideloreError | None:
 
 def _compare_accounts(face: Face, account: str | None) -> AuditReport:
     from tidelore.app import run_until_signalled
-    from tidelore.app_bluesky import audit_accounts
+    from tidelore.app.bluesky import audit_accounts
 
     with progress(face) as on_progress:
         return run_until_signalled(audit_accounts(face.app(), account, on_progress), "nothing was changed")
@@ -96,7 +96,7 @@ def _compare_accounts(face: Face, account: str | None) -> AuditReport:
 
 def _mend_accounts(face: Face, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
     from tidelore.app import run_until_signalled
-    from tidelore.app_bluesky import poll_accounts
+    from tidelore.app.bluesky import poll_accounts
     from tidelore.pipeline.poll_accounts import PollRequest
 
     named = () if account is None else (account,)

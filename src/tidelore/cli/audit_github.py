@@ -9,7 +9,7 @@ from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural, table
 
 if TYPE_CHECKING:
-    from tidelore.app_feedback.comparison import AuditOutcome
+    from tidelore.app.feedback.comparison import AuditOutcome
     from tidelore.cli.face import Face
     from tidelore.feedback.audit import RepoAudit, SurfaceAudit, ThreadAudit
 
@@ -19,7 +19,7 @@ COUNTS = ("comments", "qualifying", "ingested", "missing", "gone", "unreadable")
 def run(face: Face, repo: str | None, *, repair: bool, force: bool, shadow: bool, limit: int) -> Answer:
     """Compare, mend if that was asked for, and tell."""
     from tidelore.app import run_until_signalled
-    from tidelore.app_feedback.comparison import audit_github
+    from tidelore.app.feedback.comparison import audit_github
     from tidelore.feedback.audit import judge
 
     app = face.app()

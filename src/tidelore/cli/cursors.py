@@ -59,7 +59,7 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
     Stored rows stay; reading them again is harmless. The reset is recorded in the run ledger.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.pipeline.session import Workshop, open_session
+    from tidelore.session import Workshop, open_session
 
     face = face_of(ctx)
     app = face.app()

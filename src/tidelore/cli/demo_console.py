@@ -93,7 +93,7 @@ class Stage:
 
     async def follow(self) -> None:
         """Follow every pull request that is open; those to come are followed by rule, accounts by the settings."""
-        from tidelore.app_feedback.tracking import track
+        from tidelore.app.feedback.tracking import track
         from tidelore.feedback.places import choose_places
 
         for place in choose_places(self.app.config, None):
@@ -113,8 +113,8 @@ class Stage:
 
     async def come_to_rest(self) -> None:
         """Let a day pass in which nothing happens, and read and verify everything once more."""
-        from tidelore.app_bluesky import poll_accounts
-        from tidelore.app_feedback import polling
+        from tidelore.app.bluesky import poll_accounts
+        from tidelore.app.feedback import polling
         from tidelore.pipeline.mirror import MirrorRequest
         from tidelore.pipeline.poll_accounts import PollRequest
         from tidelore.sources.registry import RESOURCES
@@ -207,7 +207,7 @@ def _show(stage: Stage, face: Face) -> Answer:
 
 
 def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
-    from tidelore.app_service.serving import ServeRequest, run_service
+    from tidelore.app.service.serving import ServeRequest, run_service
 
     def say(text: str) -> None:
         if not face.choices.robot:

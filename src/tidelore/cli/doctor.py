@@ -60,7 +60,7 @@ def _bluesky(app: App, *, offline: bool) -> list[Finding]:
     findings: list[Finding] = []
     if not offline:
         from tidelore.app import run_until_signalled
-        from tidelore.app_bluesky import diagnose_network
+        from tidelore.app.bluesky import diagnose_network
 
         findings += run_until_signalled(diagnose_network(app))
     findings.append(examine_stream(app.config.bluesky))

@@ -73,7 +73,7 @@ def comment_command(
 
 def _post(face: Face, place: Place, answering: Answering) -> Answer:
     from tidelore.app import run_until_signalled
-    from tidelore.app_feedback.answering import post_answer
+    from tidelore.app.feedback.answering import post_answer
 
     app = face.app()
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)

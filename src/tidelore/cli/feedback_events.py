@@ -42,7 +42,7 @@ def next_command(
     came of it with `lore feedback ack` or `nack`. Without --wait the answer may be that there is none.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app_feedback.events import TakeRequest, take_event
+    from tidelore.app.feedback.events import TakeRequest, take_event
     from tidelore.feedback.places import choose_places
 
     face = face_of(ctx)
@@ -83,7 +83,7 @@ def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: in
     try:
         ids = None
         if place is not None:
-            from tidelore.app_feedback.hub import find_followed
+            from tidelore.app.feedback.hub import find_followed
 
             ids = [find_followed(database, place).id]
         rows = peek(database, pr=number, project_ids=ids, limit=limit)
@@ -105,7 +105,7 @@ def ack_command(ctx: click.Context, event: int | None, lease: str | None) -> Ans
     A lease that ran out still counts while nobody took the event over; otherwise the exit code is 3, and whoever has
     it is named. An event that is done stays done.
     """
-    from tidelore.app_feedback.events import ack_event
+    from tidelore.app.feedback.events import ack_event
 
     face = face_of(ctx)
     handle = _handle(event, lease)
@@ -127,7 +127,7 @@ def nack_command(ctx: click.Context, event: int | None, lease: str | None, error
 
     After handler_max_attempts failures its pull request is blocked with the error, until somebody unblocks it.
     """
-    from tidelore.app_feedback.events import nack_event
+    from tidelore.app.feedback.events import nack_event
     from tidelore.store.tracked import BLOCKED, find_tracked
 
     face = face_of(ctx)

@@ -64,7 +64,7 @@ def list_command(ctx: click.Context, repo: str | None, status: str | None) -> An
 @click.pass_context
 def show_command(ctx: click.Context, repo: str | None, pr: str) -> Answer:
     """Show a pull request that is followed: its status and history, positions, events, answers and commands."""
-    from tidelore.app_feedback.hub import find_followed
+    from tidelore.app.feedback.hub import find_followed
 
     face = face_of(ctx)
     place, number = repo_and_number(face.app().config, repo, pr)

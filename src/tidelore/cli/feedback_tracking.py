@@ -16,7 +16,7 @@ from tidelore.remote_text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.app_feedback.tracking import Followed
+    from tidelore.app.feedback.tracking import Followed
 
 
 @click.command("track", cls=LoreCommand)
@@ -31,7 +31,7 @@ def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: s
     --issue alone the issue is followed before its pull request exists, and its comments become one batched event.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app_feedback.tracking import track
+    from tidelore.app.feedback.tracking import track
 
     app = _app(face_of(ctx))
     place, pull, source_issue = repo_of_either(app.config, repo, pr, issue)
@@ -49,7 +49,7 @@ def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue:
 
     Events and answers stay. Followed again, the thread is read from its beginning and nothing of it comes twice.
     """
-    from tidelore.app_feedback.tracking import untrack
+    from tidelore.app.feedback.tracking import untrack
 
     face = face_of(ctx)
     app = face.app()
@@ -75,7 +75,7 @@ def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str 
     What was said meanwhile is read as far back as comment_fetch_safe_backfill_seconds.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app_feedback.tracking import Followed, resume
+    from tidelore.app.feedback.tracking import Followed, resume
 
     app = _app(face_of(ctx))
     place, number = repo_and_number(app.config, repo, pr)
@@ -127,7 +127,7 @@ def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_
     What was said while it was blocked is read by the next poll.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app_feedback.tracking import Followed, unblock
+    from tidelore.app.feedback.tracking import Followed, unblock
 
     app = _app(face_of(ctx))
     place, number = repo_and_number(app.config, repo, pr)

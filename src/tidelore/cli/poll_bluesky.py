@@ -47,7 +47,7 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     again later. An interrupted poll goes on where it stopped.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app_bluesky import poll_accounts
+    from tidelore.app.bluesky import poll_accounts
     from tidelore.pipeline.poll_accounts import PollRequest
     from tidelore.pipeline.poll_report import verdict
 

@@ -13,7 +13,7 @@ from tidelore.cli.render import Answer, plural
 from tidelore.remote_text import one_line, shorten
 
 if TYPE_CHECKING:
-    from tidelore.app_feedback.polling import PollOutcome, PollRequest
+    from tidelore.app.feedback.polling import PollOutcome, PollRequest
     from tidelore.config import Config
     from tidelore.feedback.duties import Deeds
     from tidelore.feedback.report import RepoReport
@@ -38,7 +38,7 @@ def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, 
     sent, and the configured handler is run for every event that is ready. A poll without news is three requests a
     repository, whatever is followed there.
     """
-    from tidelore.app_feedback.polling import PollRequest, poll_github
+    from tidelore.app.feedback.polling import PollRequest, poll_github
 
     face = face_of(ctx)
     app = face.app()

@@ -14,7 +14,7 @@ from tidelore.cli.status import job_data
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.app_service.serving import ServiceReport
+    from tidelore.app.service.serving import ServiceReport
     from tidelore.errors import TideloreError
 
 
@@ -36,7 +36,7 @@ def command(ctx: click.Context, once: bool, seconds: float | None, force: bool) 
     SIGINT end it in order, with exit code 0; SIGHUP, or a change of the file, reads the configuration again. There is
     one service for a database; `lore status` shows how it stands.
     """
-    from tidelore.app_service.serving import ServeRequest, run_service
+    from tidelore.app.service.serving import ServeRequest, run_service
     from tidelore.config import config_path
 
     face = face_of(ctx)

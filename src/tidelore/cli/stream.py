@@ -38,7 +38,7 @@ def bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_d
     bluesky`, whose accounts are then due at once. Polls may run beside it.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app_bluesky import stream_accounts
+    from tidelore.app.bluesky import stream_accounts
     from tidelore.errors import Cancelled
     from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tidelore.app_console.finder import Finder
+from tidelore.app.console.finder import Finder
 from tidelore.console.reading import Reader
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.app_console.hands import Hands
-    from tidelore.app_console.thread import ServiceThread
+    from tidelore.app.console.hands import Hands
+    from tidelore.app.console.thread import ServiceThread
     from tidelore.console.logbook import Logbook
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidelore.app_console.hands import Hands
-from tidelore.app_console.thread import ServiceThread
+from tidelore.app.console.hands import Hands
+from tidelore.app.console.thread import ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
 from tidelore.console.looks import choose_theme, is_colourless

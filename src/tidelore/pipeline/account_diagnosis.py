@@ -13,12 +13,12 @@ from tidelore.config_sections import Bluesky
 from tidelore.errors import RemoteError, RemoteNotFound, TideloreError, UserError
 from tidelore.pipeline.accounts import clean_name
 from tidelore.pipeline.diagnosis import Finding, trouble
-from tidelore.pipeline.together import together
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.bluesky.stream_address import protocol_of, stream_url
 from tidelore.store.account_totals import STATES
 from tidelore.store.accounts import NO_HANDLE, count_accounts, list_accounts
 from tidelore.store.database import Database
+from tidelore.together import together
 
 _NOBODY = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
 

@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from tidelore.clock import Clock
 from tidelore.config import Config
 from tidelore.errors import RemoteError, RemotePermanent, TideloreError, UserError
-from tidelore.pipeline.together import together
 from tidelore.sources.bluesky.client import MOST_PROFILES
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import (
@@ -28,6 +27,7 @@ from tidelore.store.accounts import (
     rename_account,
 )
 from tidelore.store.database import Database
+from tidelore.together import together
 
 CONFIGURED = "config:"
 """How `added_by` begins for an account of the configuration; the name it has there follows, whatever its handle is."""

@@ -21,7 +21,6 @@ from tidelore.pipeline.dependents import CHILDREN, kinds_of
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.projects import find_chosen, reason_to_skip
 from tidelore.pipeline.report import OnProgress, Progress, silent
-from tidelore.pipeline.together import together
 from tidelore.reference import SIGNS
 from tidelore.store.cursors import list_cursors
 from tidelore.store.database import Database
@@ -29,6 +28,7 @@ from tidelore.store.holdings import Holding, holdings
 from tidelore.store.parents import held_between
 from tidelore.store.projects import ProjectRow
 from tidelore.store.runs import last_success_at
+from tidelore.together import together
 
 T = TypeVar("T")
 

@@ -18,7 +18,6 @@ from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, 
 from tidelore.pipeline.record_positions import COLLECTIONS, reach_of
 from tidelore.pipeline.record_walk import following
 from tidelore.pipeline.report import OnProgress, Progress, silent
-from tidelore.pipeline.together import together
 from tidelore.pipeline.verify_accounts import first_key, is_wanted
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.source import BlueskySource
@@ -26,6 +25,7 @@ from tidelore.store.accounts import SOURCE, SURFACES, AccountRow, account_scope
 from tidelore.store.cursors import load_cursor
 from tidelore.store.database import Database
 from tidelore.store.posts import held_between, stored_versions
+from tidelore.together import together
 
 PER_PAGE = 100
 

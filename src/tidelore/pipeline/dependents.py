@@ -18,13 +18,13 @@ from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.model import Scope
 from tidelore.pipeline.ingest import FAMILIES, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
-from tidelore.pipeline.session import Session
-from tidelore.pipeline.together import together
+from tidelore.session import Session
 from tidelore.store.backlog import count_due, wanted_children
 from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIEWERS
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.projects import ProjectRow
+from tidelore.together import together
 
 CHILDREN: Mapping[str, ChildFamily[Any]] = MappingProxyType(
     {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}

@@ -12,7 +12,7 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.model import Document
 from tidelore.pipeline.composition import compose_parent, compose_post, compose_thread
 from tidelore.pipeline.report import DocumentReport, OnProgress, Progress, silent
-from tidelore.pipeline.session import Session, Workshop
+from tidelore.session import Session, Workshop
 from tidelore.store.dirty import Mark, Source, count_dirty, due_sources, marks_of, record_trouble, wipe
 from tidelore.store.document_sources import FAMILIES, read_parents, read_threads
 from tidelore.store.documents import write_documents

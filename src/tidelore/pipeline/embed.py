@@ -19,7 +19,7 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.errors import RemoteError, RemotePermanent, UserError
 from tidelore.pipeline.composition import PART
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent
-from tidelore.pipeline.session import Workshop
+from tidelore.session import Workshop
 from tidelore.store.vector_models import Model, drop_other_models, ensure_model, forget_vectors
 from tidelore.store.vectors import (
     Embedded,

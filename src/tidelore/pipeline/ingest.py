@@ -21,8 +21,7 @@ from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
 from tidelore.model import ProjectRecord, Scope
 from tidelore.pipeline.projects import look_up, reason_to_skip, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
-from tidelore.pipeline.session import Session
-from tidelore.pipeline.together import together
+from tidelore.session import Session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.cursors import reset_cursor
@@ -33,6 +32,7 @@ from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.nursery import reset_watermarks
 from tidelore.store.projects import ProjectRow
 from tidelore.store.shelf import ParentShelf
+from tidelore.together import together
 
 SIDE_BY_SIDE = 8
 FAMILIES: dict[str, Family[Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}

@@ -16,9 +16,9 @@ from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.report import EmbedReport, OnProgress, RunReport, ScopeReport
 from tidelore.pipeline.scrub import candidate, scrub_budget
-from tidelore.pipeline.session import Session, Workshop, open_session
 from tidelore.pipeline.statuses import StatusStage
 from tidelore.pipeline.verification import verify
+from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.governor import Budget
 from tidelore.sources.http import RequestMetric
 

@@ -30,7 +30,6 @@ from tidelore.pipeline.poll_report import AccountReport, PollReport, account_lin
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.scrub import scrub_budget
 from tidelore.pipeline.side_documents import make_documents_aside
-from tidelore.pipeline.together import together
 from tidelore.pipeline.verify_accounts import verify, verify_whole
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.source import BlueskySource
@@ -38,6 +37,7 @@ from tidelore.store.account_states import Polled, note_failed, note_polled, note
 from tidelore.store.accounts import AccountRow, due_accounts, find_account, list_accounts, rename_account
 from tidelore.store.leases import fence
 from tidelore.store.payloads import packer
+from tidelore.together import together
 
 _LOG = logging.getLogger(__name__)
 

@@ -27,11 +27,11 @@ from tidelore.errors import (
 from tidelore.model import Item, ProjectRecord
 from tidelore.pipeline.selection import RESOURCES, Choice
 from tidelore.pipeline.surgical_report import FETCH, EntityOutcome
-from tidelore.pipeline.together import together
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.database import Database
 from tidelore.store.projects import ProjectRow, find_configured
 from tidelore.store.surgical import holds
+from tidelore.together import together
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from tidelore.config import Config, GitLabHost, gitlab_host
 from tidelore.engine.crashpoint import Seam
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, TideloreError
 from tidelore.model import ProjectRecord
-from tidelore.pipeline.session import Session
+from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.database import Database
 from tidelore.store.leases import fence

@@ -16,7 +16,7 @@ from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.pipeline.ingest import Target, shelf_for
 from tidelore.pipeline.projects import find_chosen, reason_to_skip, resolve_project
 from tidelore.pipeline.report import ScopeReport
-from tidelore.pipeline.session import Session
+from tidelore.session import Session
 
 
 class Candidate(Struct, frozen=True):

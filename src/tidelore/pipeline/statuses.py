@@ -18,11 +18,11 @@ from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.model import StatusRecord
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport
-from tidelore.pipeline.session import Session
-from tidelore.pipeline.together import together
+from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.projects import ProjectRow
 from tidelore.store.statuses import DueIssue, StatusBoard
+from tidelore.together import together
 
 AT_ONCE = 100
 """How many statuses one request asks for."""

@@ -27,7 +27,6 @@ from tidelore.pipeline.mirror import RequestCount
 from tidelore.pipeline.preflight import Fetched, Preflight
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress
 from tidelore.pipeline.selection import RESOURCES, Choice
-from tidelore.pipeline.session import Session, Workshop, open_run
 from tidelore.pipeline.surgical_dependents import Kin, read_dependents
 from tidelore.pipeline.surgical_report import (
     SurgicalReport,
@@ -35,6 +34,7 @@ from tidelore.pipeline.surgical_report import (
     write_iids,
     write_outcomes,
 )
+from tidelore.session import Session, Workshop, open_run
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.payloads import packer
 from tidelore.store.surgical import Landed, Primary, sources_of, store_primaries

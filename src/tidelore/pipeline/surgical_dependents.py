@@ -21,12 +21,12 @@ from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.preflight import FETCH_ERROR, NOT_FOUND, TIMEOUT, UNREADABLE, code_of
 from tidelore.pipeline.report import ChildReport
 from tidelore.pipeline.selection import Choice
-from tidelore.pipeline.session import Session
 from tidelore.pipeline.surgical_report import EntityOutcome
-from tidelore.pipeline.together import together
+from tidelore.session import Session
 from tidelore.store.dirty import Source
 from tidelore.store.projects import ProjectRow
 from tidelore.store.surgical import last_trouble
+from tidelore.together import together
 
 STAGES = {"closes_issues": "mr_closes_issues", "diffs": "mr_diffs", "reviewers": "mr_reviewers"}
 """How a kind of children is called in a report, where that is not its own name."""

@@ -20,7 +20,7 @@ from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import find_chosen, reason_to_skip
 from tidelore.pipeline.report import ChildReport, ScopeReport, silent
 from tidelore.pipeline.scrub import Candidate, scrub
-from tidelore.pipeline.session import Session
+from tidelore.session import Session
 
 
 class Turn(Struct, frozen=True):

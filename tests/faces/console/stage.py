@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tidelore.app import App
-from tidelore.app_console.hands import Hands
-from tidelore.app_console.thread import ServiceThread
+from tidelore.app.console.hands import Hands
+from tidelore.app.console.thread import ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
 from tidelore.console.looks import DARK

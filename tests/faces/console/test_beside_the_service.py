@@ -12,8 +12,8 @@ from tests.faces.console.stage import seated
 from tests.faces.desk import LEDGER, Desk
 
 from tidelore.app import App
-from tidelore.app_console.thread import ServiceThread
-from tidelore.app_service.serving import ServeRequest, serve
+from tidelore.app.console.thread import ServiceThread
+from tidelore.app.service.serving import ServeRequest, serve
 from tidelore.config import load_config
 from tidelore.service.control import Control
 from tidelore.store.service_jobs import list_jobs

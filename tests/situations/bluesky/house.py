@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, Killed, MortalApp, Reaper, WorldTime, WorldTransport
 
-from tidelore.app_bluesky import follow_accounts, open_network, poll_accounts
+from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
 from tidelore.config import Config, parse_config
 from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport

@@ -23,7 +23,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from tidelore.app import App
-from tidelore.app_service.serving import ServeRequest, ServiceReport, serve
+from tidelore.app.service.serving import ServeRequest, ServiceReport, serve
 from tidelore.clock import SystemClock, format_instant
 from tidelore.config import load_config
 from tidelore.service.control import Control

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, free_port, other_host
 
-from tidelore.app_feedback.tracking import track
+from tidelore.app.feedback.tracking import track
 from tidelore.clock import SystemClock
 from tidelore.feedback.places import choose_place
 from tidelore.simulator.server import Server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelore.app_service.forge_jobs import judge_sync
+from tidelore.app.service.forge_jobs import judge_sync
 from tidelore.errors import PartialSuccess, RemoteNotFound, RemoteTransient, TideloreError
 from tidelore.pipeline.report import RunReport, ScopeReport
 

@@ -18,7 +18,7 @@ from tidelore.service.schedule import JobSpec, bound_of
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.app_feedback.hub import Hub
+    from tidelore.app.feedback.hub import Hub
     from tidelore.config import GitHubHost
     from tidelore.errors import TideloreError
     from tidelore.feedback.report import RepoReport
@@ -106,8 +106,8 @@ class _Polling:
         return found
 
     async def _poll(self, names: Sequence[str]) -> dict[str, Done]:
-        from tidelore.app_feedback.hub import open_hub
-        from tidelore.app_feedback.polling import find_targets
+        from tidelore.app.feedback.hub import open_hub
+        from tidelore.app.feedback.polling import find_targets
         from tidelore.feedback.polling import poll
         from tidelore.session import Workshop
 
@@ -144,8 +144,8 @@ def _verdict(repo: RepoReport) -> TideloreError | None:
 
 async def _answer(app: App, places: list[Place]) -> Done:
     """Apply commands and send answers of one host; asks nobody while none waits."""
-    from tidelore.app_feedback.hub import open_hub
-    from tidelore.app_feedback.polling import send_due_outbox
+    from tidelore.app.feedback.hub import open_hub
+    from tidelore.app.feedback.polling import send_due_outbox
     from tidelore.feedback.duties import Deeds, overall
 
     if not _has_answers(app, places):

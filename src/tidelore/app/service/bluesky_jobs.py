@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelore.app_service.forge_jobs import DOCUMENTS
+from tidelore.app.service.forge_jobs import DOCUMENTS
 from tidelore.service.outcome import Done, Job
 from tidelore.service.schedule import NEVER, JobSpec, bound_of
 
@@ -52,7 +52,7 @@ class _Polling:
         self._resolve_at = float("-inf") if app.config.bluesky.accounts else NEVER
 
     async def run(self) -> Done:
-        from tidelore.app_bluesky import open_network
+        from tidelore.app.bluesky import open_network
         from tidelore.pipeline.poll_accounts import PollRequest, poll
 
         if not self._is_due():
@@ -88,7 +88,7 @@ def _verdict(report: PollReport) -> TideloreError | None:
 
 
 async def _stream(app: App) -> Done:
-    from tidelore.app_bluesky import stream_accounts
+    from tidelore.app.bluesky import stream_accounts
     from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
 
     await stream_accounts(app, StreamRequest(documents=False), StreamReport())

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.pipeline.report import DocumentReport, EmbedReport, Progress, RunReport
     from tidelore.pipeline.selection import Asked, Choice, Flags
-    from tidelore.pipeline.session import Workshop
     from tidelore.pipeline.surgical_report import SurgicalReport
     from tidelore.search.semantic import MeaningRanker
+    from tidelore.session import Workshop
     from tidelore.sources.http import RequestMetric
     from tidelore.sources.transport import Transport
 
@@ -80,8 +80,8 @@ async def mirror(
     from contextlib import AsyncExitStack
 
     from tidelore.pipeline import mirror as run
-    from tidelore.pipeline.session import Workshop
     from tidelore.pipeline.targets import check_resources
+    from tidelore.session import Workshop
 
     check_resources(request.resources)
     count = run.RequestCount()
@@ -122,9 +122,9 @@ async def surgical_sync(
     from contextlib import AsyncExitStack
 
     from tidelore.pipeline.mirror import RequestCount
-    from tidelore.pipeline.session import Workshop
     from tidelore.pipeline.surgical import SurgicalRequest, operate
     from tidelore.pipeline.targets import check_configured
+    from tidelore.session import Workshop
     from tidelore.sources.registry import Wiring, open_hosts
 
     check_configured(app.config)
@@ -152,7 +152,7 @@ async def surgical_sync(
 def _choose_items(app: App, asked: Sequence[Asked], flags: Flags) -> list[Choice]:
     """Return the items that are meant: those that were named, or what is left of an earlier run."""
     from tidelore.pipeline.selection import choose_again, select
-    from tidelore.pipeline.session import Workshop, close_dead
+    from tidelore.session import Workshop, close_dead
     from tidelore.store.runs import find_record
 
     if flags.retry_failed is None:
@@ -171,7 +171,7 @@ async def document(
 ) -> DocumentReport:
     """Make the documents of what is marked; asks nobody."""
     from tidelore.pipeline.documents import make_documents
-    from tidelore.pipeline.session import Workshop, open_session
+    from tidelore.session import Workshop, open_session
     from tidelore.store.dirty import mark_all
 
     database = app.open_store()
@@ -196,7 +196,7 @@ async def embed(
 ) -> EmbedReport:
     """Make the vectors of documents that have none, under no lease; why none could be made is told in the report."""
     from tidelore.pipeline.report import EmbedReport
-    from tidelore.pipeline.session import Workshop
+    from tidelore.session import Workshop
 
     made = EmbedReport()
     database = app.open_store()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelore.app_feedback.hub import open_hub
+from tidelore.app.feedback.hub import open_hub
 from tidelore.feedback.places import Place
 
 if TYPE_CHECKING:

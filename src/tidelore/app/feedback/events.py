@@ -90,7 +90,7 @@ class _Taking:
         if self._polled_at is not None and now - self._polled_at < interval:
             return None
         self._polled_at = now
-        from tidelore.app_feedback.polling import PollRequest, poll_github
+        from tidelore.app.feedback.polling import PollRequest, poll_github
         from tidelore.feedback.duties import overall
         from tidelore.feedback.report import verdict
 

@@ -55,8 +55,8 @@ async def serve(
     on_settings: Callable[[App], None] = lambda _app: None,
 ) -> ServiceReport:
     """Serve until stopped. `load` reads the settings again, of `config_file`; `on_settings` is told of new ones."""
-    from tidelore.app_service.jobs import build_some_jobs
-    from tidelore.app_service.keeping import Keeper
+    from tidelore.app.service.jobs import build_some_jobs
+    from tidelore.app.service.keeping import Keeper
     from tidelore.service.loop import Loop
     from tidelore.service.recording import Recorder
     from tidelore.service.reload import Reloading
@@ -129,7 +129,7 @@ def _only_one(app: App, database: Database, *, force: bool) -> Iterator[Lease]:
 
 def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[[], App]:
     """Return a loader that refuses what a running service cannot take over: another database, nothing to do."""
-    from tidelore.app_service.jobs import build_some_jobs
+    from tidelore.app.service.jobs import build_some_jobs
 
     def guarded() -> App:
         new = load()

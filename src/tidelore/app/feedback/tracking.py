@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.app_feedback.hub import find_followed, open_hub
+from tidelore.app.feedback.hub import find_followed, open_hub
 from tidelore.errors import NotFound
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.places import Place

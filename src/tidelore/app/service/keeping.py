@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelore.app_service.bluesky_jobs import follows_somebody
-from tidelore.app_service.jobs import build_jobs
-from tidelore.app_service.pages import build_pages
+from tidelore.app.service.bluesky_jobs import follows_somebody
+from tidelore.app.service.jobs import build_jobs
+from tidelore.app.service.pages import build_pages
 from tidelore.errors import LeaseLost, StorageFailed, TideloreError
 from tidelore.service.exposition import Exposition
 

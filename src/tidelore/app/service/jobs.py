@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelore.app_service.bluesky_jobs import bluesky_jobs, follows_somebody
-from tidelore.app_service.feedback_jobs import feedback_jobs
-from tidelore.app_service.forge_jobs import copy_jobs, forge_jobs
+from tidelore.app.service.bluesky_jobs import bluesky_jobs, follows_somebody
+from tidelore.app.service.feedback_jobs import feedback_jobs
+from tidelore.app.service.forge_jobs import copy_jobs, forge_jobs
 from tidelore.errors import ConfigError
 
 if TYPE_CHECKING:

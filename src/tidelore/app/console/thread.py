@@ -50,7 +50,7 @@ class ServiceThread:
                 self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
-        from tidelore.app_service.serving import ServeRequest, serve
+        from tidelore.app.service.serving import ServeRequest, serve
 
         try:
             asyncio.run(serve(self._app, ServeRequest(), self._control, load=self._load, config_file=self._config_file))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.app_feedback.hub import Hub, open_hub
+from tidelore.app.feedback.hub import Hub, open_hub
 from tidelore.errors import RemoteError
 from tidelore.feedback.places import Place, choose_places
 from tidelore.store.projects import ProjectRow

@@ -30,7 +30,7 @@ class Hands:
 
     def unblock(self, pull: TrackedPr) -> str:
         """Follow a blocked pull request again; its host is asked for its head."""
-        from tidelore.app_feedback.tracking import unblock
+        from tidelore.app.feedback.tracking import unblock
 
         row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
         return f"{row.repo_full_name}#{row.pr_number} is followed again"
