@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -42,6 +43,44 @@ def postgres_address(postgres_server: PostgresServer) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file whose schema is up to date, to be copied: a hundred tables are not made anew for each test."""
+    path = tmp_path_factory.mktemp("migrated") / "lore.db"
+    _migrate(str(path))
+    return path
+
+
+@pytest.fixture
+def migrated_sqlite_address(sqlite_address: str, migrated_sqlite: Path) -> str:
+    """A file with nothing but the schema."""
+    shutil.copyfile(migrated_sqlite, sqlite_address)
+    return sqlite_address
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of a database whose schema is up to date, to be copied."""
+    with postgres_server.fresh_database() as address:
+        _migrate(address)
+        yield postgres_server.name_of(address)
+
+
+@pytest.fixture
+def migrated_postgres_address(postgres_server: PostgresServer, migrated_postgres: str) -> Iterator[str]:
+    """A database with nothing but the schema."""
+    with postgres_server.fresh_database(migrated_postgres) as address:
+        yield address
+
+
+def _migrate(address: str) -> None:
+    opened = open_database(address)
+    try:
+        migrate(opened, ManualClock().now_ms())
+    finally:
+        opened.close()
+
+
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
     """Whatever asks for this runs on both databases."""
@@ -50,8 +89,9 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def address(dialect: str, request: pytest.FixtureRequest) -> str:
-    """An empty database of the dialect."""
-    return str(request.getfixturevalue(f"{dialect}_address"))
+    """A database of the dialect: empty, or with the schema where the test asks for an open one."""
+    kind = "migrated_" if "database" in request.fixturenames else ""
+    return str(request.getfixturevalue(f"{kind}{dialect}_address"))
 
 
 @pytest.fixture

@@ -139,11 +139,6 @@ def attributes_read(source: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("heading", [title for title in sections("configuration.md") if title.endswith(NOT_READ)])
-def test_in_a_marked_table_every_key_is_marked(heading: str) -> None:
-    assert all(NOT_READ in row[0] for row in rows(sections("configuration.md")[heading]))
-
-
 # Commands
 
 

@@ -40,12 +40,16 @@ class PostgresServer:
     def address(self, name: str) -> str:
         return f"postgresql://postgres@/{name}?host={self._folder}"
 
+    def name_of(self, address: str) -> str:
+        """Return the name of the database at an address of ours."""
+        return address.rpartition("?")[0].rpartition("/")[2]
+
     @contextmanager
-    def fresh_database(self) -> Iterator[str]:
-        """Make an empty database; drop it afterwards whoever is still connected."""
+    def fresh_database(self, template: str = "template0") -> Iterator[str]:
+        """Make an empty database, or a copy of another one; drop it afterwards whoever is still connected."""
         self._made += 1
         name = f"tidelore_{self._made}"
-        self._administer(f"CREATE DATABASE {name} TEMPLATE template0")
+        self._administer(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield self.address(name)
         finally:

@@ -136,6 +136,7 @@ def test_a_full_disk_stops_nobody_for_good_and_with_room_the_copy_is_completed(t
         assert sound(disk / "lore.db")
 
 
+@pytest.mark.deep
 def test_a_database_that_another_program_never_lets_go_is_named_and_left_alone(desk: Desk) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     assert desk.run("service", "--once").code == 0

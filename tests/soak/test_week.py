@@ -72,6 +72,7 @@ def finish(week: Week) -> None:
     assert '"job_crashed"' not in week.log.read_text()
 
 
+@pytest.mark.deep
 def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path) -> None:
     with open_week(tmp_path, 11) as week:
         _, _, descriptors = tell(week, 15)

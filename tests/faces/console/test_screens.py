@@ -36,7 +36,11 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size",
+    [SIZES[0], *(pytest.param(size, marks=pytest.mark.deep) for size in SIZES[1:])],
+    ids=[f"{width}x{height}" for width, height in SIZES],
+)
 def test_every_screen_tells_its_part_and_fits_at_every_size(finished: App, size: tuple[int, int]) -> None:
     async def look(seat: Seat) -> None:
         for place, told in SHOWN.items():

@@ -99,6 +99,7 @@ def test_a_database_that_another_program_holds_is_waited_for(post: Station, monk
     assert post.rows("SELECT COUNT(*) FROM sync_runs WHERE status = 'running'") == [(0,)]
 
 
+@pytest.mark.deep
 def test_without_room_to_grow_it_goes_on_and_with_room_it_completes_the_copy(post: Station) -> None:
     # Not in the database, which has no room for that either.
     log = post.folder / "lore.log"

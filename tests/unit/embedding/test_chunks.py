@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties.effort import examples
 
 from tidelore.embedding.chunks import BETWEEN_PARTS, Chunk, chunk
 
@@ -34,6 +35,7 @@ def said(chunks: list[Chunk]) -> list[list[str]]:
     return [piece.text.split() for piece in chunks]
 
 
+@examples(few=25, many=300)
 @given(documents, sizes)
 def test_no_chunk_is_empty_or_longer_than_asked(parts: list[str], size: tuple[int, int]) -> None:
     words, overlap = size
@@ -42,12 +44,14 @@ def test_no_chunk_is_empty_or_longer_than_asked(parts: list[str], size: tuple[in
         assert 0 < count_words(piece.text) <= words
 
 
+@examples(few=25, many=300)
 @given(documents, st.integers(1, 12))
 def test_without_overlap_the_chunks_are_the_document(parts: list[str], words: int) -> None:
     chunks = chunk(parts, words=words, overlap=0)
     assert "".join(letters(piece.text) for piece in chunks) == letters("".join(parts))
 
 
+@examples(few=25, many=300)
 @given(st.lists(st.integers(0, 30), max_size=8), sizes)
 def test_every_word_is_covered_in_order_and_overlaps_stay_within_bounds(
     lengths: list[int], size: tuple[int, int]
@@ -67,6 +71,7 @@ def test_every_word_is_covered_in_order_and_overlaps_stay_within_bounds(
     assert end == len(everything)
 
 
+@examples(few=25, many=300)
 @given(documents, sizes)
 def test_a_chunk_names_the_parts_it_touches(parts: list[str], size: tuple[int, int]) -> None:
     words, overlap = size
@@ -78,6 +83,7 @@ def test_a_chunk_names_the_parts_it_touches(parts: list[str], size: tuple[int, i
         assert letters(pieces[-1]) in letters(parts[piece.last_part])
 
 
+@examples(few=25, many=300)
 @given(documents, sizes)
 def test_the_same_document_gives_the_same_chunks(parts: list[str], size: tuple[int, int]) -> None:
     words, overlap = size
