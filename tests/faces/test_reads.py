@@ -90,7 +90,8 @@ def test_sync_status_shows_lists_runs_and_freshness(desk: Desk) -> None:
     assert {project["path"] for project in done.data["projects"]} == {LEDGER, CONSOLE}
     assert all(set(cursor) == CURSOR for cursor in done.data["cursors"])
     assert [run["status"] for run in done.data["runs"]] == ["succeeded"]
-    assert done.document["meta"]["synced_at"] == done.data["runs"][0]["finished_at"]
+    run = desk.robot("sync-runs", "show", str(done.data["runs"][0]["id"])).data
+    assert done.document["meta"]["synced_at"] == run["mirrored_at"]
     shown = desk.run("sync-status").out
     assert f"{LEDGER}\n" in shown
     assert "ingest --type issues" in shown
