@@ -3,113 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from pathlib import Path
 
 import pytest
-from tests.unit.service.stepped import SteppedClock
+from tests.unit.service.bench import Bench, Counted
 
 from tidelore.errors import CredentialsRejected, DatabaseUnusable, LeaseLost, RemoteTransient, TideloreError
 from tidelore.service import loop as looping
 from tidelore.service.control import Control
 from tidelore.service.loop import Loop
-from tidelore.service.outcome import Done, Job, batched
-from tidelore.service.recording import Recorder
+from tidelore.service.outcome import Done, Job
 from tidelore.service.schedule import JobSpec, Lane
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.service_jobs import JobRow, list_jobs
-
-Run = Callable[[], Awaitable[Done]]
-
-
-class Counted:
-    """A job that counts its turns, and may take some time or fail."""
-
-    def __init__(self, clock: SteppedClock, seconds: float = 0.0, error: Exception | None = None) -> None:
-        self.turns: list[float] = []
-        self.under_way = 0
-        self.most = 0
-        self.error = error
-        self._clock = clock
-        self._seconds = seconds
-
-    async def __call__(self) -> Done:
-        self.turns.append(self._clock.monotonic())
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
-        try:
-            await self._clock.sleep(self._seconds)
-            if self.error is not None:
-                raise self.error
-            return Done(2)
-        finally:
-            self.under_way -= 1
-
-
-class Bench:
-    """A loop over a real database, and a clock that the test moves."""
-
-    def __init__(self, path: Path) -> None:
-        self.clock = SteppedClock()
-        self.control = Control()
-        self.database: Database = open_database(str(path / "lore.db"))
-        migrate(self.database, self.clock.now_ms())
-        self.jobs: list[Job] = []
-        self.renewed: list[Job] | None = None
-        self.beat: Callable[[], None] = lambda: None
-
-    def add(self, name: str, run: Run, source: str = "hub", interval: float = 60.0, **more: object) -> None:
-        self.jobs.append(Job(JobSpec(name, source, "poll", name, interval, **more), run))  # type: ignore[arg-type]
-
-    def counted(self, name: str, source: str = "hub", *, seconds: float = 0.0, **more: object) -> Counted:
-        job = Counted(self.clock, seconds)
-        self.add(name, job, source, **more)  # type: ignore[arg-type]
-        return job
-
-    def take_renewed(self) -> list[Job] | None:
-        jobs, self.renewed = self.renewed, None
-        return jobs
-
-    def rows(self) -> dict[str, JobRow]:
-        return {row.name: row for row in list_jobs(self.database)}
-
-    def run(self, story: Callable[[Loop], Awaitable[None]], *, once: bool = False) -> Loop:
-        async def inside() -> Loop:
-            self.control.bind()
-            recorder = Recorder(self.database, self.clock)
-            loop = Loop(
-                recorder,
-                self.clock,
-                self.control,
-                renew=self.take_renewed,
-                beat=lambda: self.beat(),
-                roll=lambda: 0.5,
-            )
-            loop.set_jobs(self.jobs, at_once=once)
-            task = asyncio.create_task(loop.run(once=once))
-            await self.clock.settle()
-            await story(loop)
-            self.control.stop()
-            await task
-            return loop
-
-        return asyncio.run(inside())
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path)
-    yield bench
-    bench.database.close()
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stop that waits for nobody for long: these seconds are real."""
-    monkeypatch.setattr(looping, "GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(looping, "LAST_SECONDS", 1.0)
 
 
 def test_each_job_runs_on_its_own_schedule(bench: Bench) -> None:
@@ -379,64 +282,3 @@ def test_what_concerns_all_jobs_ends_the_service_with_its_error(bench: Bench, ho
     with pytest.raises(type(error)):
         bench.run(story)
     assert bench.rows()["job"].state == "stopped"
-
-
-# Batches
-
-
-def test_jobs_of_a_batch_run_in_one_go_and_each_ends_in_its_own_way(bench: Bench) -> None:
-    gone = RemoteTransient("bad gateway", status=502)
-    went: list[tuple[str, ...]] = []
-
-    async def together(names: Sequence[str]) -> dict[str, Done]:
-        went.append(tuple(names))
-        return {name: Done(1, gone if name == "b" else None, wakes=("later",)) for name in names}
-
-    for name in ("a", "b", "c"):
-        spec = JobSpec(name, "hub", "poll", name, 60.0, turn="lease", batch="polls")
-        bench.jobs.append(batched(spec, together))
-    later = bench.counted("later", interval=6000)
-
-    async def story(loop: Loop) -> None:
-        assert went == [("a", "b", "c")]
-        assert len(later.turns) == 2, "once at the beginning, once because it was woken"
-        assert loop.errors == {"b": gone}
-        rows = bench.rows()
-        assert {name: rows[name].failures for name in "abc"} == {"a": 0, "b": 1, "c": 0}
-        await bench.clock.advance(61)
-        assert went == [("a", "b", "c"), ("b",), ("b",), ("a", "c")], "what failed comes again by its own pauses"
-
-    bench.run(story)
-
-
-def test_a_batch_that_fails_as_a_whole_fails_for_each_and_one_that_is_cut_off_is_cancelled_once(
-    bench: Bench, impatient: None
-) -> None:
-    cut: list[str] = []
-    silent = RemoteTransient("no answer")
-    failing = [True]
-
-    async def together(_names: Sequence[str]) -> dict[str, Done]:
-        if failing[0]:
-            raise silent
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            # How a run is closed takes its time; a second cancellation would end it here.
-            await asyncio.sleep(0.05)
-            cut.append("closed")
-            raise
-        return {}
-
-    for name in ("a", "b"):
-        bench.jobs.append(batched(JobSpec(name, "hub", "poll", name, 60.0, turn="lease", batch="polls"), together))
-
-    async def story(loop: Loop) -> None:
-        assert loop.errors == {"a": silent, "b": silent}
-        failing[0] = False
-        await bench.clock.advance(31)
-        assert {row.state for row in bench.rows().values()} == {"running"}
-
-    bench.run(story)
-    assert cut == ["closed"]
-    assert {row.state for row in bench.rows().values()} == {"stopped"}

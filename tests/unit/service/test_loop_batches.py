@@ -1,0 +1,71 @@
+"""Jobs that are done in one go: one task, one lease, and an end of its own for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from tests.unit.service.bench import Bench
+
+from tidelore.errors import RemoteTransient
+from tidelore.service.loop import Loop
+from tidelore.service.outcome import Done, batched
+from tidelore.service.schedule import JobSpec
+
+
+def test_jobs_of_a_batch_run_in_one_go_and_each_ends_in_its_own_way(bench: Bench) -> None:
+    gone = RemoteTransient("bad gateway", status=502)
+    went: list[tuple[str, ...]] = []
+
+    async def together(names: Sequence[str]) -> dict[str, Done]:
+        went.append(tuple(names))
+        return {name: Done(1, gone if name == "b" else None, wakes=("later",)) for name in names}
+
+    for name in ("a", "b", "c"):
+        spec = JobSpec(name, "hub", "poll", name, 60.0, turn="lease", batch="polls")
+        bench.jobs.append(batched(spec, together))
+    later = bench.counted("later", interval=6000)
+
+    async def story(loop: Loop) -> None:
+        assert went == [("a", "b", "c")]
+        assert len(later.turns) == 2, "once at the beginning, once because it was woken"
+        assert loop.errors == {"b": gone}
+        rows = bench.rows()
+        assert {name: rows[name].failures for name in "abc"} == {"a": 0, "b": 1, "c": 0}
+        await bench.clock.advance(61)
+        assert went == [("a", "b", "c"), ("b",), ("b",), ("a", "c")], "what failed comes again by its own pauses"
+
+    bench.run(story)
+
+
+def test_a_batch_that_fails_as_a_whole_fails_for_each_and_one_that_is_cut_off_is_cancelled_once(
+    bench: Bench, impatient: None
+) -> None:
+    cut: list[str] = []
+    silent = RemoteTransient("no answer")
+    failing = [True]
+
+    async def together(_names: Sequence[str]) -> dict[str, Done]:
+        if failing[0]:
+            raise silent
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            # How a run is closed takes its time; a second cancellation would end it here.
+            await asyncio.sleep(0.05)
+            cut.append("closed")
+            raise
+        return {}
+
+    for name in ("a", "b"):
+        bench.jobs.append(batched(JobSpec(name, "hub", "poll", name, 60.0, turn="lease", batch="polls"), together))
+
+    async def story(loop: Loop) -> None:
+        assert loop.errors == {"a": silent, "b": silent}
+        failing[0] = False
+        await bench.clock.advance(31)
+        assert {row.state for row in bench.rows().values()} == {"running"}
+
+    bench.run(story)
+    assert cut == ["closed"]
+    assert {row.state for row in bench.rows().values()} == {"stopped"}
