@@ -309,17 +309,13 @@ async def _find_targets(
 ) -> list[Target]:
     """Open the sources that are meant until the stack unwinds, and return the lists to read there."""
     from tidelore.pipeline.projects import find_everywhere
-    from tidelore.pipeline.targets import build_targets, check_configured, choose_known, choose_one
+    from tidelore.pipeline.targets import build_targets, check_configured, choose_known, choose_one, hosts_of
     from tidelore.sources.registry import Wiring, open_hosts
 
     check_configured(app.config)
     known = _known_projects(app)
     one = choose_known(app.config, known, project) if project else None
-    hosts = [
-        host
-        for host in app.config.gitlab
-        if (host.projects or host.groups) and (one is None or one.source == host.name)
-    ]
+    hosts = hosts_of(app.config, one)
     wiring = Wiring(app.config, app.clock, app.environ, on_request, app.transport, app.patience_seconds)
     sources = await open_hosts(hosts, wiring, stack)
     chosen = [one] if one is not None else await find_everywhere(sources, hosts, known)

@@ -18,6 +18,7 @@ from tidelore.engine.crashpoint import Crashpoint
 from tidelore.errors import PartialSuccess, RemoteError, RemotePermanent, TideloreError
 from tidelore.feedback.outbox import Outbox, Poster
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, with_marker
+from tidelore.sources.github.transform import REVIEW_COMMENT
 from tidelore.store.action_tokens import FAILED, OBSERVED
 from tidelore.store.database import Database
 from tidelore.store.feedback_comments import stored_comments
@@ -25,7 +26,6 @@ from tidelore.store.feedback_events import EventRow, list_events
 from tidelore.store.outbox import OutboxRow, find_outbox, plan
 from tidelore.store.projects import ProjectRow
 
-REVIEW_COMMENT = "review_comment"
 _TALK = ("issue_comment", "review_summary")
 
 

@@ -13,12 +13,11 @@ from msgspec import Struct
 
 from tidelore.config import RepoSettings
 from tidelore.feedback.tokens import ScopeKind
-from tidelore.feedback.tracking import TERMINAL
 from tidelore.store.database import Database
 from tidelore.store.issue_cursors import IssueCursor, followed_issues
 from tidelore.store.poll_cursors import get_poll_cursor
 from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import AWAITING, BLOCKED, CLOSED, TrackedPr, history, list_tracked
+from tidelore.store.tracked import AWAITING, BLOCKED, CLOSED, TERMINAL, TrackedPr, history, list_tracked
 
 Role = Literal["awaiting", "blocked", "source_issue", "operations", "none"]
 

@@ -12,12 +12,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tidelore.feedback.tracking import TERMINAL
 from tidelore.store.action_tokens import token_counts, unobserved
 from tidelore.store.cursors import CursorRow, list_cursors
 from tidelore.store.database import Database
 from tidelore.store.metric_counters import read_all
-from tidelore.store.tracked import list_tracked
+from tidelore.store.tracked import TERMINAL, list_tracked
 
 FETCH_REQUESTS = "github_comment_fetch_requests_total"
 FETCH_PAGES = "github_comment_fetch_pages_total"

@@ -19,7 +19,7 @@ from tidelore.engine.ports import ListRequest
 from tidelore.engine.window import bounded
 from tidelore.feedback.context import Context
 from tidelore.feedback.report import Forgiving, RepoReport
-from tidelore.feedback.tracking import HISTORY_REWRITTEN, TERMINAL, check_step, judge_head, judge_pull, matches_rule
+from tidelore.feedback.tracking import HISTORY_REWRITTEN, check_step, judge_head, judge_pull, matches_rule
 from tidelore.model import Item, Position, PullRecord, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
@@ -27,7 +27,7 @@ from tidelore.store.cursors import load_cursor, save_cursor, set_aside
 from tidelore.store.leases import fence
 from tidelore.store.poll_cursors import poll_scope
 from tidelore.store.quarantine import admit
-from tidelore.store.tracked import BLOCKED, TrackedPr, move, note_pull, set_head, track
+from tidelore.store.tracked import BLOCKED, TERMINAL, TrackedPr, move, note_pull, set_head, track
 
 _LOG = logging.getLogger(__name__)
 _WHOLE_SECOND_MS = 1000

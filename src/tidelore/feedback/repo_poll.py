@@ -24,11 +24,11 @@ from tidelore.feedback.pulls import Watchtower, are_reviews_due, reviews_read_fo
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
-from tidelore.feedback.tracking import TERMINAL
-from tidelore.feedback.watch import ISSUE_COMMENT, REVIEW_COMMENT, Watch, following, watches
+from tidelore.feedback.watch import Watch, following, watches
 from tidelore.model import CommentRecord, Item, Position, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
+from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
 from tidelore.store.cursors import load_cursor, save_cursor
 from tidelore.store.issue_cursors import batch_followups, followed_issues, waiting_followups
 from tidelore.store.leases import fence
@@ -36,7 +36,7 @@ from tidelore.store.poll_costs import PollCost, load_cost, save_cost
 from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
 from tidelore.store.projects import ProjectRow
 from tidelore.store.quarantine import due_entries
-from tidelore.store.tracked import AWAITING, TrackedPr, list_tracked, note_reviews_read
+from tidelore.store.tracked import AWAITING, TERMINAL, TrackedPr, list_tracked, note_reviews_read
 from tidelore.together import together
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from tidelore.content import digest
 from tidelore.feedback.context import Context, FollowedIssue
 from tidelore.feedback.tokens import Intent, action_token, with_marker
-from tidelore.feedback.tracking import TERMINAL
 from tidelore.model import CommentRecord
 from tidelore.store.effects import Effect, NewEvent, NewFollowup, NewRedirect
 from tidelore.store.feedback_events import FOLLOWUPS
 from tidelore.store.feedback_shelf import REDIRECT_SOURCE
 from tidelore.store.issue_cursors import FollowupRow, IssueCursor
+from tidelore.store.tracked import TERMINAL
 
 _LONGEST_BATCH = 1_000_000
 """Characters of one batched body: as much as a handler can be expected to read in one go."""

@@ -13,12 +13,12 @@ from typing import Final, Literal
 from tidelore.config import RepoSettings
 from tidelore.errors import IllegalTransition
 from tidelore.model import PullRecord
+from tidelore.store.tracked import TERMINAL
 
 Status = Literal["awaiting_feedback", "blocked", "merged", "closed"]
 PullVerdict = Literal["merged", "closed", "compare", "same"]
 HeadVerdict = Literal["follow", "history_rewritten"]
 
-TERMINAL: frozenset[str] = frozenset({"merged", "closed"})
 HISTORY_REWRITTEN: Final = "history_rewritten"
 HANDLER_FAILED: Final = "handler_failed"
 

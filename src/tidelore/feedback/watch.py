@@ -11,11 +11,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from tidelore.feedback.mode import Following
-from tidelore.feedback.tracking import TERMINAL
+from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
 from tidelore.store.issue_cursors import IssueCursor
-from tidelore.store.tracked import BLOCKED, TrackedPr
-
-ISSUE_COMMENT, REVIEW_COMMENT = "issue_comment", "review_comment"
+from tidelore.store.tracked import BLOCKED, TERMINAL, TrackedPr
 
 
 class Watch(Struct, frozen=True):

@@ -54,11 +54,6 @@ def hosts_of(config: Config, one: Chosen | None) -> list[GitLabHost]:
     ]
 
 
-def narrow(candidates: Sequence[Chosen], wanted: str | None) -> list[Chosen]:
-    """Return what the user's word leaves of the projects: all without one, else the one that is meant."""
-    return list(candidates) if wanted is None else [choose_one(candidates, wanted)]
-
-
 def choose_one(candidates: Sequence[Chosen], wanted: str) -> Chosen:
     """Return the one project that is meant by a whole name, or by an unambiguous ending of a path."""
     failures = [chosen.failure for chosen in candidates if chosen.failure is not None]

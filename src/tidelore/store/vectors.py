@@ -116,12 +116,6 @@ def held_pieces(database: Database, model_id: int, ids: Sequence[int]) -> dict[i
     return _by_document(database.read(_held(database), {"model": model_id, "ids": database.integers(ids)}))
 
 
-def count_vectors(database: Database, model_id: int) -> int:
-    """Return how many pieces have a vector of this model."""
-    rows = database.read("SELECT COUNT(*) FROM embeddings WHERE model_id = :model", {"model": model_id})
-    return int(rows[0][0])
-
-
 class VectorTable:
     """Writes the vectors of one model."""
 

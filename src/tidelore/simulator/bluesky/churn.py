@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelore.simulator.bluesky.records import POST, REPOST, Account, Card
 from tidelore.simulator.clock import DAY_US
+from tidelore.simulator.drawing import draw
 from tidelore.simulator.prose import Prose
 
 if TYPE_CHECKING:
@@ -31,25 +32,16 @@ def change(
     advance: Advance | None = None,
 ) -> list[dict[str, Any]]:
     """Let `count` things happen to random accounts; with `advance`, some seconds pass before each."""
-    names = list(DEEDS) if kinds is None else list(kinds)
-    unknown = [name for name in names if name not in DEEDS]
-    if unknown:
-        raise ValueError(f"unknown changes {unknown}; known: {', '.join(DEEDS)}")
     accounts = [account for account in events.network.accounts.values() if account.active]
     if not accounts:
         raise ValueError("the network has no active account to change")
-    done: list[dict[str, Any]] = []
-    attempts = 0
-    while len(done) < count and attempts < 20 * count:
-        attempts += 1
-        if advance is not None:
-            advance(rng.randint(1, 90))
-        name = rng.choices(names, [DEEDS[name][0] for name in names])[0]
+
+    def act(name: str) -> dict[str, Any] | None:
         account = rng.choice(accounts)
         uri = DEEDS[name][1](events, prose, rng, account)
-        if uri is not None:
-            done.append({"kind": name, "did": account.did, "uri": uri})
-    return done
+        return None if uri is None else {"did": account.did, "uri": uri}
+
+    return draw({name: weight for name, (weight, _) in DEEDS.items()}, act, count, rng, kinds, advance)
 
 
 def _post(events: Events, prose: Prose, _rng: random.Random, account: Account) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tidelore.simulator.drawing import draw
 from tidelore.simulator.github.history import login_of
 from tidelore.simulator.github.repository import Repository
 from tidelore.simulator.prose import Prose
@@ -31,25 +32,16 @@ def change(
     advance: Advance | None = None,
 ) -> list[dict[str, Any]]:
     """Let `count` things happen in random repositories; with `advance`, some seconds pass before each."""
-    names = list(DEEDS) if kinds is None else list(kinds)
-    unknown = [name for name in names if name not in DEEDS]
-    if unknown:
-        raise ValueError(f"unknown changes {unknown}; known: {', '.join(DEEDS)}")
     repositories = list(events.hub.repositories.values())
     if not repositories:
         raise ValueError("the hub has no repository to change")
-    done: list[dict[str, Any]] = []
-    attempts = 0
-    while len(done) < count and attempts < 20 * count:
-        attempts += 1
-        if advance is not None:
-            advance(rng.randint(1, 90))
-        name = rng.choices(names, [DEEDS[name][0] for name in names])[0]
+
+    def act(name: str) -> dict[str, Any] | None:
         repository = rng.choice(repositories)
         number = DEEDS[name][1](events, prose, rng, repository)
-        if number is not None:
-            done.append({"kind": name, "repo": repository.full_name, "number": number})
-    return done
+        return None if number is None else {"repo": repository.full_name, "number": number}
+
+    return draw({name: weight for name, (weight, _) in DEEDS.items()}, act, count, rng, kinds, advance)
 
 
 def _open(rng: random.Random, repo: Repository, *, pulls_only: bool = False) -> int | None:
