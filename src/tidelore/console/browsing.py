@@ -45,12 +45,12 @@ class BrowseScreen(PanelScreen):
         self._told: tuple[str | None, str] | None = None
 
     def tables(self) -> Iterable[RowTable]:
-        """Yield the lists of this screen; the first one is seen first."""
-        raise NotImplementedError
+        """Yield the lists of this screen; the first one is seen first. A screen with a body of its own has none."""
+        return ()
 
-    def detail(self, line: Line) -> Text:
+    def detail(self, line: Line) -> Text:  # noqa: ARG002 - a screen without a place for details tells none
         """Return a row, whole."""
-        raise NotImplementedError
+        return Text()
 
     def address(self, line: Line) -> str | None:  # noqa: ARG002 - what has no page says so for every row
         """Return the page of what a row stands for."""

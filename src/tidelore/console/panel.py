@@ -6,6 +6,7 @@ is told in the bar and leaves the rows as they were.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -107,13 +108,13 @@ class PanelScreen(Screen[None]):
         """Yield what is between the bar and the keys."""
         return ()
 
+    @abstractmethod
     def question(self, database: Database, now_ms: int) -> Any:
         """Read what this screen shows; runs in the reader's thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show(self, answer: Any, now_ms: int) -> None:
         """Draw what was read."""
-        raise NotImplementedError
 
     def on_screen_resume(self) -> None:
         self.look()
