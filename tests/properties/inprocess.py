@@ -97,16 +97,18 @@ class Killed(BaseException):
 
 
 class Reaper:
-    """Kills at the n-th visit of any seam, or never. Remembers the seams it saw."""
+    """Kills at the n-th visit of any seam, or of one, or never. Remembers the seams it saw."""
 
-    def __init__(self, at_visit: int | None = None) -> None:
+    def __init__(self, at_visit: int | None = None, of: Seam | None = None) -> None:
         self._at_visit = at_visit
+        self._of = of
         self.visits: list[Seam] = []
         self.dead = False
 
     def __call__(self, seam: Seam) -> None:
         self.visits.append(seam)
-        if self._at_visit is not None and len(self.visits) > self._at_visit:
+        counted = len(self.visits) if self._of is None else self.visits.count(self._of)
+        if self._at_visit is not None and counted > self._at_visit:
             self.dead = True
             raise Killed(seam)
 
