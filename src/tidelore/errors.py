@@ -25,6 +25,7 @@ They branch by who must act:
     │   ├── IllegalTransition          exit 8
     │   └── DatabaseUnusable           exit 8
     ├── StorageFailed                  exit 1   disk full, no permission, database busy
+    │   └── DatabaseUnreachable        exit 1   the server of the database does not answer
     └── Cancelled                      exit 130
 """
 
@@ -269,6 +270,12 @@ class StorageFailed(TideloreError):
 
     code = "STORAGE_FAILED"
     retryable = True
+
+
+class DatabaseUnreachable(StorageFailed):
+    """The server that keeps the database does not answer, or the connection to it was cut."""
+
+    code = "DATABASE_UNREACHABLE"
 
 
 class Cancelled(TideloreError):

@@ -4,44 +4,52 @@
     open_run       the row alone; `take_lease` inside it holds the lease for the part of the work that writes
 
 What needs no lease may be done before, or at the end, after giving it back early. Cancellation and every error pass
-through here, so the row is always finalised; a killed process's row is closed by the next run.
+through here, so the row is always finalised; a killed process's row is closed by the next run. A service, whose process
+outlives its runs, ends them also when the database was out of reach, however long.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tidelore.clock import Clock
 from tidelore.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
-from tidelore.errors import IllegalTransition, LeaseLost, TideloreError
+from tidelore.errors import DatabaseUnreachable, IllegalTransition, LeaseLost, StorageFailed, TideloreError
+from tidelore.headway import Course
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.leases import LeaseTable
 from tidelore.store.runs import RunTable
 
 LEASE = "sync"
+ASK_AGAIN_SECONDS = 1.0
+"""How soon a database that is out of reach is tried again by whoever has something to end in it."""
 _FOREVER_MS = 2**62
 
 
 class Workshop(Struct, frozen=True):
-    """What every writing command needs."""
+    """What every writing command needs. `insists`: its runs end in the ledger, however long the database is away."""
 
     database: Database
     config: Config
     clock: Clock
     seam: Crashpoint
     command: str
+    insists: bool = False
 
 
 class Session(Struct):
-    """A run that is under way. `warnings` and `error` decide how its row is closed."""
+    """A run that is under way. `warnings` and `error` decide how its row is closed.
+
+    `asked` tells at any time how many requests it has sent; without it, `counters` say so.
+    """
 
     shop: Workshop
     run: Run
@@ -50,6 +58,8 @@ class Session(Struct):
     held: Lease | None = None
     warnings: int = 0
     error: str | None = None
+    asked: Callable[[], int] | None = None
+    course: Course = field(default_factory=Course)
 
     @property
     def lease(self) -> Lease:
@@ -65,6 +75,22 @@ class Session(Struct):
         """Let others write from here on; the row stays open, and no fenced write of ours succeeds any more."""
         self.lease.release()
         self.shop.seam(Seam.LEASE_RELEASED)
+
+    def tell(self, subject: str, stage: str, done: int, total: int | None, note: str) -> None:
+        """Let the ledger know how far one stage is."""
+        self.course.tell(self.run.phase, subject, stage, done, total, note)
+        self.note()
+
+    def note(self) -> None:
+        """Write down how far the run is, if that is due. Like a heartbeat that fails, this says nothing of its own."""
+        with suppress(TideloreError):
+            self.run.note_progress(self.tallied(), self.course.at(self.run.phase))
+
+    def tallied(self) -> Counters:
+        """Return the counters as they are now."""
+        if self.asked is not None:
+            self.counters.requests = self.asked()
+        return self.counters
 
     async def listen(self) -> None:
         """Let a signal that came meanwhile be heard: it takes the loop two rounds to get to us."""
@@ -98,7 +124,7 @@ async def open_session(
         async with open_run(shop, phase=phase, note=note, held=held) as session:
             yield session
     finally:
-        held.release()
+        await _insist(shop, held.release)
 
 
 @asynccontextmanager
@@ -135,14 +161,26 @@ async def open_run(
                 raise
             except BaseException as error:
                 session.error = error.message if isinstance(error, TideloreError) else repr(error)
-                _close(session)
+                await _insist(shop, lambda: _close(session))
                 raise
         shop.seam(Seam.BEFORE_FINISH)
-        _close(session)
+        await _insist(shop, lambda: _close(session))
         shop.seam(Seam.AFTER_FINISH)
     finally:
         if session.held is not None:
-            session.held.release()
+            await _insist(shop, session.held.release)
+
+
+async def _insist(shop: Workshop, act: Callable[[], None]) -> None:
+    """Do what ends a run. Of a service nobody would do it later, for its process lives: so it goes on until it can."""
+    while True:
+        try:
+            return act()
+        except DatabaseUnreachable:
+            task = asyncio.current_task()
+            if not shop.insists or task is None or task.cancelling():
+                raise
+        await shop.clock.sleep(ASK_AGAIN_SECONDS)
 
 
 def close_dead(shop: Workshop) -> list[int]:
@@ -174,7 +212,7 @@ def _close(session: Session, *, cancelled: bool = False) -> None:
 
 def _finish(session: Session, *, cancelled: bool) -> None:
     run = session.run
-    run.set_counters(session.counters)
+    run.set_counters(session.tallied())
     if cancelled:
         run.finish_cancelled()
     elif session.error is not None:
@@ -187,18 +225,20 @@ def _finish(session: Session, *, cancelled: bool) -> None:
 
 @asynccontextmanager
 async def _beating(session: Session, interval_seconds: float) -> AsyncIterator[None]:
-    """Keep the run row alive, and the lease while there is one.
+    """Keep the run row alive and true, and the lease while there is one.
 
-    A beat that fails says nothing of its own: a lost lease or a failing disk shows at the next commit.
+    A beat that fails says nothing of its own: a lost lease shows at the next commit, and a database may come back.
     """
 
     async def beat() -> None:
         with suppress(TideloreError):
             while True:
                 await session.shop.clock.sleep(interval_seconds)
-                if session.held is not None:
-                    session.held.heartbeat()
-                session.run.heartbeat_if_due()
+                with suppress(StorageFailed):
+                    if session.held is not None:
+                        session.held.heartbeat()
+                    session.note()
+                    session.run.heartbeat_if_due()
 
     task = asyncio.create_task(beat())
     try:

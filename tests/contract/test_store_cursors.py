@@ -9,6 +9,7 @@ from tests.databases.samples import add_project, scope_of
 from tidelore.engine.cursor import Census, Cursor, Gap, Validator, Window
 from tidelore.model import Position, Scope
 from tidelore.store.cursors import (
+    last_polled,
     list_cursors,
     load_cursor,
     load_gaps,
@@ -18,6 +19,7 @@ from tidelore.store.cursors import (
     set_aside,
 )
 from tidelore.store.database import Database
+from tidelore.store.projects import list_projects
 
 NOW = 1_772_000_000_000
 URI = "at://did:plc:abc/app.bsky.feed.post/3k"
@@ -136,3 +138,15 @@ def test_the_documented_view_shows_the_cursors_of_forge_lists(database: Database
         "SELECT project_id, resource_type, updated_at_cursor, tie_breaker_id FROM sync_cursors ORDER BY resource_type"
     )
     assert rows == [(scope.project_id, "issues", NOW - 5, 41), (scope.project_id, "merge_requests", None, None)]
+
+
+def test_when_a_list_was_last_heard_of_is_known_by_what_its_project_is_called(database: Database, scope: Scope) -> None:
+    project = list_projects(database)[0]
+    assert last_polled(database, [scope.source]) == {}
+    save(database, scope, FULL, NOW - 7)
+    save(database, Scope(scope.source, "gitlab.elsewhere", "9", None, "x"), FULL)
+    # A project that was made anew goes by the same name, and has a position of its own.
+    save(database, Scope(scope.source, scope.surface, "99", scope.project_id, scope.title), FULL, NOW)
+    assert last_polled(database, [scope.source]) == {(scope.source, project.configured, scope.surface): NOW}
+    assert last_polled(database, ["another"]) == {}
+    assert last_polled(database, []) == {}

@@ -9,11 +9,12 @@ import pytest
 from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.errors import IllegalTransition, IntegrityError, NotFound
+from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
 from tidelore.store import run_retention
 from tidelore.store.database import Database
 from tidelore.store.run_retention import forget_runs
-from tidelore.store.runs import RunTable, RunView, find_record, last_success_at, list_records, list_runs
+from tidelore.store.runs import LEFT_OFF, RunTable, RunView, find_record, last_success_at, list_records, list_runs
 
 ME = ProcessIdentity("here", 10, "100")
 STALE_MS = 600_000
@@ -128,6 +129,59 @@ def test_the_rows_of_dead_and_silent_processes_are_closed_as_crashed(database: D
         dead.finish_succeeded()
 
 
+def progress_of(database: Database) -> tuple[int | None, int | None, str | None]:
+    record = find_record(database, newest(database).id)
+    told = record.progress_done, record.progress_total, record.progress_note
+    view = newest(database)
+    assert told == (view.progress_done, view.progress_total, view.progress_note)
+    return told
+
+
+def note(run: Run, clock: ManualClock, done: int, total: int | None = None) -> None:
+    clock.advance(2)
+    run.note_progress(Counters(requests=done), Headway(done, total, "group/app issues: ünd 3 pages"))
+
+
+def test_a_run_tells_how_far_it_is_while_it_runs(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    assert progress_of(database) == (None, None, None)
+    note(run, clock, 3)
+    assert progress_of(database) == (3, None, "group/app issues: ünd 3 pages")
+    note(run, clock, 2**40, 2**41)
+    assert progress_of(database) == (2**40, 2**41, "group/app issues: ünd 3 pages")
+    assert newest(database).requests == 2**40
+    assert column(database, "heartbeat_at") == clock.now_ms()
+    run.set_phase("docs")
+    assert progress_of(database) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "finish",
+    [Run.finish_succeeded, lambda run: run.finish_failed("why"), Run.finish_cancelled],
+    ids=["ok", "bad", "off"],
+)
+def test_how_far_a_run_was_is_gone_with_its_end_and_its_counters_stay(
+    database: Database, clock: ManualClock, finish: Callable[[Run], None]
+) -> None:
+    run = start(database, clock)
+    note(run, clock, 3, 4)
+    finish(run)
+    assert progress_of(database) == (None, None, None)
+    assert newest(database).requests == 3
+
+
+def test_a_crashed_run_keeps_how_far_it_was(database: Database, clock: ManualClock) -> None:
+    run = start(database, clock)
+    note(run, clock, 3, 4)
+    close_crashed(RunTable(database), clock, lambda _who: True, STALE_MS)
+    assert newest(database).status == "crashed"
+    assert progress_of(database) == (3, 4, "group/app issues: ünd 3 pages")
+    clock.advance(2)
+    with pytest.raises(IllegalTransition):
+        run.note_progress(Counters(), Headway(4, 4, "too late"))
+    assert progress_of(database)[0] == 3
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -187,6 +241,17 @@ def test_a_run_that_mirrored_brought_the_copy_up_to_date_however_it_goes_on(
     ends[end]()
     record = find_record(database, run.id)
     assert (record.status, record.mirrored_at) == (end, when)
+    assert last_success_at(database) == when
+
+
+def test_a_run_that_left_something_did_not_bring_the_copy_up_to_date(database: Database, clock: ManualClock) -> None:
+    start(database, clock).finish_succeeded()
+    when = clock.now_ms()
+    clock.advance(60)
+    run = start(database, clock)
+    run.set_note(f"{LEFT_OFF} after 300 s; the next run goes on there")
+    run.finish_succeeded()
+    assert find_record(database, run.id).status == "succeeded"
     assert last_success_at(database) == when
 
 

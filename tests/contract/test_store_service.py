@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from tests.databases.samples import add_project
@@ -92,12 +93,22 @@ def test_everything_that_is_measured_is_read_by_a_parser_of_somebody_else(
     assert "feedback_events_ingested" in families
 
 
+@pytest.mark.parametrize(
+    ("remaining", "allowed", "low"), [(500, 5000, False), (499, 5000, True), (1, None, False), (0, None, True)]
+)
+def test_less_than_a_tenth_is_little(remaining: int, allowed: int | None, low: bool) -> None:
+    assert BudgetRow("hub", remaining, None, 0, allowed).is_low is low
+
+
 def test_what_is_left_of_a_rate_limit_is_told_until_it_is_full_again(database: Database, clock: ManualClock) -> None:
     now = clock.now_ms()
     save_budgets(database, [BudgetRow("hub", 4000, now + 60_000, now), BudgetRow("lab", 7, None, now)])
-    save_budgets(database, [BudgetRow("hub", 3999, now + 60_000, now + 1)])
+    save_budgets(database, [BudgetRow("hub", 3999, now + 60_000, now + 1, 5000)])
     save_budgets(database, [])
-    assert list_budgets(database) == [BudgetRow("hub", 3999, now + 60_000, now + 1), BudgetRow("lab", 7, None, now)]
+    assert list_budgets(database) == [
+        BudgetRow("hub", 3999, now + 60_000, now + 1, 5000),
+        BudgetRow("lab", 7, None, now),
+    ]
     assert {name: left.remaining for name, left in read_service(database, now).budgets.items()} == {
         "hub": 3999,
         "lab": 7,

@@ -16,9 +16,9 @@ COMMAND = ("ingest", "--type", "issues", "--robot")
 SMALL = 300_000
 
 
-def assert_refused(ended: Ended, place: str) -> None:
+def assert_refused(ended: Ended, place: str, code: str = "STORAGE_FAILED") -> None:
     assert ended.code == 1, ended
-    assert ended.error["code"] == "STORAGE_FAILED"
+    assert ended.error["code"] == code
     assert place in ended.error["message"]
     assert ended.error["fix"]
     assert ended.error["retryable"] is True
@@ -44,7 +44,7 @@ def test_a_directory_in_the_database_s_place_is_refused(sqlite_stage: Stage, tmp
 
 def test_a_server_that_is_not_there_is_refused_before_anything_is_asked(sqlite_stage: Stage, tmp_path: Path) -> None:
     ended = sqlite_stage.lore(*COMMAND, "--db", f"postgresql://postgres@/nowhere?host={tmp_path}")
-    assert_refused(ended, "nowhere")
+    assert_refused(ended, "nowhere", "DATABASE_UNREACHABLE")
     assert sqlite_stage.requests == 0
 
 

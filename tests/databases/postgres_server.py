@@ -33,9 +33,33 @@ _SETTINGS = (
 class PostgresServer:
     """A running server, and the fresh databases it hands out."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, how: dict[str, Any] | None = None) -> None:
         self._folder = folder
+        self._how = how or {}
         self._made = 0
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it as our own child, so that we can wait for its end."""
+        with (self._folder / "log").open("ab") as log:
+            words = [_program("postgres"), "-D", self._folder / "data", "-k", self._folder, *_SETTINGS]
+            self._child = subprocess.Popen(words, stdout=log, stderr=log, **self._how)
+        _wait_until_ready(self._child, self._folder)
+
+    def stop(self, number: int = signal.SIGQUIT) -> None:
+        """Stop it: at once, unless told otherwise, for nothing of it is worth a checkpoint."""
+        if self._child is not None:
+            self._child.send_signal(number)
+            self._child.wait(timeout=30)
+            self._child = None
+
+    def cut(self, address: str) -> int:
+        """Cut every connection to a database, as an administrator does; return how many there were."""
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            found = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (self.name_of(address),)
+            )
+            return len(found.fetchall())
 
     def address(self, name: str) -> str:
         return f"postgresql://postgres@/{name}?host={self._folder}"
@@ -62,24 +86,21 @@ class PostgresServer:
 
 @contextmanager
 def running_server() -> Iterator[PostgresServer]:
-    """Start a server as our own child, so that we can wait for its end, and stop it."""
+    """Make a server, start it, and take it away again."""
     # A socket's path may have about 100 characters, and pytest's own folder is closed to `nobody`.
     folder = Path(tempfile.mkdtemp(prefix="tidelore-pg-"))
-    data = folder / "data"
-    identity = _identity(folder)
+    how: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL, **_identity(folder)}
     try:
         with (folder / "log").open("wb") as log:
-            how: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **identity}
-            initdb = [_program("initdb"), "-D", data, "-U", "postgres", *_INITIAL]
-            if subprocess.run(initdb, timeout=60, check=False, **how).returncode:
+            initdb = [_program("initdb"), "-D", folder / "data", "-U", "postgres", *_INITIAL]
+            if subprocess.run(initdb, timeout=60, check=False, stdout=log, stderr=log, **how).returncode:
                 raise RuntimeError(f"initdb failed: {(folder / 'log').read_text(errors='replace')}")
-            child = subprocess.Popen([_program("postgres"), "-D", data, "-k", folder, *_SETTINGS], **how)
+        server = PostgresServer(folder, how)
         try:
-            _wait_until_ready(child, folder)
-            yield PostgresServer(folder)
+            server.start()
+            yield server
         finally:
-            child.send_signal(signal.SIGQUIT)  # immediate: nothing of it is worth a checkpoint
-            child.wait(timeout=30)
+            server.stop()
     finally:
         shutil.rmtree(folder)
 

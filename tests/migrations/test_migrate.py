@@ -12,7 +12,7 @@ from tests.databases.catalogue import columns_of, indexes_of, schema_of
 from tests.databases.racing import race
 from tests.databases.samples import TABLES, add_project, dump
 
-from tidelore.errors import DatabaseUnusable, SchemaTooNew
+from tidelore.errors import DatabaseUnusable, NotFound, SchemaTooNew
 from tidelore.store import migrate as module
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate, migrations
@@ -51,6 +51,16 @@ def test_steps_are_numbered_from_one_without_a_hole_and_alike_in_both_dialects(d
     steps = migrations(dialect)
     assert [step.version for step in steps] == list(range(1, len(steps) + 1))
     assert [step.description for step in steps] == [step.description for step in migrations("sqlite")]
+
+
+def test_a_reader_makes_nothing_in_an_empty_database(connect: Callable[[], Database]) -> None:
+    database = connect()
+    for _ in range(2):
+        with pytest.raises(NotFound, match="empty"):
+            migrate(database, 77, create=False)
+    assert schema_of(database) == []
+    assert migrate(database, 77) != []
+    assert migrate(database, 78, create=False) == []
 
 
 def test_a_fresh_database_gets_every_step_and_a_record_of_each(connect: Callable[[], Database], dialect: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, listening, offspring, posting, surgery, telling, understanding, walking
+from tests.mutants import guarding, listening, offspring, posting, sharing, surgery, telling, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
@@ -112,6 +112,14 @@ PROMISES = (
     ),
     Promise("ETag of a full page"),
     Promise("quarantine retried", (_HISTORIES,)),
+    Promise(
+        sharing.SLICES,
+        (
+            f"{sharing.PROPERTIES}::test_a_mirror_in_slices_asks_what_one_in_a_single_run_asks_and_polls_what_was_read_once_a_slice",
+            f"{sharing.PROPERTIES}::test_more_items_in_one_instant_than_a_slice_can_read_are_read",
+            f"{sharing.SITUATIONS}::test_a_small_host_is_synced_again_and_again_while_a_big_one_is_mirrored_for_the_first_time",
+        ),
+    ),
     Promise(listening.VERSIONS, (listening.ALL_WAYS, listening.ANY_CHANGE)),
     Promise(
         listening.BLOCKED,
@@ -147,4 +155,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *guarding.MUTANTS,
     *listening.MUTANTS,
     *posting.MUTANTS,
+    *sharing.MUTANTS,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from tests.databases.postgres_server import PostgresServer
 from tests.soak.week import HOUR, Week, open_week
 
 DOWN_HOURS = 24.0
@@ -22,10 +23,11 @@ def _own_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-def tell(week: Week, hours: float) -> tuple[list[int], list[int], list[int]]:
+def tell(week: Week, hours: float, server: PostgresServer | None = None) -> tuple[list[int], list[int], list[int]]:
     """Live through so many hours; return what the second and the last third occupied, and the descriptors.
 
-    Restarts belong to the first third: after that one process goes on, so that nothing it piles up is thrown away.
+    Restarts belong to the first third: after that one process goes on, so that nothing it piles up is thrown away. A
+    server of the database cuts the connections now and then.
     """
     week.start()
     third = hours / 3
@@ -48,6 +50,8 @@ def tell(week: Week, hours: float) -> tuple[list[int], list[int], list[int]]:
             week.start()
         elif week.dice.random() < 0.1:
             week.reload()
+        if server is not None and week.dice.random() < 0.3:
+            assert server.cut(week.db) > 0
         week.pass_time(HOUR)
         hour += 1
         if is_down:
@@ -73,8 +77,8 @@ def finish(week: Week) -> None:
 
 
 @pytest.mark.deep
-def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path) -> None:
-    with open_week(tmp_path, 11) as week:
+def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path, sqlite_address: str) -> None:
+    with open_week(tmp_path, sqlite_address, 11) as week:
         _, _, descriptors = tell(week, 15)
         assert max(descriptors[len(descriptors) // 2 :]) <= max(descriptors[: len(descriptors) // 2]) + 2
         finish(week)
@@ -82,11 +86,27 @@ def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path) 
 
 @pytest.mark.deep
 def test_a_week_with_trouble_restarts_and_new_settings_ends_in_the_truth_and_in_the_same_space(
-    tmp_path: Path,
+    tmp_path: Path, sqlite_address: str
 ) -> None:
-    with open_week(tmp_path, 12) as week:
+    with open_week(tmp_path, sqlite_address, 12) as week:
         second, last, descriptors = tell(week, 7 * 24)
         assert week.starts > 5
-        assert median(last) <= median(second) * 1.05, (second, last)
-        assert max(descriptors[len(descriptors) // 2 :]) <= max(descriptors[: len(descriptors) // 2])
+        assert_same_space(second, last, descriptors)
         finish(week)
+
+
+@pytest.mark.deep
+def test_two_days_on_a_server_that_cuts_connections_end_in_the_truth_and_in_the_same_space(
+    tmp_path: Path, postgres_server: PostgresServer, postgres_address: str
+) -> None:
+    with open_week(tmp_path, postgres_address, 13) as week:
+        second, last, descriptors = tell(week, 2 * 24, postgres_server)
+        assert week.starts > 1
+        assert_same_space(second, last, descriptors)
+        finish(week)
+
+
+def assert_same_space(second: list[int], last: list[int], descriptors: list[int]) -> None:
+    """The last third needs no more room than the second, and no more descriptors."""
+    assert median(last) <= median(second) * 1.05, (second, last)
+    assert max(descriptors[len(descriptors) // 2 :]) <= max(descriptors[: len(descriptors) // 2]), descriptors

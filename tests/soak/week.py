@@ -10,13 +10,12 @@ import asyncio
 import os
 import random
 import signal
-import sqlite3
 import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -52,6 +51,7 @@ class Week:
     """The worlds, the service and the clock of all of them. `away` is a second GitLab host, with a life of its own."""
 
     folder: Path
+    db: str
     world: World
     home: Server
     away: Server
@@ -65,10 +65,6 @@ class Week:
     @property
     def config(self) -> Path:
         return self.folder / "config.toml"
-
-    @property
-    def db(self) -> str:
-        return str(self.folder / "lore.db")
 
     @property
     def log(self) -> Path:
@@ -187,9 +183,7 @@ class Week:
 
     def read(self, sql: str) -> list[tuple[object, ...]]:
         if self.database is None:
-            if not Path(self.db).exists():
-                return []
-            self.database = open_database(self.db, create=False)
+            self.database = open_database(self.db)
         try:
             return self.database.read(sql)
         except Exception:  # noqa: BLE001 - the schema is not there yet
@@ -261,29 +255,28 @@ class Week:
         """How the copies of the two GitLab hosts differ from them; each has a project of the same name."""
         found: list[tuple[str, Difference]] = []
         for name, world in (("home", self.world), ("away", self.away.world)):
-            with copied_for(self.folder, name) as alone, world.lock:
+            with renamed_for(self.db, name) as alone, world.lock:
                 compared = compare(alone, partial(true_rows, world.gitlab), [LAB])
             assert any(one.truth for one in compared)
             found += [(name, one) for one in compared if one.faults]
         return found
 
 
+class _Undone(Exception):
+    """What was done is not to last."""
+
+
 @contextmanager
-def copied_for(folder: Path, source: str) -> Iterator[Database]:
-    """A copy of the database in which the projects of other hosts go by other names."""
-    path = folder / f"only_{source}.db"
-    there, here = sqlite3.connect(folder / "lore.db"), sqlite3.connect(path)
-    there.backup(here)
-    there.close()
-    here.close()
-    alone = open_database(str(path), create=False)
+def renamed_for(db: str, source: str) -> Iterator[Database]:
+    """The database, in which the projects of other hosts go by other names as long as one looks."""
+    alone = open_database(db, create=False)
     try:
-        with alone.transaction() as tx:
+        with suppress(_Undone), alone.transaction() as tx:
             tx.execute("UPDATE projects SET path = path || '-of-' || source WHERE source <> :own", {"own": source})
-        yield alone
+            yield alone
+            raise _Undone
     finally:
         alone.close()
-        path.unlink()
 
 
 def build_world(seed: int) -> World:
@@ -296,7 +289,7 @@ def build_world(seed: int) -> World:
 
 
 @contextmanager
-def open_week(folder: Path, seed: int) -> Iterator[Week]:
+def open_week(folder: Path, db: str, seed: int) -> Iterator[Week]:
     """Two hosts, two repositories with a pull request that is followed, three people; nothing runs yet."""
     world, away = build_world(seed), build_world(seed + 1)
     for repo in REPOS:
@@ -307,7 +300,7 @@ def open_week(folder: Path, seed: int) -> Iterator[Week]:
         world.bluesky.post(person, "Hello.")
     with ExitStack() as stack:
         home_server, away_server = stack.enter_context(serve(world)), stack.enter_context(serve(away))
-        week = Week(folder, world, home_server, away_server, random.Random(seed))
+        week = Week(folder, db, world, home_server, away_server, random.Random(seed))
         (folder / "clock").write_bytes(bytes(8))
         week.advance(600.0)
         week.write_settings()

@@ -32,6 +32,7 @@ EXIT_CODES = {
     "ILLEGAL_TRANSITION": 8,
     "DATABASE_UNUSABLE": 8,
     "STORAGE_FAILED": 1,
+    "DATABASE_UNREACHABLE": 1,
     "INTERRUPTED": 130,
 }
 
@@ -73,6 +74,7 @@ def test_only_what_can_pass_by_itself_is_retryable() -> None:
         "LEASE_LOST",
         "PARTIAL_SUCCESS",
         "STORAGE_FAILED",
+        "DATABASE_UNREACHABLE",
         "INTERRUPTED",
     }
     assert all(error.retryable for error in every_error() if issubclass(error, RemoteTransient))

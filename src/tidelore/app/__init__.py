@@ -42,6 +42,7 @@ class App(Struct, frozen=True):
     """Everything a face needs: settings, clock, and the doors to the rooms below.
 
     `patience_seconds`: how long a command waits for a server that asked for a pause, before it gives up instead.
+    `insists`: whether its runs end in the ledger however long the database is out of reach, as those of a service do.
     """
 
     config: Config
@@ -51,6 +52,7 @@ class App(Struct, frozen=True):
     seam: Crashpoint = no_seam
     transport: Transport | None = None
     patience_seconds: float = 300.0
+    insists: bool = False
 
     @property
     def address(self) -> str:
@@ -61,7 +63,7 @@ class App(Struct, frozen=True):
         """Open the database and bring its schema up to date; a reader does not create it."""
         database = open_database(self.address, create=create)
         try:
-            migrate(database, self.clock.now_ms())
+            migrate(database, self.clock.now_ms(), create=create)
         except BaseException:
             database.close()
             raise
@@ -89,10 +91,10 @@ async def mirror(
         targets = await _find_targets(app, request.project, request.resources, count, stack)
         database = app.open_store(create=True)
         stack.callback(database.close)
-        shop = Workshop(database, app.config, app.clock, app.seam, command)
+        shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
 
-        async def make_vectors(made: EmbedReport) -> None:
-            await _make_vectors(app, shop, made, on_progress=on_progress)
+        async def make_vectors(made: EmbedReport, tell: Callable[[Progress], None]) -> None:
+            await _make_vectors(app, shop, made, on_progress=tell)
 
         return await run.mirror(shop, targets, request, count, on_progress, make_vectors if embedding else None)
 
@@ -141,8 +143,8 @@ async def surgical_sync(
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
 
-        async def make_vectors(only: Sequence[int], made: EmbedReport) -> None:
-            await _make_vectors(app, shop, made, only=only, on_progress=on_progress)
+        async def make_vectors(only: Sequence[int], made: EmbedReport, tell: Callable[[Progress], None]) -> None:
+            await _make_vectors(app, shop, made, only=only, on_progress=tell)
 
         request = SurgicalRequest(force, flags.preflight_only, documents=not flags.no_docs)
         embed = None if flags.no_embed else make_vectors
@@ -171,16 +173,17 @@ async def document(
 ) -> DocumentReport:
     """Make the documents of what is marked; asks nobody."""
     from tidelore.pipeline.documents import make_documents
+    from tidelore.pipeline.telling import also_to_ledger
     from tidelore.session import Workshop, open_session
     from tidelore.store.dirty import mark_all
 
     database = app.open_store()
     try:
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore generate-docs")
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore generate-docs", app.insists)
         async with open_session(shop, force=force, phase="docs", note="full" if full else None) as session:
             if full:
                 mark_all(database, session.lease, app.clock.now_ms())
-            report = await make_documents(session, on_progress)
+            report = await make_documents(session, also_to_ledger(session, on_progress))
             session.warnings = report.failed
             return report
     finally:
@@ -201,7 +204,7 @@ async def embed(
     made = EmbedReport()
     database = app.open_store()
     try:
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore embed")
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore embed", app.insists)
         await _make_vectors(app, shop, made, full=full, only=only, on_progress=on_progress)
     finally:
         database.close()
@@ -356,17 +359,14 @@ def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything re
     import asyncio
     import signal
 
+    from tidelore.signals import heard
+
     async def supervised() -> T:
-        loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(work)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
         try:
-            return await task
+            with heard({signal.SIGINT: task.cancel, signal.SIGTERM: task.cancel}):
+                return await task
         except asyncio.CancelledError:
             raise Cancelled(f"interrupted; {fate}", fix="run the command again") from None
-        finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
 
     return asyncio.run(supervised())

@@ -48,7 +48,8 @@ async def open_network(app: App, command: str, *, create: bool = True) -> AsyncI
     try:
         wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
         async with open_bluesky(wiring) as source:
-            yield Opened(Workshop(database, app.config, app.clock, app.seam, command), source, count)
+            shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
+            yield Opened(shop, source, count)
     finally:
         database.close()
 
@@ -132,7 +133,7 @@ async def stream_accounts(
     database = app.open_store(create=True)
     try:
         wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky")
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky", app.insists)
         await follow_stream(shop, lambda dids, cursor: build_stream(wiring, dids, cursor), request, report, on_progress)
     finally:
         database.close()

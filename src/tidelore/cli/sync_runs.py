@@ -9,6 +9,7 @@ import msgspec
 
 from tidelore.cli.face import LoreCommand, face_of, global_options
 from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.cli.run_progress import headway
 from tidelore.errors import UserError
 from tidelore.remote_text import block, one_line
 from tidelore.service.recovery import recovery_actions
@@ -123,7 +124,8 @@ def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]
     lines = [f"Runs (showing {len(runs):,} of {total:,})", head]
     for run, line in zip(runs, body, strict=True):
         lines.append(line)
-        lines += [] if run.error is None else block(one_line(run.error), _WIDTH, "     ")
+        for told in (headway(run), run.error):
+            lines += [] if told is None else block(one_line(told), _WIDTH, "     ")
     return lines
 
 

@@ -13,6 +13,7 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.run_progress import running_lines
 from tidelore.service.status import ListStatus, Status, read_status
 from tidelore.store.account_totals import STATES, AccountTotals, read_account_totals
 from tidelore.store.accounts import SURFACES
@@ -151,7 +152,8 @@ def _accounts(accounts: AccountTotals) -> list[str]:
 
 def _lines(status: Status, accounts: AccountTotals) -> list[str]:
     if not status.lists and not accounts.accounts:
-        return ["Nothing has been mirrored yet. Run `lore ingest --type issues`."]
+        under_way = running_lines(status.runs, WIDTH)
+        return under_way or ["Nothing has been mirrored yet. Run `lore ingest --type issues`."]
     lists = [entry for entry in status.lists if entry.cursor.surface not in SURFACES.values()]
     several = len({entry.cursor.source for entry in status.lists}) > 1
     lines = _accounts(accounts) if accounts.accounts else []
@@ -168,7 +170,7 @@ def _lines(status: Status, accounts: AccountTotals) -> list[str]:
     verified, children = status.oldest_verification, status.oldest_children
     lines.append(f"Oldest verification of a list: {instant(verified) or 'some have not been verified yet'}")
     lines.append(f"Oldest verification of children: {instant(children) or 'none have been read yet'}")
-    return [*lines, "", "Last runs", *_runs(status.runs)] if status.runs else lines
+    return [*lines, "", "Last runs", *_runs(status.runs), *running_lines(status.runs, WIDTH)] if status.runs else lines
 
 
 def _project(lists: Sequence[ListStatus]) -> list[str]:

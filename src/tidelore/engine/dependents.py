@@ -160,12 +160,8 @@ class DependentSync(Generic[C]):
         self.tally = DependentTally() if tally is None else tally
         self.missing: list[Parent] = []
 
-    async def run(self, server_now: int | None) -> DependentTally:
-        """Work through the due parents; one that fails is recorded and the others go on."""
-        return await self.read(self._ready(server_now))
-
     async def read(self, parents: Iterable[Parent]) -> DependentTally:
-        """Read the children of these parents, due or not."""
+        """Read the children of these parents, due or not; one that fails is recorded and the others go on."""
         queue = iter(parents)
         try:
             async with asyncio.TaskGroup() as group:
@@ -176,7 +172,8 @@ class DependentSync(Generic[C]):
             raise several.exceptions[0] from None
         return self.tally
 
-    def _ready(self, server_now: int | None) -> Iterator[Parent]:
+    def ready(self, server_now: int | None) -> Iterator[Parent]:
+        """Yield the parents whose children must be read now, as they are asked for."""
         while parents := self._nursery.due(DUE_AT_ONCE):
             for parent in parents:
                 if decide(parent, server_now, self._settle_ms) is Due.FETCH:

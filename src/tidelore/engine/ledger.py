@@ -3,7 +3,8 @@
     running ──> succeeded | failed | cancelled | crashed
 
 Phases only go forward. Any other step is an IllegalTransition: a ledger that can be rewritten proves
-nothing. A dead process's `running` row is closed as `crashed` by the next run.
+nothing. A dead process's `running` row is closed as `crashed` by the next run, and keeps what it said last of how far
+it was; every other end takes that back.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.clock import Clock
 from tidelore.errors import IllegalTransition
+from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
 
 PHASES = ("preflight", "ingest", "dependents", "scrub", "docs", "embed")
 """The working phases in order; a run ends in done, failed, cancelled or crashed."""
+PROGRESS_SECONDS = 2.0
+"""How often a run says at most how far it is: each time is a write."""
 
 
 class Counters(Struct):
@@ -81,10 +86,11 @@ class Run:
     def __init__(self, store: RunStore, clock: Clock, run_id: int, phase: str, heartbeat_interval_ms: int) -> None:
         self._store = store
         self._clock = clock
-        self._phase = phase
         self._interval_ms = heartbeat_interval_ms
         self._beat_at = clock.now_ms()
+        self._noted = clock.monotonic()
         self.id = run_id
+        self.phase = phase
 
     @classmethod
     def start(
@@ -107,19 +113,30 @@ class Run:
         return cls(store, clock, run_id, phase, heartbeat_interval_ms)
 
     def set_phase(self, phase: str) -> None:
-        """Go on to a later phase."""
-        if phase not in PHASES or PHASES.index(phase) < PHASES.index(self._phase):
-            raise _illegal(self._phase, phase)
-        self._write(phase=phase, heartbeat_at=self._clock.now_ms())
-        self._phase = phase
+        """Go on to a later phase; of how far the one before was, nothing is said any more."""
+        if phase not in PHASES or PHASES.index(phase) < PHASES.index(self.phase):
+            raise _illegal(self.phase, phase)
+        self._write(phase=phase, heartbeat_at=self._clock.now_ms(), **asdict(Headway()))
+        self.phase = phase
 
     def set_counters(self, counters: Counters) -> None:
         """Record what was done so far."""
-        self._write(**{name: getattr(counters, name) for name in counters.__struct_fields__})
+        self._write(**asdict(counters))
+
+    def note_progress(self, counters: Counters, headway: Headway) -> None:
+        """Record what was done so far and how far that is, unless it was just said; it is a heartbeat too."""
+        now = self._clock.monotonic()
+        if now - self._noted >= PROGRESS_SECONDS:
+            self._noted = now
+            self._write(heartbeat_at=self._clock.now_ms(), **asdict(counters), **asdict(headway))
 
     def set_outcomes(self, outcomes_json: str) -> None:
         """Record what became of each item so far."""
         self._write(outcomes_json=outcomes_json)
+
+    def set_note(self, note: str) -> None:
+        """Record what whoever looks at the row should know."""
+        self._write(note=note)
 
     def set_mirrored(self) -> None:
         """Record that the copy is up to date; what is left to the run is made of it."""
@@ -146,7 +163,7 @@ class Run:
 
     def _finish(self, status: str, phase: str, **columns: object) -> None:
         now = self._clock.now_ms()
-        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **columns)
+        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **asdict(Headway()), **columns)
 
     def _write(self, **columns: object) -> None:
         if not self._store.update(self.id, **columns):

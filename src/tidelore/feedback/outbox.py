@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from secrets import token_hex
 from typing import Protocol
 
 from tidelore.clock import Clock
@@ -19,7 +18,9 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.errors import CredentialsRejected, LockHeld, RateLimited, RemoteError, RemotePermanent
 from tidelore.feedback.readback import Threads, find_posted
 from tidelore.model import CommentRecord
+from tidelore.process import ProcessIdentity
 from tidelore.store import outbox as rows
+from tidelore.store.claims import free_dead, new_claim
 from tidelore.store.database import Database
 from tidelore.store.outbox import OutboxRow
 from tidelore.store.projects import ProjectRow, list_projects
@@ -27,7 +28,7 @@ from tidelore.store.projects import ProjectRow, list_projects
 _LOG = logging.getLogger(__name__)
 
 CLAIM_SECONDS = 60.0
-"""How long a row stays claimed beyond its settling time; a claim only saves others the work of looking."""
+"""How long a row stays claimed beyond its settling time by a process of which nobody here knows whether it lives."""
 LONGEST_PAUSE_SECONDS = 300.0
 _FIRST_PAUSE_SECONDS = 5.0
 _LIMIT_PAUSE_SECONDS = 60.0
@@ -64,11 +65,13 @@ class Outbox:
 
         One that has come to its end, is not due, or is in the hands of another process is returned as it stands.
         """
+        free_dead(self._database, self._clock.now_ms())
         row = self._claim(outbox_id)
         return rows.find_outbox(self._database, outbox_id) if row is None else await self._carry(row)
 
     async def send_due(self, limit: int) -> list[OutboxRow]:
         """Do the same for what is due, the oldest first. A rate limit ends it; credentials that fail are raised."""
+        free_dead(self._database, self._clock.now_ms())
         sent: list[OutboxRow] = []
         while len(sent) < limit and (row := self._claim(None)) is not None:
             sent.append(await self._carry(row))
@@ -81,7 +84,7 @@ class Outbox:
 
     def _claim(self, outbox_id: int | None, claim_id: str | None = None) -> OutboxRow | None:
         held_ms = round((self._host.settle_write_seconds + CLAIM_SECONDS) * 1000)
-        now, name = self._clock.now_ms(), claim_id or token_hex(16)
+        now, name = self._clock.now_ms(), claim_id or new_claim(ProcessIdentity.current())
         return rows.claim(self._database, outbox_id, now, held_ms, name, project_ids=self._projects())
 
     async def _carry(self, row: OutboxRow) -> OutboxRow:

@@ -50,13 +50,20 @@ async def poll(
         report = PollReport(session.run.id)
         gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
         attendance = Attendance()
+        met: list[RepoReport] = []
+        done: list[RepoReport] = []
+        session.asked = lambda: sum(_spent(repo) for repo in met)
+        session.tell("github", "repositories", 0, len(targets), _stored(met))
 
         async def one(target: RepoTarget) -> RepoReport:
             found = RepoReport(target.source.name, target.settings.name)
+            met.append(found)
             async with gates[target.source.name]:
                 found.error = target.failure or target.source.closed or attendance.absence(target.source.name)
                 if found.error is None:
                     await _poll_one(session, target, found, attendance, full=full)
+            done.append(found)
+            session.tell("github", "repositories", len(done), len(targets), _stored(met))
             on_repo(found)
             return found
 
@@ -86,7 +93,16 @@ async def _poll_one(
         attendance.failed(target.source.name, error)
         found.error = error
     finally:
-        found.requests = max(found.requests, sum(tally.requests for tally in found.surfaces.values()))
+        found.requests = _spent(found)
+
+
+def _spent(repo: RepoReport) -> int:
+    return max(repo.requests, sum(tally.requests for tally in repo.surfaces.values()))
+
+
+def _stored(repos: Sequence[RepoReport]) -> str:
+    new = sum(tally.new for repo in repos for tally in repo.surfaces.values())
+    return f"{new:,} comments stored"
 
 
 async def find_repository(session: Session, source: GitHubSource, name: str) -> ProjectRow:

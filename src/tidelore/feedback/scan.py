@@ -204,6 +204,7 @@ class Scanner(Struct, frozen=True):
         with self.session.shop.database.transaction() as tx:
             for name, amount in amounts.items():
                 add(tx, name, {"surface": surface}, amount)
+        self.session.note()
 
 
 def _tell(event: str, scope: Scope, **facts: object) -> None:

@@ -7,7 +7,9 @@ exhausted rate limit stop their source.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +18,9 @@ from tidelore.engine.dependents import DependentSync, DependentTally, Parent
 from tidelore.engine.ports import Lister, Pages
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.model import Scope
-from tidelore.pipeline.ingest import FAMILIES, Target
+from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
+from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
 from tidelore.store.backlog import count_due, wanted_children
 from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIEWERS
@@ -43,19 +46,23 @@ async def sync_children(
     pairs: Sequence[tuple[Target, ScopeReport]],
     on_progress: OnProgress,
     failed_since: int | None = None,
+    is_over: IsOver = never,
 ) -> None:
     """Bring the children of every due parent of these targets up to date; the reports tell what came of it.
 
-    What failed since an instant, the start of this run, is not tried once more.
+    What failed since an instant, the start of this run, is not tried once more. Who is due when time is up stays so.
     """
     stopped: dict[str, RemoteError] = {}
+    gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target, _ in pairs}
 
     async def one(target: Target, report: ScopeReport) -> None:
-        try:
-            await _project(session, target, report, stopped, on_progress, failed_since)
-        except (CredentialsRejected, RateLimited) as error:
-            stopped[target.source.name] = error
-            report.error = error
+        # All at once, there would be many under way to wait for when time is up.
+        async with gates[target.source.name]:
+            try:
+                await _project(session, target, report, stopped, on_progress, failed_since, is_over)
+            except (CredentialsRejected, RateLimited) as error:
+                stopped[target.source.name] = error
+                report.error = error
 
     ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
     await together(one(target, report) for target, report in ready)
@@ -68,6 +75,7 @@ async def _project(
     stopped: Mapping[str, RemoteError],
     on_progress: OnProgress,
     failed_since: int | None,
+    is_over: IsOver,
 ) -> None:
     project = report.home
     assert project is not None, "only targets whose project is known are worked on"
@@ -81,12 +89,16 @@ async def _project(
         child.due += due
         child.unchanged = live - due
         if due:
-            brood = Brood(session, target, project, child, failed_since)
+            brood = Brood(session, target, project, child, failed_since, is_over)
             report.tally.gone += await brood.run(report.server_at, due, on_progress)
+            report.children_left |= brood.left
 
 
 class Brood:
-    """One kind of children of one project while it is being read; `child` is told what comes of it."""
+    """One kind of children of one project while it is being read; `child` is told what comes of it.
+
+    `left`: time was up before the children of all these parents were read.
+    """
 
     def __init__(
         self,
@@ -95,11 +107,15 @@ class Brood:
         project: ProjectRow,
         child: ChildReport,
         failed_since: int | None = None,
+        is_over: IsOver = never,
     ) -> None:
         self._shop = shop = session.shop
+        self._counters = session.counters
         self._target = target
         self._project = project
         self._child = child
+        self._is_over = is_over
+        self.left = False
         self._settings = sync_settings(shop.config, target.source.name, target.configured)
         self.nursery: ParentNursery[Any] = ParentNursery(
             shop.database,
@@ -122,14 +138,19 @@ class Brood:
     async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
         """Read the children of all parents that are due; return how many parents turned out to be gone."""
         work = self._sync(on_progress, total)
-        await work.run(server_at)
+        await work.read(takewhile(self._goes_on, work.ready(server_at)))
         return await self._ask_after(work.missing)
 
-    async def read(self, parents: Sequence[Parent]) -> int:
+    async def read(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
         """Read the children of these parents again, due or not."""
-        work = self._sync(silent, len(parents))
-        await work.read(parents)
+        work = self._sync(on_progress, len(parents))
+        await work.read(takewhile(self._goes_on, parents))
         return await self._ask_after(work.missing)
+
+    def _goes_on(self, _parent: Parent) -> bool:
+        """Tell whether there is time for one more parent."""
+        self.left = self._is_over()
+        return not self.left
 
     async def _ask_after(self, missing: Sequence[Parent]) -> int:
         """Bury the parents that are gone; that the children of one that is there are not found is a failure."""
@@ -144,8 +165,12 @@ class Brood:
     def _sync(self, on_progress: OnProgress, total: int) -> DependentSync[Any]:
         child, settings = self._child, self._settings
         stage = f"{self._target.resource} {child.kind}"
+        told = child.tally.quarantined
 
         def tell(tally: DependentTally) -> None:
+            nonlocal told
+            self._counters.quarantined += tally.quarantined - told
+            told = tally.quarantined
             done = tally.fetched + tally.failed
             on_progress(Progress(self._project.path, stage, done, total, f"{tally.pages:,} pages"))
 

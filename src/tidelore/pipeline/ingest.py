@@ -1,8 +1,9 @@
 """Ingestion of project lists. Owns which scopes are read, side by side, and how one failure stays one scope's.
 
 A scope that fails is reported and the others go on; a source that refuses us, or is silent time after time, is asked
-no more, with one error (`sources.attendance`). Sources are read side by side, some scopes of each at a time. Errors of
-ours (integrity, storage, a lost lease) stop the run.
+no more, with one error (`sources.attendance`). Sources are read side by side, some scopes of each at a time, in the
+order they are given; when time is up, what is left of them is left. Errors of ours (integrity, storage, a lost lease)
+stop the run.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tidelore.config import sync_settings
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.ledger import Counters
 from tidelore.engine.walk import Plan, Walk
 from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
 from tidelore.model import ProjectRecord, Scope
 from tidelore.pipeline.projects import look_up, reason_to_skip, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
+from tidelore.pipeline.slices import IsOver, ScopeKey, Timed, TimeIsUp, never
 from tidelore.session import Session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.registry import ProjectSource
@@ -51,6 +55,10 @@ class Target(Struct, frozen=True):
     def surface(self) -> str:
         return f"{self.source.kind}.{self.resource}"
 
+    @property
+    def key(self) -> ScopeKey:
+        return self.source.name, self.configured, self.surface
+
 
 async def ingest(
     session: Session,
@@ -58,8 +66,9 @@ async def ingest(
     *,
     full: bool,
     on_progress: OnProgress,
+    is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Read every target up to its end; the reports come in the targets' order."""
+    """Read every target up to its end, or until time is up; the reports come in the targets' order."""
     gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
     attendance = Attendance()
     resolving: dict[tuple[str, str], asyncio.Lock] = {}
@@ -71,6 +80,9 @@ async def ingest(
             if known is not None:
                 report.error = known
                 return report
+            report.list_left = is_over()
+            if report.list_left:
+                return report
             try:
                 # Two lists of one project that meet here first ask for it once.
                 async with resolving.setdefault((target.source.name, target.configured), asyncio.Lock()):
@@ -79,12 +91,11 @@ async def ingest(
                 report.skipped = reason_to_skip(session.shop.config, project)
                 if report.skipped is not None:
                     return report
-                await Reading(session, target, report, full, on_progress).run(project)
+                await Reading(session, target, report, full, on_progress, is_over).run(project)
                 attendance.answered(target.source.name)
             except RemoteError as error:
                 attendance.failed(target.source.name, error)
                 report.error = error
-        _count(session, target.resource, report)
         return report
 
     return await together(one(target) for target in targets)
@@ -105,17 +116,19 @@ def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentSh
     )
 
 
-class Reading(Struct, frozen=True):
-    """One target while it is being read."""
+class Reading(Struct):
+    """One target while it is being read; `counted` is what the run's counters already hold of it."""
 
     session: Session
     target: Target
     report: ScopeReport
     full: bool
     on_progress: OnProgress
+    is_over: IsOver
+    counted: Tally = field(default_factory=Tally)
 
     async def run(self, project: ProjectRow) -> None:
-        """Read the target's list to its end."""
+        """Read the target's list to its end, or until time is up."""
         try:
             await self._walk(project)
         except RemoteNotFound:
@@ -124,7 +137,8 @@ class Reading(Struct, frozen=True):
             if again.remote_id == project.remote_id:
                 raise
             await self._walk(again)
-        self.session.shop.seam(Seam.SCOPE_DONE)
+        if not self.report.list_left:
+            self.session.shop.seam(Seam.SCOPE_DONE)
 
     async def _walk(self, project: ProjectRow) -> None:
         shop, target = self.session.shop, self.target
@@ -136,27 +150,33 @@ class Reading(Struct, frozen=True):
                 reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
                 reset_watermarks(tx, FAMILIES[target.resource].kind, project.id)
         intake = Intake(shelf, shop.clock.now_ms, shop.seam, self._tell)
-        self.report.tally = intake.tally
+        self.report.tally, self.counted = intake.tally, Tally()
         settings = sync_settings(shop.config, target.source.name, target.configured)
         lister = target.source.listing(target.resource, project.remote_id, keyset=settings.use_keyset_pagination)
         plan = Plan(overlap_ms=int(settings.cursor_rewind_seconds * 1000))
-        await Walk(lister, intake, plan).run()
+        try:
+            await Walk(Timed(lister, self.is_over), intake, plan).run()
+        except TimeIsUp:
+            self.report.list_left = True
         self.report.home, self.report.server_at = project, intake.server_at
 
     def _tell(self, tally: Tally) -> None:
+        count(self.session.counters, self.target.resource, self.counted, tally)
+        self.counted = replace(tally)
         found = tally.created + tally.changed
         note = f"{found:,} new or changed, {tally.pages:,} pages"
         self.on_progress(Progress(self.report.project, self.target.resource, found, None, note))
 
 
-def _count(session: Session, resource: str, report: ScopeReport) -> None:
-    counters, tally = session.counters, report.tally
-    ingested = tally.created + tally.changed
+def count(counters: Counters, resource: str, before: Tally, now: Tally) -> None:
+    """Add what a page brought to the counters of its run."""
+    fetched = now.fetched - before.fetched
+    ingested = now.created + now.changed - before.created - before.changed
     if resource == "issues":
-        counters.issues_fetched += tally.fetched
+        counters.issues_fetched += fetched
         counters.issues_ingested += ingested
     else:
-        counters.mrs_fetched += tally.fetched
+        counters.mrs_fetched += fetched
         counters.mrs_ingested += ingested
-    counters.skipped_stale += tally.stale
-    counters.quarantined += tally.quarantined
+    counters.skipped_stale += now.stale - before.stale
+    counters.quarantined += now.quarantined - before.quarantined

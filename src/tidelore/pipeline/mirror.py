@@ -1,30 +1,40 @@
 """One mirroring run: the lists, their children, the share that is spent on verification, documents, vectors.
 
-Owns the order of stages inside a run and what its ledger row says at the end.
+Owns the order of stages inside a run and what its ledger row says at the end. A run that is given some seconds stops
+asking when they have passed, and says so: only one that left nothing has brought the copy up to date.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 
 from msgspec import Struct
 
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
-from tidelore.pipeline.report import EmbedReport, OnProgress, RunReport, ScopeReport
+from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, RunReport, ScopeReport
 from tidelore.pipeline.scrub import candidate, scrub_budget
+from tidelore.pipeline.slices import ScopeKey, Slice, in_turn
 from tidelore.pipeline.statuses import StatusStage
+from tidelore.pipeline.telling import also_to_ledger
 from tidelore.pipeline.verification import verify
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.governor import Budget
 from tidelore.sources.http import RequestMetric
+from tidelore.store.cursors import last_polled
+from tidelore.store.runs import LEFT_OFF
 
 
 class MirrorRequest(Struct, frozen=True):
-    """What a mirroring command was asked to do. Without `walk` only verification is done."""
+    """What a mirroring command was asked to do. Without `walk` only verification is done.
+
+    `seconds`: when to stop asking. Then lists come by the last of their `turns`, the number of a run: who had none
+    since then is the first.
+    """
 
     resources: tuple[str, ...]
     project: str | None = None
@@ -34,6 +44,11 @@ class MirrorRequest(Struct, frozen=True):
     scrub_budget: int | None = None
     statuses: bool = True
     documents: bool = False
+    seconds: float | None = None
+    turns: Mapping[ScopeKey, int] = MappingProxyType({})
+
+
+Embed = Callable[[EmbedReport, OnProgress], Awaitable[None]]
 
 
 class RequestCount:
@@ -57,7 +72,7 @@ async def mirror(
     request: MirrorRequest,
     count: RequestCount,
     on_progress: OnProgress,
-    embed: Callable[[EmbedReport], Awaitable[None]] | None = None,
+    embed: Embed | None = None,
 ) -> RunReport:
     """Bring the chosen lists and their children up to date, verify a share of the copy, and report.
 
@@ -67,39 +82,50 @@ async def mirror(
     note = "full: cursors and watermarks reset by the operator" if request.full else None
     async with open_session(shop, force=request.force, note=note) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
+        on_progress = also_to_ledger(session, on_progress, lambda: count.total)
         await _read(session, targets, request, count, report, on_progress)
         report.requests = session.counters.requests = count.total
         report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
         _judge(session, report)
-        if request.walk and session.error is None:
+        if report.unfinished:
+            session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
+        elif request.walk and session.error is None:
             session.run.set_mirrored()
         if request.documents:
             with _stage(session, report, "docs"):
                 report.documents = await make_documents(session, on_progress)
         if embed is not None:
-            await _embed(session, report, embed)
+            await _embed(session, report, embed, on_progress)
     report.seconds = shop.clock.monotonic() - started
     return report
+
+
+def _left_off(request: MirrorRequest) -> str:
+    return f"{LEFT_OFF} after {request.seconds:g} s; the next run goes on there"
 
 
 def _judge(session: Session, report: RunReport) -> None:
     """Let the row say what could not be read; a run that could read none of its lists has failed."""
     errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
     session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
-    session.counters.quarantined += sum(_quarantined_children(scope) for scope in report.scopes)
     if report.scopes and all(scope.error is not None for scope in report.scopes):
         session.error = errors[0].message
 
 
-async def _embed(session: Session, report: RunReport, embed: Callable[[EmbedReport], Awaitable[None]]) -> None:
+async def _embed(session: Session, report: RunReport, embed: Embed, on_progress: OnProgress) -> None:
     made = report.embeddings = EmbedReport()
+
+    def tell(progress: Progress) -> None:
+        session.counters.docs_embedded = made.embedded
+        on_progress(progress)
+
     session.give_back()
     with _stage(session, report, "embed"):
         try:
             await session.listen()
-            await embed(made)
+            await embed(made, tell)
         finally:
-            session.counters.docs_embedded += made.embedded
+            session.counters.docs_embedded = made.embedded
     session.warnings += made.notice is not None
 
 
@@ -112,25 +138,31 @@ async def _read(
     on_progress: OnProgress,
 ) -> None:
     """Go through the stages that ask the forge."""
-    shop = session.shop
+    shop, time = session.shop, Slice(session.shop.clock, request.seconds)
+    if request.seconds is not None:
+        targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
     statuses = StatusStage(session, on_progress, wanted=request.statuses)
     began_at = shop.clock.now_ms()
     # Before the walk: what it completes for the first time is verified by that.
     turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
     if request.walk:
         with _stage(session, report, "ingest"):
-            report.scopes = await ingest(session, targets, full=request.full, on_progress=on_progress)
+            report.scopes = await ingest(
+                session, targets, full=request.full, on_progress=on_progress, is_over=time.begin("ingest")
+            )
         with _stage(session, report, "dependents"):
-            await sync_children(session, list(zip(targets, report.scopes, strict=True)), on_progress)
-            await statuses.sync(targets, report.scopes)
+            pairs = list(zip(targets, report.scopes, strict=True))
+            await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
+            await statuses.sync(targets, report.scopes, time.begin("statuses"))
     failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
     turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
     budget = request.scrub_budget
     if budget is None:
         budget = scrub_budget(count.total, shop.config.sync.scrub_share)
     with _stage(session, report, "scrub"):
-        report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at)
-        await statuses.sync(targets, report.scrubbed)
+        is_over = time.begin("scrub")
+        report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at, on_progress, is_over)
+        await statuses.sync(targets, report.scrubbed, is_over)
 
 
 @contextmanager
@@ -145,7 +177,3 @@ def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
 
 def _failed_children(scope: ScopeReport) -> int:
     return sum(child.tally.failed for child in scope.children.values())
-
-
-def _quarantined_children(scope: ScopeReport) -> int:
-    return sum(child.tally.quarantined for child in scope.children.values())

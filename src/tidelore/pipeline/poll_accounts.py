@@ -30,11 +30,12 @@ from tidelore.pipeline.poll_report import AccountReport, PollReport, account_lin
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.scrub import scrub_budget
 from tidelore.pipeline.side_documents import make_documents_aside
+from tidelore.pipeline.telling import also_to_ledger
 from tidelore.pipeline.verify_accounts import verify, verify_whole
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.account_states import Polled, note_failed, note_polled, note_unavailable
-from tidelore.store.accounts import AccountRow, due_accounts, find_account, list_accounts, rename_account
+from tidelore.store.accounts import AccountRow, count_due, due_accounts, find_account, list_accounts, rename_account
 from tidelore.store.leases import fence
 from tidelore.store.payloads import packer
 from tidelore.together import together
@@ -102,6 +103,7 @@ async def poll(
     note = "full: positions of accounts reset by the operator" if request.full else None
     async with open_session(shop, force=request.force, note=note, lease=LEASE) as session:
         report = PollReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
+        on_progress = also_to_ledger(session, on_progress, lambda: count.total)
         cycle = Cycle(session, source, request, report, on_progress, roll)
         await cycle.run()
         session.run.set_phase("scrub")
@@ -116,7 +118,6 @@ async def poll(
             session.run.set_phase("docs")
             report.documents = await make_documents_aside(session, on_progress)
         report.requests = session.counters.requests = count.total
-        session.counters.quarantined += sum(account.tally.quarantined for account in report.told)
         session.warnings = report.failed + report.unavailable + len(report.unresolved) + len(report.outages)
         if report.accounts and report.failed == report.accounts:
             session.error = next(account.error.message for account in report.told if account.error is not None)
@@ -146,6 +147,7 @@ class Cycle:
         self._report = report
         self._on_progress = on_progress
         self._roll = roll
+        self._total = 0
         self._servers = Servers(out=report.outages)
         self._pace = Pace(settings.interval_minutes * 60, settings.max_staleness_minutes * 60)
 
@@ -157,8 +159,10 @@ class Cycle:
             self._report.unresolved = await follow_configured(database, self._source, shop.config, clock)
             self.began_at = clock.now_ms()
         passed: set[int] = set()
+        due = 0 if self._request.accounts else count_due(database, self.began_at)
         while batch := self._next(passed):
             passed.update(account.id for account in batch)
+            self._total = max(due, len(passed))
             await self._refresh(batch)
             self.reader.begin(batch)
             queue = iter(batch)
@@ -189,7 +193,7 @@ class Cycle:
             await self._one(account, server)
             done = self._report.accounts + self._report.left
             note = f"{self._report.posts:,} posts, {self._report.active:,} active"
-            self._on_progress(Progress("bluesky", "accounts", done, None, note))
+            self._on_progress(Progress("bluesky", "accounts", done, self._total, note))
 
     async def _one(self, account: AccountRow, server: str) -> None:
         mode = self.reader.mode_of(account)
@@ -212,6 +216,7 @@ class Cycle:
             self._servers.answered(server)
             self._succeed(account, report, found)
         self._report.add(report)
+        self._session.counters.quarantined += report.tally.quarantined
         line = account_line(report)
         if line is not None:
             _LOG.info("%s", line)

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
 from tidelore.errors import PartialSuccess, TideloreError
+from tidelore.pipeline.slices import ScopeKey
 from tidelore.sources.governor import Budget
 from tidelore.store.parents import LinkCounts
 from tidelore.store.projects import ProjectRow
@@ -47,7 +48,10 @@ class ChildReport(Struct):
 
 
 class ScopeReport(Struct):
-    """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock."""
+    """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock.
+
+    When time was up before its list, or the children of what is in it, were read to the end, something was left.
+    """
 
     source: str
     surface: str
@@ -61,6 +65,24 @@ class ScopeReport(Struct):
     warnings: list[str] = field(default_factory=list)
     home: ProjectRow | None = None
     server_at: int | None = None
+    list_left: bool = False
+    children_left: bool = False
+
+    @property
+    def key(self) -> ScopeKey:
+        return self.source, self.configured, self.surface
+
+    @property
+    def is_left(self) -> bool:
+        return self.list_left or self.children_left
+
+    @property
+    def had_turn(self) -> bool:
+        """Whether something was tried about all there was to do: of its list, and of the children if any were due."""
+        if self.list_left:
+            return self.tally.pages > 0
+        tried = (child.tally.fetched + child.tally.failed + child.tally.quarantined for child in self.children.values())
+        return not self.children_left or any(tried)
 
 
 class DocumentReport(Struct):
@@ -102,6 +124,11 @@ class RunReport(Struct):
     seconds: float = 0.0
     taken_over: str | None = None
     crashed_runs: list[int] = field(default_factory=list)
+
+    @property
+    def unfinished(self) -> int:
+        """How many scopes were not read to the end because time was up."""
+        return sum(scope.is_left for scope in self.scopes)
 
 
 def verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tidelore.engine.intake import Intake
+from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.scrub import Scrub
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.pipeline.ingest import Target, shelf_for
 from tidelore.pipeline.projects import find_chosen, reason_to_skip, resolve_project
-from tidelore.pipeline.report import ScopeReport
+from tidelore.pipeline.report import OnProgress, Progress, ScopeReport, silent
+from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
 
 
@@ -50,13 +51,15 @@ async def scrub(
     candidates: Sequence[Candidate],
     budget: int,
     requests: Callable[[], int],
+    on_progress: OnProgress = silent,
+    is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Verify scopes, the least recently verified first, until the budget is spent or all have had a cycle."""
+    """Verify scopes, the least recently verified first, until budget or time is spent or all have had a cycle."""
     reports: list[ScopeReport] = []
     stopped: set[str] = set()
     spent_before = requests()
     for turn in sorted(candidates, key=lambda turn: (turn.verified_at, not turn.under_way)):
-        if requests() - spent_before >= budget:
+        if requests() - spent_before >= budget or is_over():
             break
         target = turn.target
         if target.source.name in stopped:
@@ -69,11 +72,12 @@ async def scrub(
         try:
             project = await resolve_project(session, target.source, target.configured, target.listed)
             report.project = project.path
-            intake = Intake(shelf_for(session, target, project), session.shop.clock.now_ms, session.shop.seam)
+            shelf, tell = shelf_for(session, target, project), _teller(project.path, target.resource, on_progress)
+            intake = Intake(shelf, session.shop.clock.now_ms, session.shop.seam, tell)
             report.tally = intake.tally
             lister = target.source.listing(target.resource, project.remote_id, by_creation=True)
             work = Scrub(lister, intake)
-            while not await work.stride() and requests() - spent_before < budget:
+            while not await work.stride() and requests() - spent_before < budget and not is_over():
                 pass
             report.home, report.server_at = project, intake.server_at
         except RemoteError as error:
@@ -81,3 +85,10 @@ async def scrub(
             if isinstance(error, CredentialsRejected | RateLimited):
                 stopped.add(target.source.name)
     return reports
+
+
+def _teller(project: str, resource: str, on_progress: OnProgress) -> Callable[[Tally], None]:
+    def tell(tally: Tally) -> None:
+        on_progress(Progress(project, f"{resource} verified", tally.fetched, None, f"{tally.pages:,} pages"))
+
+    return tell

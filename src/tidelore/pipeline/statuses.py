@@ -18,6 +18,7 @@ from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.model import StatusRecord
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport
+from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.projects import ProjectRow
@@ -51,7 +52,7 @@ class StatusStage:
         self._stopped: dict[str, RemoteError] = {}
         self._failed: dict[int, RemoteError] = {}
 
-    async def sync(self, targets: Sequence[Target], reports: Sequence[ScopeReport]) -> None:
+    async def sync(self, targets: Sequence[Target], reports: Sequence[ScopeReport], is_over: IsOver = never) -> None:
         """Read the status of every due issue of what was reported; the reports are told what came of it."""
         by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
         projects: dict[int, _Project] = {}
@@ -64,7 +65,7 @@ class StatusStage:
         by_source: dict[str, list[_Project]] = {}
         for project in projects.values():
             by_source.setdefault(project.source.name, []).append(project)
-        await together([self._source(found) for found in by_source.values()])
+        await together([self._source(found, is_over) for found in by_source.values()])
         for project in projects.values():
             self._conclude(project)
 
@@ -77,15 +78,18 @@ class StatusStage:
         child.unchanged = live - due
         return _Project(target.source, home, board, report, child)
 
-    async def _source(self, projects: Sequence[_Project]) -> None:
-        batches = self._batches(projects)
+    async def _source(self, projects: Sequence[_Project], is_over: IsOver) -> None:
+        batches = self._batches(projects, is_over)
         await self._work(islice(batches, 1))
         workers = self._session.shop.config.sync.dependent_concurrency
         await together([self._work(batches) for _ in range(workers)])
 
-    def _batches(self, projects: Sequence[_Project]) -> Iterator[tuple[_Project, Sequence[DueIssue]]]:
+    def _batches(self, projects: Sequence[_Project], is_over: IsOver) -> Iterator[tuple[_Project, Sequence[DueIssue]]]:
         for project in projects:
             while project.child.due and self._refusal(project) is None and (issues := project.board.due(AT_ONCE)):
+                if is_over():
+                    project.report.children_left = True
+                    break
                 yield project, issues
 
     async def _work(self, batches: Iterator[tuple[_Project, Sequence[DueIssue]]]) -> None:

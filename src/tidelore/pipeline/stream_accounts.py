@@ -21,6 +21,7 @@ from tidelore.errors import UserError
 from tidelore.model import Item, Position, PostRecord, Rejected, Scope
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.side_documents import make_documents_aside
+from tidelore.pipeline.telling import also_to_ledger
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.stream import Jetstream
@@ -125,7 +126,7 @@ async def follow_stream(
         raise UserError("nobody is followed", fix="`lore accounts add HANDLE` begins")
     async with open_session(shop, force=request.force, lease=LEASE) as session:
         report.run_id = session.run.id
-        ingestion = Ingestion(session, report, on_progress)
+        ingestion = Ingestion(session, report, also_to_ledger(session, on_progress))
         try:
             while (left := _left(request.seconds, clock.monotonic() - started)) > 0:
                 dids = followed_dids(shop.database)

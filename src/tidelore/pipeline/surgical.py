@@ -34,12 +34,13 @@ from tidelore.pipeline.surgical_report import (
     write_iids,
     write_outcomes,
 )
+from tidelore.pipeline.telling import also_to_ledger
 from tidelore.session import Session, Workshop, open_run
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.payloads import packer
 from tidelore.store.surgical import Landed, Primary, sources_of, store_primaries
 
-Embed = Callable[[Sequence[int], EmbedReport], Awaitable[None]]
+Embed = Callable[[Sequence[int], EmbedReport, OnProgress], Awaitable[None]]
 
 
 class SurgicalRequest(Struct, frozen=True):
@@ -68,6 +69,7 @@ async def operate(
     try:
         async with open_run(shop, phase="preflight", surgery=surgery) as session:
             report.run_id = session.run.id
+            on_progress = also_to_ledger(session, on_progress, lambda: count.total)
             operation = _Operation(session, sources, request, on_progress, report)
             try:
                 await operation.run(choices, embed)
@@ -183,10 +185,15 @@ class _Operation(Struct):
 
     async def _embed(self, embed: Embed, document_ids: Sequence[int]) -> None:
         made = self.report.embeddings = EmbedReport()
+
+        def tell(progress: Progress) -> None:
+            self.session.counters.docs_embedded = made.embedded
+            self.on_progress(progress)
+
         with self._stage("embed"):
             await self.session.listen()
             try:
-                await embed(document_ids, made)
+                await embed(document_ids, made, tell)
             finally:
                 self.session.counters.docs_embedded = made.embedded
             self.session.warnings += made.notice is not None
@@ -208,7 +215,7 @@ class _Operation(Struct):
         self._save()
 
     def _save(self) -> None:
-        self.session.run.set_counters(self.session.counters)
+        self.session.run.set_counters(self.session.tallied())
         self.session.run.set_outcomes(write_outcomes(self.report.entity_outcomes))
 
 

@@ -18,8 +18,9 @@ from tidelore.errors import RemoteError
 from tidelore.pipeline.dependents import Brood, kinds_of, sync_children
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import find_chosen, reason_to_skip
-from tidelore.pipeline.report import ChildReport, ScopeReport, silent
+from tidelore.pipeline.report import ChildReport, OnProgress, ScopeReport, silent
 from tidelore.pipeline.scrub import Candidate, scrub
+from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
 
 
@@ -53,23 +54,29 @@ def share_out(budget: int, run_id: int) -> tuple[int, int]:
 
 
 async def verify(
-    session: Session, turns: Sequence[Candidate], budget: int, requests: Callable[[], int], before: int
+    session: Session,
+    turns: Sequence[Candidate],
+    budget: int,
+    requests: Callable[[], int],
+    before: int,
+    on_progress: OnProgress = silent,
+    is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Spend a budget on verification, and report what was looked at."""
+    """Spend a budget on verification, while there is time, and report what was looked at."""
     lists, children = share_out(budget, session.run.id)
     targets = [turn.target for turn in turns]
     # What the children do not need goes to the lists.
     unneeded = max(0, children - plan(session, targets, children, before).cost)
-    scrubbed = await scrub(session, turns, lists + unneeded, requests)
+    scrubbed = await scrub(session, turns, lists + unneeded, requests, on_progress, is_over)
     by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
     pairs = [(by_scope[report.source, report.configured, report.surface], report) for report in scrubbed]
-    await sync_children(session, pairs, silent, failed_since=before)
+    await sync_children(session, pairs, on_progress, before, is_over)
     refused = {report.source for report in scrubbed if report.error is not None}
     # Planned anew: the lists have shown what is gone, and what changed in silence was read just then.
-    return [*scrubbed, *await _read_again(plan(session, targets, children, before), refused)]
+    return [*scrubbed, *await _read_again(plan(session, targets, children, before, is_over), refused, on_progress)]
 
 
-def plan(session: Session, targets: Sequence[Target], budget: int, before: int) -> Round:
+def plan(session: Session, targets: Sequence[Target], budget: int, before: int, is_over: IsOver = never) -> Round:
     """Choose the children that were not read for the longest time; asks nobody."""
     found, shop = Round(), session.shop
     turns: list[Turn] = []
@@ -81,7 +88,7 @@ def plan(session: Session, targets: Sequence[Target], budget: int, before: int) 
         found.reports[place] = report
         for kind in kinds_of(target.resource, sync_settings(shop.config, target.source.name, target.configured)):
             child = report.children.setdefault(kind, ChildReport(kind))
-            brood = found.broods[place, kind] = Brood(session, target, project, child)
+            brood = found.broods[place, kind] = Brood(session, target, project, child, is_over=is_over)
             turns += [Turn(at, place, kind, parent) for at, parent in brood.nursery.least_verified(budget, before)]
     for turn in sorted(turns, key=lambda turn: turn.verified_at):
         each = found.broods[turn.place, turn.kind].requests_each
@@ -97,7 +104,7 @@ def plan(session: Session, targets: Sequence[Target], budget: int, before: int) 
     return found
 
 
-async def _read_again(again: Round, refused: set[str]) -> list[ScopeReport]:
+async def _read_again(again: Round, refused: set[str], on_progress: OnProgress) -> list[ScopeReport]:
     done: dict[int, ScopeReport] = {}
     for (place, kind), parents in again.chosen.items():
         report = again.reports[place]
@@ -105,7 +112,7 @@ async def _read_again(again: Round, refused: set[str]) -> list[ScopeReport]:
             continue
         done[place] = report
         try:
-            await again.broods[place, kind].read(parents)
+            await again.broods[place, kind].read(parents, on_progress)
         except RemoteError as error:
             report.error = error
             refused.add(report.source)

@@ -1,4 +1,4 @@
-"""What others may ask of a running service: to stop, to stop at once, to read its settings again.
+"""What others may ask of a running service: to stop, to stop at once, to read its settings again, to run jobs now.
 
 Owns that it may be asked from a signal handler, from the same loop or from another thread, at any time: what was asked
 before the service runs is not lost.
@@ -7,6 +7,8 @@ before the service runs is not lost.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 
 
@@ -18,6 +20,8 @@ class Control:
         self._woken: asyncio.Event | None = None
         self._stops = 0
         self._reload = False
+        # Both of its ends may be used by different threads at the same time.
+        self._hastened: deque[str] = deque()
 
     @property
     def stopping(self) -> bool:
@@ -47,6 +51,18 @@ class Control:
         """Return whether that was asked for, once."""
         asked, self._reload = self._reload, False
         return asked
+
+    def run_now(self, names: Iterable[str]) -> None:
+        """Ask for jobs to be run at once, also those that are left alone after a failure."""
+        self._hastened.extend(names)
+        self.wake()
+
+    def take_hastened(self) -> list[str]:
+        """Return the jobs that was asked for, each once."""
+        found: dict[str, None] = {}
+        while self._hastened:
+            found[self._hastened.popleft()] = None
+        return list(found)
 
     def wake(self) -> None:
         """Let the service look up."""

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from tidelore.errors import UserError
+from tidelore.errors import TideloreError, UserError
 
 _LOG = logging.getLogger(__name__)
 
@@ -114,6 +114,9 @@ class Exposition:
     def _made(self, page: Callable[[], Page]) -> Page:
         try:
             return page()
+        except TideloreError as error:
+            _LOG.warning("a page could not be made: %s", error.message, extra={"event": "page_failed"})
+            return _refusal(HTTPStatus.SERVICE_UNAVAILABLE)
         except Exception:  # noqa: BLE001 - one question without an answer ends neither the server nor the service
             _LOG.exception("a page could not be made", extra={"event": "page_failed"})
             return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -37,10 +37,14 @@ def lag_seconds(job: JobRow, since_ms: int, now_ms: int) -> float:
 
 
 def is_fresh(job: JobRow, since_ms: int, now_ms: int) -> bool:
-    """Tell whether a job is within its bound. The first reading of all may take long, as long as nothing fails."""
+    """Tell whether a job is within its bound. The first reading of all may take long, as long as nothing fails.
+
+    It may take several turns: between them the job is due at once.
+    """
     if job.staleness_bound_seconds is None:
         return True
-    first = job.succeeded_at is None and job.state == "running" and not job.failures
+    goes_on = job.state == "idle" and job.finished_at is not None and (job.due_at or now_ms) <= now_ms
+    first = job.succeeded_at is None and not job.failures and (job.state == "running" or goes_on)
     return first or lag_seconds(job, since_ms, now_ms) <= job.staleness_bound_seconds
 
 

@@ -102,12 +102,22 @@ class Loop:
             self._cancel_continuous()
             self.set_jobs(jobs)
             self.schedule.forgive(now)
+        self._hasten(self._control.take_hastened(), now)
         settled = self.schedule.settle(now)
         self._recorder.save(self.schedule, settled, now)
 
+    def _hasten(self, names: Sequence[str], now: float) -> None:
+        """Make jobs due that somebody asked for; one that is no more was asked for too late."""
+        found = self.schedule.hasten(names, now)
+        if self._wanted is not None:
+            self._wanted.update(found)
+        for name in found:
+            _LOG.info("%s is to run now", name, extra={"event": "job_hastened", "job": name})
+        self._recorder.save(self.schedule, found, now)
+
     def _start(self, now: float) -> None:
         batches: dict[str, list[str]] = {}
-        for spec in self.schedule.ready(now):
+        for spec in self.schedule.ready(now, self._wanted):
             wanted = self._wanted is None or spec.name in self._wanted
             if self._fatal is None and wanted and spec.name not in self._tasks:
                 batches.setdefault(spec.batch or spec.name, []).append(spec.name)
@@ -148,6 +158,9 @@ class Loop:
             self._tasks.pop(job.spec.name, None)
         self.schedule.end_together(endings, now)
         self._wake([woken for done in dones.values() for woken in done.wakes], now)
+        if self._wanted is not None:
+            # A turn lasts until nothing is left.
+            self._wanted.update(name for name, ending in endings.items() if ending.again and ending.blame is None)
         touched = [name for name, one in self.schedule.specs.items() if one.source in sources.values()]
         self._recorder.save(self.schedule, touched, now)
         self._recorder.save_budgets({sources[name]: done.budget for name, done in dones.items()})

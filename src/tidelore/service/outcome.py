@@ -30,7 +30,8 @@ from tidelore.sources.governor import Budget
 class Done(Struct, frozen=True):
     """A job that came to its end. `wakes` names jobs that have something to do now; `idle`: it had nothing to do.
 
-    `budget` is what its source said is left of the rate limit, if it did.
+    `budget` is what its source said is left of the rate limit, if it did. `again`: it left something, and goes on as
+    soon as the others had their turn; unless it is `fresh`, what was left is what it is there for.
     """
 
     requests: int = 0
@@ -38,6 +39,8 @@ class Done(Struct, frozen=True):
     idle: bool = False
     wakes: tuple[str, ...] = ()
     budget: Budget | None = None
+    again: bool = False
+    fresh: bool = True
 
 
 Together = Callable[[Sequence[str]], Awaitable[Mapping[str, Done]]]
@@ -80,8 +83,8 @@ def is_fatal(error: BaseException) -> bool:
 def ending_of(done: Done) -> Ending:
     """Return what an end means for the schedule."""
     if done.error is None:
-        return Ending(done.requests, idle=done.idle)
-    return failure_of(done.error, done.requests)
+        return Ending(done.requests, idle=done.idle, again=done.again, fresh=done.fresh)
+    return replace(failure_of(done.error, done.requests), again=done.again, fresh=done.fresh)
 
 
 def endings_of(dones: Mapping[str, Done], sources: Mapping[str, str]) -> dict[str, Ending]:

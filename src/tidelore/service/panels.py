@@ -25,6 +25,7 @@ from tidelore.store.projects import ProjectRow, list_projects
 from tidelore.store.pulse import Positions
 from tidelore.store.runs import RunRecord
 from tidelore.store.service_jobs import JobRow
+from tidelore.store.source_budgets import BudgetRow
 from tidelore.store.tracked import AWAITING, BLOCKED, TrackedPr, list_tracked
 
 MINUTE_MS = 60_000
@@ -36,7 +37,8 @@ _NEWEST = 20
 
 class SourcePanel(Struct, frozen=True):
     """One source. `scopes` are its jobs where a service knows them, else its reading positions; `behind` is how many
-    items wait for their children, or accounts to be asked. Without a bound nobody said how old it may be.
+    items wait for their children, or accounts to be asked. Without a bound nobody said how old it may be; without
+    `left` the source says nothing of a rate limit.
     """
 
     name: str
@@ -51,6 +53,7 @@ class SourcePanel(Struct, frozen=True):
     requests: int
     error: str | None
     jobs: tuple[JobRow, ...] = ()
+    left: BudgetRow | None = None
 
 
 class Glance(Struct, frozen=True):
@@ -146,7 +149,7 @@ def _sources(database: Database, config: Config, service: ServiceStatus, now_ms:
             panel = _from_jobs(name, kind, jobs, health.get(name), now_ms, alive=service.holder is not None)
         else:
             panel = _from_positions(name, kind, [found for found in read if found.source == name], now_ms)
-        yield replace(panel, behind=behind.get(name, 0))
+        yield replace(panel, behind=behind.get(name, 0), left=service.budgets.get(name))
 
 
 def _from_jobs(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from tidelore.clock import Clock
-from tidelore.errors import StorageFailed
+from tidelore.errors import DatabaseUnreachable, StorageFailed
 from tidelore.service.schedule import NEVER, JobSpec, Schedule, Standing
 from tidelore.sources.governor import Budget
 from tidelore.store.database import Database
@@ -38,29 +38,43 @@ class Recorder:
         try:
             save_jobs(self._database, rows)
         except StorageFailed as error:
-            _LOG.warning("how the jobs stand could not be written: %s", error.message, extra={"event": "rows_refused"})
+            _tell("how the jobs stand could not be written", error)
 
     def save_budgets(self, budgets: Mapping[str, Budget | None]) -> None:
         """Write what sources said is left of their rate limits."""
         now_ms = self._clock.now_ms()
         said = {source: budget for source, budget in budgets.items() if budget is not None}
-        rows = [BudgetRow(s, b.remaining, b.reset_at, now_ms) for s, b in said.items() if b.remaining is not None]
+        rows = [
+            BudgetRow(source, left.remaining, left.reset_at, now_ms, left.allowed)
+            for source, left in said.items()
+            if left.remaining is not None
+        ]
         try:
             save_budgets(self._database, rows)
         except StorageFailed as error:
-            _LOG.warning("what is left could not be written: %s", error.message, extra={"event": "rows_refused"})
+            _tell("what is left could not be written", error)
 
     def keep(self, names: Collection[str]) -> None:
         """Forget the rows of jobs that are no more."""
         try:
             keep_jobs(self._database, names)
         except StorageFailed as error:
-            _LOG.warning("old jobs could not be forgotten: %s", error.message, extra={"event": "rows_refused"})
+            _tell("old jobs could not be forgotten", error)
 
     def restore(self, now: float) -> dict[str, Standing]:
         """Return what an earlier service left: what went well is due when it was, anything else at once."""
         now_ms = self._clock.now_ms()
-        return {row.name: standing_of(row, now, now_ms) for row in list_jobs(self._database)}
+        try:
+            return {row.name: standing_of(row, now, now_ms) for row in list_jobs(self._database)}
+        except StorageFailed as error:
+            _tell("how the jobs stood could not be read", error)
+            return {}
+
+
+def _tell(what: str, error: StorageFailed) -> None:
+    # That the database is away is told once, by whoever watches it, and not at every row.
+    level = logging.DEBUG if isinstance(error, DatabaseUnreachable) else logging.WARNING
+    _LOG.log(level, "%s: %s", what, error.message, extra={"event": "rows_refused"})
 
 
 def row_of(schedule: Schedule, spec: JobSpec, standing: Standing, now: float, now_ms: int) -> JobRow:

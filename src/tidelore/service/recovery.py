@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidelore.store.runs import UNFINISHED, RunRecord
+from tidelore.store.service_jobs import JobRow
+
+_KINDS = {
+    "lore sync": ("sync", ""),
+    "lore ingest": ("sync", ""),
+    "lore poll github": ("poll", "github:"),
+    "lore poll bluesky": ("poll", "bluesky:"),
+    "lore stream bluesky": ("stream", "bluesky:"),
+    "lore generate-docs": ("documents", ""),
+    "lore embed": ("embeddings", ""),
+}
+"""The jobs that do what a command does: their kind, and how their names begin."""
 
 
 def recovery_actions(run: RunRecord) -> list[str]:
@@ -17,3 +31,14 @@ def recovery_actions(run: RunRecord) -> list[str]:
         return []
     # A position that was to be forgotten is named by arguments, which the ledger keeps in the note.
     return [*before, "lore cursors list" if run.command == "lore cursors reset" else run.command]
+
+
+def jobs_again(run: RunRecord, jobs: Iterable[JobRow]) -> list[str]:
+    """Return the jobs of a service that bring about what a run did not; a run of single items is no job's."""
+    if run.status not in UNFINISHED or run.mode != "standard":
+        return []
+    known = next((known for command, known in _KINDS.items() if f"{run.command} ".startswith(f"{command} ")), None)
+    if known is None:
+        return []
+    kind, prefix = known
+    return [job.name for job in jobs if job.kind == kind and job.name.startswith(prefix)]

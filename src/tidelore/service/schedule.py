@@ -5,14 +5,15 @@ Pure: no clock, no I/O. Times are seconds that only grow, handed in with every s
     idle ──> running ──> idle | backing_off ──> running …          stopped: the service has ended
 
 Upholds that every due scope is run in each interval: what may start is taken by how long it has been due, so nobody
-has a second turn while somebody waits for a first. Jobs of one `turn` exclude each other (they would take the same
-lease), except those of one `batch` that start together and are done in one go: however many there are, all have their
-turn in each interval. Jobs of one lane share its room, and handlers have a lane of their own: no poll waits for them.
+has a second turn while somebody waits for a first; a job that left something goes on when the others had theirs. Jobs
+of one `turn` exclude each other (they would take the same lease), except those of one `batch` that start together and
+are done in one go: however many there are, all have their turn in each interval. Jobs of one lane share its room, and
+handlers have a lane of their own: no poll waits for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -79,7 +80,8 @@ class Trouble(Struct, frozen=True):
 class Ending(Struct, frozen=True):
     """How a job ended. Without blame it went well, also when there is an error to tell: of a part of it.
 
-    `idle`: there was nothing to do, which says nothing of the source.
+    `idle`: there was nothing to do, which says nothing of the source. `again`: something was left, which is no failure.
+    Unless `fresh` it was so much that the job does not count as having succeeded.
     """
 
     requests: int = 0
@@ -87,6 +89,8 @@ class Ending(Struct, frozen=True):
     blame: Blame | None = None
     wait_seconds: float | None = None
     idle: bool = False
+    again: bool = False
+    fresh: bool = True
 
 
 def next_due(started: float, now: float, interval: float, roll: float) -> float:
@@ -151,19 +155,34 @@ class Schedule:
             if old.state == "backing_off":
                 self._standings[name] = replace(old, state="idle", due=now)
 
+    def hasten(self, names: Iterable[str], now: float) -> list[str]:
+        """Make jobs due that somebody asked for, and return those there are. No trouble holds them back, nor others of
+        their sources; it is not forgotten, and what fails again is left alone for longer.
+        """
+        found = [name for name in names if name in self._specs]
+        for name in found:
+            source = self._specs[name].source
+            trouble = self._troubles.get(source)
+            if trouble is not None and self._specs[name].asks:
+                self._troubles[source] = replace(trouble, until=min(trouble.until, now))
+            old = self._standings[name]
+            self._standings[name] = replace(old, due=min(old.due, now))
+        return found
+
     def due_at(self, name: str) -> float:
         """Return when a job may run: not while its source is left alone."""
         spec, standing = self._specs[name], self._standings[name]
         trouble = self._troubles.get(spec.source) if spec.asks else None
         return standing.due if trouble is None else max(standing.due, trouble.until)
 
-    def ready(self, now: float) -> list[JobSpec]:
-        """Return what may start now, the longest due first."""
+    def ready(self, now: float, wanted: Collection[str] | None = None) -> list[JobSpec]:
+        """Return what may start now, the longest due first; with `wanted`, of these and whoever comes along."""
         running = [spec for name, spec in self._specs.items() if self._standings[name].state == "running"]
         turns = {spec.turn for spec in running if spec.turn is not None}
         taken = {(spec.lane, spec.batch or spec.name) for spec in running}
         room = {lane: size - sum(one == lane for one, _ in taken) for lane, size in ROOM.items()}
-        waiting = [(self._standings[name].due, name) for name in self._specs if self._is_due(name, now)]
+        names = [name for name in self._specs if wanted is None or name in wanted]
+        waiting = [(self._standings[name].due, name) for name in names if self._is_due(name, now)]
         chosen: list[JobSpec] = []
         for _, name in sorted(waiting):
             spec = self._specs[name]
@@ -231,7 +250,7 @@ class Schedule:
         started = now if old.started is None else old.started
         # Whoever was woken while it ran comes again at once: the news may have come too late for this time.
         woken = old.due < NEVER
-        again = now if woken else next_due(started, now, spec.interval_seconds, roll)
+        again = now if woken or ending.again else next_due(started, now, spec.interval_seconds, roll)
         old = replace(old, finished=now, requests=old.requests + ending.requests, state="idle")
         if ending.blame is None:
             self._standings[name] = self._well(spec, old, ending, now, again, blamed)
@@ -253,7 +272,8 @@ class Schedule:
             return replace(old, due=again, state="backing_off")
         if spec.asks and not ending.idle and spec.source not in blamed:
             self._troubles.pop(spec.source, None)
-        return replace(old, due=again, succeeded=now, failures=0, last_error=ending.error)
+        succeeded = now if ending.fresh else old.succeeded
+        return replace(old, due=again, succeeded=succeeded, failures=0, last_error=ending.error)
 
     def _failed(self, spec: JobSpec, old: Standing, ending: Ending, now: float, blamed: set[str]) -> Standing:
         failures, error = old.failures + 1, ending.error or "failed"

@@ -28,10 +28,11 @@ Rule = Literal["none", "retry-after", "reset", "secondary"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the server says is left, and when it fills up again (epoch milliseconds of the server's clock)."""
+    """What the server says is left of what it allows, and when it fills up again (epoch milliseconds of its clock)."""
 
     remaining: int | None
     reset_at: int | None
+    allowed: int | None = None
 
 
 UNKNOWN = Budget(None, None)
@@ -51,10 +52,11 @@ def read_budget(headers: Mapping[str, str], server_ms: int) -> Budget:
     for prefix in ("ratelimit", "x-ratelimit"):
         remaining = whole_number(headers.get(f"{prefix}-remaining"))
         if remaining is not None:
+            allowed = whole_number(headers.get(f"{prefix}-limit"))
             reset = whole_number(headers.get(f"{prefix}-reset"))
             if reset is None:
-                return Budget(remaining, None)
-            return Budget(remaining, reset * 1000 if reset >= _EARLIEST_EPOCH else server_ms + reset * 1000)
+                return Budget(remaining, None, allowed)
+            return Budget(remaining, reset * 1000 if reset >= _EARLIEST_EPOCH else server_ms + reset * 1000, allowed)
     return Budget(None, None)
 
 
@@ -93,12 +95,13 @@ class Governor:
         self._strikes = 0
         self.remaining: int | None = None
         self.reset_at: int | None = None
+        self.allowed: int | None = None
         self._skew_ms = 0
 
     @property
     def budget(self) -> Budget:
         """What the server last said is left, and when it fills up again by our own clock."""
-        return Budget(self.remaining, None if self.reset_at is None else self.reset_at - self._skew_ms)
+        return Budget(self.remaining, None if self.reset_at is None else self.reset_at - self._skew_ms, self.allowed)
 
     @property
     def wait_seconds(self) -> float:
@@ -144,7 +147,7 @@ class Governor:
         measured_ms = self._clock.now_ms() if server_ms is None else server_ms
         budget = read_budget(headers, measured_ms)
         if budget.remaining is not None:
-            self.remaining, self.reset_at = budget.remaining, budget.reset_at
+            self.remaining, self.reset_at, self.allowed = budget.remaining, budget.reset_at, budget.allowed
             self._skew_ms = measured_ms - self._clock.now_ms()
         verdict = judge(status, headers, body, budget, measured_ms, self._strikes)
         # Requests that were in flight together are one offence, and their good answers no pardon.

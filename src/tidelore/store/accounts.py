@@ -148,6 +148,14 @@ def due_accounts(database: Database, now_ms: int, limit: int | None = None) -> l
     return [AccountRow(*row) for row in rows]
 
 
+def count_due(database: Database, now_ms: int) -> int:
+    """Return how many should be asked now."""
+    rows = database.read(
+        "SELECT COUNT(*) FROM accounts WHERE state <> 'paused' AND next_poll_at <= :now", {"now": now_ms}
+    )
+    return int(rows[0][0])
+
+
 def next_due_at(database: Database) -> int | None:
     """Return when the next account is due; None when nobody is followed."""
     rows = database.read("SELECT MIN(next_poll_at) FROM accounts WHERE state <> 'paused'")

@@ -86,6 +86,18 @@ def without_cursor(database: Database, source: str, surfaces: Iterable[str], sco
     return set(scopes).difference(scope for (scope,) in rows)
 
 
+def last_polled(database: Database, sources: Iterable[str]) -> dict[tuple[str, str, str], int]:
+    """Return when lists of projects were last heard of: by source, configured name of the project, and surface."""
+    rows = database.read(
+        "SELECT c.source, p.configured, c.surface, MAX(c.polled_at)"
+        " FROM cursors c JOIN projects p ON p.id = c.project_id"
+        f" WHERE c.source {database.among('sources')} AND c.polled_at IS NOT NULL"
+        " GROUP BY c.source, p.configured, c.surface",
+        {"sources": database.texts(sources)},
+    )
+    return {(source, configured, surface): int(at) for source, configured, surface, at in rows}
+
+
 def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> None:
     """Write a cursor beside the rows it covers."""
     tx.execute(

@@ -1,27 +1,39 @@
-"""PostgreSQL by way of psycopg 3. Owns the translation of `:named` parameters and of the driver's errors.
+"""PostgreSQL by way of psycopg 3. Owns the connection, the translation of `:named` parameters and of errors.
 
-For teams that outgrow one machine. Imported only when a postgresql:// address is opened.
+A connection that was cut is opened again where nothing can be lost by it: before a read, before a transaction. Upholds
+that what began in one connection never goes on in another. For teams that outgrow one machine; imported only when a
+postgresql:// address is opened.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from tidelore.errors import DatabaseUnusable, IntegrityError, StorageFailed, UserError
+from tidelore.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.store.database import Params, Row
 
 try:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError as missing:
     raise UserError(
         "the PostgreSQL driver is not installed",
         fix="pip install 'tidelore[postgres]'",
     ) from missing
+
+PATIENCE: dict[str, int] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""How soon a server that does not answer counts as gone; what the address says comes first."""
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
@@ -39,26 +51,61 @@ class PostgresDatabase:
 
     def __init__(self, address: str) -> None:
         self._place = urlsplit(address).path.lstrip("/") or "postgres"
+        self._address = address
+        self._within = 0
+        self._closed = False
         with self._translated():
-            self._connection = psycopg.connect(address, autocommit=True)
+            self._connection = _connect(address)
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[PostgresDatabase]:
-        with self._translated(), self._connection.transaction():
+        with self._translated(), ExitStack() as stack:
+            self._begin(stack)
             if durable:
                 # Only where it is off: a server may be told to wait for more than its own disk.
                 self._connection.execute(
                     "SELECT set_config('synchronous_commit', 'on', true)"
                     " WHERE current_setting('synchronous_commit') = 'off'"
                 )
-            yield self
+            self._within += 1
+            try:
+                yield self
+            finally:
+                self._within -= 1
+            if self._connection.closed:
+                # The driver commits nothing then, and says nothing either.
+                raise psycopg.OperationalError("the connection was lost before the commit")
+
+    def _begin(self, stack: ExitStack) -> None:
+        try:
+            stack.enter_context(self._connection.transaction())
+        except psycopg.OperationalError:
+            if not self._may_connect_again():
+                raise
+            self._connection = _connect(self._address)
+            stack.enter_context(self._connection.transaction())
+
+    def _may_connect_again(self) -> bool:
+        """Tell whether nothing is lost with the connection: it is gone, and nothing had begun."""
+        return bool(self._connection.closed) and not self._within and not self._closed
+
+    def read(self, sql: str, params: Params | None = None) -> list[Row]:
+        with self._translated():
+            try:
+                return self._run(sql, params)
+            except psycopg.OperationalError:
+                if not self._may_connect_again():
+                    raise
+                self._connection = _connect(self._address)
+                return self._run(sql, params)
 
     def execute(self, sql: str, params: Params | None = None) -> list[Row]:
         with self._translated():
-            cursor = self._connection.execute(translated(sql), params or {})
-            return cursor.fetchall() if cursor.description else []
+            return self._run(sql, params)
 
-    read = execute
+    def _run(self, sql: str, params: Params | None) -> list[Row]:
+        cursor = self._connection.execute(translated(sql), params or {})
+        return cursor.fetchall() if cursor.description else []
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         with self._translated(), self._connection.cursor() as cursor:
@@ -96,6 +143,7 @@ class PostgresDatabase:
         ]
 
     def close(self) -> None:
+        self._closed = True
         self._connection.close()
 
     @contextmanager
@@ -104,12 +152,41 @@ class PostgresDatabase:
             yield
         except psycopg.errors.DataCorrupted as error:
             raise DatabaseUnusable(
-                f"database {self._place} reports corruption: {error}", fix="restore it from a backup"
+                f"database {self._place} reports corruption: {_said(error)}", fix="restore it from a backup"
             ) from error
         except (psycopg.IntegrityError, psycopg.DataError) as error:
-            raise IntegrityError(f"database {self._place} refused a row: {error}") from error
-        except psycopg.OperationalError as error:
+            raise IntegrityError(f"database {self._place} refused a row: {_said(error)}") from error
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
             raise StorageFailed(
-                f"database {self._place} cannot be reached or written: {error}".strip(),
-                fix="check the address and that the server runs, then try again",
+                f"database {self._place} may not be written by us: {_said(error)}",
+                fix="give the role of the address the rights of an owner, on a server that is no standby",
             ) from error
+        except psycopg.OperationalError as error:
+            # Without a connection none could be opened.
+            connection = getattr(self, "_connection", None)
+            if connection is None or connection.closed:
+                raise DatabaseUnreachable(
+                    f"database {self._place} cannot be reached: {_said(error)}",
+                    fix="check the address and that the server runs, then try again",
+                ) from error
+            raise StorageFailed(
+                f"database {self._place} cannot be written: {_said(error)}",
+                fix="see what the server's log says, then try again",
+            ) from error
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what the server said, on one line."""
+    return " ".join(str(error).split())
+
+
+def _connect(address: str) -> psycopg.Connection[Row]:
+    try:
+        said = conninfo_to_dict(address)
+    except psycopg.ProgrammingError as error:
+        raise UserError(
+            f"no address of a PostgreSQL database: {_said(error)}",
+            fix="write it as postgresql://user@host/database",
+        ) from None
+    ours = {name: seconds for name, seconds in PATIENCE.items() if name not in said}
+    return psycopg.connect(make_conninfo(address, **ours), autocommit=True)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from tidelore.errors import DatabaseUnusable, SchemaTooNew
+from tidelore.errors import DatabaseUnusable, NotFound, SchemaTooNew
 from tidelore.store.database import SCHEMA_RECORD, Database, Transaction, foreign_database
 
 _TABLE = {
@@ -52,9 +52,9 @@ def migrations(dialect: str) -> list[Migration]:
     return steps
 
 
-def migrate(database: Database, now_ms: int, upto: int | None = None) -> list[int]:
-    """Bring the schema up to date; return the versions that were applied."""
-    if upto is None and _is_current(database):
+def migrate(database: Database, now_ms: int, upto: int | None = None, *, create: bool = True) -> list[int]:
+    """Bring the schema up to date; return the versions that were applied. A reader does not `create` one."""
+    if upto is None and _is_current(database, create=create):
         return []
     steps = [step for step in migrations(database.dialect) if upto is None or step.version <= upto]
     applied = []
@@ -89,11 +89,13 @@ def _files(dialect: str) -> list[str]:
     return sorted(name for name in os.listdir(_folder(dialect)) if name.endswith(".sql"))
 
 
-def _is_current(database: Database) -> bool:
+def _is_current(database: Database, *, create: bool) -> bool:
     """Tell by the numbers alone whether there is nothing to do: every command asks this."""
     columns = tuple(name for (name,) in database.read(_COLUMNS[database.dialect]))
     if not columns:
-        return False
+        if create:
+            return False
+        raise NotFound("the database is empty", fix="run `lore sync` first, or point --db at the right database")
     if columns != SCHEMA_RECORD:
         raise foreign_database("this database")
     known = {row[0] for row in database.read("SELECT version FROM schema_version")}

@@ -13,11 +13,13 @@ from tidelore.store.database import Database
 
 _MUTABLE = frozenset(
     {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
-    | {"outcomes_json", "mirrored_at"}
+    | {"outcomes_json", "mirrored_at", "progress_done", "progress_total", "progress_note"}
 ) | frozenset(Counters.__struct_fields__)
 
 _WALKS = ("lore sync", "lore ingest", "lore demo")
 
+LEFT_OFF = "left off"
+"""How the note of a run begins that ended well and left something to the next one."""
 UNFINISHED = ("failed", "cancelled", "crashed")
 """The ends of a run that leave something to be done."""
 
@@ -39,6 +41,9 @@ class RunView(Struct, frozen=True):
     quarantined: int
     requests: int
     warnings_count: int
+    progress_done: int | None
+    progress_total: int | None
+    progress_note: str | None
     note: str | None
     error: str | None
 
@@ -66,6 +71,9 @@ class RunRecord(Struct, frozen=True):
     quarantined: int
     requests: int
     warnings_count: int
+    progress_done: int | None
+    progress_total: int | None
+    progress_note: str | None
     surgical_iids_json: str | None
     outcomes_json: str | None
     note: str | None
@@ -166,11 +174,13 @@ def last_success_at(database: Database) -> int | None:
     """Return when the copy was last brought up to date: by a run that walked the lists, not by one of a part of it.
 
     How the run went on after that, with documents and vectors, does not matter. Of runs that did not write down when
-    it was, the end is taken, if it was a good one.
+    it was, the end is taken, if it was a good one and nothing was left to the next.
     """
     walks = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
     rows = database.read(
         "SELECT MAX(COALESCE(mirrored_at, finished_at)) FROM sync_runs"
-        f" WHERE (mirrored_at IS NOT NULL OR status = 'succeeded') AND mode = 'standard' AND ({walks})"
+        " WHERE (mirrored_at IS NOT NULL"
+        f" OR (status = 'succeeded' AND COALESCE(note, '') NOT LIKE '{LEFT_OFF} %'))"
+        f" AND mode = 'standard' AND ({walks})"
     )
     return None if rows[0][0] is None else int(rows[0][0])

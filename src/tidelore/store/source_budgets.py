@@ -10,12 +10,18 @@ from tidelore.store.database import Database
 
 
 class BudgetRow(Struct, frozen=True):
-    """How many requests a source still allows, and when it allows all of them again, by our own clock."""
+    """How many requests a source still allows, of how many, and when it allows all of them again, by our own clock."""
 
     source: str
     remaining: int
     reset_at: int | None
     updated_at: int
+    allowed: int | None = None
+
+    @property
+    def is_low(self) -> bool:
+        """Tell whether less than a tenth is left; of a limit nobody named, whether nothing is."""
+        return self.remaining == 0 if self.allowed is None else self.remaining * 10 < self.allowed
 
     def is_current(self, now_ms: int) -> bool:
         """Tell whether it still says something: not after the limit has filled up again."""
@@ -31,9 +37,10 @@ def save_budgets(database: Database, rows: Iterable[BudgetRow]) -> None:
     if found:
         with database.transaction() as tx:
             tx.execute_many(
-                "INSERT INTO source_budgets (source, remaining, reset_at, updated_at)"
-                " VALUES (:source, :remaining, :reset_at, :updated_at) ON CONFLICT (source) DO UPDATE SET"
-                " remaining = excluded.remaining, reset_at = excluded.reset_at, updated_at = excluded.updated_at",
+                "INSERT INTO source_budgets (source, remaining, reset_at, updated_at, allowed)"
+                " VALUES (:source, :remaining, :reset_at, :updated_at, :allowed) ON CONFLICT (source) DO UPDATE SET"
+                " remaining = excluded.remaining, reset_at = excluded.reset_at, updated_at = excluded.updated_at,"
+                " allowed = excluded.allowed",
                 found,
             )
 

@@ -51,6 +51,7 @@ class Station:
     interval: float = 0.3
     copy: str = "lore"
     named: bool = True
+    server: str | None = None
     sections: dict[str, str] = field(default_factory=dict)
     spawned: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -61,6 +62,11 @@ class Station:
     @property
     def db(self) -> Path:
         return self.folder / f"{self.copy}.db"
+
+    @property
+    def address(self) -> str:
+        """The database: a file of the folder, or one of a server."""
+        return self.server or str(self.db)
 
     def lab(self, name: str = "gitlab", url: str | None = None, extra: str = "") -> None:
         """Configure a GitLab host."""
@@ -97,7 +103,7 @@ class Station:
         self.config.write_text("".join(self.sections.values()) + general + tail)
 
     def app(self) -> App:
-        return App(load_config(str(self.config), {}), dict(os.environ), str(self.db) if self.named else None)
+        return App(load_config(str(self.config), {}), dict(os.environ), self.address if self.named else None)
 
     def serve(
         self, story: Callable[[Watch], Awaitable[None]], *, once: bool = False, force: bool = False
@@ -135,7 +141,7 @@ class Station:
     def spawn(self, *argv: str, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         """Start the real program."""
         process = subprocess.Popen(
-            [sys.executable, "-c", _LORE, *argv, "--config", str(self.config), "--db", str(self.db)],
+            [sys.executable, "-c", _LORE, *argv, "--config", str(self.config), "--db", self.address],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -153,7 +159,7 @@ class Station:
 
     @contextmanager
     def database(self) -> Iterator[Database]:
-        database = open_database(str(self.db), create=False)
+        database = open_database(self.address, create=False)
         try:
             yield database
         finally:
@@ -221,9 +227,9 @@ class Watch:
             return False
 
 
-def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for something that a real process brings about."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             if holds():

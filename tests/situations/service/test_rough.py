@@ -28,8 +28,19 @@ held.execute("ROLLBACK")
 """
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(50, marks=pytest.mark.deep)])
-def test_killed_time_after_time_nothing_is_lost_or_doubled_and_no_run_stays_open(post: Station, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "kills"),
+    [
+        ("sqlite", 5),
+        pytest.param("sqlite", 50, marks=pytest.mark.deep),
+        pytest.param("postgres", 20, marks=pytest.mark.deep),
+    ],
+)
+def test_killed_time_after_time_nothing_is_lost_or_doubled_and_no_run_stays_open(
+    post: Station, dialect: str, kills: int, request: pytest.FixtureRequest
+) -> None:
+    if dialect == "postgres":
+        post.server = request.getfixturevalue("postgres_address")
     post.world.bluesky.create_account("mira.test")
     post.world.github.settings.content_per_minute = post.world.github.settings.content_per_hour = 10_000
     post.lab()
@@ -54,9 +65,6 @@ def test_killed_time_after_time_nothing_is_lost_or_doubled_and_no_run_stays_open
         process.kill()
         process.communicate()
     catch_up(post)
-    with post.database() as database, database.transaction() as tx:
-        # What a dead process had in its hands is free after a minute; let that be over.
-        tx.execute("UPDATE outbox SET claimed_until = 1 WHERE claimed_until IS NOT NULL")
 
     async def story(watch: Watch) -> None:
         await watch.until(lambda: post.rows("SELECT COUNT(*) FROM issues") == [(5 + kills,)])

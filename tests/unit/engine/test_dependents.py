@@ -57,7 +57,7 @@ def parent(key: int = 1, *, updated_at: int = NOW, synced: int | None = None, fe
 
 def sync(nest: Nest, lists: Lists, server_now: int | None = NOW, concurrency: int = 2) -> DependentTally:
     work = DependentSync(nest, lambda p: lists[p.id], concurrency=concurrency, settle_ms=SETTLE_MS)
-    return asyncio.run(work.run(server_now))
+    return asyncio.run(work.read(work.ready(server_now)))
 
 
 @pytest.mark.parametrize(
@@ -209,13 +209,14 @@ def test_a_slow_parent_does_not_hold_up_the_others() -> None:
             if tally.fetched == 19:
                 opened.set()
 
-        await DependentSync(
+        sync = DependentSync(
             nest,
             lambda p: [Slow(opened)] if p.id == 1 else [Script(Page(server_at=NOW))],
             concurrency=2,
             settle_ms=SETTLE_MS,
             on_parent=told,
-        ).run(NOW)
+        )
+        await sync.read(sync.ready(NOW))
 
     asyncio.run(asyncio.wait_for(work(), timeout=5))
     assert [key for key, _, _ in nest.written] == [*range(2, 21), 1]
@@ -226,7 +227,7 @@ def test_no_more_parents_are_read_at_once_than_allowed(concurrency: int) -> None
     nest = Nest(*(parent(key) for key in range(1, 11)))
     gauge = Gauge()
     work = DependentSync(nest, lambda _: [gauge], concurrency=concurrency, settle_ms=SETTLE_MS)
-    asyncio.run(work.run(NOW))
+    asyncio.run(work.read(work.ready(NOW)))
     assert (len(nest.written), gauge.most) == (10, concurrency)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Counters, Run, RunRow, Surgery, close_crashed
 from tidelore.errors import IllegalTransition
+from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
 
 ME = ProcessIdentity("here", 100, "1")
@@ -25,6 +26,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.rows: dict[int, dict[str, Any]] = {}
+        self.written: list[dict[str, Any]] = []
 
     def insert(
         self,
@@ -45,11 +47,21 @@ class Rows:
         if row["status"] != "running":
             return False
         row.update(columns)
+        self.written.append(columns)
         return True
 
     def running(self) -> Sequence[RunRow]:
         live = [(key, row) for key, row in self.rows.items() if row["status"] == "running"]
         return [RunRow(key, row["holder"], row["heartbeat_at"]) for key, row in live]
+
+
+class SetBack(ManualClock):
+    """A machine whose wall clock somebody sets back."""
+
+    back_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() - self.back_ms
 
 
 def start(rows: Rows, clock: ManualClock, **options: Any) -> Run:
@@ -130,3 +142,69 @@ def test_the_next_run_closes_the_row_of_one_that_is_gone(dead: bool, age_s: int,
     if closed:
         with pytest.raises(IllegalTransition):
             run.finish_succeeded()
+
+
+def test_progress_costs_one_write_in_two_seconds_and_is_a_heartbeat() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, phase="ingest")
+    began = clock.now_ms()
+    for step in range(70):
+        run.note_progress(Counters(requests=step), Headway(step, 100, "tide"))
+        clock.advance(0.125)
+    # The first is at two seconds: a run that is done by then says nothing on its way.
+    assert [(row["requests"], row["progress_done"]) for row in rows.written] == [(16, 16), (32, 32), (48, 48), (64, 64)]
+    assert [row["heartbeat_at"] - began for row in rows.written] == [2000, 4000, 6000, 8000]
+    assert rows.rows[run.id]["progress_total"] == 100
+    assert rows.rows[run.id]["progress_note"] == "tide"
+
+
+def test_a_clock_that_is_set_back_stops_no_progress() -> None:
+    rows, clock = Rows(), SetBack()
+    run = start(rows, clock, phase="ingest")
+    clock.back_ms = 3_600_000
+    clock.advance(2)
+    run.note_progress(Counters(), Headway(1))
+    assert rows.rows[run.id]["progress_done"] == 1
+
+
+def test_progress_that_could_not_be_written_is_not_tried_again_at_once() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, phase="ingest")
+    rows.rows[run.id]["status"] = "crashed"
+    clock.advance(2)
+    with pytest.raises(IllegalTransition):
+        run.note_progress(Counters(), Headway(1))
+    run.note_progress(Counters(), Headway(1))
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_takes_back_how_far_a_run_was_and_leaves_the_counters(end: str) -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock)
+    clock.advance(2)
+    run.note_progress(Counters(requests=7), Headway(3, 4, "tide"))
+    ENDS[end](run)
+    row = rows.rows[run.id]
+    assert (row["progress_done"], row["progress_total"], row["progress_note"]) == (None, None, None)
+    assert row["requests"] == 7
+
+
+def test_the_next_phase_begins_without_the_progress_of_the_one_before() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, phase="ingest")
+    clock.advance(2)
+    run.note_progress(Counters(), Headway(3, 4, "tide"))
+    run.set_phase("docs")
+    assert run.phase == "docs"
+    assert rows.rows[run.id]["progress_done"] is None
+
+
+def test_a_crashed_run_keeps_its_last_word() -> None:
+    rows, clock = Rows(), ManualClock()
+    run = start(rows, clock, phase="ingest")
+    clock.advance(2)
+    run.note_progress(Counters(), Headway(3, 4, "tide"))
+    assert close_crashed(rows, clock, lambda _: True, 600_000) == [run.id]
+    row = rows.rows[run.id]
+    assert row["status"] == "crashed"
+    assert (row["progress_done"], row["progress_total"], row["progress_note"]) == (3, 4, "tide")

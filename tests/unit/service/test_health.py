@@ -32,6 +32,15 @@ def test_the_first_reading_may_take_long_while_nothing_fails() -> None:
     assert not is_fresh(job(succeeded_at=1, state="running"), 0, NOW)
 
 
+def test_between_two_turns_of_the_first_reading_a_job_is_as_well_as_in_them() -> None:
+    between = {"succeeded_at": None, "state": "idle", "finished_at": NOW - 10, "due_at": NOW - 10}
+    assert is_fresh(job(**between), 0, NOW)
+    assert not is_fresh(job(**between | {"failures": 1}), 0, NOW)
+    assert not is_fresh(job(**between | {"due_at": NOW + 9000}), 0, NOW), "it waits for something else"
+    assert not is_fresh(job(**between | {"finished_at": None}), 0, NOW), "it never began"
+    assert not is_fresh(job(**between | {"succeeded_at": 1}), 0, NOW)
+
+
 def test_a_clock_that_was_set_back_makes_nothing_stale() -> None:
     assert lag_seconds(job(succeeded_at=NOW + 5000), 0, NOW) == 0
 

@@ -69,3 +69,26 @@ def test_a_batch_that_fails_as_a_whole_fails_for_each_and_one_that_is_cut_off_is
     bench.run(story)
     assert cut == ["closed"]
     assert {row.state for row in bench.rows().values()} == {"stopped"}
+
+
+def test_in_a_single_round_a_turn_lasts_until_nothing_is_left_and_others_come_between(bench: Bench) -> None:
+    went: list[str] = []
+
+    async def big() -> Done:
+        went.append("big")
+        await bench.clock.sleep(40)
+        return Done(1, again=went.count("big") < 3, fresh=False)
+
+    async def documents() -> Done:
+        went.append("documents")
+        return Done()
+
+    bench.add("big", big, turn="sync")
+    bench.add("documents", documents, source="copy", interval=30.0, turn="sync")
+
+    async def story(loop: Loop) -> None:
+        await bench.clock.advance(200)
+        assert went == ["big", "documents", "big", "big"], "it was due again, and nobody wanted it"
+        assert loop.ended == 4
+
+    bench.run(story, once=True)

@@ -43,6 +43,9 @@ def test_what_concerns_a_whole_source_is_told_from_what_concerns_one_job(error: 
 def test_an_end_carries_what_the_schedule_needs() -> None:
     assert ending_of(Done(5)) == Ending(5)
     assert ending_of(Done(idle=True)) == Ending(idle=True)
+    assert ending_of(Done(5, again=True, fresh=False)) == Ending(5, again=True, fresh=False)
+    part = PartialSuccess("1 of 2")
+    assert ending_of(Done(5, part, again=True, fresh=False)) == Ending(5, "1 of 2", again=True, fresh=False)
     limited = RateLimited("slow down", status=429, retry_after_seconds=90.0)
     assert ending_of(Done(2, limited)) == Ending(2, "slow down", "source", 90.0)
     assert failure_of(KeyError("x")).error == "unexpected KeyError: 'x'"

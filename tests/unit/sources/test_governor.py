@@ -126,9 +126,13 @@ def test_the_remaining_budget_can_be_read() -> None:
     clock = ManualClock()
     governor = Governor(clock)
     assert (governor.remaining, governor.reset_at) == (None, None)
-    governor.observe(200, {"x-ratelimit-remaining": "41", "x-ratelimit-reset": "1772442100"}, b"", NOW)
+    told = {"x-ratelimit-remaining": "41", "x-ratelimit-limit": "60", "x-ratelimit-reset": "1772442100"}
+    governor.observe(200, told, b"", NOW)
     governor.observe(200, {}, b"", NOW)
     assert (governor.remaining, governor.reset_at) == (41, 1_772_442_100_000)
+    assert governor.budget.allowed == 60
+    governor.observe(200, {"ratelimit-remaining": "40", "ratelimit-limit": "100, 100;w=60"}, b"", NOW)
+    assert (governor.budget.remaining, governor.budget.allowed) == (40, None)
 
 
 def test_a_fixed_pace_spreads_requests_evenly() -> None:

@@ -7,7 +7,7 @@ in one line what it did.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ from tidelore.errors import UserError
 
 if TYPE_CHECKING:
     from tidelore.app import App
+    from tidelore.app.console.thread import ServiceThread
     from tidelore.feedback.places import Place
     from tidelore.store.accounts import AccountRow
     from tidelore.store.database import Database, Transaction
     from tidelore.store.feedback_events import EventRow
+    from tidelore.store.service_jobs import JobRow
     from tidelore.store.tracked import TrackedPr
 
 
@@ -73,6 +75,21 @@ class Hands:
         failed = len(report.entity_failures)
         told = f", {failed} failed" if failed else ""
         return f"run {report.run_id}: {report.processed_count} of {report.requested_count} refreshed{told}"
+
+    def run_now(self, service: ServiceThread, jobs: Sequence[JobRow]) -> str:
+        """Let jobs run at once. A poll of accounts asks whoever is due: so all of them are."""
+        from tidelore.app.service.bluesky_jobs import SOURCE
+        from tidelore.store.account_rounds import followed_dids, make_due
+
+        if not service.running:
+            raise UserError("no service runs here any more", fix="start the console again")
+        if any((job.source, job.kind) == (SOURCE, "poll") for job in jobs):
+            with self._store() as database:
+                everybody = followed_dids(database)
+                with database.transaction() as tx:
+                    make_due(tx, everybody, self._app.clock.now_ms())
+        service.run_now([job.name for job in jobs])
+        return f"{jobs[0].name if len(jobs) == 1 else f'{len(jobs)} jobs'}: due now"
 
     def _place(self, pull: TrackedPr) -> Place:
         from tidelore.feedback.places import choose_places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tidelore.errors import LockHeld, TideloreError
@@ -41,13 +41,22 @@ class ServiceThread:
         """Begin to serve."""
         self._thread.start()
 
+    def run_now(self, names: Iterable[str]) -> None:
+        """Let jobs run at once, also those that are left alone after a failure."""
+        self._control.run_now(names)
+
     def stop(self) -> None:
         """Ask for an orderly end and return when it has come: pages are finished, runs closed, leases given back."""
-        for _ in range(2):
-            if self._thread.is_alive():
-                # Asked a second time it waits for nothing.
-                self._control.stop()
-                self._thread.join(STOP_SECONDS)
+        try:
+            self._end()
+        finally:
+            # Asked a second time, by whoever has no more patience, it waits for nothing.
+            self._end()
+
+    def _end(self) -> None:
+        if self._thread.is_alive():
+            self._control.stop()
+            self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
         from tidelore.app.service.serving import ServeRequest, serve

@@ -113,7 +113,7 @@ class _Polling:
 
         app, places = self._app, [self._places[name] for name in names]
         async with open_hub(app, places) as hub:
-            shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND)
+            shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND, app.insists)
             report = await poll(shop, await find_targets(hub))
             asked = dict(hub.count.of_source)
             found: dict[str, Done] = {}
@@ -158,6 +158,7 @@ async def _answer(app: App, places: list[Place]) -> Done:
 
 
 def _has_answers(app: App, places: list[Place]) -> bool:
+    from tidelore.store.claims import free_dead
     from tidelore.store.projects import find_configured
     from tidelore.store.totals import has_answers_to_send
 
@@ -165,6 +166,7 @@ def _has_answers(app: App, places: list[Place]) -> bool:
     try:
         found = [find_configured(database, place.host.name, place.name) for place in places]
         ids = [project.id for project in found if project is not None]
+        free_dead(database, app.clock.now_ms())
         return bool(ids) and has_answers_to_send(database, ids, app.clock.now_ms())
     finally:
         database.close()

@@ -1,7 +1,9 @@
 """The jobs for GitLab and for the copy itself: a sync for each host, documents, vectors, the ledger. Owns their wiring.
 
 All hosts that are due are one sync, side by side as `lore sync` reads them, and each of them ends in its own way; one
-that asks for a long pause is left alone instead of waited for. All that writes under the lease of syncs takes turns.
+that asks for a long pause is left alone instead of waited for. All that writes under the lease of syncs takes turns;
+so that the first mirror of one host, which may take hours, keeps nobody waiting, a sync stops asking after an interval,
+and goes on in a next one, beginning with what had no turn.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 
 from tidelore.service.aside import aside
 from tidelore.service.outcome import Done, Job, batched, blame_for
+from tidelore.service.rounds import Rounds
 from tidelore.service.schedule import JobSpec, bound_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ COMMAND = "lore sync"
 SYNC_TURN = "sync"
 PATIENCE_SECONDS = 10.0
 """How long a sync of all waits for one host that asked for a pause; a longer one is a back-off of that host alone."""
+SHORTEST_SLICE_SECONDS = 10.0
+"""How long a sync may ask at least, however short the interval is: to begin one costs something."""
 DOCUMENTS = "documents"
 EMBEDDINGS = "embeddings"
 LEDGER = "ledger"
@@ -54,11 +59,12 @@ def copy_jobs(app: App) -> list[Job]:
 
 
 class _Syncing:
-    """Syncs any number of hosts."""
+    """Syncs any number of hosts, and remembers what is left of them."""
 
     def __init__(self, app: App) -> None:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
         self._hosts = {f"gitlab:{host.name}": host for host in app.config.gitlab if host.projects or host.groups}
+        self._rounds = Rounds()
 
     @property
     def specs(self) -> list[JobSpec]:
@@ -94,7 +100,10 @@ class _Syncing:
 
         hosts = tuple(self._hosts[name] for name in names)
         app = replace(self._app, config=replace(self._app.config, gitlab=hosts))
-        report = await mirror(app, MirrorRequest(RESOURCES, documents=True), COMMAND)
+        seconds = max(app.config.service.gitlab_interval_seconds, SHORTEST_SLICE_SECONDS)
+        request = MirrorRequest(RESOURCES, documents=True, seconds=seconds, turns=self._rounds.turns)
+        report = await mirror(app, request, COMMAND)
+        behind, left = self._rounds.take(report), {scope.source for scope in report.scopes if scope.is_left}
         written = report.documents is not None and report.documents.regenerated
         wakes = (EMBEDDINGS,) if written else ()
         return {
@@ -103,6 +112,8 @@ class _Syncing:
                 judge_sync(report, host.name),
                 wakes=wakes,
                 budget=report.budgets.get(host.name),
+                again=host.name in left,
+                fresh=host.name not in behind,
             )
             for name, host in zip(names, hosts, strict=True)
         }

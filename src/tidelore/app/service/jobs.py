@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tidelore.app.service.bluesky_jobs import bluesky_jobs, follows_somebody
 from tidelore.app.service.feedback_jobs import feedback_jobs
 from tidelore.app.service.forge_jobs import copy_jobs, forge_jobs
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 def build_jobs(app: App, database: Database) -> list[Job]:
     """Return everything there is to do for a configuration."""
+    app = replace(app, insists=True)
     jobs = [*forge_jobs(app), *feedback_jobs(app)]
     if follows_somebody(app, database):
         jobs += bluesky_jobs(app)

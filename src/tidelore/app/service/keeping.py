@@ -1,4 +1,8 @@
-"""What goes on beside the jobs. Owns the lease's signs of life, the taking over of new settings, and the port."""
+"""What goes on beside the jobs. Owns the lease's signs of life, the taking over of new settings, and the port.
+
+Notices too when the database is out of reach: jobs fail and are left alone meanwhile, and when it is back all of them
+are tried at once.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from typing import TYPE_CHECKING
 from tidelore.app.service.bluesky_jobs import follows_somebody
 from tidelore.app.service.jobs import build_jobs
 from tidelore.app.service.pages import build_pages
-from tidelore.errors import LeaseLost, StorageFailed, TideloreError
+from tidelore.errors import DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
 from tidelore.service.exposition import Exposition
+from tidelore.store.leases import LeaseTable
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -25,6 +30,8 @@ _LOG = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
 """How far apart signs of life are at most."""
+STEADY_LOOKS = 2
+"""How many looks in a row the database has to answer before it is back: what is to be ended in it comes first."""
 
 
 class Keeper:
@@ -47,6 +54,7 @@ class Keeper:
         self._on_settings = on_settings
         self._beaten = app.clock.monotonic()
         self._follows: bool | None = None
+        self._looks_away = 0
         self._exposition: Exposition | None = None
         self._moving: asyncio.Future[None] | None = None
 
@@ -64,19 +72,42 @@ class Keeper:
             _LOG.warning("no sign of life could be given: %s", error.message, extra={"event": "heartbeat_failed"})
 
     def renew(self) -> list[Job] | None:
-        """Return new jobs when the settings are new, or somebody is followed for the first time."""
+        """Return new jobs when the settings are new, somebody is followed now, or the database is back."""
+        try:
+            back = self._is_back()
+            loaded = self._load()
+            follows = follows_somebody(self._app, self._database)
+            changed = self._follows is not None and follows != self._follows
+            self._follows = follows
+            return build_jobs(self._app, self._database) if back or changed or loaded else None
+        except StorageFailed:
+            return None
+
+    def _load(self) -> bool:
+        """Take new settings over, if there are; what is asked for while the database is away waits for it."""
         asked, source, now = self._control.take_reload(), self._source, self._app.clock.monotonic()
         loaded = source.load() if source is not None and (asked or source.changed(now)) else None
         if loaded is not None:
             _LOG.info("new settings are in force", extra={"event": "config_reloaded"})
             self._take(loaded)
+        return loaded is not None
+
+    def _is_back(self) -> bool:
+        """Look whether the database answers; True once, when it does again after it did not."""
         try:
-            follows = follows_somebody(self._app, self._database)
-            changed = self._follows is not None and follows != self._follows
-            self._follows = follows
-            return build_jobs(self._app, self._database) if changed or loaded is not None else None
-        except StorageFailed:
-            return None
+            LeaseTable(self._database).read(self._lease.name)
+        except DatabaseUnreachable as error:
+            if not self._looks_away:
+                _LOG.warning("%s; the service waits for it", error.message, extra={"event": "database_lost"})
+            self._looks_away = STEADY_LOOKS
+            raise
+        if not self._looks_away:
+            return False
+        self._looks_away -= 1
+        if self._looks_away:
+            return False
+        _LOG.info("the database is back, everything is tried again", extra={"event": "database_back"})
+        return True
 
     def _take(self, app: App) -> None:
         moved = app.config.service.metrics_port != self._app.config.service.metrics_port

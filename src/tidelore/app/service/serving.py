@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.errors import ConfigError, StorageFailed, TideloreError
+from tidelore.errors import ConfigError, DatabaseUnreachable, StorageFailed, TideloreError
 from tidelore.service.control import Control
 from tidelore.service.status import LEASE
 
@@ -96,18 +96,13 @@ def run_service(
     import asyncio
     import signal
 
+    from tidelore.signals import heard
+
     control = Control()
 
     async def supervised() -> ServiceReport:
-        loop = asyncio.get_running_loop()
-        asked = {signal.SIGTERM: control.stop, signal.SIGINT: control.stop, signal.SIGHUP: control.reload}
-        for number, act in asked.items():
-            loop.add_signal_handler(number, act)
-        try:
+        with heard({signal.SIGTERM: control.stop, signal.SIGINT: control.stop, signal.SIGHUP: control.reload}):
             return await serve(app, request, control, load=load, config_file=config_file, on_settings=on_settings)
-        finally:
-            for number in asked:
-                loop.remove_signal_handler(number)
 
     return asyncio.run(supervised())
 
@@ -148,4 +143,8 @@ def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[
 def _report(database: Database, errors: dict[str, TideloreError], ended: int, seconds: float) -> ServiceReport:
     from tidelore.store.service_jobs import list_jobs
 
-    return ServiceReport(list_jobs(database), dict(errors), ended, seconds)
+    jobs: list[JobRow] = []
+    # Out of reach at the very end: then nobody can tell how they stand, and the end is still an orderly one.
+    with suppress(DatabaseUnreachable):
+        jobs = list_jobs(database)
+    return ServiceReport(jobs, dict(errors), ended, seconds)

@@ -1,0 +1,146 @@
+"""A connection to a server: opened again where nothing is lost by it, and otherwise a clear failure."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from tests.databases.postgres_server import PostgresServer
+
+from tidelore.clock import ManualClock
+from tidelore.errors import DatabaseUnreachable, StorageFailed, UserError
+from tidelore.store.database import Database, Transaction
+from tidelore.store.migrate import migrate
+from tidelore.store.opening import open_database
+
+COUNT = "SELECT COUNT(*) FROM pebbles"
+ADD = "INSERT INTO pebbles VALUES (:number)"
+
+
+@pytest.fixture
+def beach(postgres_address: str) -> Iterator[Database]:
+    """An open database with one table."""
+    database = open_database(postgres_address)
+    with database.transaction() as tx:
+        tx.execute("CREATE TABLE pebbles (number BIGINT)")
+    yield database
+    database.close()
+
+
+def add(database: Database, number: int) -> None:
+    with database.transaction() as tx:
+        tx.execute(ADD, {"number": number})
+
+
+def test_a_connection_cut_between_two_uses_is_not_noticed(
+    beach: Database, postgres_server: PostgresServer, postgres_address: str
+) -> None:
+    assert postgres_server.cut(postgres_address) == 1
+    assert beach.read(COUNT) == [(0,)]
+    assert postgres_server.cut(postgres_address) == 1
+    add(beach, 1)
+    assert postgres_server.cut(postgres_address) == 1
+    with beach.transaction(durable=True) as tx:
+        tx.execute(ADD, {"number": 2})
+    assert beach.read(COUNT) == [(2,)]
+
+
+@pytest.mark.parametrize("how", ["execute", "change", "execute_many", "read"])
+def test_what_began_before_a_cut_never_goes_on_after_it(
+    beach: Database, postgres_server: PostgresServer, postgres_address: str, how: str
+) -> None:
+    def go_on(tx: Transaction) -> None:
+        if how == "read":
+            beach.read(COUNT)
+        elif how == "execute_many":
+            tx.execute_many(ADD, [{"number": 2}])
+        else:
+            getattr(tx, how)(ADD, {"number": 2})
+
+    def work() -> None:
+        with beach.transaction() as tx:
+            tx.execute(ADD, {"number": 1})
+            postgres_server.cut(postgres_address)
+            # Also when whoever works there takes a failure for a small one, and tries again.
+            for _ in range(2):
+                with pytest.raises(DatabaseUnreachable):
+                    go_on(tx)
+
+    with pytest.raises(DatabaseUnreachable, match="cannot be reached"):
+        work()
+    assert beach.read(COUNT) == [(0,)]
+    add(beach, 3)
+    assert beach.read("SELECT number FROM pebbles") == [(3,)]
+
+
+def test_a_commit_that_meets_a_cut_fails_and_stores_nothing(
+    beach: Database, postgres_server: PostgresServer, postgres_address: str
+) -> None:
+    def work() -> None:
+        with beach.transaction() as tx:
+            tx.execute(ADD, {"number": 1})
+            postgres_server.cut(postgres_address)
+
+    with pytest.raises(DatabaseUnreachable):
+        work()
+    assert beach.read(COUNT) == [(0,)]
+
+
+def test_what_was_closed_stays_closed(postgres_address: str) -> None:
+    database = open_database(postgres_address)
+    database.close()
+    with pytest.raises(DatabaseUnreachable):
+        database.read("SELECT 1")
+    with pytest.raises(DatabaseUnreachable), database.transaction():
+        pass
+
+
+def test_a_server_that_is_not_there_is_named_on_one_line_without_the_password() -> None:
+    with pytest.raises(DatabaseUnreachable) as caught:
+        open_database("postgresql://harbor:s3cret@127.0.0.1:1/tide")
+    assert caught.value.message.startswith("database tide cannot be reached: ")
+    assert "\n" not in caught.value.message
+    assert "s3cret" not in caught.value.message
+    assert (caught.value.exit_code, caught.value.retryable) == (1, True)
+
+
+def test_a_server_that_never_answers_is_given_up_after_the_time_that_the_address_names() -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnreachable):
+            open_database(f"postgresql://harbor@127.0.0.1:{deaf.getsockname()[1]}/tide?connect_timeout=2")
+        assert time.monotonic() - began < 6
+
+
+@pytest.mark.parametrize("address", ["postgresql://%zz", "postgresql:///tide?colour=blue"])
+def test_what_is_no_address_is_the_callers_mistake(address: str) -> None:
+    with pytest.raises(UserError, match="no address"):
+        open_database(address)
+
+
+def test_a_role_that_may_only_read_is_told_so(
+    beach: Database, postgres_server: PostgresServer, postgres_address: str
+) -> None:
+    role = f"reader_{postgres_server.name_of(postgres_address)}"
+    add(beach, 1)
+    with psycopg.connect(postgres_address, autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN")
+        owner.execute(f"GRANT SELECT ON pebbles TO {role}")
+    reader = open_database(postgres_address.replace("postgres@", f"{role}@"))
+    try:
+        assert reader.read(COUNT) == [(1,)]
+        with pytest.raises(StorageFailed, match="may not be written by us"):
+            add(reader, 2)
+        with pytest.raises(StorageFailed, match="may not be written by us") as caught:
+            migrate(reader, ManualClock().now_ms())
+        assert not isinstance(caught.value, DatabaseUnreachable), "waiting does not help"
+    finally:
+        reader.close()
+        with psycopg.connect(postgres_address, autocommit=True) as owner:
+            owner.execute(f"DROP OWNED BY {role}")
+            owner.execute(f"DROP ROLE {role}")

@@ -1,0 +1,32 @@
+"""A killed run leaves word of how far it was: the next command closes its row, and the ledger says where it stopped."""
+
+from __future__ import annotations
+
+import signal
+
+from tests.crash.stage import Stage, wait_until
+
+PROGRESS = "SELECT status, progress_done, progress_total, progress_note, requests FROM sync_runs ORDER BY id LIMIT 1"
+
+
+def test_a_killed_run_keeps_its_last_progress_and_the_ledger_says_so(stage: Stage) -> None:
+    stage.server.latency_seconds = 0.05
+    process = stage.start("sync", "--no-embed")
+    wait_until(lambda: not process.running or stage.lore("count", "issues", "--robot").code == 0)
+    wait_until(lambda: not process.running or stage.rows(PROGRESS)[0][1] is not None)
+    assert process.running, process.wait()
+    told = stage.lore("status")
+    assert "\nrun 1 sync: " in told.stdout
+    process.signal(signal.SIGKILL)
+    process.wait()
+    stage.server.latency_seconds = 0.0
+    ((_, *last),) = stage.rows(PROGRESS)
+    assert last[0] > 0
+    assert last[3] > 0
+    assert stage.lore("sync", "--no-embed").code == 0
+    assert stage.run_statuses() == ["crashed", "succeeded"]
+    assert stage.rows(PROGRESS) == [("crashed", *last)]
+    told = stage.lore("sync-runs")
+    assert f"     stopped at {last[0]:,}" in told.stdout
+    shown = stage.lore("sync-runs", "show", "1", "--robot").data
+    assert [shown[name] for name in ("progress_done", "progress_total", "progress_note")] == last[:3]

@@ -1,0 +1,86 @@
+"""Bugs of fairness: a sync in slices that keeps others waiting, starves somebody, repeats itself, or boasts."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+SLICES = "fair slices"
+PROPERTIES = "tests/properties/test_slices.py"
+SITUATIONS = "tests/situations/service/test_slices.py"
+_PURE = "tests/unit/pipeline/test_slices.py"
+_SCHEDULE = "tests/unit/service/test_schedule_slices.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        name="slice-without-end",
+        invariant=SLICES,
+        file="pipeline/slices.py",
+        before="        return lambda: clock.monotonic() >= ends\n",
+        after="        return lambda: clock.monotonic() >= ends and stage == 'scrub'\n",
+        test=f"{PROPERTIES}::test_a_slice_ends_when_its_time_has_passed_and_what_was_under_way_is_stored",
+        why="The first mirror of one host would keep every other host waiting for hours.",
+    ),
+    Mutant(
+        name="always-the-same-lists-first",
+        invariant=SLICES,
+        file="pipeline/slices.py",
+        before="    return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))\n",
+        after="    return list(lists)\n",
+        test=f"{PROPERTIES}::test_everybody_has_a_turn_within_a_few_slices_however_much_there_is_to_do",
+        why="The last projects of a big host would not be read while the first have something to do.",
+    ),
+    Mutant(
+        name="refused-lists-stay-the-first",
+        invariant=SLICES,
+        file="pipeline/slices.py",
+        before="(turns.get(one.key, 0), polled.get(one.key, 0))",
+        after="polled.get(one.key, 0)",
+        test=f"{_PURE}::test_a_list_that_cannot_be_read_does_not_stay_the_first",
+        why="Lists that always fail would take the time of all others in every slice.",
+    ),
+    Mutant(
+        name="lists-take-the-childrens-part",
+        invariant=SLICES,
+        file="pipeline/slices.py",
+        before="self._began + self._seconds * _ENDS[stage], began + self._seconds * PARTS[stage]",
+        after="self._began + self._seconds, self._began",
+        test=f"{PROPERTIES}::test_lists_that_take_all_the_time_there_is_leave_the_children_their_part",
+        why="On a host with more lists than fit into a slice no discussion would ever be read.",
+    ),
+    Mutant(
+        name="slice-ends-inside-an-instant",
+        invariant=SLICES,
+        file="pipeline/slices.py",
+        before="        if request.token is None and self._is_over():\n",
+        after="        if self._is_over():\n",
+        test=f"{_PURE}::test_a_list_is_left_before_a_page_but_not_inside_an_instant_that_fills_several",
+        why="A pass that begins anew in every slice and takes longer than one never ends.",
+    ),
+    Mutant(
+        name="left-off-counts-as-mirrored",
+        invariant=SLICES,
+        file="pipeline/mirror.py",
+        before="        elif request.walk and session.error is None:\n",
+        after="        if request.walk and session.error is None:\n",
+        test=f"{PROPERTIES}::test_the_ledger_tells_what_was_left_and_only_the_last_slice_brought_the_copy_up_to_date",
+        why="The copy would be called up to date with most of a host missing.",
+    ),
+    Mutant(
+        name="left-off-counts-as-success",
+        invariant=SLICES,
+        file="service/schedule.py",
+        before="        succeeded = now if ending.fresh else old.succeeded\n",
+        after="        succeeded = now\n",
+        test=f"{_SCHEDULE}::test_it_has_succeeded_only_when_what_it_is_there_for_was_done",
+        why="A host that is further behind with every slice would never be called stale.",
+    ),
+    Mutant(
+        name="left-off-waits-for-its-interval",
+        invariant=SLICES,
+        file="service/schedule.py",
+        before="now if woken or ending.again else",
+        after="now if woken else",
+        test=f"{_SCHEDULE}::test_a_job_that_left_something_is_due_at_once_without_failure_or_pause",
+        why="A first mirror would stand still between its slices.",
+    ),
+)

@@ -1,0 +1,52 @@
+"""Which jobs of a service bring about what a run did not."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from tidelore.service.recovery import jobs_again
+from tidelore.store.runs import RunRecord
+from tidelore.store.service_jobs import JobRow
+
+JOBS = [
+    JobRow("gitlab:main", "main", "sync", "", "idle"),
+    JobRow("gitlab:other", "other", "sync", "", "idle"),
+    JobRow("github:hub/a/b", "hub", "poll", "", "idle"),
+    JobRow("answers:hub", "hub", "answers", "", "idle"),
+    JobRow("bluesky:poll", "bluesky", "poll", "", "idle"),
+    JobRow("bluesky:stream", "bluesky stream", "stream", "", "idle"),
+    JobRow("documents", "copy", "documents", "", "idle"),
+    JobRow("embeddings", "embedding", "embeddings", "", "idle"),
+]
+FAILED = RunRecord(
+    **dict.fromkeys(RunRecord.__struct_fields__, 0)  # type: ignore[arg-type]
+    | {"command": "lore sync", "mode": "standard", "status": "failed", "phase": "failed"}
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("lore sync", ["gitlab:main", "gitlab:other"]),
+        ("lore ingest issues", ["gitlab:main", "gitlab:other"]),
+        ("lore poll github", ["github:hub/a/b"]),
+        ("lore poll bluesky", ["bluesky:poll"]),
+        ("lore stream bluesky", ["bluesky:stream"]),
+        ("lore generate-docs", ["documents"]),
+        ("lore embed", ["embeddings"]),
+        ("lore synchronise", []),
+        ("lore audit --repair", []),
+        ("lore cursors reset", []),
+    ],
+    ids=str,
+)
+def test_a_command_leads_to_the_jobs_that_do_the_same(command: str, names: list[str]) -> None:
+    for status in ("failed", "crashed", "cancelled"):
+        assert jobs_again(replace(FAILED, command=command, status=status), JOBS) == names
+
+
+def test_what_reached_its_end_still_runs_or_was_of_single_items_is_no_jobs_to_repeat() -> None:
+    assert jobs_again(replace(FAILED, status="succeeded"), JOBS) == []
+    assert jobs_again(replace(FAILED, status="running"), JOBS) == []
+    assert jobs_again(replace(FAILED, mode="surgical"), JOBS) == []
