@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -151,6 +152,54 @@ def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
     return seen
 
 
+@pytest.mark.parametrize("line", ["A simulated GitLab", "1. First mirror", "4. Changes", "7. Comparison"])
+def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp_path: Path, line: str) -> None:
+    demo = subprocess.Popen(
+        [*COMMAND, "demo", "--scale", "0.1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert demo.stdout is not None
+    assert any(told.startswith(line) for told in demo.stdout)
+    assert [entry.name.startswith("tidelore-demo-") for entry in tmp_path.iterdir()] == [True]
+    demo.send_signal(signal.SIGTERM)
+    _, errors = demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert "nothing is left behind" in errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=repr)
+def test_a_world_that_nobody_has_seen_yet_leaves_nothing_behind_either(tmp_path: Path, number: signal.Signals) -> None:
+    with terminal(tmp_path, *SMALL) as (pid, end):
+        until = time.monotonic() + 60
+        while not list(tmp_path.iterdir()):
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        os.kill(pid, number)
+        said = read(end, None)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert b"nothing is left behind" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_world_that_is_watched_leaves_nothing_behind_when_it_is_ended(tmp_path: Path) -> None:
+    with terminal(tmp_path, *SMALL) as (pid, end):
+        read(end, "service here")
+        os.kill(pid, signal.SIGTERM)
+        # Once more while the service comes to its end: that goes on.
+        read(end, "finishes what it is at")
+        os.kill(pid, signal.SIGTERM)
+        rest = read(end, None)
+        os.waitpid(pid, 0)
+    assert b"Traceback" not in rest
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         read(end, "service here")
@@ -160,7 +209,7 @@ def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Pa
             ("v", "● arrived"),
             ("3", "● established"),
             ("4", "poll bluesky"),
-            ("6", "service.loop"),
+            ("6", "requests in"),
             ("1", "Requests"),
             ("5", "a phrase"),
         ):

@@ -64,7 +64,8 @@ def test_what_the_server_leaves_us_is_told_and_measured_until_it_is_full_again(s
     assert source["requests_left"] > 0
     assert source["refilled_at"] is not None
     (line,) = [line for line in served.run("status").out.splitlines() if line.startswith("Requests left: ")]
-    assert line.startswith(f"Requests left: gitlab {source['requests_left']:,} for ")
+    assert source["requests_allowed"] == 6000
+    assert line.startswith(f"Requests left: gitlab {source['requests_left']:,} of 6,000 for ")
     shown = served.run("metrics").out
     assert f'lore_source_requests_left{{source="gitlab"}} {source["requests_left"]}' in shown
     assert "feedback_events_ingested_total 0" in shown

@@ -15,10 +15,11 @@ import click
 from msgspec.structs import asdict
 
 from tidelore.cli.comparison import Difference, compare, count_copies
-from tidelore.cli.demo_text import counted, fill, judge, title, verdict
+from tidelore.cli.demo_text import FATE, counted, fill, judge, title, verdict
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, plural
 from tidelore.errors import UserError
+from tidelore.signals import ended_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
 
     world = World(seed)
     world.gitlab.populate(scale)
-    with tempfile.TemporaryDirectory(prefix="tidelore-demo-") as folder, serve(world) as server:
+    with ended_in_order(FATE), tempfile.TemporaryDirectory(prefix="tidelore-demo-") as folder, serve(world) as server:
         say(f"A simulated GitLab at {server.url} (seed {seed}); the copy is in a temporary directory.")
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidelore.app import App, document, embed, rank_by_meaning, run_until_signalled, surgical_sync
+from tidelore.cli.demo_text import FATE
 from tidelore.cli.render import plural
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class Answers:
     def prepare(self) -> dict[str, int]:
         """Make documents and vectors out of the copy."""
         self._say("\n8. Documents and vectors, made from the copy alone")
-        made = run_until_signalled(document(self._app, full=False, force=False))
-        vectors = run_until_signalled(embed(self._app))
+        made = run_until_signalled(document(self._app, full=False, force=False), FATE)
+        vectors = run_until_signalled(embed(self._app), FATE)
         self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} with vectors")
         if vectors.notice:
             self._say(f"   {vectors.notice}")
@@ -57,7 +58,7 @@ class Answers:
 
         report = SurgicalReport()
         asked = [read_asked(answer.reference, "mr")]
-        run_until_signalled(surgical_sync(self._app, asked, Flags(), report, force=False))
+        run_until_signalled(surgical_sync(self._app, asked, Flags(), report, force=False), FATE)
         written = 0 if report.documents is None else report.documents.regenerated
         self._say(f"   lore sync --mr '{answer.reference}'")
         self._say(f"   {plural(report.requests, 'request')}, {plural(written, 'document')} written")

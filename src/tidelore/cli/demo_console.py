@@ -22,12 +22,13 @@ from tidelore.app import App, mirror, run_until_signalled
 from tidelore.cli.comparison import Difference, compare, count_copies
 from tidelore.cli.console import is_terminal
 from tidelore.cli.demo_life import Life
-from tidelore.cli.demo_text import counted, judge, verdict
+from tidelore.cli.demo_text import FATE, counted, judge, verdict
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, plural
 from tidelore.clock import SystemClock, format_instant
 from tidelore.config import load_config
 from tidelore.errors import UserError
+from tidelore.signals import ended_in_order
 
 if TYPE_CHECKING:
     from tidelore.cli.face import Face
@@ -152,10 +153,10 @@ def run_live(face: Face, seed: int, scale: float, seconds: float | None) -> Answ
             "`lore demo --console` needs a terminal",
             fix="`--for SECONDS` runs the same without one, and compares the copy with the truth at its end",
         )
-    with _staged(seed, scale) as stage:
+    with ended_in_order(FATE), _staged(seed, scale) as stage:
         unseen = seconds is not None
         set_up_logging(stage.app.config, verbose=face.choices.verbose, quiet=unseen, service=True)
-        run_until_signalled(stage.follow(), "nothing is left behind")
+        run_until_signalled(stage.follow(), FATE)
         if seconds is None:
             return _show(stage, face)
         return _tell(stage, face, seed, seconds)
@@ -220,7 +221,7 @@ def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
     say("The service stored meanwhile:")
     say(counted(held))
     say("Everything comes to rest, and is read once more. Comparison with the simulator's truth:")
-    run_until_signalled(stage.come_to_rest(), "nothing is left behind")
+    run_until_signalled(stage.come_to_rest(), FATE)
     differences = stage.compare()
     for found in differences:
         say(f"   {verdict(found)}")

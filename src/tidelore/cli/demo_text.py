@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from tidelore.cli.comparison import Difference
 from tidelore.errors import IntegrityError
 
+FATE = "nothing is left behind"
+"""What becomes of a demonstration that somebody ends before its time."""
+
 
 def title(name: str) -> str:
     """Return the name of a list, or of a kind of change, as people write it."""

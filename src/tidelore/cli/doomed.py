@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelore.app import App, mirror, run_until_signalled
+from tidelore.cli.demo_text import FATE
 from tidelore.config import parse_config
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.errors import TideloreError
@@ -38,7 +39,7 @@ def mirror_all(app: App, *, walk: bool = True, scrub_budget: int | None = None) 
     from tidelore.pipeline.mirror import MirrorRequest
 
     request = MirrorRequest(RESOURCES, walk=walk, scrub_budget=scrub_budget)
-    return run_until_signalled(mirror(app, request, "lore demo"))
+    return run_until_signalled(mirror(app, request, "lore demo"), FATE)
 
 
 def mirror_and_die(url: str, database: str, paths: Sequence[str], commit: int) -> None:

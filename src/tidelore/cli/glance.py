@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidelore.cli.render import Answer, instant
+from tidelore.cli.status import budget_data
 
 if TYPE_CHECKING:
     from tidelore.cli.face import Face
@@ -54,7 +55,7 @@ def glance_data(glance: Glance) -> dict[str, Any]:
 
 def _source(source: SourcePanel) -> dict[str, Any]:
     names = ("name", "kind", "state", "lag_seconds", "bound_seconds", "fresh", "due", "scopes", "behind", "requests")
-    return {name: getattr(source, name) for name in (*names, "error")}
+    return {name: getattr(source, name) for name in (*names, "error")} | budget_data(source.left)
 
 
 def _run(run: RunRecord) -> dict[str, Any]:
@@ -66,4 +67,7 @@ def _run(run: RunRecord) -> dict[str, Any]:
         "heartbeat_at": instant(run.heartbeat_at),
         "stored": run.issues_ingested + run.mrs_ingested,
         "requests": run.requests,
+        "done": run.progress_done,
+        "total": run.progress_total,
+        "note": run.progress_note,
     }

@@ -8,6 +8,7 @@ import click
 
 from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.run_progress import running_lines
 from tidelore.clock import SystemClock, describe_age
 from tidelore.errors import UserError
 from tidelore.remote_text import one_line
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tidelore.service.status import Overview, ServiceStatus
     from tidelore.store.runs import RunView
     from tidelore.store.service_jobs import JobRow
+    from tidelore.store.source_budgets import BudgetRow
     from tidelore.store.totals import Totals
 
 WIDTH = 80
@@ -79,7 +81,7 @@ def overview_lines(overview: Overview, now_ms: int) -> list[str]:
                 lines.append(_cut(f"  {job.name}: {one_line(job.last_error)}"))
     lines += ["", *_budget_lines(service, now_ms), *_totals_lines(overview.totals)]
     if overview.runs:
-        lines += ["", *_run_lines(overview.runs)]
+        lines += ["", *_run_lines(overview.runs), *running_lines(overview.runs, WIDTH)]
     return lines
 
 
@@ -122,10 +124,15 @@ def _service_data(service: ServiceStatus) -> dict[str, Any] | None:
 
 
 def _source_data(source: SourceHealth, service: ServiceStatus) -> dict[str, Any]:
-    left = service.budgets.get(source.source)
+    data = {name: getattr(source, name) for name in source.__struct_fields__}
+    return data | budget_data(service.budgets.get(source.source))
+
+
+def budget_data(left: BudgetRow | None) -> dict[str, Any]:
+    """Return what is left of a source's rate limit for programs."""
     return {
-        **{name: getattr(source, name) for name in source.__struct_fields__},
         "requests_left": None if left is None else left.remaining,
+        "requests_allowed": None if left is None else left.allowed,
         "refilled_at": None if left is None else instant(left.reset_at),
     }
 
@@ -136,7 +143,10 @@ def _totals_data(totals: Totals) -> dict[str, Any]:
 
 
 def _run_data(run: RunView) -> dict[str, Any]:
-    names = ("id", "command", "status", "phase", "requests", "warnings_count", "error")
+    names = (
+        *("id", "command", "status", "phase", "requests", "warnings_count"),
+        *("progress_done", "progress_total", "progress_note", "error"),
+    )
     data = {name: getattr(run, name) for name in names}
     return {**data, "started_at": instant(run.started_at), "finished_at": instant(run.finished_at)}
 
@@ -174,8 +184,9 @@ def _budget_lines(service: ServiceStatus, now_ms: int) -> list[str]:
     """Return what sources said is left of their rate limits."""
     told = []
     for name, left in service.budgets.items():
+        of_all = "" if left.allowed is None else f" of {left.allowed:,}"
         full = "" if left.reset_at is None else f" for {_short((left.reset_at - now_ms) / 1000)}"
-        told.append(f"{name} {left.remaining:,}{full}")
+        told.append(f"{name} {left.remaining:,}{of_all}{full}")
     return [_cut(f"Requests left: {', '.join(told)}")] if told else []
 
 

@@ -26,6 +26,7 @@ ACCOUNTS = (
     Column("POSTS", right=True, descending=True),
     Column("FAILED", right=True, descending=True),
 )
+EMPTY = "Nobody is followed: `lore accounts add` follows somebody."
 
 
 class AccountsScreen(BrowseScreen):
@@ -35,13 +36,15 @@ class AccountsScreen(BrowseScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "pause", "Pause")]
 
     def tables(self) -> Iterable[RowTable]:
-        yield RowTable(ACCOUNTS, id="accounts", title="Accounts")
+        yield RowTable(ACCOUNTS, id="accounts", title="Accounts", empty=EMPTY)
 
     def question(self, database: Database, now_ms: int) -> list[AccountRow]:  # noqa: ARG002
         return pulse.accounts(database, self.query_one("#filter", Input).value.strip().removeprefix("@"))
 
     def show(self, answer: list[AccountRow], now_ms: int) -> None:
-        self.query_one("#accounts", RowTable).set_lines([_line(account, now_ms) for account in answer])
+        table = self.query_one("#accounts", RowTable)
+        table.empty = "No account holds this text; Esc shows all." if self.query_one("#filter", Input).value else EMPTY
+        table.set_lines([_line(account, now_ms) for account in answer])
         self.tell_detail()
 
     @on(Input.Changed, "#filter")
@@ -66,7 +69,8 @@ class AccountsScreen(BrowseScreen):
                 ("Failures", f"{account.failures:,}" if account.failures else None),
                 ("Last error", remote(account.last_error)),
                 ("Followed", f"{moment(account.created_at)} by {account.added_by}"),
-            ]
+            ],
+            self.room,
         )
 
     def address(self, line: Line) -> str | None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import DataTable, Input, Static
 
@@ -79,6 +80,15 @@ class BrowseScreen(PanelScreen):
             self._told = key
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
         self.query_one("#detail", Static).update(Text("Nothing here.", "dim") if line is None else self.detail(line))
+
+    @property
+    def room(self) -> int:
+        """How many columns there are for details."""
+        return self.query_one("#behind", VerticalScroll).scrollable_content_region.width
+
+    @on(Resize)
+    def _other_room(self) -> None:
+        self.call_after_refresh(self.tell_detail)
 
     @on(DataTable.RowHighlighted)
     def _another_row(self) -> None:

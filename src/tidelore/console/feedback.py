@@ -28,22 +28,27 @@ PULLS = (
 )
 EVENTS = (
     Column("THREAD", yields="beginning"),
-    Column("KIND"),
+    Column("KIND", spare=2),
     Column("AUTHOR", yields="end"),
     Column("AGE", right=True),
-    Column("TRIES", right=True, descending=True),
+    Column("TRIES", right=True, descending=True, spare=1),
     Column("BODY"),
 )
 ANSWERS = (
     Column("ID", right=True, descending=True),
     Column("THREAD", yields="beginning"),
     Column("STATUS"),
-    Column("FROM"),
+    Column("FROM", spare=2),
     Column("AGE", right=True),
-    Column("TRIES", right=True, descending=True),
+    Column("TRIES", right=True, descending=True, spare=1),
     Column("BODY"),
 )
 TITLES = {"pulls": "Pull requests", "events": "Pending events", "answers": "Outbox"}
+EMPTY = {
+    "pulls": "No pull request is followed: `lore feedback track` follows one.",
+    "events": "No event waits for anybody.",
+    "answers": "Nothing was answered yet.",
+}
 
 
 class FeedbackScreen(BrowseScreen):
@@ -59,7 +64,7 @@ class FeedbackScreen(BrowseScreen):
 
     def tables(self) -> Iterable[RowTable]:
         for place, (name, columns) in enumerate({"pulls": PULLS, "events": EVENTS, "answers": ANSWERS}.items()):
-            table = RowTable(columns, id=name, title=TITLES[name])
+            table = RowTable(columns, id=name, title=TITLES[name], empty=EMPTY[name])
             table.display = place == 0
             yield table
 
@@ -82,8 +87,9 @@ class FeedbackScreen(BrowseScreen):
     def detail(self, line: Line) -> Text:
         record = line.record
         if isinstance(record, TrackedPr):
-            return _pull_detail(record, self.desk.now_ms)
-        return _event_detail(record) if isinstance(record, EventRow) else _answer_detail(record)
+            return _pull_detail(record, self.desk.now_ms, self.room)
+        tell = _event_detail if isinstance(record, EventRow) else _answer_detail
+        return tell(record, self.room)
 
     def address(self, line: Line) -> str | None:
         return line.record.url if isinstance(line.record, TrackedPr | EventRow) else None
@@ -196,7 +202,7 @@ def _answer_line(row: OutboxRow, now_ms: int) -> Line:
     return Line(str(row.id), cells, row)
 
 
-def _pull_detail(pull: TrackedPr, now_ms: int) -> Text:
+def _pull_detail(pull: TrackedPr, now_ms: int, columns: int) -> Text:
     told = fields(
         [
             ("Pull request", f"{pull.repo_full_name}#{pull.pr_number}"),
@@ -211,7 +217,8 @@ def _pull_detail(pull: TrackedPr, now_ms: int) -> Text:
             ("Followed by", pull.tracked_by),
             ("Changed", f"{since(pull.pull_updated_at, now_ms)} ago" if pull.pull_updated_at else None),
             ("Page", remote(pull.url)),
-        ]
+        ],
+        columns,
     )
     if pull.status == BLOCKED:
         told.append("\nWhat to do\n", "bold")
@@ -219,7 +226,7 @@ def _pull_detail(pull: TrackedPr, now_ms: int) -> Text:
     return told
 
 
-def _event_detail(event: EventRow) -> Text:
+def _event_detail(event: EventRow, columns: int) -> Text:
     where = f"{event.path}:{event.line}" if event.path and event.line else event.path
     told = fields(
         [
@@ -234,13 +241,14 @@ def _event_detail(event: EventRow) -> Text:
             ("Again", moment(event.next_attempt_at)),
             ("Taken by", remote(event.leased_by) if event.leased_until else None),
             ("Page", remote(event.url)),
-        ]
+        ],
+        columns,
     )
     told.append(f"\n{harmless(event.body)}")
     return told
 
 
-def _answer_detail(row: OutboxRow) -> Text:
+def _answer_detail(row: OutboxRow, columns: int) -> Text:
     told = fields(
         [
             ("Answer", str(row.id)),
@@ -252,7 +260,8 @@ def _answer_detail(row: OutboxRow) -> Text:
             ("Last attempt", moment(row.attempted_at)),
             ("Again", moment(row.next_attempt_at)),
             ("Last error", remote(row.last_error)),
-        ]
+        ],
+        columns,
     )
     told.append(f"\n{harmless(row.body)}")
     return told

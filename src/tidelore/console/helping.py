@@ -22,7 +22,7 @@ KEYS: tuple[tuple[str, str | None], ...] = (
     ("v", "feedback: pull requests, events, outbox"),
     ("u *", "feedback: unblock a pull request"),
     ("p *", "feedback, accounts: pause, or go on"),
-    ("r *", "feedback: hand out now; runs: retry"),
+    ("r *", "run a source or job now; retry; hand out now"),
     ("f  x", "runs: only failed ones; copy what helps"),
     ("w  End", "log: only warnings; follow"),
     ("d  g", "dark or light; read again now"),
@@ -38,7 +38,7 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         text = fields(list(KEYS))
         text.append("\n* asks first; `lore top` is read-only", "dim")
-        with VerticalScroll(id="window") as window:
+        with VerticalScroll(id="keys") as window:
             window.border_title = "Keys"
             yield Static(text)
         yield Footer(show_command_palette=False, compact=True)

@@ -1,7 +1,11 @@
-"""The jobs of one source, in a window over the overview: which are due, which failed, and what they met."""
+"""The jobs of one source, in a window over the overview: which are due, which failed, and what they met.
+
+Owns no data: the overview tells it what it has read. Where the service is in this process, a job can be run at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -31,14 +35,17 @@ class JobsScreen(ModalScreen[None]):
 
     AUTO_FOCUS = "RowTable"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Close", priority=True),
+        Binding("r", "run_now", "Run now"),
         Binding("s", "sort", "Sort"),
+        Binding("escape", "dismiss", "Close", priority=True),
+        Binding("q,enter", "dismiss", "Close", show=False, priority=True),
     ]
 
-    def __init__(self, source: SourcePanel, now_ms: int) -> None:
+    def __init__(self, source: SourcePanel, now_ms: int, run: Callable[[JobRow], None] | None = None) -> None:
         super().__init__()
         self._source = source
         self._now_ms = now_ms
+        self._run = run
 
     def compose(self) -> ComposeResult:
         title = f"{self._source.name} {f'({self._source.kind})' if self._source.kind else ''}".strip()
@@ -51,8 +58,26 @@ class JobsScreen(ModalScreen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        if self._source.jobs:
-            self.query_one(RowTable).set_lines([job_line(job, self._now_ms) for job in self._source.jobs])
+        self.tell([self._source], self._now_ms)
+
+    def tell(self, sources: Iterable[SourcePanel], now_ms: int) -> None:
+        """Show how the jobs stand now; of a source that is gone, how they stood."""
+        source = next((one for one in sources if one.name == self._source.name), None)
+        table = self.query(RowTable)
+        if source is not None and table:
+            table.first().set_lines([job_line(job, now_ms) for job in source.jobs])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where no service can be asked there is no such key."""
+        if action == "run_now":
+            return self._run is not None and bool(self._source.jobs)
+        return super().check_action(action, parameters)
+
+    def action_run_now(self) -> None:
+        """Let the selected job run at once."""
+        line = self.query_one(RowTable).line
+        if self._run is not None and line is not None:
+            self._run(line.record)
 
     def action_sort(self) -> None:
         """Sort by the next column."""

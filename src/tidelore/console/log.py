@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Input, RichLog
 
@@ -21,6 +23,10 @@ from tidelore.store.database import Database
 
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad", "debug": "dim"}
 _LEDGER = 150
+_LOGGER = 16
+"""How wide the names of most loggers are: what they say begins in one column."""
+_WIDE = 100
+"""On how many columns there is room for them."""
 
 
 class LogScreen(PanelScreen):
@@ -71,7 +77,7 @@ class LogScreen(PanelScreen):
             log.clear()
             known = 0
         for entry in wanted[known:]:
-            log.write(self._line(entry), width=columns, scroll_end=log.is_vertical_scroll_end)
+            log.write(self._line(entry, columns or 0), width=columns, scroll_end=log.is_vertical_scroll_end)
         self._shown = wanted
         parts = [f"/{self.part}"] if self.part else []
         parts += ["warnings and errors"] if self.only_warnings else []
@@ -81,13 +87,20 @@ class LogScreen(PanelScreen):
         grave = not self.only_warnings or entry.level in ("warning", "error", "critical")
         return grave and self.part in f"{entry.at} {entry.level} {entry.logger} {entry.message}".casefold()
 
-    def _line(self, entry: Entry) -> Text:
+    def _line(self, entry: Entry, columns: int) -> Text:
         text = Text()
         text.append(f"{entry.at[11:19] or '        '} ", "dim")
         text.append(f"{entry.level:<8}", tones(self.app).get(_TONES.get(entry.level, ""), ""))
-        text.append(f"{entry.logger + ' ' if entry.logger else ''}", "dim")
-        text.append(remote(entry.message, 1000))
-        return text
+        if columns >= _WIDE:
+            text.append(f"{entry.logger:<{_LOGGER}} " if entry.logger else "", "dim")
+        begin = text.cell_len
+        message = remote(entry.message, 1000)
+        parts = wrap(message, max(columns - begin, 1), break_on_hyphens=False) if columns else [message]
+        return text.append(f"\n{' ' * begin}".join(parts))
+
+    @on(Resize)
+    def _other_room(self) -> None:
+        self.call_after_refresh(self._draw, anew=True)
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:

@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
+from typing import ClassVar
 
 from textual import on
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 from textual.widgets import DataTable, Sparkline, Static
 
 from tidelore.console.browsing import BrowseScreen, filter_line
 from tidelore.console.jobs import JobsScreen
-from tidelore.console.runs import RUNS as LEDGER
-from tidelore.console.runs import ledger_line
+from tidelore.console.running import RUNNING, run_line
+from tidelore.console.runs import RUNS, ledger_line
 from tidelore.console.table import Cell, Column, Line, RowTable
-from tidelore.console.words import many, remote, since, span, state
-from tidelore.engine.ledger import PHASES
+from tidelore.console.words import many, remote, span, state
 from tidelore.service.panels import Glance, SourcePanel, read_glance
 from tidelore.store.database import Database
 from tidelore.store.pulse import MOST
 from tidelore.store.runs import RunRecord
+from tidelore.store.source_budgets import BudgetRow
 
 SOURCES = (
     Column("SOURCE"),
     Column("STATE"),
     Column("LAG", right=True, descending=True),
-    Column("BOUND", right=True),
+    Column("BOUND", right=True, spare=2),
     Column("DUE", right=True, descending=True),
     Column("BEHIND", right=True, descending=True),
-    Column("ASKED", right=True, descending=True),
+    Column("LEFT", right=True),
+    Column("ASKED", right=True, descending=True, spare=1),
     Column("LAST ERROR"),
 )
-RUNS = (
-    Column("RUN", right=True, descending=True),
-    Column("COMMAND"),
-    Column("PHASE"),
-    Column("PROGRESS"),
-    Column("FOR", right=True, descending=True),
-    Column("ALIVE", right=True),
-)
-_BAR = 6
 
 
 class Pulse(Vertical):
@@ -57,18 +52,25 @@ class Pulse(Vertical):
         self.border_subtitle = f"{sum(amounts):,.0f} in the last hour"
 
 
+class SourceTable(RowTable):
+    """The sources; behind each are its jobs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Jobs")]
+
+
 class OverviewScreen(BrowseScreen):
     """Everything at a glance."""
 
     PLACE = "overview"
     AUTO_FOCUS = "#sources"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "run_now", "Run now")]
 
     def body(self) -> Iterable[Widget]:
         yield filter_line()
-        yield RowTable(SOURCES, id="sources", title="Sources")
+        yield SourceTable(SOURCES, id="sources", title="Sources", empty="No source is configured: try `lore init`.")
         yield Container(Pulse("Requests", "asked"), Pulse("New items", "stored"), id="pulses")
-        yield RowTable(RUNS, id="running", title="Running")
-        yield RowTable(LEDGER, id="newest", title="Newest runs")
+        yield RowTable(RUNNING, id="running", title="Running", empty="Nothing runs at the moment.")
+        yield RowTable(RUNS, id="newest", title="Newest runs", empty="Nothing was run yet.")
         yield Static("", id="waiting")
 
     def question(self, database: Database, now_ms: int) -> Glance:
@@ -81,6 +83,12 @@ class OverviewScreen(BrowseScreen):
         self.query_one("#asked", Pulse).tell(answer.requests)
         self.query_one("#stored", Pulse).tell(answer.items)
         self.query_one("#waiting", Static).update(waiting_line(answer))
+        if isinstance(self.app.screen, JobsScreen):
+            self.app.screen.tell(answer.sources, now_ms)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing here has a page."""
+        return False if action == "open" else super().check_action(action, parameters)
 
     def tell_detail(self) -> None:
         """There is nothing behind these rows but the jobs, which have a window of their own."""
@@ -92,7 +100,18 @@ class OverviewScreen(BrowseScreen):
     def _show_jobs(self) -> None:
         line = self.query_one("#sources", RowTable).line
         if line is not None:
-            self.app.push_screen(JobsScreen(line.record, self.desk.now_ms))
+            run = (lambda job: self.ask_to_run([job], job.name)) if self.served else None
+            self.app.push_screen(JobsScreen(line.record, self.desk.now_ms, run))
+
+    def action_run_now(self) -> None:
+        """Let the jobs of the selected source run at once."""
+        line = self.query_one("#sources", RowTable).line
+        if line is None or not self.query_one("#sources").has_focus:
+            self.notify("Choose a source.", severity="warning")
+        elif not line.record.jobs:
+            self.notify("The service does not look after this source.", severity="warning")
+        else:
+            self.ask_to_run(line.record.jobs, line.record.name)
 
 
 def source_line(source: SourcePanel) -> Line:
@@ -106,33 +125,19 @@ def source_line(source: SourcePanel) -> Line:
         Cell(span(source.bound_seconds), "dim", source.bound_seconds or 0.0),
         Cell(f"{source.due}/{source.scopes}", "warn" if source.due else "", source.due),
         Cell(many(source.behind, MOST), "warn" if source.behind else "", source.behind),
+        left_cell(source.left),
         Cell(f"{source.requests:,}", "", source.requests),
         Cell(remote(source.error, 120), "bad" if source.error else "dim"),
     )
     return Line(source.name, cells, source)
 
 
-def run_line(run: RunRecord, now_ms: int) -> Line:
-    """Return a run that is under way as a row."""
-    silent = now_ms - run.heartbeat_at
-    cells = (
-        Cell(str(run.id), "strong", run.id),
-        Cell(run.command.removeprefix("lore ")),
-        Cell(run.phase),
-        Cell(progress(run)),
-        Cell(since(run.started_at, now_ms), "", now_ms - run.started_at),
-        Cell(since(run.heartbeat_at, now_ms), "warn" if silent > 120_000 else "dim", silent),
-    )
-    return Line(str(run.id), cells, run)
-
-
-def progress(run: RunRecord) -> str:
-    """Return how far a run is: through its phases, and what it has written down of its work."""
-    at = PHASES.index(run.phase) if run.phase in PHASES else 0
-    done = round(_BAR * (at + 1) / len(PHASES))
-    stored = run.issues_ingested + run.mrs_ingested
-    told = f" {stored:,} stored" if stored else ""
-    return f"{'█' * done}{'░' * (_BAR - done)} {at + 1}/{len(PHASES)}{told}"
+def left_cell(left: BudgetRow | None) -> Cell:
+    """Return what is left of a rate limit; what nobody tells is no reason to worry."""
+    if left is None:
+        return Cell("—", "dim", inf)
+    of_all = "" if left.allowed is None else f"/{left.allowed:,}"
+    return Cell(f"{left.remaining:,}{of_all}", "warn" if left.is_low else "", left.remaining)
 
 
 def waiting_line(answer: Glance) -> str:

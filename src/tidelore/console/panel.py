@@ -7,7 +7,7 @@ is told in the bar and leaves the rows as they were.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ from tidelore.console.words import moment, remote, span
 from tidelore.errors import TideloreError
 from tidelore.service.status import ServiceStatus, read_service
 from tidelore.store.database import Database
+from tidelore.store.service_jobs import JobRow
 
 PLACES = {
     "overview": "Overview",
@@ -35,6 +36,8 @@ PLACES = {
 
 CHANGES = frozenset({"unblock", "pause", "retry"})
 """What keys ask for that is written."""
+SERVED = "run_now"
+"""What keys ask of a service, which has to be in this process."""
 
 
 class Standing(Struct, frozen=True):
@@ -98,6 +101,8 @@ class PanelScreen(Screen[None]):
     def __init__(self, desk: Desk) -> None:
         super().__init__()
         self.desk = desk
+        self.standing: Standing | None = None
+        self._was_served = self.served
 
     def compose(self) -> ComposeResult:
         yield TopBar(self.PLACE, self.desk)
@@ -138,12 +143,33 @@ class PanelScreen(Screen[None]):
         except TideloreError as error:
             bar.tell(None, error)
             return
-        bar.tell(Standing(status, now_ms), None)
+        self.standing = Standing(status, now_ms)
+        bar.tell(self.standing, None)
         self.show(answer, now_ms)
+        if self.served != self._was_served:
+            # The keys that need a service come and go with it.
+            self._was_served = self.served
+            self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Where nothing may be changed, the keys that change something are neither shown nor heard."""
+        if action == SERVED:
+            return self.served
         return self.desk.hands is not None if action in CHANGES else super().check_action(action, parameters)
+
+    @property
+    def served(self) -> bool:
+        """Whether the service is in this process, and may be asked for something."""
+        return self.desk.hands is not None and self.desk.service is not None and self.desk.service.running
+
+    def ask_to_run(self, jobs: Sequence[JobRow], name: str, why: str = "") -> None:
+        """Let jobs run at once if that is confirmed; `name` is what they are called together."""
+        hands, service = self.desk.hands, self.desk.service
+        self.change(
+            f"Run {jobs[0].name if len(jobs) == 1 else name} now?",
+            run_consequence(jobs, why),
+            lambda: "" if hands is None or service is None else hands.run_now(service, jobs),
+        )
 
     def change(self, question: str, consequence: str, act: Any) -> None:
         """Make a change if it is confirmed."""
@@ -160,6 +186,17 @@ class PanelScreen(Screen[None]):
         except TideloreError as error:
             self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
         await self._look()
+
+
+def run_consequence(jobs: Sequence[JobRow], why: str = "") -> str:
+    """Return what running jobs now means."""
+    several = f"These become due at once: {', '.join(job.name for job in jobs)}."
+    parts = [why, several if len(jobs) > 1 else "It becomes due at once."]
+    if any(job.state == "running" for job in jobs):
+        parts.append("What runs already comes again right after.")
+    if any(job.state == "backing_off" for job in jobs):
+        parts.append("What is left alone after a failure is asked before its time.")
+    return " ".join(part for part in parts if part)
 
 
 def _health(status: ServiceStatus) -> str:

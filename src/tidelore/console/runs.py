@@ -9,10 +9,12 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from tidelore.console.browsing import BrowseScreen
+from tidelore.console.running import progress, work
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, span, state
+from tidelore.engine.ledger import PHASES
 from tidelore.pipeline.surgical_report import read_outcomes
-from tidelore.service.recovery import recovery_actions
+from tidelore.service.recovery import jobs_again, recovery_actions
 from tidelore.store import pulse
 from tidelore.store.database import Database
 from tidelore.store.runs import RunRecord
@@ -26,6 +28,7 @@ RUNS = (
     Column("STORED", right=True, descending=True),
     Column("ASKED", right=True, descending=True),
     Column("WARN", right=True, descending=True),
+    Column("WHY", spare=1),
 )
 _MOST = 300
 
@@ -50,25 +53,16 @@ class RunsScreen(BrowseScreen):
     def show(self, answer: list[RunRecord], now_ms: int) -> None:
         table = self.query_one("#runs", RowTable)
         table.border_title = "Runs that did not reach their end" if self.unfinished else "Runs"
+        table.empty = "Every run reached its end." if self.unfinished else "Nothing was run yet: `lore sync` begins."
         table.set_lines([ledger_line(run, now_ms) for run in answer])
         self.tell_detail()
 
     def detail(self, line: Line) -> Text:
         run: RunRecord = line.record
-        told = fields(_facts(run))
-        if run.error:
-            told.append("\nError\n", "bold")
-            told.append(f"{remote(run.error, 2000)}\n")
-        failures = [failure for outcome in read_outcomes(run.outcomes_json) for failure in outcome.failures]
-        if failures:
-            told.append(f"\nFailures ({len(failures):,})\n", "bold")
-            for failure in failures:
-                told.append(f"✖ {failure.reference} {failure.stage}: {failure.code} {remote(failure.message, 300)}\n")
-        actions = recovery_actions(run)
-        if actions:
-            told.append("\nWhat to run next\n", "bold")
-            told.append("\n".join(f"  {action}" for action in actions))
-        return told
+        trouble = _trouble(run)
+        if not trouble:
+            return fields([*_head(run), *_facts(run)], self.room)
+        return Text("\n").join([fields(_head(run), self.room), trouble, fields(_facts(run), self.room)])
 
     def reference(self, line: Line) -> str | None:
         return f"lore sync-runs show {line.record.id}"
@@ -87,9 +81,13 @@ class RunsScreen(BrowseScreen):
     def action_retry(self) -> None:
         """Repeat what the selected run left."""
         line = self.table.line
-        again = [] if line is None else [a for a in recovery_actions(line.record) if "--retry-failed" in a]
-        if line is None or not again:
-            self.notify("This run has no single items to retry; x copies what to run.", severity="warning")
+        actions = [] if line is None else recovery_actions(line.record)
+        if line is None or not actions:
+            self.notify("This run left nothing to retry.", severity="warning")
+            return
+        again = [action for action in actions if "--retry-failed" in action]
+        if not again:
+            self._run_again(line.record, actions[-1])
             return
         run_id, hands = line.record.id, self.desk.hands
         self.change(
@@ -97,6 +95,16 @@ class RunsScreen(BrowseScreen):
             f"As `{again[0]}` does: its hosts are asked, and what they answer is stored.",
             lambda: "" if hands is None else hands.retry_run(run_id),
         )
+
+    def _run_again(self, run: RunRecord, command: str) -> None:
+        """Let the jobs run that do what a run did not, where there is a service to ask."""
+        jobs = [] if self.standing is None else self.standing.service.jobs
+        names = jobs_again(run, jobs) if self.served else []
+        if names:
+            why = f"As `{command}` would, to do what run {run.id} did not."
+            self.ask_to_run([job for job in jobs if job.name in names], f"{len(names)} jobs", why)
+        else:
+            self.notify(f"No job of a service here repeats it; x copies `{command}`.", severity="warning", markup=False)
 
 
 def ledger_line(run: RunRecord, now_ms: int) -> Line:
@@ -113,18 +121,40 @@ def ledger_line(run: RunRecord, now_ms: int) -> Line:
         Cell(f"{stored:,}", "" if stored else "dim", stored),
         Cell(f"{run.requests:,}", "" if run.requests else "dim", run.requests),
         Cell(f"{run.warnings_count:,}", "warn" if run.warnings_count else "dim", run.warnings_count),
+        Cell(remote(run.error or run.note, 160), "bad" if run.error else "dim"),
     )
     return Line(str(run.id), cells, run)
 
 
+def _trouble(run: RunRecord) -> Text:
+    """Return what went wrong and what helps; nothing of a run that left nothing."""
+    failures = [failure for outcome in read_outcomes(run.outcomes_json) for failure in outcome.failures]
+    parts = {
+        "Error": [remote(run.error, 2000)] if run.error else [],
+        f"Failures ({len(failures):,})": [
+            f"✖ {failure.reference} {failure.stage}: {failure.code} {remote(failure.message, 300)}"
+            for failure in failures
+        ],
+        "What to run next": [f"  {action}" for action in recovery_actions(run)],
+    }
+    told = [Text.assemble((f"{name}\n", "bold"), "\n".join([*lines, ""])) for name, lines in parts.items() if lines]
+    return Text("\n").join(told)
+
+
+def _head(run: RunRecord) -> list[tuple[str, str | None]]:
+    word = state(run.status)[0]
+    return [
+        ("Run", f"{run.id}, {run.mode}" if run.mode != "standard" else str(run.id)),
+        ("Command", run.command),
+        ("Status", f"{word}, {run.phase}" if run.phase in PHASES else word),
+    ]
+
+
 def _facts(run: RunRecord) -> list[tuple[str, str | None]]:
     return [
-        ("Run", str(run.id)),
-        ("Command", run.command),
-        ("Mode", run.mode),
-        ("Status", f"{state(run.status)[0]}, {run.phase}"),
         ("Started", moment(run.started_at)),
         ("Finished", moment(run.finished_at)),
+        ("Progress", f"{progress(run)} · {work(run)}" if run.progress_done is not None else None),
         ("Alive", moment(run.heartbeat_at) if run.finished_at is None else None),
         ("Fetched", f"{run.issues_fetched:,} issues, {run.mrs_fetched:,} merge requests"),
         ("Stored", f"{run.issues_ingested:,} issues, {run.mrs_ingested:,} merge requests"),

@@ -6,8 +6,8 @@ obeyed like the key that leaves.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import ClassVar
 
@@ -26,6 +26,7 @@ from tidelore.console.panel import PLACES, PanelScreen
 from tidelore.console.runs import RunsScreen
 from tidelore.console.search import SearchScreen
 from tidelore.console.table import RowTable
+from tidelore.signals import heard
 
 SCREENS: dict[str, type[PanelScreen]] = {
     "overview": OverviewScreen,
@@ -56,6 +57,7 @@ class ConsoleApp(App[None]):
     def __init__(self, desk: Desk, *, theme: str = DARK, colourless: bool = False, signals: Sequence[int] = ()) -> None:
         self._colourless = colourless
         self._signals = signals
+        self._hearing = ExitStack()
         super().__init__()
         self.desk = desk
         for one in THEMES:
@@ -72,15 +74,13 @@ class ConsoleApp(App[None]):
     def on_mount(self) -> None:
         self.switch_mode("overview")
         self.set_interval(REFRESH_SECONDS, self._beat)
-        for number in self._signals:
-            asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        self._hearing.enter_context(heard(dict.fromkeys(self._signals, self.exit)))
         if self.desk.service is not None:
             # After the first paint: what the service loads would delay it.
             self.call_after_refresh(self.desk.service.start)
 
     def on_unmount(self) -> None:
-        for number in self._signals:
-            asyncio.get_running_loop().remove_signal_handler(number)
+        self._hearing.close()
 
     def action_go(self, place: str) -> None:
         """Go to another screen."""
@@ -94,8 +94,10 @@ class ConsoleApp(App[None]):
             self.screen.look_again()
 
     def _beat(self) -> None:
-        if isinstance(self.screen, PanelScreen):
-            self.screen.look()
+        # Also under a window, which lets it be seen.
+        seen = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, PanelScreen)), None)
+        if seen is not None:
+            seen.look()
 
     def action_dark(self) -> None:
         """Change between dark and light."""

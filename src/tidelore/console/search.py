@@ -34,9 +34,16 @@ RESULTS = (
     Column("UPDATED", right=True),
     Column("TITLE"),
 )
+EMPTY = "Results come while you type."
 LIMIT = 50
 PAUSE_SECONDS = 0.12
 """How long to wait for the next key before a search is made."""
+
+
+class ResultTable(RowTable):
+    """What was found; behind each row is a thread."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Read")]
 
 
 class SearchScreen(BrowseScreen):
@@ -46,7 +53,6 @@ class SearchScreen(BrowseScreen):
     AUTO_FOCUS = "#query"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "ask", "Search", key_display="/"),
-        Binding("enter", "read", "Read"),
         Binding("escape", "swap", "Query/results"),
     ]
 
@@ -57,7 +63,7 @@ class SearchScreen(BrowseScreen):
     def body(self) -> Iterable[Widget]:
         yield Input(placeholder='words, "a phrase", -without, label:bug, author:mira, since:7d', id="query")
         yield filter_line()
-        results = RowTable(RESULTS, id="results", title="Results")
+        results = ResultTable(RESULTS, id="results", title="Results", empty=EMPTY)
         behind = VerticalScroll(Static("", id="detail", markup=False), id="behind")
         yield Container(Vertical(results, id="lists"), behind, id="browse")
 
@@ -77,7 +83,9 @@ class SearchScreen(BrowseScreen):
 
     @on(DataTable.RowSelected, "#results")
     def _chosen(self) -> None:
-        self.action_read()
+        line = self.table.line
+        if line is not None:
+            self.app.push_screen(ThreadScreen(self.desk, line.record))
 
     def tell_detail(self) -> None:
         """Show the place that was found at once, the whole thread as soon as it is read."""
@@ -101,16 +109,11 @@ class SearchScreen(BrowseScreen):
         """Go from the line to the results, or back."""
         (self.table if self.query_one("#query", Input).has_focus else self.query_one("#query", Input)).focus()
 
-    def action_read(self) -> None:
-        """Read the selected thread on the whole screen."""
-        line = self.table.line
-        if line is not None:
-            self.app.push_screen(ThreadScreen(self.desk, line.record))
-
     async def _search(self, text: str) -> None:
         await self.desk.app.clock.sleep(PAUSE_SECONDS)
         table = self.query_one("#results", RowTable)
         if not text.strip():
+            table.empty = EMPTY
             table.set_lines([])
             table.border_title = "Results"
             self.tell_detail()
@@ -127,9 +130,11 @@ class SearchScreen(BrowseScreen):
 
     def _tell(self, found: Found) -> None:
         table = self.query_one("#results", RowTable)
+        notices = [said for said in found.notices if "words only" not in said]
+        table.empty = notices[0] if notices else "Nothing holds these words."
         table.set_lines([_line(result, self.desk.now_ms) for result in found.threads])
         how = "by words and meaning" if found.mode == "hybrid" else "by words"
-        notice = "".join(f" · {said}" for said in found.notices if "words only" not in said)
+        notice = "".join(f" · {said}" for said in notices if found.threads)
         table.border_title = f"{found.total:,} found {how}{notice}".replace("[", "\\[")
         self.tell_detail()
 
@@ -141,7 +146,7 @@ class SearchScreen(BrowseScreen):
             return
         whole = result_text(found)
         whole.append(f"{'─' * 20}\n", "dim")
-        whole.append_text(thread_text(thread))
+        whole.append_text(thread_text(thread, self.room, titled=False))
         self.query_one("#detail", Static).update(whole)
 
 

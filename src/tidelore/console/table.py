@@ -1,8 +1,8 @@
 """A list on screen. Owns filtering, sorting and what stays selected while the rows under it change.
 
-A row is known by its key: the cursor follows it wherever it goes. Only what changed is drawn again, and never more rows
-than anybody reads; where some are left out the table says so. Upholds that no row is painted before its columns have
-their widths: Textual would measure later, and keep showing what it had painted narrow.
+A row that was chosen is known by its key: the cursor follows it wherever it goes. Only what changed is drawn again, and
+never more rows than anybody reads; where some are left out the table says so. Upholds that no row is painted before its
+columns have their widths: Textual would measure later, and keep showing what it had painted narrow.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
+from textual.strip import Strip
 from textual.widgets import DataTable
 
-from tidelore.console.fitting import FLOOR, Yields, clip, fit
+from tidelore.console.fitting import FLOOR, Yields, choose, clip, fit
 from tidelore.console.looks import tones
 from tidelore.console.words import Tone
-from tidelore.remote_text import width
+from tidelore.remote_text import shorten, width
 
 MOST_ROWS = 300
 
@@ -25,13 +28,15 @@ MOST_ROWS = 300
 class Column(Struct, frozen=True):
     """One column; a `descending` one begins with its largest when it is sorted by.
 
-    `yields` is what gives way where it is narrow; without it a column is seen whole. The last one yields its end.
+    `yields` is what gives way where it is narrow; without it a column is seen whole. The last one yields its end. One
+    with a `spare` is left out where there is no room for it, that with the highest first.
     """
 
     name: str
     right: bool = False
     descending: bool = False
     yields: Yields | None = None
+    spare: int = 0
 
 
 class Cell(Struct, frozen=True):
@@ -53,23 +58,36 @@ class Line(Struct, frozen=True):
 class RowTable(DataTable[Text]):
     """A table of lines."""
 
-    def __init__(self, columns: Sequence[Column], *, id: str, title: str = "") -> None:  # noqa: A002
+    def __init__(self, columns: Sequence[Column], *, id: str, title: str = "", empty: str = "") -> None:  # noqa: A002
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="css")
         self._heads = tuple(columns)
         self.border_title = title or None
+        self.empty = empty
         self._all: tuple[Line, ...] = ()
         self._shown: list[Line] = []
+        self._places: list[int] = []
         self._widths: tuple[int, ...] = ()
         self.part = ""
         self.sorted_by: int | None = None
         self.backwards = False
 
     def on_mount(self) -> None:
-        for place, column in enumerate(self._heads):
-            self.add_column(Text(column.name, justify="right" if column.right else "left"), key=str(place))
+        self._draw_heads()
 
     def on_resize(self) -> None:
         self.redraw(anew=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw a line; below the headings of an empty list it says why it is."""
+        if self._shown or y != self.header_height:
+            return super().render_line(y)
+        heading = self.get_component_rich_style("datatable--header")
+        muted = Style(color=heading.color, bgcolor=heading.bgcolor)
+        told = f" {shorten(self._why_empty(), self.size.width - 1)}"
+        return Strip([Segment(told, muted)]).adjust_cell_length(self.size.width, muted)
+
+    def _why_empty(self) -> str:
+        return f"No row holds “{self.part}”; Esc shows all." if self._all else self.empty
 
     @property
     def line(self) -> Line | None:
@@ -87,14 +105,15 @@ class RowTable(DataTable[Text]):
         self.redraw()
 
     def sort_next(self) -> None:
-        """Sort by the next column; after the last one, as the lines came."""
+        """Sort by the next column that is shown; after the last one, as the lines came."""
         at = -1 if self.sorted_by is None else self.sorted_by
-        self.sorted_by = at + 1 if at + 1 < len(self._heads) else None
+        self.sorted_by = next((place for place in self._places if place > at), None)
         self.backwards = self.sorted_by is not None and self._heads[self.sorted_by].descending
         self.redraw()
 
-    def sort_by(self, column: int) -> None:
-        """Sort by a column; by the same one again, the other way round."""
+    def sort_by(self, shown: int) -> None:
+        """Sort by a column that is shown; by the same one again, the other way round."""
+        column = self._places[shown]
         if self.sorted_by == column:
             self.backwards = not self.backwards
         else:
@@ -109,8 +128,9 @@ class RowTable(DataTable[Text]):
     def redraw(self, *, anew: bool = False) -> None:
         """Bring the screen in line with the lines; `anew` draws every row again."""
         wanted = self._chosen()
-        widths = self._fitting(wanted)
-        anew, self._widths = anew or widths != self._widths, widths
+        places, widths = self._fitting(wanted)
+        anew = anew or (places, widths) != (self._places, self._widths)
+        self._places, self._widths = places, widths
         known = [line.key for line in self._shown]
         if anew or [line.key for line in wanted] != known:
             self._draw_all(wanted)
@@ -128,28 +148,43 @@ class RowTable(DataTable[Text]):
         return lines[:MOST_ROWS]
 
     def _draw_all(self, lines: list[Line]) -> None:
-        kept, row = self.line, self.cursor_row
+        # Whoever has not chosen a row sees the first one, whichever that is.
+        kept, row = self.line if self.has_focus or self.cursor_row else None, self.cursor_row
         self._shown = lines
-        self.clear()
+        if [key.value for key in self.columns] == [str(place) for place in self._places]:
+            self.clear()
+        else:
+            self.clear(columns=True)
+            self._draw_heads()
         for column, columns in zip(self.ordered_columns, self._widths, strict=True):
             column.content_width = columns
         for line in lines:
             self.add_row(*self._cells(line), key=line.key)
         keys = [line.key for line in lines]
-        self.move_cursor(row=keys.index(kept.key) if kept is not None and kept.key in keys else min(row, len(keys) - 1))
+        place = keys.index(kept.key) if kept is not None and kept.key in keys else min(row, len(keys) - 1)
+        # Above the first row there is the heading, which is not to be chosen.
+        self.move_cursor(row=max(place, 0))
+
+    def _draw_heads(self) -> None:
+        for place in self._places:
+            head = self._heads[place]
+            self.add_column(Text(head.name, justify="right" if head.right else "left"), key=str(place))
 
     def _draw_changes(self, lines: list[Line]) -> None:
         before, self._shown = self._shown, lines
         for old, new in zip(before, lines, strict=True):
-            for place, (was, is_now) in enumerate(zip(old.cells, new.cells, strict=True)):
-                if was != is_now:
-                    self.update_cell(new.key, str(place), self._cell(place, is_now))
+            for place, columns in zip(self._places, self._widths, strict=True):
+                if old.cells[place] != new.cells[place]:
+                    self.update_cell(new.key, str(place), self._cell(place, new.cells[place], columns))
 
     def _cells(self, line: Line) -> list[Text]:
-        return [self._cell(place, cell) for place, cell in enumerate(line.cells)]
+        return [
+            self._cell(place, line.cells[place], columns)
+            for place, columns in zip(self._places, self._widths, strict=True)
+        ]
 
-    def _fitting(self, lines: list[Line]) -> tuple[int, ...]:
-        """Return how wide each column is, so that nothing is scrolled aside."""
+    def _fitting(self, lines: list[Line]) -> tuple[list[int], tuple[int, ...]]:
+        """Return which columns are shown and how wide each is, so that nothing is scrolled aside."""
         natural = [
             max([len(head.name), *(width(line.cells[at].text) for line in lines)])
             for at, head in enumerate(self._heads)
@@ -158,14 +193,15 @@ class RowTable(DataTable[Text]):
             whole if head.yields is None else min(whole, max(len(head.name), FLOOR))
             for head, whole in zip(self._heads, natural, strict=True)
         ]
-        floors[-1] = len(self._heads[-1].name)
-        padding = 2 * self.cell_padding * len(self._heads)
-        return fit(natural, floors, self.size.width - padding - 1)
+        padding, room = 2 * self.cell_padding, self.size.width - 1
+        places = choose(natural, floors, [head.spare for head in self._heads], padding, room)
+        least = [*(floors[at] for at in places[:-1]), len(self._heads[places[-1]].name)]
+        return places, fit([natural[at] for at in places], least, room - padding * len(places))
 
-    def _cell(self, place: int, cell: Cell) -> Text:
+    def _cell(self, place: int, cell: Cell, columns: int) -> Text:
         head = self._heads[place]
         return Text(
-            clip(cell.text, self._widths[place], head.yields or "end"),
+            clip(cell.text, columns, head.yields or "end"),
             tones(self.app).get(cell.tone, ""),
             justify="right" if head.right else "left",
             no_wrap=True,

@@ -48,7 +48,7 @@ class ThreadScreen(Screen[None]):
         except TideloreError as error:
             text = Text(f"{error.message}\n{error.fix or ''}")
         else:
-            text = thread_text(thread)
+            text = thread_text(thread, self.query_one("#thread").scrollable_content_region.width)
         self.query_one("#text", Static).update(text)
 
     def action_leave(self) -> None:

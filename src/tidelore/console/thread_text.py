@@ -16,9 +16,9 @@ from tidelore.store.post_rows import PostRow, PostView
 _STEP = "    "
 
 
-def thread_text(thread: Conversation | PostView) -> Text:
-    """Return a whole thread."""
-    return _conversation(thread) if isinstance(thread, Conversation) else _post(thread)
+def thread_text(thread: Conversation | PostView, columns: int = 0, *, titled: bool = True) -> Text:
+    """Return a whole thread, for so many columns; without its title where that has been told."""
+    return _conversation(thread, columns, titled) if isinstance(thread, Conversation) else _post(thread, columns)
 
 
 def result_text(found: ThreadResult) -> Text:
@@ -35,12 +35,13 @@ def result_text(found: ThreadResult) -> Text:
     return text
 
 
-def _conversation(talk: Conversation) -> Text:
+def _conversation(talk: Conversation, columns: int, titled: bool) -> Text:  # noqa: FBT001
     parent = talk.parent
     is_merge = isinstance(parent, MergeRequestRow)
     sign = "!" if is_merge else "#"
     text = Text()
-    text.append(f"{talk.project}{sign}{parent.iid}  {remote(parent.title)}\n\n", "bold")
+    if titled:
+        text.append(f"{talk.project}{sign}{parent.iid}  {remote(parent.title)}\n\n", "bold")
     facts: list[tuple[str, str | None]] = [
         ("State", parent.state if parent.deleted_at is None else f"{parent.state}, deleted"),
         ("Author", _person(parent.author_username)),
@@ -55,7 +56,7 @@ def _conversation(talk: Conversation) -> Text:
     if isinstance(parent, MergeRequestRow):
         facts.insert(1, ("Branch", remote(f"{parent.source_branch} → {parent.target_branch}")))
         facts.append(("Files", f"{len(talk.files):,} changed" if talk.files else None))
-    text.append_text(fields(facts))
+    text.append_text(fields(facts, columns))
     text.append(f"\n{harmless(parent.description or '(no description)').strip()}\n")
     spoken = [thread for thread in talk.threads if any(not note.is_system for note in thread.notes)]
     text.append(f"\n{len(spoken):,} discussions\n", "bold")
@@ -89,7 +90,7 @@ def _note(note: NoteRow, indent: str, *, resolved: bool) -> Text:
     return text
 
 
-def _post(view: PostView) -> Text:
+def _post(view: PostView, columns: int) -> Text:
     post = view.post
     text = Text()
     text.append(f"{post.kind.capitalize()} by @{remote(post.author)}\n\n", "bold")
@@ -104,7 +105,8 @@ def _post(view: PostView) -> Text:
                 ("Answers", _named(view.parent, post.reply_parent)),
                 ("Quotes", _named(view.quoted, post.quoted_uri)),
                 ("Reposts", ", ".join(f"@{remote(name)}" for name in view.reposters)),
-            ]
+            ],
+            columns,
         )
     )
     text.append(f"\n{harmless(post.text or '(no text)')}\n")

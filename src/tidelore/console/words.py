@@ -5,6 +5,7 @@ A tone is never the only sign of a state: the word says it too, for terminals an
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Literal
 
 from rich.text import Text
@@ -35,6 +36,8 @@ _STATES: dict[str, tuple[str, Tone]] = {
     "unavailable": ("✖ unavailable", "bad"),
     "paused": ("■ paused", "dim"),
 }
+_NARROWEST = 12
+"""Where less than this is left for values they go below their names."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -79,12 +82,17 @@ def remote(text: str | None, columns: int = 200) -> str:
     return "—" if not text else shorten(one_line(text), columns)
 
 
-def fields(pairs: list[tuple[str, str | None]]) -> Text:
-    """Return names and values, one below the other; what is empty is left out."""
+def fields(pairs: list[tuple[str, str | None]], columns: int = 0) -> Text:
+    """Return names and values, one below the other; what is empty is left out.
+
+    Within so many columns a value goes on below its beginning; without a number, where the screen breaks it.
+    """
     shown = [(name, value) for name, value in pairs if value and value != "—"]
     margin = max((len(name) for name, _ in shown), default=0) + 2
     text = Text()
     for name, value in shown:
+        parts = wrap(value, columns - margin, break_on_hyphens=False) if columns - margin >= _NARROWEST else [value]
         text.append(f"{name:<{margin}}", "bold")
-        text.append(f"{value}\n")
+        text.append(f"\n{' ' * margin}".join(parts))
+        text.append("\n")
     return text

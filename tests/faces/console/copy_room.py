@@ -28,6 +28,7 @@ from tidelore.store.outbox import plan
 from tidelore.store.projects import ProjectRow, save_project
 from tidelore.store.runs import RunTable
 from tidelore.store.service_jobs import JobRow, save_jobs
+from tidelore.store.source_budgets import BudgetRow, save_budgets
 
 HOST = "http://127.0.0.1:9"
 NOW = 1_772_442_000_000
@@ -208,6 +209,7 @@ def _runs(database: Database) -> None:
     going = Run.start(table, ManualClock(NOW - 40_000), "lore sync", here, phase="ingest")
     going.set_counters(Counters(issues_ingested=42, requests=17))
     going.set_phase("dependents")
+    table.update(going.id, progress_done=340, progress_total=1200, progress_note=f"{LEDGER} discussions: 340 read")
 
 
 def _service(database: Database) -> None:
@@ -226,6 +228,11 @@ def _service(database: Database) -> None:
                    NOW - 17_000, NOW - 17_000, 0, None, 2820.0, 31, NOW),
         ],
     )  # fmt: skip
+
+    save_budgets(
+        database,
+        [BudgetRow("github", 312, None, NOW, 5000), BudgetRow("gitlab", 1_934, NOW + 300_000, NOW, 2000)],
+    )
 
 
 def at_rest(app: App) -> None:

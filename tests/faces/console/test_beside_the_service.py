@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,8 +14,9 @@ from tidelore.app import App
 from tidelore.app.console.thread import ServiceThread
 from tidelore.app.service.serving import ServeRequest, serve
 from tidelore.config import load_config
+from tidelore.errors import NotFound
 from tidelore.service.control import Control
-from tidelore.store.service_jobs import list_jobs
+from tidelore.store.service_jobs import JobRow, list_jobs
 
 SETTINGS = '[service]\nmetrics_port = 0\n[embedding]\nprovider = "none"\n'
 
@@ -45,9 +45,10 @@ async def until(check: Callable[[], bool]) -> None:
 
 def had_their_turns(app: App) -> bool:
     """Tell whether every job ended once."""
-    if not Path(app.address).exists():
+    try:
+        database = app.open_store()
+    except NotFound:
         return False
-    database = app.open_store()
     try:
         jobs = list_jobs(database)
         return bool(jobs) and all(job.finished_at is not None and job.state == "idle" for job in jobs)
@@ -56,11 +57,43 @@ def had_their_turns(app: App) -> bool:
 
 
 def is_served(app: App) -> bool:
-    if not Path(app.address).exists():
+    try:
+        database = app.open_store()
+    except NotFound:
         return False
-    database = app.open_store()
     try:
         return database.read("SELECT COUNT(*) FROM leases WHERE name = 'service'") == [(1,)]
+    finally:
+        database.close()
+
+
+def jobs_of(app: App, source: str | None = None) -> list[JobRow]:
+    database = app.open_store()
+    try:
+        return [job for job in list_jobs(database) if source in (None, job.source)]
+    finally:
+        database.close()
+
+
+def runs_of(app: App, command: str) -> int:
+    """Return how many runs of a command reached their end."""
+    database = app.open_store()
+    try:
+        asked = "SELECT COUNT(*) FROM sync_runs WHERE command = :command AND finished_at IS NOT NULL"
+        return int(database.read(asked, {"command": command})[0][0])
+    finally:
+        database.close()
+
+
+def fail_newest(app: App) -> None:
+    """Let the newest sync look as if it had failed."""
+    database = app.open_store()
+    try:
+        with database.transaction() as tx:
+            tx.execute(
+                "UPDATE sync_runs SET status = 'failed', phase = 'failed', error = 'no answer' WHERE id ="
+                " (SELECT MAX(id) FROM sync_runs WHERE command = 'lore sync')"
+            )
     finally:
         database.close()
 
@@ -96,6 +129,63 @@ def test_the_console_asks_what_the_service_asks_and_its_looks_ask_nothing(desk: 
     asyncio.run(sit())
     assert requests_of(watched) == requests_of(alone) > 0
     assert sorted(held(watched)) == sorted(held(alone)) != []
+
+
+def test_a_source_runs_now_when_somebody_says_yes_and_so_does_what_failed(desk: Desk) -> None:
+    app = app_of(desk, "now.db")
+
+    def syncs() -> int:
+        return runs_of(app, "lore sync")
+
+    async def sit() -> None:
+        service = ServiceThread(app)
+        async with seated(app, hands=True, service=service) as seat:
+            await until(lambda: had_their_turns(app))
+            await seat.press("g")
+            assert seat.column("sources") == ["copy", "gitlab"]
+            assert "Run now" in seat.footer
+            before = syncs()
+            await seat.press("down", "r")
+            assert "Run gitlab:gitlab now?" in seat.text
+            await seat.press("enter")
+            assert syncs() == before
+            await seat.press("r", "y")
+            assert seat.told == ["gitlab:gitlab: due now"]
+            await until(lambda: syncs() == before + 1 and had_their_turns(app))
+            # The same for one job, in the window over the sources, which follows what becomes of it.
+            await seat.press("enter", "r")
+            assert "Run gitlab:gitlab now?" in seat.text
+            await seat.press("y")
+            await until(lambda: syncs() == before + 2)
+            await seat.press("escape")
+            fail_newest(app)
+            await seat.go("runs")
+            await seat.press("f", "r")
+            assert "Run gitlab:gitlab now?" in seat.text
+            assert "to do what run" in seat.text
+            await seat.press("y")
+            await until(lambda: syncs() == before + 3)
+        assert service.error is None
+
+    asyncio.run(sit())
+
+
+def test_all_jobs_of_a_source_run_when_it_is_asked_for(desk: Desk) -> None:
+    app = app_of(desk, "all.db")
+
+    async def sit() -> None:
+        service = ServiceThread(app)
+        async with seated(app, hands=True, service=service) as seat:
+            await until(lambda: had_their_turns(app))
+            await seat.press("g", "r")
+            assert "Run copy now?" in seat.text
+            assert "These become due at once: documents, ledger." in seat.text
+            first = {job.name: job.started_at or 0 for job in jobs_of(app) if job.source == "copy"}
+            await seat.press("y")
+            assert seat.told == ["2 jobs: due now"]
+            await until(lambda: all((job.started_at or 0) > first.get(job.name, -1) for job in jobs_of(app, "copy")))
+
+    asyncio.run(sit())
 
 
 def test_leaving_in_the_middle_loses_nothing(desk: Desk) -> None:

@@ -61,6 +61,13 @@ def test_who_only_watches_has_no_such_keys(copy: App) -> None:
             await seat.press(*keys)
             assert question not in seat.text
             assert not {"Unblock", "Pause", "Retry"} & set(seat.footer.split())
+        await seat.go("overview")
+        assert "Run now" not in seat.footer
+        await seat.press("r")
+        assert "now?" not in seat.text
+        await seat.press("enter")
+        assert "LAST ERROR" in seat.text
+        assert "Run now" not in seat.footer
 
     watch(copy, look, (80, 24))
     assert everything(copy) == before
@@ -142,7 +149,10 @@ def test_a_key_without_a_row_to_act_on_says_so(copy: App) -> None:
         assert seat.told[1:] == ["Choose an event: press v."]
         await seat.go("runs")
         await seat.press("r")
-        assert seat.told[2:] == ["This run has no single items to retry; x copies what to run."]
+        assert seat.told[2:] == ["This run left nothing to retry."]
+        await seat.press("f", "down", "r")
+        # Nothing is served here: somebody else has to run it.
+        assert seat.told[3:] == ["No job of a service here repeats it; x copies `lore sync`."]
 
     watch(copy, look, hands=True)
 

@@ -13,9 +13,13 @@ from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
 from tidelore.app import App
+from tidelore.clock import ManualClock
 from tidelore.console.looks import LIGHT
 from tidelore.console.table import RowTable
+from tidelore.engine.ledger import Run
+from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
+from tidelore.store.runs import RunTable
 
 SHOWN = {
     "overview": (
@@ -23,16 +27,19 @@ SHOWN = {
         "gitlab",
         "▲ backing off",
         "▲ 30m",
+        "LEFT",
+        "312/5,000",
+        "1,934/2,000",
         "Requests",
         "New items",
-        "dependents",
+        "██░░░░░░ 340/1,200",
         "1 pull request",
     ),
     "feedback": ("Pull requests 3", "✖ blocked", "paused", f"{REPO}#12", "force_pushed"),
     "accounts": ("@mira.test", "✖ unavailable", "■ paused", "did:plc:"),
     "runs": ("poll github", "✖ failed", "● succeeded", "▶ running", "Command"),
     "search": ("Results",),
-    "log": ("run 3 failed", "does not answer", "ledger"),
+    "log": ("run 3 failed", "127.0.0.1", "the ledger"),
 }
 
 
@@ -59,6 +66,87 @@ def test_every_screen_tells_its_part_and_fits_at_every_size(finished: App, size:
                 await seat.press("escape")
 
     watch(finished, look, size)
+
+
+def test_what_is_left_of_a_rate_limit_is_marked_when_it_is_little(finished: App) -> None:
+    async def look(seat: Seat) -> None:
+        lines = [seat.table("sources")._all[at].cells[6] for at in range(3)]
+        assert [(cell.text, cell.tone) for cell in lines] == [
+            ("—", "dim"),
+            ("312/5,000", "warn"),
+            ("1,934/2,000", ""),
+        ]
+        for _ in range(7):
+            await seat.press("s")
+        assert "left ▲" in seat.text
+        assert seat.column("sources") == ["github", "gitlab", "bluesky"]
+
+    watch(finished, look, (200, 50))
+
+
+def test_on_a_narrow_terminal_columns_that_can_be_spared_are_left_out(finished: App) -> None:
+    async def look(seat: Seat) -> None:
+        assert "LEFT" in seat.text
+        assert "BOUND" not in seat.text
+        assert "ALIVE" not in seat.text
+        await seat.pilot.resize_terminal(200, 50)
+        await seat.settle()
+        assert "BOUND" in seat.text
+        assert f"{LEDGER} discussions: 340 read" in seat.text
+        await seat.pilot.resize_terminal(80, 24)
+        await seat.settle()
+        # What is not seen is not sorted by either.
+        for _ in range(4):
+            await seat.press("s")
+        assert "due ▼" in seat.text
+
+    watch(finished, look, (80, 24))
+
+
+def test_an_empty_list_says_why_it_is(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        await seat.press("slash", *"zzz")
+        assert "No row holds “zzz”; Esc shows all." in seat.text
+        await seat.press("escape")
+        assert "No row holds" not in seat.text
+        await seat.go("accounts")
+        await seat.press("slash", *"zzz")
+        assert "No account holds this text" in seat.text
+        await seat.press("escape")
+        await seat.go("search")
+        assert "Results come while you type." in seat.text
+        await seat.press(*"zzzz")
+        assert "Nothing holds these words." in seat.text
+
+    watch(copy, look, (80, 24))
+
+
+def test_a_list_nobody_is_in_shows_its_first_row_whichever_that_is(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        table = seat.table("newest")
+        assert not table.has_focus
+        assert (table.cursor_row, seat.column("newest")[0]) == (0, "7")
+        database = copy.open_store()
+        Run.start(
+            RunTable(database), ManualClock(copy.clock.now_ms()), "lore sync", ProcessIdentity.current()
+        ).finish_succeeded()
+        database.close()
+        await seat.press("g")
+        assert (table.cursor_row, seat.column("newest")[0]) == (0, "8")
+
+    watch(copy, look)
+
+
+def test_details_go_on_below_their_beginning(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        lines = seat.detail.partition("\n\n")[0].splitlines()
+        at = next(place for place, line in enumerate(lines) if line.startswith("Head"))
+        assert lines[at + 1].startswith(" " * len("Pull request  "))
+        assert max(map(len, lines)) <= seat.console.screen.query_one("#behind").size.width
+
+    watch(copy, look, (120, 40))
 
 
 def test_the_first_paint_waits_for_no_database(copy: App) -> None:
@@ -151,11 +239,6 @@ def test_a_list_is_sorted_by_the_next_column_and_turned_round(copy: App) -> None
 
 
 def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None:
-    from tidelore.clock import ManualClock
-    from tidelore.engine.ledger import Run
-    from tidelore.process import ProcessIdentity
-    from tidelore.store.runs import RunTable
-
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         await seat.press("down", "down")
@@ -269,7 +352,7 @@ def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
         await seat.press("ctrl+u", *"nowhere")
         assert seat.table("results").row_count == 0
 
-    watch(copy, look)
+    watch(copy, look, (160, 40))
 
 
 def test_a_query_that_means_nothing_is_told_and_the_next_one_works(copy: App) -> None:

@@ -13,24 +13,30 @@ import struct
 import sys
 import termios
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from tests.faces.console.copy_room import SETTINGS
+from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.app import App
+from tidelore.errors import TideloreError
 from tidelore.store.opening import open_database
 
+QUIET = "[service]\nmetrics_port = 0\n"
 _COLOUR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9\d|10[0-7])[\d;]*m")
 
 
 class Terminal:
     """A terminal of 80 by 24 with `lore` in it."""
 
-    def __init__(self, folder: Path, database: str, *argv: str, **environ: str) -> None:
+    def __init__(
+        self, folder: Path, database: str, *argv: str, settings: str = f"{SETTINGS}\n{QUIET}", **environ: str
+    ) -> None:
         config = folder / "config.toml"
-        config.write_text(f"{SETTINGS}\n[service]\nmetrics_port = 0\n")
+        config.write_text(settings)
         words = [*argv, "--config", str(config), "--db", database]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("LORE_", "NO_COLOR", "XDG_"))}
         full = kept | {"TERM": "xterm-256color", "HOME": str(folder)} | environ
@@ -46,6 +52,10 @@ class Terminal:
         while text.encode() not in self.seen:
             assert time.monotonic() < until, self.seen[-2000:]
             self._read(0.1)
+
+    def drain(self) -> None:
+        """Read what there is, or wait a moment for something."""
+        self._read(0.1)
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
@@ -115,6 +125,42 @@ def test_lore_alone_is_the_console_and_leaving_it_ends_the_service_in_order(tmp_
     database.close()
 
 
+def test_a_job_runs_when_somebody_presses_the_key_and_says_yes(desk: Desk, tmp_path: Path) -> None:
+    desk.configure(LEDGER, extra=f'{QUIET}[embedding]\nprovider = "none"\n')
+    path = str(tmp_path / "served.db")
+
+    def turns() -> int:
+        """How many syncs have reached their end."""
+        with suppress(TideloreError), closing(open_database(path, create=False)) as database:
+            return int(
+                database.read("SELECT COUNT(*) FROM sync_runs WHERE command = 'lore sync' AND finished_at > 0")[0][0]
+            )
+        return 0
+
+    def until(count: int) -> None:
+        for _ in range(600):
+            if turns() >= count:
+                return
+            terminal.drain()
+        raise AssertionError(terminal.seen[-2000:])
+
+    terminal = Terminal(tmp_path, path, "console", settings=desk.config.read_text())
+    terminal.wait_for("service here")
+    until(1)
+    terminal.wait_for("Run now")
+    # The sources are copy and gitlab: from the first to the second.
+    terminal.press("\x1b[B")
+    terminal.press("r")
+    terminal.wait_for("Run gitlab:gitlab now?")
+    assert turns() == 1
+    terminal.press("y")
+    terminal.wait_for("gitlab:gitlab: due now")
+    until(2)
+    terminal.press("q")
+    assert terminal.end() == 0
+    assert turns() == 2
+
+
 @pytest.mark.parametrize("leaving", [signal.SIGTERM, signal.SIGHUP, "\x03"], ids=repr)
 def test_a_signal_ends_the_service_in_order_too(tmp_path: Path, leaving: signal.Signals | str) -> None:
     path = str(tmp_path / "fresh.db")
@@ -161,5 +207,6 @@ def test_programs_are_told_the_first_screen_with_the_documented_fields(
     data = json.loads(capsys.readouterr().out)["data"]
     compare("top", data)
     assert [source["name"] for source in data["sources"]] == ["bluesky", "github", "gitlab"]
-    assert [run["id"] for run in data["running"]] == [7]
+    assert [(run["id"], run["done"], run["total"]) for run in data["running"]] == [(7, 340, 1200)]
+    assert [source["requests_allowed"] for source in data["sources"]] == [None, 5000, None]
     assert len(data["requests_by_minute"]) == len(data["items_by_minute"]) == 60
