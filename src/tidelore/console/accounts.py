@@ -100,7 +100,7 @@ def _line(account: AccountRow, now_ms: int) -> Line:
     paused = account.state == "paused"
     due = account.next_poll_at <= now_ms
     cells = (
-        Cell(f"@{account.handle}", "strong"),
+        Cell(f"@{remote(account.handle)}", "strong"),
         Cell(word, tone),
         Cell("—" if paused else "now" if due else since(account.next_poll_at, now_ms), "", account.next_poll_at),
         Cell(since(account.last_polled_at, now_ms), "", -(account.last_polled_at or 0)),

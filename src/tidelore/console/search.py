@@ -155,7 +155,7 @@ def _line(found: ThreadResult, now_ms: int) -> Line:
     told = found.title if found.project else found.snippet
     cells = (
         Cell(remote(name, 48), "strong"),
-        Cell(found.state, "dim"),
+        Cell(remote(found.state), "dim"),
         Cell(since(found.updated_at, now_ms), "", now_ms - found.updated_at),
         Cell(remote(told, 300)),
     )

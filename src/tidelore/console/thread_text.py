@@ -26,10 +26,13 @@ def result_text(found: ThreadResult) -> Text:
     text = Text()
     text.append(f"{found.reference}\n", "bold")
     text.append(f"{remote(found.title)}\n\n")
-    snippet = Text(found.snippet)
+    seen = 0
+    # Piece by piece: what is taken out of it would shift the places of the hits.
     for begin, end in found.highlights:
-        snippet.stylize("bold reverse", begin, end)
-    text.append_text(snippet)
+        text.append(harmless(found.snippet[seen:begin]))
+        text.append(harmless(found.snippet[begin:end]), "bold reverse")
+        seen = end
+    text.append(harmless(found.snippet[seen:]))
     more = f" and {found.further:,} more places" if found.further else ""
     text.append(f"\n\nin {_kind(found.found_in)}{more}\n", "dim")
     return text

@@ -11,7 +11,7 @@ from typing import Literal
 from rich.text import Text
 
 from tidelore.clock import format_instant
-from tidelore.remote_text import one_line, shorten
+from tidelore.remote_text import harmless, one_line, shorten
 
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
 
@@ -87,7 +87,7 @@ def fields(pairs: list[tuple[str, str | None]], columns: int = 0) -> Text:
 
     Within so many columns a value goes on below its beginning; without a number, where the screen breaks it.
     """
-    shown = [(name, value) for name, value in pairs if value and value != "—"]
+    shown = [(name, harmless(value)) for name, value in pairs if value and value != "—"]
     margin = max((len(name) for name, _ in shown), default=0) + 2
     text = Text()
     for name, value in shown:

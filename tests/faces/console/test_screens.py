@@ -370,6 +370,8 @@ def test_nothing_others_wrote_steers_the_terminal(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         await seat.press(*"tax office")
+        assert "rounds half up." in seat.detail
+        assert "\x1b" not in seat.detail
         await seat.press("enter", "enter")
         assert "rounds half up." in seat.text
         assert "\x1b" not in seat.text
