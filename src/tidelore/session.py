@@ -21,7 +21,7 @@ from tidelore.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
-from tidelore.errors import DatabaseUnreachable, IllegalTransition, LeaseLost, StorageFailed, TideloreError
+from tidelore.errors import DatabaseUnreachable, IllegalTransition, LeaseLost, LockHeld, StorageFailed, TideloreError
 from tidelore.headway import Course
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
@@ -31,6 +31,8 @@ from tidelore.store.runs import RunTable
 LEASE = "sync"
 ASK_AGAIN_SECONDS = 1.0
 """How soon a database that is out of reach is tried again by whoever has something to end in it."""
+LOOK_AGAIN_SECONDS = 0.2
+"""How soon a lease that is held is asked for again: a service that has more to do gives it back for a second only."""
 _FOREVER_MS = 2**62
 
 
@@ -66,9 +68,9 @@ class Session(Struct):
         assert self.held is not None, "only a run that took the lease writes"
         return self.held
 
-    def take_lease(self, *, force: bool) -> None:
+    async def take_lease(self, *, force: bool, wait_seconds: float = 0.0) -> None:
         """Become the one who writes, or learn who is."""
-        self.held = acquire_lease(self.shop, force=force, name=LEASE)
+        self.held = await wait_for_lease(self.shop, force=force, name=LEASE, wait_seconds=wait_seconds)
         self.crashed_runs += _close_crashed(self.shop, stale_after_ms=_stale_after_ms(self.shop))
 
     def give_back(self) -> None:
@@ -114,12 +116,30 @@ def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:
     return lease
 
 
+async def wait_for_lease(shop: Workshop, *, force: bool, name: str, wait_seconds: float) -> Lease:
+    """Take the lease as soon as its holder gives it back; raise LockHeld when that takes too long."""
+    until = shop.clock.monotonic() + wait_seconds
+    while True:
+        try:
+            return acquire_lease(shop, force=force, name=name)
+        except LockHeld:
+            if shop.clock.monotonic() >= until:
+                raise
+        await shop.clock.sleep(LOOK_AGAIN_SECONDS)
+
+
 @asynccontextmanager
 async def open_session(
-    shop: Workshop, *, force: bool, phase: str = "ingest", note: str | None = None, lease: str = LEASE
+    shop: Workshop,
+    *,
+    force: bool,
+    phase: str = "ingest",
+    note: str | None = None,
+    lease: str = LEASE,
+    wait_seconds: float = 0.0,
 ) -> AsyncIterator[Session]:
     """Hold a lease and a run row for the length of the block."""
-    held = acquire_lease(shop, force=force, name=lease)
+    held = await wait_for_lease(shop, force=force, name=lease, wait_seconds=wait_seconds)
     try:
         async with open_run(shop, phase=phase, note=note, held=held) as session:
             yield session

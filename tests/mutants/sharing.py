@@ -78,9 +78,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="left-off-waits-for-its-interval",
         invariant=SLICES,
         file="service/schedule.py",
-        before="now if woken or ending.again else",
-        after="now if woken else",
-        test=f"{_SCHEDULE}::test_a_job_that_left_something_is_due_at_once_without_failure_or_pause",
+        before="now + BREATH_SECONDS if ending.again else next_due(",
+        after="next_due(",
+        test=f"{_SCHEDULE}::test_a_job_that_left_something_goes_on_after_a_breath_without_failure_or_pause",
         why="A first mirror would stand still between its slices.",
     ),
 )

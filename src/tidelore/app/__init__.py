@@ -118,6 +118,7 @@ async def surgical_sync(
     report: SurgicalReport,
     *,
     force: bool,
+    wait_seconds: float = 0.0,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> None:
     """Open the hosts of the items that are meant and the store, and refresh these items; the report tells of each."""
@@ -146,7 +147,7 @@ async def surgical_sync(
         async def make_vectors(only: Sequence[int], made: EmbedReport, tell: Callable[[Progress], None]) -> None:
             await _make_vectors(app, shop, made, only=only, on_progress=tell)
 
-        request = SurgicalRequest(force, flags.preflight_only, documents=not flags.no_docs)
+        request = SurgicalRequest(force, wait_seconds, flags.preflight_only, documents=not flags.no_docs)
         embed = None if flags.no_embed else make_vectors
         await operate(shop, sources, choices, request, count, on_progress, report, embed)
 

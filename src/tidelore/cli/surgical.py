@@ -47,7 +47,7 @@ def plan(app: App, asked: Sequence[Asked], flags: Flags, left_out: Collection[st
     return Answer({"dry_run": True, "targets": targets, "stages": stages, "left_out": sorted(left_out)}, lines)
 
 
-def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bool) -> Answer:
+def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bool, wait_seconds: float) -> Answer:
     """Refresh the items that were named, or what is left of an earlier run."""
     from tidelore.app import run_until_signalled, surgical_sync
     from tidelore.cli.progress import progress
@@ -57,7 +57,9 @@ def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bo
     error: TideloreError | None = None
     try:
         with progress(face) as on_progress:
-            work = surgical_sync(app, asked, flags, report, force=force, on_progress=on_progress)
+            work = surgical_sync(
+                app, asked, flags, report, force=force, wait_seconds=wait_seconds, on_progress=on_progress
+            )
             run_until_signalled(work, "what was stored stays")
         error = verdict(report)
     except TideloreError as stopped:

@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 )
 @click.option("--full", is_flag=True, help="Forget the reading positions and read everything again, children too.")
 @click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option(
+    "--wait",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    help="Wait so long for another process that holds the lease.",
+)
 @click.option("--no-events", is_flag=True, help="Leave out state, label and milestone events.")
 @click.option("--no-file-changes", is_flag=True, help="Leave out the files that merge requests change.")
 @click.option("--no-status", is_flag=True, help="Leave out issue statuses.")
@@ -77,7 +84,7 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     app = replace(app, config=_without(app.config, left_out))
     if surgical:
         flags = replace(flags, no_embed="embed" in left_out)
-        return surgery.run(face, app, asked, flags, force=wanted["force"])
+        return surgery.run(face, app, asked, flags, force=wanted["force"], wait_seconds=wanted["wait"])
     return _sync(face, app, left_out, wanted)
 
 
@@ -92,6 +99,7 @@ def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -
         wanted["project"],
         full=wanted["full"],
         force=wanted["force"],
+        wait_seconds=wanted["wait"],
         statuses="status" not in left_out,
         documents="docs" not in left_out,
     )

@@ -40,6 +40,7 @@ class MirrorRequest(Struct, frozen=True):
     project: str | None = None
     full: bool = False
     force: bool = False
+    wait_seconds: float = 0.0
     walk: bool = True
     scrub_budget: int | None = None
     statuses: bool = True
@@ -80,7 +81,7 @@ async def mirror(
     """
     started = shop.clock.monotonic()
     note = "full: cursors and watermarks reset by the operator" if request.full else None
-    async with open_session(shop, force=request.force, note=note) as session:
+    async with open_session(shop, force=request.force, note=note, wait_seconds=request.wait_seconds) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
         await _read(session, targets, request, count, report, on_progress)

@@ -47,6 +47,7 @@ class SurgicalRequest(Struct, frozen=True):
     """What a surgical sync does besides its items."""
 
     force: bool = False
+    wait_seconds: float = 0.0
     preflight_only: bool = False
     documents: bool = True
 
@@ -103,7 +104,7 @@ class _Operation(Struct):
             for outcome in self.report.entity_outcomes:
                 outcome.completed = True
             return
-        self.session.take_lease(force=self.request.force)
+        await self.session.take_lease(force=self.request.force, wait_seconds=self.request.wait_seconds)
         kin = await self._ingest(fetched, fetched_since)
         await self._dependents(kin)
         if self.request.documents:

@@ -19,7 +19,7 @@ from tidelore.errors import TideloreError
 from tidelore.service.control import Control
 from tidelore.service.outcome import Done, Job, endings_of, failure_of, is_fatal
 from tidelore.service.recording import Recorder
-from tidelore.service.schedule import Ending, Schedule
+from tidelore.service.schedule import BREATH_SECONDS, Ending, Schedule
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Loop:
                     break
                 self._look(now)
                 self._start(now)
-                if once and not self._tasks:
+                if once and not self._tasks and not self._goes_on(now):
                     break
                 await self._wait(now, until)
         finally:
@@ -165,6 +165,10 @@ class Loop:
         self._recorder.save(self.schedule, touched, now)
         self._recorder.save_budgets({sources[name]: done.budget for name, done in dones.items()})
         self._control.wake()
+
+    def _goes_on(self, now: float) -> bool:
+        """Tell whether a job only takes breath before it does what it left."""
+        return any(self.schedule.due_at(name) <= now + BREATH_SECONDS for name in self._wanted or ())
 
     def _wake(self, names: Iterable[str], now: float) -> None:
         for name in names:

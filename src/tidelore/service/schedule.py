@@ -28,6 +28,8 @@ FIRST_BACKOFF_SECONDS = 15.0
 LONGEST_BACKOFF_SECONDS = 900.0
 HELD_SECONDS = 10.0
 """How soon a job comes again that another process kept from running."""
+BREATH_SECONDS = 1.0
+"""How soon a job goes on that left something: long enough for another process to take the lease in between."""
 SETTLED_SECONDS = 60.0
 """How long a job without end has to last to count as well."""
 NEVER = float("inf")
@@ -250,7 +252,8 @@ class Schedule:
         started = now if old.started is None else old.started
         # Whoever was woken while it ran comes again at once: the news may have come too late for this time.
         woken = old.due < NEVER
-        again = now if woken or ending.again else next_due(started, now, spec.interval_seconds, roll)
+        usual = now + BREATH_SECONDS if ending.again else next_due(started, now, spec.interval_seconds, roll)
+        again = now if woken else usual
         old = replace(old, finished=now, requests=old.requests + ending.requests, state="idle")
         if ending.blame is None:
             self._standings[name] = self._well(spec, old, ending, now, again, blamed)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 import pytest
+from msgspec.structs import replace
 from tests.situations.gitlab.bench import PROJECT, Bench
 from tests.situations.surgical.theatre import content, last_run, lease_holder, once, operate
 
@@ -36,6 +38,18 @@ def hold_the_lease(bench: Bench) -> None:
         generation = 1 if before is None else before.generation + 1
         row = LeaseRow("sync", generation, ProcessIdentity.current(), "lore ingest", now, now)
         assert table.swap(None if before is None else before.generation, row)
+    finally:
+        database.close()
+
+
+def let_go(bench: Bench) -> None:
+    """Give the lease back that this process holds."""
+    database = open_database(str(bench.db), create=False)
+    try:
+        table = LeaseTable(database)
+        held = table.read("sync")
+        assert held is not None
+        assert table.swap(held.generation, replace(held, holder=None))
     finally:
         database.close()
 
@@ -110,6 +124,17 @@ def test_a_lease_that_is_held_when_the_writing_begins_stops_the_run_before_it(fi
     assert "is writing to this database" in error
     assert lease_holder(filled) is not None, "not ours to give back"
     assert operate(filled, "--issue", "1", "--no-embed", "--force").code == 0
+
+
+def test_a_lease_that_is_given_back_in_time_is_waited_for(filled: Bench) -> None:
+    def hold_for_a_moment() -> None:
+        hold_the_lease(filled)
+        threading.Timer(0.5, let_go, [filled]).start()
+
+    done = operate(
+        filled, "--issue", "1", "--no-embed", "--wait", "60", seam=once(Seam.AFTER_PREFLIGHT, hold_for_a_moment)
+    )
+    assert (done.code, done.data["processed_count"]) == (0, 1)
 
 
 def test_a_lease_that_is_taken_over_stops_the_writing(filled: Bench) -> None:

@@ -6,18 +6,24 @@ from itertools import pairwise
 
 from tests.unit.service.test_schedule import BROKEN, WELL, batch, begin_all, names, run, scheduled, spec
 
-from tidelore.service.schedule import Ending
+from tidelore.service.schedule import BREATH_SECONDS, Ending
 
 LEFT = Ending(3, again=True, fresh=False)
 
 
-def test_a_job_that_left_something_is_due_at_once_without_failure_or_pause() -> None:
+def test_a_job_that_left_something_goes_on_after_a_breath_without_failure_or_pause() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, LEFT)
     standing = schedule.standing("a")
-    assert (standing.state, standing.due, standing.failures, standing.last_error) == ("idle", 1, 0, None)
+    assert (standing.state, standing.due, standing.failures, standing.last_error) == (
+        "idle",
+        1 + BREATH_SECONDS,
+        0,
+        None,
+    )
     assert standing.requests == 3
-    assert names(schedule, 1) == ["a"]
+    assert names(schedule, 1) == []
+    assert names(schedule, 1 + BREATH_SECONDS) == ["a"]
 
 
 def test_it_has_succeeded_only_when_what_it_is_there_for_was_done() -> None:
@@ -25,9 +31,9 @@ def test_it_has_succeeded_only_when_what_it_is_there_for_was_done() -> None:
     run(schedule, "a", 0)
     run(schedule, "a", 60, LEFT)
     assert schedule.standing("a").succeeded == 1
-    run(schedule, "a", 61, Ending(3, again=True))
-    assert schedule.standing("a").succeeded == 62
-    assert names(schedule, 62) == ["a"]
+    run(schedule, "a", 62, Ending(3, again=True))
+    assert schedule.standing("a").succeeded == 63
+    assert names(schedule, 63 + BREATH_SECONDS) == ["a"]
 
 
 def test_whoever_became_due_meanwhile_comes_before_it() -> None:
