@@ -64,7 +64,8 @@ def since(instant_ms: int | None, now_ms: int) -> str:
     if instant_ms is None:
         return "—"
     seconds = (now_ms - instant_ms) / 1000
-    return f"in {span(-seconds)}" if seconds < 0 else span(seconds)
+    # What was written by another clock a moment ago is now.
+    return f"in {span(-seconds)}" if seconds <= -1 else span(seconds)
 
 
 def moment(instant_ms: int | None) -> str:

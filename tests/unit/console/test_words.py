@@ -24,6 +24,7 @@ def test_a_duration_takes_two_units_while_it_is_short(seconds: float | None, sho
 def test_an_instant_is_told_by_its_distance() -> None:
     assert since(NOW - 61_000, NOW) == "1m 1s"
     assert since(NOW + 30_000, NOW) == "in 30s"
+    assert since(NOW + 400, NOW) == "0s"
     assert since(None, NOW) == "—"
     assert moment(NOW) == "2026-03-02 09:00:00Z"
 
