@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,25 @@ class MortalApp(App, frozen=True):
         return Mortal(App.open_store(self, create=create), self.seam)  # type: ignore[return-value]
 
 
+@cache
+def migrated() -> bytes:
+    """An empty database as the migrations leave it: made once, for thousands of histories begin with one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lore.db"
+        database = open_database(str(path))
+        migrate(database, 0)
+        database.close()
+        return path.read_bytes()
+
+
+def lay_out(path: Path) -> None:
+    """Put an empty database there, unless there is one."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(migrated())
+        path.chmod(0o600)
+
+
 class House:
     """A world, a database file, and the runs between them."""
 
@@ -151,6 +171,7 @@ class House:
         if world is None:
             self.world.gitlab.create_project(PROJECT)
         self.path = folder / "lore.db"
+        lay_out(self.path)
         self.config = build_config(**settings)
         self.clock = WorldTime(self.world, skew_ms)
         self.transport = WorldTransport(self.world)

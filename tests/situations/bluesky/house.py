@@ -8,7 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, Killed, MortalApp, Reaper, WorldTime, WorldTransport
+from tests.properties.inprocess import (
+    BASE_URL,
+    NEVER_SECONDS,
+    Killed,
+    MortalApp,
+    Reaper,
+    WorldTime,
+    WorldTransport,
+    lay_out,
+)
 
 from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
 from tidelore.config import Config, parse_config
@@ -32,6 +41,7 @@ class Waters:
         self.world = world or World()
         self.sky = self.world.bluesky
         self.path: Path | str = folder / "lore.db"
+        lay_out(folder / "lore.db")
         self.config = configured(**settings)
         self.clock = WorldTime(self.world)
         self.transport: Any = WorldTransport(self.world)

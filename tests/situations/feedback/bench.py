@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, WorldTime, WorldTransport
+from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, WorldTime, WorldTransport, lay_out
 
 from tidelore.clock import format_instant
 from tidelore.config import Config, GitHubHost, parse_config, repo_settings
@@ -79,6 +79,7 @@ class Bench:
 
     @contextmanager
     def database(self) -> Iterator[Database]:
+        lay_out(self.folder / "lore.db")
         database = open_database(str(self.folder / "lore.db"))
         try:
             migrate(database, self.clock.now_ms())
