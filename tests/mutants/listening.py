@@ -227,6 +227,15 @@ MOVING = (
         why="The row that is read again has the other's status, and the step is judged for ours.",
     ),
     Mutant(
+        name="full-page-of-one-second-believed",
+        invariant=STEPS,
+        file="feedback/pulls.py",
+        before="validator=page.validator if shows else None)",
+        after="validator=page.validator)",
+        test=f"{STATUSES}::test_a_rewritten_history_is_seen_behind_a_full_page_of_the_same_second",
+        why="What changes within that second stands behind the page, whose answer stays the same.",
+    ),
+    Mutant(
         name="pulls-position-believed-from-the-future",
         invariant=STEPS,
         file="feedback/pulls.py",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tidelore.engine.cursor import Cursor, backfilled, forward, why_invalid
 from tidelore.engine.intake import Tally
-from tidelore.engine.ports import ListRequest
+from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import bounded
 from tidelore.feedback.context import Context
 from tidelore.feedback.report import Forgiving, RepoReport
@@ -85,7 +85,8 @@ class Watchtower(Struct, frozen=True):
                 mark = None if top is None else Position(top, 0)
                 # No instant of the server's future may hide what changes until then.
                 mark = forward(known.watermark, bounded(mark, page.server_at))
-                cursor = replace(cursor, watermark=mark, validator=page.validator)
+                shows = shows_what_comes(page, max(self.context.overlap_ms, _WHOLE_SECOND_MS))
+                cursor = replace(cursor, watermark=mark, validator=page.validator if shows else None)
             for item in page.items:
                 found.setdefault(item.record.number, item)
             rejected += page.rejected
@@ -186,6 +187,16 @@ class Watchtower(Struct, frozen=True):
         self.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
         return moved
+
+
+def shows_what_comes(page: Page[PullRecord], overlap_ms: int) -> bool:
+    """Tell whether every later change will show on the first page, so that the same answer means none.
+
+    Not while all of a full page is of the present second: what changes within it may come to stand behind them.
+    """
+    if page.next_token is None:
+        return True
+    return page.server_at is not None and any(item.at < page.server_at - overlap_ms for item in page.items)
 
 
 def reviews_read_for(moved_at: int, server_at: int | None, overlap_ms: int) -> int:

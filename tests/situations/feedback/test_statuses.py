@@ -209,3 +209,18 @@ def test_a_comparison_that_fails_holds_up_neither_the_others_nor_what_is_said(be
     bench.poll()
     head = bench.hub.repository(REPO).thread(1).require_pull().head_sha
     assert (bench.row(1).status, bench.row(1).last_seen_head_sha) == ("awaiting_feedback", head)
+
+
+def test_a_rewritten_history_is_seen_behind_a_full_page_of_the_same_second(bench: Bench) -> None:
+    """The first page of the list answers the same as before: what changed within that second stands behind it."""
+    bench.host |= {"fetch": "repo"}
+    bench.per_page = 2
+    bench.track(1)
+    bench.settle(2)
+    bench.world.advance(60)
+    for number in range(2):
+        bench.hub.create_pull(REPO, f"somebody's {number}", author="sam")
+    bench.poll()
+    bench.hub.push(REPO, 1, force=True)
+    bench.poll()
+    assert bench.row(1).status == "blocked"
