@@ -13,13 +13,9 @@ from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
 from tidelore.app import App
-from tidelore.clock import ManualClock
 from tidelore.console.looks import LIGHT
 from tidelore.console.table import RowTable
-from tidelore.engine.ledger import Run
-from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
-from tidelore.store.runs import RunTable
 
 SHOWN = {
     "overview": (
@@ -103,41 +99,6 @@ def test_on_a_narrow_terminal_columns_that_can_be_spared_are_left_out(finished: 
     watch(finished, look, (80, 24))
 
 
-def test_an_empty_list_says_why_it_is(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("runs")
-        await seat.press("slash", *"zzz")
-        assert "No row holds “zzz”; Esc shows all." in seat.text
-        await seat.press("escape")
-        assert "No row holds" not in seat.text
-        await seat.go("accounts")
-        await seat.press("slash", *"zzz")
-        assert "No account holds this text" in seat.text
-        await seat.press("escape")
-        await seat.go("search")
-        assert "Results come while you type." in seat.text
-        await seat.press(*"zzzz")
-        assert "Nothing holds these words." in seat.text
-
-    watch(copy, look, (80, 24))
-
-
-def test_a_list_nobody_is_in_shows_its_first_row_whichever_that_is(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        table = seat.table("newest")
-        assert not table.has_focus
-        assert (table.cursor_row, seat.column("newest")[0]) == (0, "7")
-        database = copy.open_store()
-        Run.start(
-            RunTable(database), ManualClock(copy.clock.now_ms()), "lore sync", ProcessIdentity.current()
-        ).finish_succeeded()
-        database.close()
-        await seat.press("g")
-        assert (table.cursor_row, seat.column("newest")[0]) == (0, "8")
-
-    watch(copy, look)
-
-
 def test_details_go_on_below_their_beginning(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
@@ -195,68 +156,6 @@ def test_a_copy_that_is_not_there_yet_is_found_when_it_comes(copy: App, tmp_path
     watch(missing, look, (160, 40))
 
 
-def test_a_filter_narrows_while_one_types_and_escape_clears_it(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("runs")
-        assert seat.table("runs").row_count == 7
-        await seat.press("slash", *"poll")
-        assert seat.column("runs", 1) == ["poll github"]
-        await seat.press("enter")
-        assert seat.table("runs").has_focus
-        assert "1 of 7" in seat.text
-        await seat.press("escape")
-        assert seat.table("runs").row_count == 7
-
-    watch(copy, look)
-
-
-def test_the_filter_of_accounts_asks_the_database(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("accounts")
-        await seat.press("slash", *"noo")
-        assert seat.column("accounts") == ["@noor.test"]
-        await seat.press("escape")
-        assert seat.table("accounts").row_count == 3
-
-    watch(copy, look)
-
-
-def test_a_list_is_sorted_by_the_next_column_and_turned_round(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("runs")
-        assert seat.column("runs") == ["7", "6", "5", "4", "3", "2", "1"]
-        await seat.press("s", "s")
-        assert seat.column("runs", 1)[:2] == ["generate-docs", "poll github"]
-        assert "command ▲" in seat.text
-        await seat.press("S")
-        assert seat.column("runs", 1)[-1] == "generate-docs"
-        for _ in range(5):
-            await seat.press("s")
-        assert "asked ▼" in seat.text
-        assert seat.column("runs", 6)[0] == "480"
-
-    watch(copy, look)
-
-
-def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("runs")
-        await seat.press("down", "down")
-        chosen = seat.table("runs").line
-        assert chosen is not None
-        database = copy.open_store()
-        Run.start(
-            RunTable(database), ManualClock(copy.clock.now_ms()), "lore sync", ProcessIdentity.current()
-        ).finish_succeeded()
-        database.close()
-        await seat.press("g")
-        assert seat.column("runs")[0] == "8"
-        assert seat.table("runs").line is not None
-        assert seat.table("runs").line.key == chosen.key
-
-    watch(copy, look)
-
-
 def test_a_failed_run_leads_to_its_failures_and_to_what_helps(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
@@ -290,39 +189,6 @@ def test_events_show_their_bodies_and_answers_what_became_of_them(copy: App) -> 
     watch(copy, look, (80, 24))
 
 
-def test_a_reference_is_copied_and_a_page_is_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
-
-    async def look(seat: Seat) -> None:
-        await seat.go("feedback")
-        await seat.press("c", "o")
-        assert seat.console.clipboard == f"{REPO}#15"
-        assert opened == [f"https://github.test/{REPO}/pull/15"]
-        await seat.go("runs")
-        await seat.press("o")
-        assert len(opened) == 1
-
-    watch(copy, look)
-
-
-def test_the_address_of_a_remote_is_opened_only_if_it_is_a_page(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
-    database = copy.open_store()
-    with database.transaction() as tx:
-        tx.execute("UPDATE tracked_prs SET url = 'file:///etc/passwd'")
-    database.close()
-
-    async def look(seat: Seat) -> None:
-        await seat.go("feedback")
-        await seat.press("o")
-        assert opened == []
-        assert seat.told == ["There is no page to open."]
-
-    watch(copy, look)
-
-
 def test_the_jobs_of_a_source_are_one_key_away(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("down", "enter")
@@ -332,84 +198,6 @@ def test_the_jobs_of_a_source_are_one_key_away(copy: App) -> None:
         assert "answers:github" not in seat.text
 
     watch(copy, look)
-
-
-def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("search")
-        await seat.press(*"tax office")
-        assert seat.column("results") == [f"{LEDGER}!21"]
-        assert "1 found by words" in seat.text
-        await seat.press("enter")
-        assert seat.table("results").has_focus
-        await seat.press("enter")
-        assert "Because the tax office rounds half up." in seat.text
-        assert "ledger/rounding.py:40" in seat.text
-        await seat.press("c")
-        assert seat.console.clipboard == f"{LEDGER}!21"
-        await seat.press("escape", "slash")
-        assert seat.console.screen.query_one("#query").has_focus
-        await seat.press("ctrl+u", *"nowhere")
-        assert seat.table("results").row_count == 0
-
-    watch(copy, look, (160, 40))
-
-
-def test_a_query_that_means_nothing_is_told_and_the_next_one_works(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("search")
-        await seat.press(*"type:boat")
-        assert "does not exist" in seat.text
-        await seat.press("ctrl+u", *"noon")
-        assert seat.column("results") == ["@mira.test"]
-
-    watch(copy, look)
-
-
-def test_nothing_others_wrote_steers_the_terminal(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("search")
-        await seat.press(*"tax office")
-        assert "rounds half up." in seat.detail
-        assert "\x1b" not in seat.detail
-        await seat.press("enter", "enter")
-        assert "rounds half up." in seat.text
-        assert "\x1b" not in seat.text
-
-    watch(copy, look)
-
-
-def test_the_log_is_narrowed_to_what_went_wrong(copy: App) -> None:
-    async def look(seat: Seat) -> None:
-        await seat.go("log")
-        assert "run 2 succeeded" in seat.text
-        await seat.press("w")
-        assert "run 2 succeeded" not in seat.text
-        assert "run 3 failed" in seat.text
-        await seat.press("w", "slash", *"github")
-        assert "run 4 began" in seat.text
-        assert "run 3 failed" not in seat.text
-        await seat.press("escape", "c")
-        assert "run 1 succeeded" in seat.console.clipboard
-
-    watch(copy, look)
-
-
-def test_the_log_of_another_service_is_read_from_its_file(copy: App, tmp_path: Path) -> None:
-    path = tmp_path / "lore.log"
-    path.write_text(
-        '{"at":"2026-03-02T09:00:00.000Z","level":"warning","logger":"tidelore.service.loop",'
-        '"message":"[red]job[/] failed"}\n'
-        "2026-03-02 09:00:01,123 INFO tidelore.service.loop: gitlab: 7 requests\n"
-    )
-    config = replace(copy.config, log=replace(copy.config.log, file=str(path)))
-
-    async def look(seat: Seat) -> None:
-        await seat.go("log")
-        assert "[red]job[/] failed" in seat.text
-        assert "gitlab: 7 requests" in seat.text
-
-    watch(replace(copy, config=config), look)
 
 
 def test_the_keys_are_told_and_the_look_changes(copy: App) -> None:

@@ -1,0 +1,143 @@
+"""What is done with a list: narrowed, sorted, followed by the cursor, copied from, opened."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faces.console.copy_room import REPO
+from tests.faces.console.stage import Seat, watch
+
+from tidelore.app import App
+from tidelore.clock import ManualClock
+from tidelore.engine.ledger import Run
+from tidelore.process import ProcessIdentity
+from tidelore.store.runs import RunTable
+
+
+def test_an_empty_list_says_why_it_is(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        await seat.press("slash", *"zzz")
+        assert "No row holds “zzz”; Esc shows all." in seat.text
+        await seat.press("escape")
+        assert "No row holds" not in seat.text
+        await seat.go("accounts")
+        await seat.press("slash", *"zzz")
+        assert "No account holds this text" in seat.text
+        await seat.press("escape")
+        await seat.go("search")
+        assert "Results come while you type." in seat.text
+        await seat.press(*"zzzz")
+        assert "Nothing holds these words." in seat.text
+
+    watch(copy, look, (80, 24))
+
+
+def test_a_list_nobody_is_in_shows_its_first_row_whichever_that_is(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        table = seat.table("newest")
+        assert not table.has_focus
+        assert (table.cursor_row, seat.column("newest")[0]) == (0, "7")
+        database = copy.open_store()
+        Run.start(
+            RunTable(database), ManualClock(copy.clock.now_ms()), "lore sync", ProcessIdentity.current()
+        ).finish_succeeded()
+        database.close()
+        await seat.press("g")
+        assert (table.cursor_row, seat.column("newest")[0]) == (0, "8")
+
+    watch(copy, look)
+
+
+def test_a_filter_narrows_while_one_types_and_escape_clears_it(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        assert seat.table("runs").row_count == 7
+        await seat.press("slash", *"poll")
+        assert seat.column("runs", 1) == ["poll github"]
+        await seat.press("enter")
+        assert seat.table("runs").has_focus
+        assert "1 of 7" in seat.text
+        await seat.press("escape")
+        assert seat.table("runs").row_count == 7
+
+    watch(copy, look)
+
+
+def test_the_filter_of_accounts_asks_the_database(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("accounts")
+        await seat.press("slash", *"noo")
+        assert seat.column("accounts") == ["@noor.test"]
+        await seat.press("escape")
+        assert seat.table("accounts").row_count == 3
+
+    watch(copy, look)
+
+
+def test_a_list_is_sorted_by_the_next_column_and_turned_round(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        assert seat.column("runs") == ["7", "6", "5", "4", "3", "2", "1"]
+        await seat.press("s", "s")
+        assert seat.column("runs", 1)[:2] == ["generate-docs", "poll github"]
+        assert "command ▲" in seat.text
+        await seat.press("S")
+        assert seat.column("runs", 1)[-1] == "generate-docs"
+        for _ in range(5):
+            await seat.press("s")
+        assert "asked ▼" in seat.text
+        assert seat.column("runs", 6)[0] == "480"
+
+    watch(copy, look)
+
+
+def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("runs")
+        await seat.press("down", "down")
+        chosen = seat.table("runs").line
+        assert chosen is not None
+        database = copy.open_store()
+        Run.start(
+            RunTable(database), ManualClock(copy.clock.now_ms()), "lore sync", ProcessIdentity.current()
+        ).finish_succeeded()
+        database.close()
+        await seat.press("g")
+        assert seat.column("runs")[0] == "8"
+        assert seat.table("runs").line is not None
+        assert seat.table("runs").line.key == chosen.key
+
+    watch(copy, look)
+
+
+def test_a_reference_is_copied_and_a_page_is_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
+
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("c", "o")
+        assert seat.console.clipboard == f"{REPO}#15"
+        assert opened == [f"https://github.test/{REPO}/pull/15"]
+        await seat.go("runs")
+        await seat.press("o")
+        assert len(opened) == 1
+
+    watch(copy, look)
+
+
+def test_the_address_of_a_remote_is_opened_only_if_it_is_a_page(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
+    database = copy.open_store()
+    with database.transaction() as tx:
+        tx.execute("UPDATE tracked_prs SET url = 'file:///etc/passwd'")
+    database.close()
+
+    async def look(seat: Seat) -> None:
+        await seat.go("feedback")
+        await seat.press("o")
+        assert opened == []
+        assert seat.told == ["There is no page to open."]
+
+    watch(copy, look)

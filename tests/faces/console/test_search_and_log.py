@@ -1,0 +1,89 @@
+"""Search while one types, the thread behind a result, and the log; nothing of it steers the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+from tests.faces.console.copy_room import LEDGER
+from tests.faces.console.stage import Seat, watch
+
+from tidelore.app import App
+
+
+def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"tax office")
+        assert seat.column("results") == [f"{LEDGER}!21"]
+        assert "1 found by words" in seat.text
+        await seat.press("enter")
+        assert seat.table("results").has_focus
+        await seat.press("enter")
+        assert "Because the tax office rounds half up." in seat.text
+        assert "ledger/rounding.py:40" in seat.text
+        await seat.press("c")
+        assert seat.console.clipboard == f"{LEDGER}!21"
+        await seat.press("escape", "slash")
+        assert seat.console.screen.query_one("#query").has_focus
+        await seat.press("ctrl+u", *"nowhere")
+        assert seat.table("results").row_count == 0
+
+    watch(copy, look, (160, 40))
+
+
+def test_a_query_that_means_nothing_is_told_and_the_next_one_works(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"type:boat")
+        assert "does not exist" in seat.text
+        await seat.press("ctrl+u", *"noon")
+        assert seat.column("results") == ["@mira.test"]
+
+    watch(copy, look)
+
+
+def test_nothing_others_wrote_steers_the_terminal(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"tax office")
+        assert "rounds half up." in seat.detail
+        assert "\x1b" not in seat.detail
+        await seat.press("enter", "enter")
+        assert "rounds half up." in seat.text
+        assert "\x1b" not in seat.text
+
+    watch(copy, look)
+
+
+def test_the_log_is_narrowed_to_what_went_wrong(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("log")
+        assert "run 2 succeeded" in seat.text
+        await seat.press("w")
+        assert "run 2 succeeded" not in seat.text
+        assert "run 3 failed" in seat.text
+        await seat.press("w", "slash", *"github")
+        assert "run 4 began" in seat.text
+        assert "run 3 failed" not in seat.text
+        await seat.press("escape", "c")
+        assert "run 1 succeeded" in seat.console.clipboard
+
+    watch(copy, look)
+
+
+def test_the_log_of_another_service_is_read_from_its_file(copy: App, tmp_path: Path) -> None:
+    path = tmp_path / "lore.log"
+    path.write_text(
+        '{"at":"2026-03-02T09:00:00.000Z","level":"warning","logger":"tidelore.service.loop",'
+        '"message":"[red]job[/] failed"}\n'
+        "2026-03-02 09:00:01,123 INFO tidelore.service.loop: gitlab: 7 requests\n"
+    )
+    config = replace(copy.config, log=replace(copy.config.log, file=str(path)))
+
+    async def look(seat: Seat) -> None:
+        await seat.go("log")
+        assert "[red]job[/] failed" in seat.text
+        assert "gitlab: 7 requests" in seat.text
+
+    watch(replace(copy, config=config), look)
