@@ -136,3 +136,26 @@ def test_a_server_that_is_not_there_is_a_storage_failure_that_can_be_retried() -
         open_database("postgresql://nobody@127.0.0.1:1/lore")
     assert caught.value.retryable
     assert "lore" in caught.value.message
+
+
+@pytest.mark.parametrize("count", [1, 3, 16, 45, 50])
+def test_many_rows_at_once_are_those_rows(database: Database, count: int) -> None:
+    with database.transaction() as tx:
+        tx.execute_rows(INSERT, ("source", "remote_id", "path"), (("gitlab", n, f"path {n}") for n in range(count)))
+    rows = database.read("SELECT remote_id, path FROM projects ORDER BY remote_id")
+    assert rows == [(number, f"path {number}") for number in range(count)]
+
+
+def test_of_rows_with_one_key_the_last_stays_and_others_stand_by_themselves(database: Database) -> None:
+    again = f"{INSERT} ON CONFLICT (source, remote_id) DO UPDATE SET path = excluded.path"
+    with database.transaction() as tx:
+        tx.execute_rows(again, ("source", "remote_id", "path"), [("gitlab", n % 7, f"path {n}") for n in range(40)])
+    rows = database.read("SELECT remote_id, path FROM projects ORDER BY remote_id")
+    assert rows == [(number, f"path {35 + number if number < 5 else 28 + number}") for number in range(7)]
+
+
+def test_a_row_that_is_refused_takes_those_beside_it_back(database: Database) -> None:
+    rows = [("gitlab", n, f"path {n}") for n in range(20)]
+    with pytest.raises(IntegrityError), database.transaction() as tx:
+        tx.execute_rows(INSERT, ("source", "remote_id", "path"), [*rows, ("gitlab", 19, None)])
+    assert stored(database) == []

@@ -15,11 +15,14 @@ import apsw
 import msgspec
 
 from tidelore.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
+from tidelore.store.bulk_insert import grouped, repeated
 from tidelore.store.database import SCHEMA_RECORD, Params, Row, foreign_database
 
 BUSY_TIMEOUT_MS = 15_000
 CHECKPOINT_PAGES = 4_000
 """How far the log grows (16 MB) before it is copied into the file; each time costs a sync of both."""
+STATEMENTS = 256
+"""How many prepared statements are kept. Each run of one takes a new place, and whatever stands there falls out."""
 _WAL_ATTEMPTS = 20
 
 
@@ -30,6 +33,7 @@ class SqliteDatabase:
 
     def __init__(self, path: str, *, create: bool = True) -> None:
         self.path = path
+        self._translated = Translation(path)
         try:
             if not os.path.exists(path):
                 if not create:
@@ -47,10 +51,12 @@ class SqliteDatabase:
                 fix="choose a writable place with --db or storage.path",
                 path=path,
             ) from None
-        with self._translated():
-            self._connection = apsw.Connection(path)
+        with self._translated:
+            self._connection = apsw.Connection(path, statementcachesize=STATEMENTS)
             try:
                 self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                # Else a statement whose plan looked at a value is prepared again for each new one.
+                self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 self._refuse_foreign()
                 self._choose_wal()
                 self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -69,11 +75,11 @@ class SqliteDatabase:
             with self._synced(), self.transaction():
                 yield self
             return
-        with self._translated():
+        with self._translated:
             self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self
-            with self._translated():
+            with self._translated:
                 self._connection.execute("COMMIT")
         except BaseException:
             # A full disk rolls back by itself; asking again would hide the reason.
@@ -82,22 +88,27 @@ class SqliteDatabase:
             raise
 
     def execute(self, sql: str, params: Params | None = None) -> list[Row]:
-        with self._translated():
+        with self._translated:
             return self._connection.execute(sql, params).fetchall()
 
     read = execute
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
-        with self._translated():
+        with self._translated:
             self._connection.executemany(sql, rows)
 
-    def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:  # noqa: ARG002
-        # SQLite numbers named parameters as they appear, and values bind by number in half the time.
-        with self._translated():
-            self._connection.executemany(sql, rows)
+    def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
+        texts = repeated(sql, tuple(names))
+        with self._translated:
+            if not texts:
+                # SQLite numbers named parameters as they appear, and values bind by number in half the time.
+                self._connection.executemany(sql, rows)
+            else:
+                for size, values in grouped(rows):
+                    self._connection.execute(texts[size], values)
 
     def change(self, sql: str, params: Params | None = None) -> int:
-        with self._translated():
+        with self._translated:
             self._connection.execute(sql, params)
             return self._connection.changes()
 
@@ -114,7 +125,7 @@ class SqliteDatabase:
         return f"INDEXED BY {name}"
 
     def script(self, sql: str) -> None:
-        with self._translated():
+        with self._translated:
             # Rows must be drawn: the statements after one that returns some would not run.
             for _ in self._connection.execute(sql):
                 pass
@@ -133,7 +144,7 @@ class SqliteDatabase:
     @contextmanager
     def _synced(self) -> Iterator[None]:
         """Let commits wait for the disk. Outside a transaction only: inside one SQLite does not change it."""
-        with self._translated():
+        with self._translated:
             self._connection.execute("PRAGMA synchronous = FULL")
         try:
             yield
@@ -160,26 +171,44 @@ class SqliteDatabase:
                 return
         self._connection.execute("PRAGMA journal_mode = WAL")
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise DatabaseUnusable(
-                f"{self.path} is not a usable database: {error}",
+
+class Translation:
+    """Gives the errors of a block our names. A class and no generator: it stands around every single statement."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            named = _named(self._path, error)
+            if named is not None:
+                raise named from error
+
+
+def _named(path: str, error: apsw.Error) -> TideloreError | None:
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return DatabaseUnusable(
+                f"{path} is not a usable database: {error}",
                 fix="restore it from a backup, or move it away and mirror again",
-                path=self.path,
-            ) from error
-        except apsw.ConstraintError as error:
-            raise IntegrityError(f"{self.path} refused a row: {error}", path=self.path) from error
-        except (apsw.BusyError, apsw.LockedError) as error:
-            raise StorageFailed(
-                f"{self.path} is locked by another program",
+                path=path,
+            )
+        case apsw.ConstraintError():
+            return IntegrityError(f"{path} refused a row: {error}", path=path)
+        case apsw.BusyError() | apsw.LockedError():
+            return StorageFailed(
+                f"{path} is locked by another program",
                 fix="close the program that holds it, then try again",
-                path=self.path,
-            ) from error
-        except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError) as error:
-            raise _storage_failed(self.path, error) from error
+                path=path,
+            )
+        case apsw.FullError() | apsw.IOError() | apsw.CantOpenError() | apsw.ReadOnlyError():
+            return _storage_failed(path, error)
+    return None
 
 
 def _storage_failed(path: str, error: Exception) -> TideloreError:

@@ -42,16 +42,19 @@ class Mark(NamedTuple):
 
 def mark_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int], now_ms: int) -> None:
     """Mark parents, and their discussions: those carry the parent's title, labels and state."""
-    params = {"type": SOURCE_TYPES[kind.table], "now": now_ms, "ids": tx.integers(parents)}
+    ids = list(parents)
+    mark_rows(tx, SOURCE_TYPES[kind.table], kind.table, ids, now_ms)
+    mark_rows(tx, "discussion", "discussions", ids, now_ms, column=kind.column)
+
+
+def mark_rows(
+    tx: Transaction, source_type: str, table: str, ids: Iterable[int], now_ms: int, *, column: str = "id"
+) -> None:
+    """Mark sources that are rows of a table: in one statement, however many they are."""
     tx.execute(
         "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
-        f" SELECT :type, id, :now FROM {kind.table} WHERE id {tx.among('ids')}{_AGAIN}",
-        params,
-    )
-    tx.execute(
-        "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
-        f" SELECT 'discussion', id, :now FROM discussions WHERE {kind.column} {tx.among('ids')}{_AGAIN}",
-        {"now": params["now"], "ids": params["ids"]},
+        f" SELECT :type, id, :now FROM {table} WHERE {column} {tx.among('ids')}{_AGAIN}",
+        {"type": source_type, "now": now_ms, "ids": tx.integers(ids)},
     )
 
 

@@ -39,8 +39,13 @@ class Share(NamedTuple):
     link: LinkRecord
 
 
-def link_posts(tx: Transaction, records: Mapping[int, PostRecord], edited: Sequence[int]) -> int:
-    """Link posts, by row id, to what they share; what an edit left out goes. Return how many links there are."""
+def link_posts(
+    tx: Transaction, records: Mapping[int, PostRecord], edited: Sequence[int], *, repeated: bool = True
+) -> int:
+    """Link posts, by row id, to what they share; what an edit left out goes. Return how many links there are.
+
+    `repeated` tells whether there are reposts among them or of them.
+    """
     unlink_posts(tx, edited)
     own = [
         Share(row_id, record.sort_at, record.author_did, link)
@@ -48,7 +53,8 @@ def link_posts(tx: Transaction, records: Mapping[int, PostRecord], edited: Seque
         for link in record.links
     ]
     write_shares(tx, own)
-    write_shares(tx, _repeated(tx, records))
+    if repeated:
+        write_shares(tx, _repeated(tx, records))
     return len(own)
 
 

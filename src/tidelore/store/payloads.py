@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from tidelore.model import Item
 from tidelore.store.database import Transaction
 
 _COLUMNS = ("content_hash", "project_id", "resource_type", "remote_id", "encoding", "payload", "fetched_at")
+_INSERT = (
+    f"INSERT INTO raw_payloads ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
+    " ON CONFLICT (remote_id, content_hash) DO NOTHING"
+)
 Pack = Callable[[bytes], tuple[str, bytes]]
 _SMALL = 128
 """Below this many bytes compression only adds."""
+
+
+class Content(NamedTuple):
+    """A payload, whose it is, and its address."""
+
+    remote_id: str
+    digest: bytes
+    payload: bytes
 
 
 def store_payloads(
@@ -23,21 +35,27 @@ def store_payloads(
     pack: Pack,
     now_ms: int,
 ) -> None:
+    """Store the payload of each item under the digest of its version, unless it is stored."""
+    contents = [Content(str(item.version.id), item.version.digest, item.payload) for item in items]
+    store_contents(tx, project_id, resource_type, contents, pack=pack, now_ms=now_ms)
+
+
+def store_contents(
+    tx: Transaction,
+    project_id: int | None,
+    resource_type: str,
+    contents: Iterable[Content],
+    *,
+    pack: Pack,
+    now_ms: int,
+) -> None:
     """Store each payload that is not stored yet."""
     tx.execute_rows(
-        f"INSERT INTO raw_payloads ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
-        " ON CONFLICT (remote_id, content_hash) DO NOTHING",
+        _INSERT,
         _COLUMNS,
         [
-            (
-                item.version.digest,
-                project_id,
-                resource_type,
-                str(item.version.id),
-                *pack(item.payload),
-                now_ms,
-            )
-            for item in items
+            (address, project_id, resource_type, remote_id, *pack(payload), now_ms)
+            for remote_id, address, payload in contents
         ],
     )
 

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from tidelore.content import digest
 from tidelore.model import Item, PostRecord, RemoteId, Version
 from tidelore.store.database import Database, Row, Transaction
-from tidelore.store.dirty import mark
+from tidelore.store.dirty import mark_rows
 from tidelore.store.links import link_posts, unlink_posts
-from tidelore.store.payloads import Pack, store_payloads
+from tidelore.store.payloads import Content, Pack, store_contents
 
 SOURCE_TYPE = "post"
 SETTLING_MS = 3_600_000
@@ -66,8 +64,8 @@ def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pac
     """Store posts with their payloads and links; return how many links they share."""
     newest = {item.record.uri: item for item in items}
     # The version of a post says nothing of its payload, which is stored under an address of its own.
-    payloads = [replace(item, version=Version(uri, VERSION_AT, digest(item.payload))) for uri, item in newest.items()]
-    store_payloads(tx, None, SOURCE_TYPE, payloads, pack=pack, now_ms=now_ms)
+    contents = [Content(uri, digest(item.payload), item.payload) for uri, item in newest.items()]
+    store_contents(tx, None, SOURCE_TYPE, contents, pack=pack, now_ms=now_ms)
     before: dict[str, str] = dict(
         tx.execute(f"SELECT uri, cid FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(newest)})
     )
@@ -76,8 +74,8 @@ def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pac
         _UPSERT,
         _NAMES,
         [
-            _row(newest[item.record.uri], authors.get(item.record.author_did), item.version.digest, now_ms)
-            for item in payloads
+            _row(item, authors.get(item.record.author_did), content.digest, now_ms)
+            for item, content in zip(newest.values(), contents, strict=True)
         ],
     )
     ids = row_ids(tx, newest)
@@ -87,8 +85,10 @@ def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pac
         for uri, cid in before.items()
         if newest[uri].record.cid != cid and newest[uri].record.subject_uri is None
     ]
-    shared = link_posts(tx, records, edited)
-    mark_posts(tx, ids.values(), now_ms)
+    repeated = [item.record.subject_uri for item in newest.values() if item.record.subject_uri is not None]
+    reposts = _reposts(tx, [*newest, *repeated])
+    shared = link_posts(tx, records, edited, repeated=bool(reposts))
+    mark_rows(tx, SOURCE_TYPE, "posts", [*ids.values(), *reposts], now_ms)
     return shared
 
 
@@ -140,12 +140,20 @@ def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
         f" WHERE r.subject_uri IS NOT NULL AND p.id {tx.among('ids')}",
         {"ids": tx.integers(own)},
     )
-    mark(tx, SOURCE_TYPE, dict.fromkeys([*own, *(row_id for (row_id,) in rows)]), now_ms)
+    mark_rows(tx, SOURCE_TYPE, "posts", [*own, *(row_id for (row_id,) in rows)], now_ms)
 
 
 def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
     """Return our row id of each post that is stored."""
     return dict(tx.execute(f"SELECT uri, id FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(uris)}))
+
+
+def _reposts(tx: Transaction, uris: Iterable[str]) -> list[int]:
+    rows = tx.execute(
+        f"SELECT id FROM posts WHERE subject_uri IS NOT NULL AND subject_uri {tx.among('uris')}",
+        {"uris": tx.texts(uris)},
+    )
+    return [row_id for (row_id,) in rows]
 
 
 def _authors(tx: Transaction, dids: Iterable[str]) -> dict[str, Author]:
