@@ -166,7 +166,7 @@ class Cycle:
             await self._refresh(batch)
             self.reader.begin(batch)
             queue = iter(batch)
-            workers = min(shop.config.bluesky.max_concurrent, len(batch))
+            workers = min(side_by_side(shop.config.bluesky.max_concurrent), len(batch))
             await together(self._work(queue) for _ in range(workers))
 
     def _next(self, passed: set[int]) -> list[AccountRow]:
@@ -266,6 +266,12 @@ class Cycle:
     def _server(self, account: AccountRow) -> str:
         mode = self.reader.mode_of(account)
         return self._session.shop.config.bluesky.base_url if mode == "feed" else account.pds_url or account.did
+
+
+def side_by_side(requests: int) -> int:
+    """Return how many accounts are read at a time: some more than requests are under way, so that none of those waits
+    while a page is stored."""
+    return requests + requests // 2
 
 
 def chosen_accounts(shop: Workshop, request: PollRequest) -> list[AccountRow]:

@@ -44,7 +44,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class HttpClient:
-    """Asks one origin. Use it in `async with`; a `transport` that is handed in stays its owner's to close."""
+    """Asks one origin. Use it in `async with`; a `transport` that is handed in stays its owner's to close.
+
+    Clients with the same `slots` have no more requests under way together than there are slots.
+    """
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class HttpClient:
         ca_file: str = "",
         proxy: str = "",
         max_concurrency: int = 10,
+        slots: asyncio.Semaphore | None = None,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         rate_limit_rps: float = 0.0,
         max_wait_seconds: float = 300.0,
@@ -80,7 +84,7 @@ class HttpClient:
         self._on_request = on_request
         self._name = name
         self._roll = roll
-        self._slots = asyncio.Semaphore(max_concurrency)
+        self._slots = slots or asyncio.Semaphore(max_concurrency)
         self.governor = Governor(
             self._clock,
             origin=str(self._origin),
@@ -196,6 +200,10 @@ class HttpClient:
         sent = self._headers.build(headers, None, content)
         landed = await self._once(Call("POST", url, sent, content, route, False, _keep), url, 1)
         return landed if isinstance(landed, Reply) else landed[1]
+
+    async def give_way(self) -> None:
+        """Let whoever waits for a slot send first, before the caller goes on with its answer."""
+        await self._clock.sleep(0.0)
 
     async def _fetch(self, call: Call[T]) -> tuple[T, Reply]:
         # An explicit loop and no retry library: stamina sleeps on the event loop's clock and cannot be handed

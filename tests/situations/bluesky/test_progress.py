@@ -10,7 +10,7 @@ from tests.situations.witness import Witness, done, grows
 
 from tidelore.pipeline import poll_accounts
 
-NAMES = tuple(f"{name}.test" for name in ("alice", "bob", "carol", "dave", "erin", "frank"))
+NAMES = tuple(f"reader{number}.test" for number in range(30))
 NOTE = re.compile(r"bluesky accounts: (\d+) posts, \d+ active")
 
 

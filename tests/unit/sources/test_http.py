@@ -97,6 +97,32 @@ def test_no_more_requests_run_at_once_than_allowed() -> None:
     assert {seen.connection for seen in server.seen} == {1, 2, 3}
 
 
+def test_clients_with_the_same_slots_have_no_more_requests_under_way_together() -> None:
+    running = most = 0
+
+    async def count(_: Seen, writer: asyncio.StreamWriter) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        writer.write(answer())
+        await writer.drain()
+
+    async def run() -> None:
+        slots = asyncio.Semaphore(2)
+        async with (
+            ScriptedServer(count) as one,
+            ScriptedServer(count) as other,
+            HttpClient(one.url, slots=slots) as first,
+            HttpClient(other.url, slots=slots) as second,
+        ):
+            await asyncio.gather(*(client.get(f"/{n}") for client in (first, second) for n in range(5)))
+
+    asyncio.run(run())
+    assert most == 2
+
+
 def test_every_request_is_measured() -> None:
     metrics: list[RequestMetric] = []
 

@@ -27,11 +27,12 @@ class RecordAddress(NamedTuple):
 
 def split_uri(uri: str) -> RecordAddress:
     """Return the parts of an address, or raise ValueError."""
-    scheme, _, rest = uri.partition("://")
-    parts = rest.split("/")
-    if scheme != "at" or len(parts) != 3 or not all(parts) or not parts[0].startswith("did:"):
-        raise ValueError(f"uri: not the address of a record: {uri[:200]!r}")
-    return RecordAddress(*parts)
+    parts = uri.split("/")
+    if len(parts) == 5:
+        scheme, empty, did, collection, rkey = parts
+        if scheme == "at:" and not empty and did.startswith("did:") and collection and rkey:
+            return RecordAddress(did, collection, rkey)
+    raise ValueError(f"uri: not the address of a record: {uri[:200]!r}")
 
 
 def tid_instant(rkey: str) -> int | None:

@@ -94,4 +94,7 @@ class XrpcClient:
             raise
 
     async def _query(self, method: str, params: Mapping[str, Param], as_type: type[T]) -> tuple[T, Reply]:
-        return await self._http.get_json(f"xrpc/{method}", params, as_type=as_type, route=method)
+        found = await self._http.get_json(f"xrpc/{method}", params, as_type=as_type, route=method)
+        # To understand and store this answer takes a while.
+        await self._http.give_way()
+        return found

@@ -1,9 +1,11 @@
 """Opening Bluesky. Owns how the configuration becomes HTTP clients: one for the AppView, one for the PLC directory,
-one for each server that holds the records of an account, all with the same limits.
+one for each server that holds the records of an account, all with the same limits; that of requests under way is one
+for all of them together.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,6 +20,7 @@ from tidelore.sources.registry import Wiring
 async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
     """Open the network; its connections close with the block."""
     config, settings = wiring.config, wiring.config.bluesky
+    slots = asyncio.Semaphore(settings.max_concurrent)
 
     def connect(base_url: str) -> HttpClient:
         return HttpClient(
@@ -28,6 +31,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             ca_file=config.http.ca_file,
             proxy=config.http.proxy,
             max_concurrency=settings.max_concurrent,
+            slots=slots,
             rate_limit_rps=config.sync.rate_limit_rps,
             clock=wiring.clock,
             on_request=wiring.on_request,

@@ -7,7 +7,8 @@ the card says of it stands on it wherever else it was found.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -25,8 +26,9 @@ _EMBED = msgspec.json.Decoder(Embed | None)
 _LANGS = msgspec.json.Decoder(tuple[str, ...])
 _LINK = "app.bsky.richtext.facet#link"
 _TEXT = msgspec.json.Decoder(str | None)
+_SHORT = 64
+"""What is longer than this is odd, and not worth remembering."""
 _NO_EMBED = Embed()
-_MIGHT_LINK = ("://", "www.", "WWW.", "Www.")
 
 
 def read_facets(raw: Raw) -> list[Facet]:
@@ -43,12 +45,15 @@ def read_facets(raw: Raw) -> list[Facet]:
 
 def read_embed(raw: Raw) -> Embed:
     """Return what is embedded, as far as it can be read."""
+    if len(raw) <= 4:
+        return _NO_EMBED
     return _lenient(_EMBED, raw, None) or _NO_EMBED
 
 
 def read_langs(raw: Raw) -> tuple[str, ...]:
     """Return the languages a post says it is in."""
-    return _lenient(_LANGS, raw, ())
+    # Nearly all posts say the same few things.
+    return _langs(bytes(raw)) if len(raw) <= _SHORT else _lenient(_LANGS, raw, ())
 
 
 def card_of(embed: Embed) -> Card | None:
@@ -58,6 +63,8 @@ def card_of(embed: Embed) -> Card | None:
 
 def links_of(text: str, facets: Sequence[Facet], card: Card | None) -> tuple[LinkRecord, ...]:
     """Return every link of a post, each once."""
+    if card is None and not facets and not _might_link(text):
+        return ()
     found: dict[str, LinkRecord] = {}
     for raw in _addresses(text, facets):
         url = normalise(raw)
@@ -72,23 +79,35 @@ def links_of(text: str, facets: Sequence[Facet], card: Card | None) -> tuple[Lin
     return tuple(found.values())
 
 
-def _addresses(text: str, facets: Sequence[Facet]) -> Iterator[str]:
-    covered = []
+def _addresses(text: str, facets: Sequence[Facet]) -> list[str]:
+    found, covered = [], []
     for facet in facets:
         for feature in facet.features:
             if feature.type == _LINK and feature.uri is not None:
                 covered.append(facet.index)
-                yield feature.uri
-    if not any(mark in text for mark in _MIGHT_LINK):
-        return
-    rest = bytearray(text.encode())
-    for span in covered:
-        if 0 <= span.start < span.end <= len(rest):
-            rest[span.start : span.end] = b" " * (span.end - span.start)
-    yield from find_urls(rest.decode("utf-8", "replace"))
+                found.append(feature.uri)
+    if covered and _might_link(text):
+        rest = bytearray(text.encode())
+        for span in covered:
+            if 0 <= span.start < span.end <= len(rest):
+                rest[span.start : span.end] = b" " * (span.end - span.start)
+        text = rest.decode("utf-8", "replace")
+    if _might_link(text):
+        found += find_urls(text)
+    return found
 
 
-def _lenient(decoder: msgspec.json.Decoder[T], raw: Raw, otherwise: T) -> T:
+def _might_link(text: str) -> bool:
+    """Return whether it is worth while to search a text for addresses, which is dear."""
+    return "://" in text or "www." in text or "WWW." in text or "Www." in text
+
+
+@lru_cache(maxsize=256)
+def _langs(raw: bytes) -> tuple[str, ...]:
+    return _lenient(_LANGS, raw, ())
+
+
+def _lenient(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, otherwise: T) -> T:
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, RecursionError):

@@ -100,7 +100,7 @@ def transform_record(record: StoredRecord, seen_at: int | None = None) -> PostRe
 
 def dated(field: str, text: str) -> int:
     """Return an instant of a payload; a year before the epoch counts as the epoch."""
-    if text[:4].isdecimal() and text[:4] < _EPOCH_YEAR and text[4:5] == "-":
+    if text < _EPOCH_YEAR and text[:4].isdecimal() and text[4:5] == "-":
         instant(field, f"1972{text[4:]}")
         return 0
     return instant(field, text)
