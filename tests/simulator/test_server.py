@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 from tests.simulator.asking import PATH, PROJECT, project_world
 
-from tidelore.simulator.server import Server, serve
+from tidelore.simulator.server import HOST, Server, serve
 from tidelore.simulator.world import World
 
 
@@ -158,6 +158,20 @@ def test_latency_is_paid_per_request_and_in_parallel() -> None:
         for connection in connections:
             connection.close()
     assert 0.2 <= elapsed < 1.0
+
+
+def test_latency_counts_from_the_arrival_of_a_request() -> None:
+    with (
+        serve(project_world(), latency_seconds=1.0) as server,
+        socket.create_connection((HOST, server.port)) as connection,
+    ):
+        begin = time.monotonic()
+        connection.sendall(f"GET {PROJECT} HTTP/1.1\r\nhost: x\r\n\r\n".encode() * 3)
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 3:
+            received += connection.recv(65_536)
+        elapsed = time.monotonic() - begin
+    assert 1.0 <= elapsed < 2.5, "those that came together leave together"
 
 
 def test_world_may_be_changed_from_another_thread_while_it_is_served(served: Server) -> None:

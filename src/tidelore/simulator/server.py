@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
-        self._queue: deque[Request] = deque()
+        self._queue: deque[tuple[Request, float]] = deque()
         self._busy = False
         self._transport: asyncio.Transport | None = None
         self._socket: Socket | None = None
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             return
         self._buffer += data
         while (request := self._take_request()) is not None:
-            self._queue.append(request)
+            self._queue.append((request, self._loop.time()))
         if not self._busy:
             self._answer_next()
 
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_next(self) -> None:
         while self._queue and not self._busy and self._transport is not None:
-            request = self._queue.popleft()
+            request, came_at = self._queue.popleft()
             try:
                 response = answer(self._server.world, request)
             except SimulatedTimeout as fault:
@@ -115,7 +115,8 @@ class Connection(asyncio.Protocol):
                 delay += response.delay_seconds
             if delay > 0:
                 self._busy = True
-                self._loop.call_later(delay, self._send_late, request, response)
+                # From its arrival on: how long an answer takes to make here is no part of the world.
+                self._loop.call_at(came_at + delay, self._send_late, request, response)
             else:
                 self._send(request, response)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from functools import lru_cache
 from typing import Any
 
 _TID_DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
@@ -37,6 +38,7 @@ def cid_of(rkey: str, value: Any) -> str:
     return f"b{_base32(_CID_PREFIX + hashlib.sha256(text.encode()).digest())}"
 
 
+@lru_cache(maxsize=65_536)
 def blob_cid_of(seed: str) -> str:
     """The content id of an uploaded file, made from a text that stands for it."""
     return f"b{_base32(_RAW_PREFIX + hashlib.sha256(seed.encode()).digest())}"
