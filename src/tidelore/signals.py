@@ -7,6 +7,7 @@ signals that would end it on the spot into an exception, from wherever the main 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +19,10 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 class _Ended(BaseException):
     """Somebody asked for the end; nobody who handles errors takes this for one."""
+
+
+def _say_nothing(_trouble: object) -> None:
+    """The program is ending, and says so itself."""
 
 
 @contextmanager
@@ -47,6 +52,8 @@ def ended_in_order(fate: str) -> Iterator[None]:
         for number in ENDING:
             # Asked again, the end goes on: it must not be torn out of its cleaning up.
             signal.signal(number, signal.SIG_IGN)
+        # What is torn out of its own making, such as a loop, would complain of that when it is collected.
+        sys.unraisablehook = _say_nothing
         raise _Ended
 
     before = {number: signal.signal(number, end) for number in ENDING}
