@@ -17,8 +17,8 @@ from tidelore.errors import Cancelled
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-class _Ended(BaseException):
-    """Somebody asked for the end; nobody who handles errors takes this for one."""
+class _Ended(KeyboardInterrupt):
+    """Somebody asked for the end. An interrupt, because a loop keeps whatever else is raised in its callbacks."""
 
 
 def _say_nothing(_trouble: object) -> None:

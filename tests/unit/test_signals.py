@@ -1,0 +1,36 @@
+"""Whoever is asked to end ends, wherever the question comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from tidelore.errors import Cancelled
+from tidelore.signals import ENDING, ended_in_order
+
+
+@pytest.fixture(autouse=True)
+def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_ends_the_block_and_is_given_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(Cancelled, match="interrupted; nothing is lost"), ended_in_order("nothing is lost"):
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_in_a_callback_of_a_loop_is_not_kept_there() -> None:
+    async def go_on() -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(5)
+        raise AssertionError
+
+    with pytest.raises(Cancelled), ended_in_order("nothing is lost"):
+        asyncio.run(go_on())
