@@ -103,31 +103,6 @@ def test_a_rate_limit_ends_the_cycle_and_whoever_was_not_asked_stays_due(tmp_pat
     assert waters.poll().accounts == 2
 
 
-class Counting(WorldTransport):
-    """Counts how many requests are under way."""
-
-    running = most = 0
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.running += 1
-        self.most = max(self.most, self.running)
-        try:
-            for _ in range(5):
-                await asyncio.sleep(0)
-            return await super().handle_async_request(request)
-        finally:
-            self.running -= 1
-
-
-@pytest.mark.parametrize("mode", ["feed", "records"])
-def test_no_more_requests_are_under_way_than_configured_and_no_fewer(tmp_path: Path, mode: str) -> None:
-    waters = Waters(tmp_path, max_concurrent=4, mode=mode)
-    waters.add(*(f"reader{number}.test" for number in range(30)))
-    waters.transport = Counting(waters.world)
-    assert waters.poll().accounts == 30
-    assert waters.transport.most == 4
-
-
 def test_a_server_that_is_out_is_not_asked_for_every_account(tmp_path: Path) -> None:
     waters = Waters(tmp_path, max_concurrent=5)
     waters.add(*(f"reader{number}.test" for number in range(40)))
