@@ -269,8 +269,7 @@ class Cycle:
 
 
 def side_by_side(requests: int) -> int:
-    """Return how many accounts are read at a time: some more than requests are under way, so that none of those waits
-    while a page is stored."""
+    """Return how many accounts are read at a time: some more than requests, of which none waits for a page's storing."""
     return requests + requests // 2
 
 

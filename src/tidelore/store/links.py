@@ -39,9 +39,7 @@ class Share(NamedTuple):
     link: LinkRecord
 
 
-def link_posts(
-    tx: Transaction, records: Mapping[int, PostRecord], edited: Sequence[int], *, repeated: bool = True
-) -> int:
+def link_posts(tx: Transaction, records: Mapping[int, PostRecord], edited: Sequence[int], *, repeated: bool) -> int:
     """Link posts, by row id, to what they share; what an edit left out goes. Return how many links there are.
 
     `repeated` tells whether there are reposts among them or of them.
