@@ -269,7 +269,7 @@ class Cycle:
 
 
 def side_by_side(requests: int) -> int:
-    """Return how many accounts are read at a time: some more than requests, of which none waits for a page's storing."""
+    """Return how many accounts are read at a time: more than requests, of which none waits while a page is stored."""
     return requests + requests // 2
 
 
