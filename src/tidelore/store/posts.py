@@ -133,14 +133,9 @@ def bury_posts(tx: Transaction, uris: Iterable[str], now_ms: int) -> int:
 def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
     """Mark posts for their documents, and the reposts of the same post: only one of them all has one."""
     own = list(ids)
-    rows = tx.execute(
-        "SELECT r.id FROM posts p JOIN posts r ON r.subject_uri = p.uri"
-        f" WHERE r.subject_uri IS NOT NULL AND p.id {tx.among('ids')}"
-        " UNION SELECT r.id FROM posts p JOIN posts r ON r.subject_uri = p.subject_uri"
-        f" WHERE r.subject_uri IS NOT NULL AND p.id {tx.among('ids')}",
-        {"ids": tx.integers(own)},
-    )
-    mark_rows(tx, SOURCE_TYPE, "posts", [*own, *(row_id for (row_id,) in rows)], now_ms)
+    rows = tx.execute(f"SELECT uri, subject_uri FROM posts WHERE id {tx.among('ids')}", {"ids": tx.integers(own)})
+    reposts = _reposts(tx, [uri for row in rows for uri in row if uri is not None])
+    mark_rows(tx, SOURCE_TYPE, "posts", [*own, *reposts], now_ms)
 
 
 def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
@@ -149,6 +144,7 @@ def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
 
 
 def _reposts(tx: Transaction, uris: Iterable[str]) -> list[int]:
+    """Return the stored reposts of these posts."""
     rows = tx.execute(
         f"SELECT id FROM posts WHERE subject_uri IS NOT NULL AND subject_uri {tx.among('uris')}",
         {"uris": tx.texts(uris)},

@@ -77,50 +77,45 @@ def test_an_unchanged_resource_is_not_modified() -> None:
     assert server.seen[0].headers["if-none-match"] == '"v1"'
 
 
-def test_no_more_requests_run_at_once_than_allowed() -> None:
+class Crowd:
+    """A server's step that counts how many requests are under way."""
+
     running = most = 0
 
-    async def count(_: Seen, writer: asyncio.StreamWriter) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
+    async def __call__(self, _: Seen, writer: asyncio.StreamWriter) -> None:
+        self.running += 1
+        self.most = max(self.most, self.running)
         await asyncio.sleep(0.02)
-        running -= 1
+        self.running -= 1
         writer.write(answer())
         await writer.drain()
 
+
+def test_no_more_requests_run_at_once_than_allowed() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> None:
         await asyncio.gather(*(client.get(f"/{n}") for n in range(12)))
 
-    _, server, _ = ask(count, do=do, max_concurrency=3)
-    assert most == 3
+    crowd = Crowd()
+    _, server, _ = ask(crowd, do=do, max_concurrency=3)
+    assert crowd.most == 3
     assert {seen.connection for seen in server.seen} == {1, 2, 3}
 
 
 def test_clients_with_the_same_slots_have_no_more_requests_under_way_together() -> None:
-    running = most = 0
-
-    async def count(_: Seen, writer: asyncio.StreamWriter) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.02)
-        running -= 1
-        writer.write(answer())
-        await writer.drain()
+    crowd = Crowd()
 
     async def run() -> None:
         slots = asyncio.Semaphore(2)
         async with (
-            ScriptedServer(count) as one,
-            ScriptedServer(count) as other,
+            ScriptedServer(crowd) as one,
+            ScriptedServer(crowd) as other,
             HttpClient(one.url, slots=slots) as first,
             HttpClient(other.url, slots=slots) as second,
         ):
             await asyncio.gather(*(client.get(f"/{n}") for client in (first, second) for n in range(5)))
 
     asyncio.run(run())
-    assert most == 2
+    assert crowd.most == 2
 
 
 def test_every_request_is_measured() -> None:
