@@ -28,12 +28,12 @@ from tidelore.app.bluesky import open_network
 from tidelore.clock import SystemClock
 from tidelore.engine.ports import ListRequest
 from tidelore.errors import RemotePermanent
-from tidelore.simulator.bluesky.ids import did_of
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import list_accounts
 from tidelore.store.database import Database
+from tidelore_world.bluesky.ids import did_of
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 ACCOUNTS = 342
 LATENCY_MS = 50.0

@@ -21,10 +21,10 @@ from tidelore.config import Config, parse_config, repo_settings
 from tidelore.feedback.polling import RepoTarget, poll
 from tidelore.feedback.report import RepoReport
 from tidelore.session import Workshop
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.registry import Wiring
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 REPO = "harbour/archive"
 COMMENTS = (100, 1_000, 10_000)

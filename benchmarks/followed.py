@@ -31,10 +31,10 @@ from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport, verdict
 from tidelore.pipeline.report import Progress
 from tidelore.pipeline.stream_accounts import SURFACE, StreamReport, StreamRequest
-from tidelore.simulator.bluesky.ids import did_of
 from tidelore.sources.bluesky.stream_events import StreamCursor
 from tidelore.store.accounts import SOURCE, NewAccount, add_accounts
 from tidelore.store.cursors import save_cursor
+from tidelore_world.bluesky.ids import did_of
 
 CONCURRENCY = 10
 _ENOUGH_SECONDS = 600.0

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tidelore.clock import SystemClock, format_instant
-from tidelore.simulator.bluesky.records import Card
-from tidelore.simulator.clock import DAY_US, HOUR_US
-from tidelore.simulator.server import run_forever
-from tidelore.simulator.world import World
+from tidelore_world.bluesky.records import Card
+from tidelore_world.clock import DAY_US, HOUR_US
+from tidelore_world.server import run_forever
+from tidelore_world.world import World
 
 BEHIND_MS = 2 * 3_600_000
 """The network's present is so long ago, so that it has room for changes before the machine's own present."""

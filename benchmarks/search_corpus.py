@@ -17,14 +17,14 @@ from msgspec.structs import replace
 from benchmarks.docstrings import read_library
 from tidelore.model import Document, ProjectRecord
 from tidelore.search.stop_words import STOP_WORDS
-from tidelore.simulator.prose import Prose
-from tidelore.simulator.prose.stories import STORIES
 from tidelore.store.database import Database
 from tidelore.store.dirty import Source
 from tidelore.store.documents import write_documents
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.projects import save_project
+from tidelore_world.prose import Prose
+from tidelore_world.prose.stories import STORIES
 
 WORDS = 200
 THREADS_OF = 4

@@ -10,8 +10,8 @@ import argparse
 
 from msgspec import Struct
 
-from tidelore.simulator.server import run_forever
-from tidelore.simulator.world import World
+from tidelore_world.server import run_forever
+from tidelore_world.world import World
 
 PROJECT = "harbour/archive"
 

@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 import tidelore
+import tidelore_world
 
 
 @pytest.fixture(scope="session")
 def source() -> Path:
     """The folder of the package."""
     return Path(tidelore.__file__).parent
+
+
+@pytest.fixture(scope="session")
+def world_source() -> Path:
+    """The folder of the simulated world."""
+    return Path(tidelore_world.__file__).parent
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.architecture.source_tree import Module, internal_imports, read_modules
+from tests.architecture.source_tree import PACKAGE, Module, internal_imports, read_modules
 
 STOREYS = (
     (
@@ -25,16 +25,15 @@ STOREYS = (
 """From the ground up. Rooms of one storey do not know each other, except the leaves, which make no circle. The command
 line stands above the other faces: it is the door through which each of them is started."""
 
-SIMULATOR = "simulator"
-SIMULATOR_DOORS = frozenset(
-    {"cli.demo", "cli.demo_console", "cli.demo_life", "cli.simulate", "cli.truth", "cli.truth_talk"}
-)
+WORLD = "tidelore_world"
+DEMO = "demo"
+"""The one folder of the world that may import the product: it shows both together."""
 
 _HEIGHT = {room: height for height, rooms in enumerate(STOREYS) for room in rooms}
 
 
 def misplaced_imports(root: Path) -> list[str]:
-    """Return every import that leads upward, sideways, or through a wall of the simulator."""
+    """Return every import that leads upward or sideways."""
     return [
         f"{module.path.relative_to(root)}:{line}: {problem}"
         for module, target, line in internal_imports(read_modules(root))
@@ -47,7 +46,26 @@ def unknown_rooms(root: Path) -> list[str]:
     return [
         f"{module.path.relative_to(root)}: not a room of the plan"
         for module in read_modules(root)
-        if module.room not in _HEIGHT and module.room != SIMULATOR
+        if module.room not in _HEIGHT
+    ]
+
+
+def product_imports_of_the_world(root: Path) -> list[str]:
+    """Return every import of the simulated world in the product."""
+    return _imports_of(WORLD, read_modules(root), root)
+
+
+def world_imports_of_the_product(world: Path) -> list[str]:
+    """Return every import of the product in the simulated world, outside its demo."""
+    return _imports_of(PACKAGE, [module for module in read_modules(world) if module.room != DEMO], world)
+
+
+def _imports_of(package: str, modules: list[Module], root: Path) -> list[str]:
+    return [
+        f"{module.path.relative_to(root)}:{imported.line}: imports {imported.name}"
+        for module in modules
+        for imported in module.imports()
+        if imported.name.partition(".")[0] == package
     ]
 
 
@@ -62,11 +80,6 @@ def circles(root: Path) -> list[str]:
 
 def _judge(module: Module, target: str) -> str | None:
     room, other = module.room, target.partition(".")[0]
-    if SIMULATOR in (room, other):
-        inside = room == other or (room == SIMULATOR and other == "")
-        if inside or (other == SIMULATOR and module.name in SIMULATOR_DOORS):
-            return None
-        return f"{room} and {other} are kept apart"
     if room == other or room not in _HEIGHT or other not in _HEIGHT:
         return None
     if _HEIGHT[other] > _HEIGHT[room]:

@@ -30,6 +30,7 @@ class Module:
     name: str
     path: Path
     is_package: bool
+    package: str = PACKAGE
 
     @cached_property
     def text(self) -> str:
@@ -75,7 +76,7 @@ class Module:
     def _absolute(self, node: ast.ImportFrom) -> str:
         if not node.level:
             return node.module or ""
-        parts = [PACKAGE, *self.name.split(".")] if self.name else [PACKAGE]
+        parts = [self.package, *self.name.split(".")] if self.name else [self.package]
         climb = node.level - 1 if self.is_package else node.level
         parts = parts[: len(parts) - climb]
         return ".".join([*parts, node.module] if node.module else parts)
@@ -87,7 +88,7 @@ def read_modules(root: Path) -> list[Module]:
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         is_package = parts[-1] == "__init__"
-        found.append(Module(".".join(parts[:-1] if is_package else parts), path, is_package))
+        found.append(Module(".".join(parts[:-1] if is_package else parts), path, is_package, root.name))
     return found
 
 

@@ -133,7 +133,7 @@ def attributes_read(source: Path) -> set[str]:
     return {
         node.attr
         for module in read_modules(source)
-        if module.room != "simulator" and module.name != "cli.doctor"  # which tells what is configured in vain
+        if module.name != "cli.doctor"  # which tells what is configured in vain
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value).rpartition(".")[2] in owners
     }

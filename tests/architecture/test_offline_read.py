@@ -32,7 +32,7 @@ HEAVY = frozenset(
         "pathlib",
         "subprocess",
         "logging",
-        "tidelore.simulator",
+        "tidelore_world",
         "tidelore.sources",
     }
 )

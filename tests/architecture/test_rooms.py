@@ -6,13 +6,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.architecture.rooms import circles, misplaced_imports, unknown_rooms
+from tests.architecture.rooms import (
+    circles,
+    misplaced_imports,
+    product_imports_of_the_world,
+    unknown_rooms,
+    world_imports_of_the_product,
+)
 
 Plant = Callable[[dict[str, str]], Path]
 
 
 def test_no_room_imports_one_above_or_beside_it(source: Path) -> None:
     assert misplaced_imports(source) == []
+
+
+def test_the_product_never_imports_the_simulated_world(source: Path) -> None:
+    assert product_imports_of_the_world(source) == []
+
+
+def test_the_simulated_world_imports_the_product_only_in_its_demo(world_source: Path) -> None:
+    assert world_imports_of_the_product(world_source) == []
 
 
 def test_every_module_stands_in_a_room_of_the_plan(source: Path) -> None:
@@ -37,13 +51,10 @@ def test_no_imports_run_in_a_circle(source: Path) -> None:
         ("engine/__init__.py", "from ..store import cursors", "lies above it"),
         ("engine/walk.py", "import importlib\nimportlib.import_module('tidelore.store.cursors')", "lies above it"),
         ("engine/walk.py", "if TYPE_CHECKING:\n    from tidelore.cli import main", "lies above it"),
-        ("cli/count.py", "from tidelore.simulator.world import World", "cli and simulator are kept apart"),
-        ("pipeline/ingest.py", "from tidelore import simulator", "pipeline and simulator are kept apart"),
-        ("simulator/world.py", "from tidelore.clock import Clock", "simulator and clock are kept apart"),
     ],
 )
 def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, text: str, problem: str) -> None:
-    rooms = ("store", "sources", "web", "engine", "simulator", "pipeline", "cli")
+    rooms = ("store", "sources", "web", "engine", "pipeline", "cli")
     files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/__init__.py", "clock.py"), "")
     found = misplaced_imports(plant(files | {path: text}))
     assert len(found) == 1
@@ -54,17 +65,21 @@ def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, tex
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("cli/demo.py", "from tidelore.simulator.world import World"),
-        ("cli/simulate.py", "def f():\n    from tidelore.simulator.world import World"),
-        ("simulator/server.py", "from tidelore.simulator.world import World"),
         ("cli/main.py", "from tidelore.errors import UserError"),
         ("config.py", "from tidelore.errors import ConfigError"),
         ("store/issues.py", "from tidelore.engine import walk"),
     ],
 )
 def test_an_import_in_the_right_direction_passes(plant: Plant, path: str, text: str) -> None:
-    files = {"simulator/world.py": "", "errors.py": "", "engine/walk.py": ""}
+    files = {"errors.py": "", "engine/walk.py": ""}
     assert misplaced_imports(plant(files | {path: text})) == []
+
+
+def test_an_import_between_product_and_world_is_caught(plant: Plant) -> None:
+    root = plant({"cli/count.py": "def f():\n    from tidelore_world.world import World"})
+    assert product_imports_of_the_world(root) == ["cli/count.py:2: imports tidelore_world.world.World"]
+    world = plant({"cli/count.py": "", "server.py": "import tidelore.clock", "demo/command.py": "import tidelore.app"})
+    assert world_imports_of_the_product(world) == ["server.py:1: imports tidelore.clock"]
 
 
 def test_a_module_outside_the_plan_is_caught(plant: Plant) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.architecture.walls import (
+    clocks_in_the_world,
     clocks_outside_the_clock,
     http_clients_outside_the_sources,
     sockets_outside_the_sources,
@@ -30,6 +31,10 @@ def test_sockets_are_opened_in_the_sources_only(source: Path) -> None:
 
 def test_clocks_are_read_in_the_clock_only(source: Path) -> None:
     assert clocks_outside_the_clock(source) == []
+
+
+def test_the_simulated_world_reads_no_clock(world_source: Path) -> None:
+    assert clocks_in_the_world(world_source) == []
 
 
 def test_the_rules_see_what_they_forbid_where_it_is_allowed(source: Path, plant: Plant) -> None:
@@ -101,7 +106,7 @@ def test_an_http_client_outside_the_sources_is_caught(plant: Plant, text: str) -
 
 
 @pytest.mark.parametrize("text", ["import websockets", "from websockets.asyncio.client import connect"])
-@pytest.mark.parametrize("room", ["pipeline", "embedding", "simulator"])
+@pytest.mark.parametrize("room", ["pipeline", "embedding"])
 def test_a_socket_outside_the_sources_is_caught(plant: Plant, text: str, room: str) -> None:
     assert len(sockets_outside_the_sources(plant({f"{room}/stream.py": text}))) == 1
     assert sockets_outside_the_sources(plant({f"{room}/stream.py": "", "sources/stream.py": text})) == []
@@ -133,9 +138,9 @@ def test_a_clock_outside_the_clock_is_caught(plant: Plant, text: str, name: str)
 
 def test_the_simulator_may_wait_but_not_know_the_time(plant: Plant) -> None:
     waiting = "import asyncio\nasyncio.sleep(0)"
-    assert clocks_outside_the_clock(plant({"simulator/server.py": waiting})) == []
+    assert clocks_in_the_world(plant({"server.py": waiting})) == []
     knowing = "import time\ntime.time()"
-    assert len(clocks_outside_the_clock(plant({"simulator/server.py": knowing}))) == 1
+    assert len(clocks_in_the_world(plant({"server.py": knowing}))) == 1
 
 
 def test_the_clock_port_is_no_clock(plant: Plant) -> None:

@@ -13,11 +13,11 @@ from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config
 from tidelore.engine.ports import Lister, ListRequest
 from tidelore.model import Item, PostRecord
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.sources.bluesky.opening import open_bluesky
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.registry import Wiring
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 T = TypeVar("T")
 

@@ -10,12 +10,12 @@ from typing import Any
 from tidelore.clock import ManualClock
 from tidelore.config import parse_config
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.http import RequestMetric
 from tidelore.sources.registry import Wiring
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 REPO = "harborline/ledger"
 TOKEN = "ghp_0123456789abcdef0123"

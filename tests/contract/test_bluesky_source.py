@@ -12,9 +12,9 @@ from tidelore.engine.ports import ListRequest, Page
 from tidelore.errors import CredentialsRejected, RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.links import normalise
 from tidelore.model import PostRecord
-from tidelore.simulator.bluesky.records import Card
-from tidelore.simulator.world import World
 from tidelore.sources.bluesky.source import BlueskySource
+from tidelore_world.bluesky.records import Card
+from tidelore_world.world import World
 
 REPOSTS = "app.bsky.feed.repost"
 FORMS = pytest.mark.parametrize("form", ["millis__cid", "iso"])

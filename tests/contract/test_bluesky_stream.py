@@ -13,8 +13,6 @@ from tests.contract.bluesky_bench import MIRA, TOBIAS, network, wired
 
 from tidelore.clock import SystemClock
 from tidelore.errors import ConfigError, RemotePermanent, RemoteTransient
-from tidelore.simulator.server import Server
-from tidelore.simulator.world import World
 from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream
 from tidelore.sources.bluesky.stream_address import SECOND_METHOD, protocol_of, stream_url
 from tidelore.sources.bluesky.stream_events import (
@@ -29,6 +27,8 @@ from tidelore.sources.bluesky.stream_events import (
 )
 from tidelore.sources.bluesky.stream_opening import build_stream
 from tidelore.sources.bluesky.stream_shard import ShardPlan
+from tidelore_world.server import Server
+from tidelore_world.world import World
 
 FIRST, SECOND = "/subscribe", f"/xrpc/{SECOND_METHOD}"
 PROTOCOLS = pytest.mark.parametrize("path", [FIRST, SECOND])

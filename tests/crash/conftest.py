@@ -10,7 +10,7 @@ import pytest
 from tests.crash.stage import Stage, open_stage
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.gitlab.state import Kind
+from tidelore_world.gitlab.state import Kind
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from tests.properties.offspring import compare_children
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Window, decode_window
-from tidelore.simulator.gitlab.state import Kind
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.store.check import check_database
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 from tidelore.store.payloads import unpacked
+from tidelore_world.gitlab.state import Kind
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 PROJECTS = ("harbour/cranes", "harbour/tides")
 PER_PAGE = 4

@@ -14,9 +14,9 @@ from tests.crash.stage import PROJECTS, Ended, Stage, open_stage
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.embed import cut
-from tidelore.simulator.gitlab.state import Kind
-from tidelore.simulator.world import World
 from tidelore.store.vectors import read_texts
+from tidelore_world.gitlab.state import Kind
+from tidelore_world.world import World
 
 LISTS: tuple[Kind, ...] = ("issues", "merge_requests")
 ITEMS, THREADS = 4, 40

@@ -13,7 +13,7 @@ from tests.crash.stage import CONCURRENCY, PER_PAGE, PROJECTS, TOGETHER, Stage, 
 from tests.properties.progress import Task, asked_for, completed
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.gitlab.state import Kind
+from tidelore_world.gitlab.state import Kind
 
 ONCE = (Seam.LEASE_ACQUIRED, Seam.RUN_STARTED, Seam.BEFORE_FINISH, Seam.AFTER_FINISH)
 PER_SCOPE = (Seam.PROJECT_RESOLVED, Seam.SCOPE_DONE)

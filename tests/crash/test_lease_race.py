@@ -13,7 +13,7 @@ import pytest
 from tests.crash.stage import Process, Stage, wait_until
 
 from tidelore.clock import SystemClock
-from tidelore.simulator.wire import Request
+from tidelore_world.wire import Request
 
 COMMAND = ("ingest", "--type", "issues")
 HELD_TABLES = ("projects", "cursors", "issues", "raw_payloads", "labels", "issue_labels", "quarantine", "leases")

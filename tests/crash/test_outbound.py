@@ -17,10 +17,10 @@ from tests.situations.answers.hub import REPO, Hub, LateWorld
 from tidelore.clock import SystemClock
 from tidelore.config import GitHubHost
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.server import serve
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore_world.server import serve
 
 DRIVER = Path(__file__).with_name("outbound_driver.py")
 SETTLE_SECONDS = 0.8

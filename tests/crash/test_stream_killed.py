@@ -21,11 +21,11 @@ from tests.crash.stage import Ended, Process, wait_until
 from tests.properties.effort import is_deep
 
 from tidelore.clock import SystemClock, format_instant
-from tidelore.simulator.bluesky.records import POST, REPOST
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.store.check import check_database
 from tidelore.store.opening import open_database
+from tidelore_world.bluesky.records import POST, REPOST
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 NAMES = tuple(f"reader{number}.test" for number in range(12))
 DEATHS = 50 if is_deep() else 4

@@ -15,8 +15,8 @@ from tests.crash.stage import PROJECTS, Ended, Stage, open_stage, wait_until
 from tests.databases.samples import TABLES
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.gitlab.state import Kind
-from tidelore.simulator.world import World
+from tidelore_world.gitlab.state import Kind
+from tidelore_world.world import World
 
 HERE = PROJECTS[0]
 ITEMS = ("--issue", f"{HERE}#1", "--issue", f"{HERE}#2", "--mr", f"{HERE}!1")

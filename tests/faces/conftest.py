@@ -11,8 +11,8 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.following import Follower, following
 
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 
 @pytest.fixture

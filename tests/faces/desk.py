@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tidelore.cli.main import main
-from tidelore.simulator.world import World
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
+from tidelore_world.world import World
 
 LEDGER = "harbor/platform/ledger"
 CONSOLE = "harbor/web/console"

@@ -14,8 +14,8 @@ from tests.architecture.schemas import schema
 from tests.faces.desk import Desk, Outcome
 
 from tidelore.clock import SystemClock, format_instant
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 REPO = "harborline/ledger"
 OTHER = "harborline/console"

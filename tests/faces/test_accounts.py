@@ -11,8 +11,8 @@ from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.clock import SystemClock, format_instant
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.reference import field_lines, sections
 from tests.faces.desk import CONSOLE, LEDGER, Desk, Outcome
 
-from tidelore.simulator.gitlab.state import Issue, MergeRequest, Note
+from tidelore_world.gitlab.state import Issue, MergeRequest, Note
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
 

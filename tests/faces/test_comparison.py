@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from tests.faces.desk import Desk
 
-from tidelore.cli.comparison import LISTS, Difference, compare
-from tidelore.cli.doomed import mirror_all, open_app
-from tidelore.cli.truth import true_rows
-from tidelore.simulator.world import World
+from tidelore_world.demo.comparison import LISTS, Difference, compare
+from tidelore_world.demo.killed_mirror import mirror_all, open_app
+from tidelore_world.demo.truth import true_rows
+from tidelore_world.world import World
 
 TABLES = {
     "issues": "issues",

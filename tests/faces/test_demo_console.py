@@ -22,9 +22,9 @@ import pytest
 from tests.faces.desk import COMMAND, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.cli.demo_life import Life
 from tidelore.clock import ManualClock, format_instant
-from tidelore.simulator.world import World
+from tidelore_world.demo.life import Life
+from tidelore_world.world import World
 
 NETWORKS = ("gitlab", "github", "bluesky")
 SMALL = ("demo", "--console", "--scale", "0.2")

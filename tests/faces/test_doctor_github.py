@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.faces.desk import Desk
 
-from tidelore.simulator.clock import parse_iso
+from tidelore_world.clock import parse_iso
 
 REPO = "harborline/ledger"
 TOKEN = "ghp_0123456789abcdef0123"

@@ -13,10 +13,10 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.clock import SystemClock
-from tidelore.simulator.gitlab.state import FileDiff
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore_world.gitlab.state import FileDiff
 
 DAY = 86_400_000
 PAGE = """\

@@ -224,5 +224,5 @@ def test_it_loads_no_client_no_loop_and_opens_no_database(desk: Desk) -> None:
     )  # fmt: skip
     exit_code, modules = json.loads(done.stderr)
     assert exit_code == 0
-    assert {"httpx2", "asyncio", "ssl", "psycopg", "rich", "tidelore.simulator"} & set(modules) == set()
+    assert {"httpx2", "asyncio", "ssl", "psycopg", "rich", "tidelore_world"} & set(modules) == set()
     assert not desk.db.exists()

@@ -9,9 +9,9 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.hosts import DAY, configure, host, sync
 
 from tidelore.clock import parse_instant
-from tidelore.simulator.server import serve
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
+from tidelore_world.server import serve
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 
 @pytest.fixture

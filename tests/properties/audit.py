@@ -15,10 +15,10 @@ from tidelore.clock import parse_instant
 from tidelore.engine.cursor import order_key
 from tidelore.engine.ports import Batch
 from tidelore.model import Position, Version
-from tidelore.simulator.world import World
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
 from tidelore.store.shelf import ParentShelf
+from tidelore_world.world import World
 
 TABLES = {"issues": ("issue_id", "issue"), "merge_requests": ("merge_request_id", "mr")}
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.properties.inprocess import PROJECT, House, Reaper
 from tests.properties.machine import Trouble, add_fault, troubles
 
-from tidelore.simulator.gitlab.state import Item, MergeRequest, Note, Position
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
+from tidelore_world.gitlab.state import Item, MergeRequest, Note, Position
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 ActKind = Literal[
     "say", "reply", "review", "edit_note", "delete_note", "resolve", "reopen_thread", "push", "relabel", "milestone",

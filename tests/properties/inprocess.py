@@ -23,12 +23,12 @@ from tidelore.config import Config, parse_config
 from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
-from tidelore.simulator.faults import SimulatedDisconnect, SimulatedTimeout
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore_world.faults import SimulatedDisconnect, SimulatedTimeout
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 PROJECT = "group/project"
 BASE_URL = "http://127.0.0.1:9999"

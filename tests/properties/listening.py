@@ -13,8 +13,8 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tests.situations.feedback.bench import REPO, Bench, instant
 
-from tidelore.simulator.world import World
 from tidelore.store.feedback_comments import body_digest
+from tidelore_world.world import World
 
 PULLS = 3
 ActKind = Literal[

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.properties.inprocess import PROJECT, House, Reaper
 
 from tidelore.pipeline.report import RunReport
-from tidelore.simulator.faults import Fault
-from tidelore.simulator.gitlab import churn
-from tidelore.simulator.gitlab.records import NotHere
-from tidelore.simulator.gitlab.state import Item
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
+from tidelore_world.faults import Fault
+from tidelore_world.gitlab import churn
+from tidelore_world.gitlab.records import NotHere
+from tidelore_world.gitlab.state import Item
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 OVERLAP_US = 2_000_000
 

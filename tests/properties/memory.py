@@ -17,7 +17,7 @@ from tidelore.engine.cursor import Cursor, Gap, order_key
 from tidelore.engine.ports import Batch, Quarantined
 from tidelore.errors import RemotePermanent, RemoteTransient
 from tidelore.model import Item, Position, RemoteId, Version
-from tidelore.simulator.world import World
+from tidelore_world.world import World
 
 
 class MemoryShelf:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tidelore.clock import parse_instant
-from tidelore.simulator.gitlab.forge import GitLabForge
-from tidelore.simulator.gitlab.state import Kind
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
+from tidelore_world.gitlab.forge import GitLabForge
+from tidelore_world.gitlab.state import Kind
 
 COLUMNS = {"issues": "issue_id", "merge_requests": "merge_request_id"}
 FAMILIES = ("state", "label", "milestone")

@@ -17,8 +17,8 @@ from tests.properties.effort import examples
 from tests.properties.inprocess import Reaper, scratch
 from tests.situations.bluesky.house import CYCLE, Waters
 
-from tidelore.simulator.bluesky.records import POST
 from tidelore.store.check import check_database
+from tidelore_world.bluesky.records import POST
 
 NAMES = ("alice.test", "bob.test", "carol.test")
 DEEDS = ("post", "burst", "backdate", "repost", "own_repost", "edit", "delete", "wait", "poll", "killed_poll", "scrub")

@@ -10,7 +10,7 @@ from tests.properties.audit import compare
 from tests.properties.inprocess import PROJECT, House
 from tests.properties.progress import Task, asked_for, completed
 
-from tidelore.simulator.gitlab.state import Item
+from tidelore_world.gitlab.state import Item
 
 HOUR = 3600
 

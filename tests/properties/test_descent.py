@@ -19,8 +19,8 @@ from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.errors import RemoteError
 from tidelore.model import Item, Version
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 ACTOR = "ada.example"
 OTHER = "bo.example"

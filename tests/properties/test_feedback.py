@@ -24,8 +24,8 @@ from tests.properties.listening import (
 )
 from tests.situations.feedback.bench import Bench
 
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 WAYS: dict[str, dict[str, Any]] = {
     "repo": {"fetch": "repo"},

@@ -21,9 +21,9 @@ from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import Order
 from tidelore.errors import RemoteError
 from tidelore.model import Item, Version
-from tidelore.simulator.wire import Request
-from tidelore.simulator.world import World
 from tidelore.waiting import parse_http_date
+from tidelore_world.wire import Request
+from tidelore_world.world import World
 
 REPO = "owner/repo"
 OVERLAP_MS = 5000

@@ -10,7 +10,7 @@ from tests.properties.audit import compare, journal
 from tests.properties.effort import examples
 from tests.properties.inprocess import PROJECT, House, scratch
 
-from tidelore.simulator.wire import Request
+from tidelore_world.wire import Request
 
 OVERLAP_US = 2_000_000
 

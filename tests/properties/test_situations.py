@@ -11,7 +11,7 @@ from tests.properties.inprocess import BASE_URL, PROJECT, House, Reaper
 from tests.properties.progress import asked_for, completed
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.wire import Request
+from tidelore_world.wire import Request
 
 LIST = f"/api/v4/projects/{PROJECT}/issues"
 

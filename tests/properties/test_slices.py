@@ -22,9 +22,9 @@ from tidelore.config import parse_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
 from tidelore.service.rounds import Rounds
-from tidelore.simulator.world import World
 from tidelore.sources.registry import RESOURCES
 from tidelore.store.runs import last_success_at
+from tidelore_world.world import World
 
 HOUR = 3600
 MOST_SLICES = 200

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tidelore.cli.main import main
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
 from tidelore.store.opening import open_database
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 CRANE, QUAY = "port/crane", "port/quay"
 GRAPHQL = "GET /api/graphql"

@@ -8,7 +8,7 @@ import apsw
 from tests.properties.audit import compare
 from tests.properties.inprocess import PROJECT, House
 
-from tidelore.simulator.wire import Request
+from tidelore_world.wire import Request
 
 
 def test_no_transaction_is_open_while_a_request_is_answered(tmp_path: Path) -> None:

@@ -24,18 +24,18 @@ from tests.situations.service.station import LAB, OWNER, REPOS
 
 from tidelore.app import App
 from tidelore.app.feedback.tracking import track
-from tidelore.cli.comparison import Difference, compare
-from tidelore.cli.truth import true_rows
 from tidelore.clock import ManualClock
 from tidelore.config import load_config
 from tidelore.feedback.places import choose_place
 from tidelore.service.status import read_service
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.store.check import check_database
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore_world.demo.comparison import Difference, compare
+from tidelore_world.demo.truth import true_rows
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 DRIVER = Path(__file__).with_name("driver.py")
 HOUR = 3600.0

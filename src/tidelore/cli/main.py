@@ -48,8 +48,8 @@ COMMANDS = {
     "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.metrics", "Print everything that is measured, for Prometheus."),
     "check": ("tidelore.cli.check", "Verify the database against its invariants."),
-    "demo": ("tidelore.cli.demo", "Mirror a simulated world and compare the copy with its truth."),
-    "simulate": ("tidelore.cli.simulate", "Serve a simulated GitLab, GitHub and Bluesky on this machine."),
+    "demo": ("tidelore_world.demo.command", "Mirror a simulated world and compare the copy with its truth."),
+    "simulate": ("tidelore_world.demo.simulate", "Serve a simulated GitLab, GitHub and Bluesky on this machine."),
     "robot-docs": ("tidelore.cli.robot_docs", "Describe every command for programs."),
     "completions": ("tidelore.cli.completions", "Print the completion script of a shell."),
 }

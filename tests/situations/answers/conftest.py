@@ -9,8 +9,8 @@ from tests.situations.answers.hub import REPO, Hub, LateWorld
 
 from tidelore.clock import ManualClock
 from tidelore.config import GitHubHost
-from tidelore.simulator.server import serve
 from tidelore.store.database import Database
+from tidelore_world.server import serve
 
 
 @pytest.fixture

@@ -14,16 +14,16 @@ from tidelore.config import Config, GitHubHost, Http
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import Intent, action_token, with_marker
 from tidelore.model import ProjectRecord
-from tidelore.simulator.damage import SimulatedDisconnect
-from tidelore.simulator.github.records import Comment, ReviewComment
-from tidelore.simulator.wire import Request, Response
-from tidelore.simulator.world import World
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring
 from tidelore.store.database import Database
 from tidelore.store.outbox import OutboxRow, find_outbox, plan
 from tidelore.store.projects import ProjectRow, save_project
+from tidelore_world.damage import SimulatedDisconnect
+from tidelore_world.github.records import Comment, ReviewComment
+from tidelore_world.wire import Request, Response
+from tidelore_world.world import World
 
 T = TypeVar("T")
 

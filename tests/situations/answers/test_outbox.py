@@ -14,10 +14,10 @@ from tests.situations.answers.hub import REPO, Hub
 from tidelore.errors import CredentialsRejected
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import marker
-from tidelore.simulator.wire import Request
 from tidelore.store.action_tokens import get_action_token, observe_in_project
 from tidelore.store.database import Database
 from tidelore.store.outbox import claim, note_attempt
+from tidelore_world.wire import Request
 
 REPLIES = "POST /repos/:owner/:repo/issues/:n/comments"
 READS = "GET /repos/:owner/:repo/issues/:n/comments"

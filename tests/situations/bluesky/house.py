@@ -23,12 +23,12 @@ from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
 from tidelore.config import Config, parse_config
 from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport
-from tidelore.simulator.bluesky.records import POST, REPOST
-from tidelore.simulator.world import World
 from tidelore.store.accounts import AccountRow, find_account
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore_world.bluesky.records import POST, REPOST
+from tidelore_world.world import World
 
 CYCLE = 15 * 60
 DAY = 86_400

@@ -17,8 +17,6 @@ from tidelore.app.bluesky import stream_accounts
 from tidelore.clock import SystemClock, format_instant
 from tidelore.pipeline.stream_accounts import Ingestion, StreamReport, StreamRequest, sort_events
 from tidelore.session import Workshop, open_session
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.sources.bluesky.items import reject
 from tidelore.sources.bluesky.stream_events import (
     AccountChanged,
@@ -32,6 +30,8 @@ from tidelore.sources.bluesky.stream_events import (
     Unreadable,
 )
 from tidelore.sources.bluesky.stream_frames import read_first
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 ALICE, BOB = "alice.test", "bob.test"
 
@@ -61,7 +61,7 @@ async def ingesting(waters: Waters, reaper: Reaper | None = None) -> AsyncIterat
 
 def told(waters: Waters, since: int = 0) -> list[StreamEvent]:
     """What the stream tells of what happened, from the n-th event on."""
-    from tidelore.simulator.bluesky.jetstream import render_first
+    from tidelore_world.bluesky.jetstream import render_first
 
     frames = [read_first(render_first(event)) for event in waters.sky.stream_log.read(0, 10_000)]
     return [frame.event for frame in frames if frame.event is not None][since:]

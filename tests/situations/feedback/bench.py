@@ -22,9 +22,6 @@ from tidelore.feedback.operations import Operations
 from tidelore.feedback.polling import RepoTarget, find_repository, poll
 from tidelore.feedback.report import PollReport, RepoReport
 from tidelore.session import Workshop, open_session
-from tidelore.simulator.github.forge import GitHubForge
-from tidelore.simulator.github.records import Comment, ReviewComment, Thread
-from tidelore.simulator.world import World
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring
@@ -34,6 +31,9 @@ from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.projects import ProjectRow
 from tidelore.store.tracked import TrackedPr, find_tracked
+from tidelore_world.github.forge import GitHubForge
+from tidelore_world.github.records import Comment, ReviewComment, Thread
+from tidelore_world.world import World
 
 T = TypeVar("T")
 REPO = "octo/tide"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.situations.feedback.bench import Bench, open_pulls
 
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 
 @pytest.fixture

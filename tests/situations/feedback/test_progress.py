@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.situations.feedback.bench import Bench, open_pulls
 from tests.situations.witness import Witness, done, grows
 
-from tidelore.simulator.world import World
+from tidelore_world.world import World
 
 REPOS = tuple(f"octo/{name}" for name in ("tide", "ebb", "flow", "reef", "shoal", "spit"))
 NOTE = re.compile(r"github repositories: (\d+) comments stored")

@@ -6,8 +6,8 @@ import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
 from tidelore.errors import RemoteError, UserError
-from tidelore.simulator.github.records import Comment, ReviewComment
 from tidelore.store.tracked import history
+from tidelore_world.github.records import Comment, ReviewComment
 
 BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
 

@@ -9,8 +9,8 @@ from tests.properties.inprocess import Reaper
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.github.records import Comment, ReviewComment
-from tidelore.simulator.wire import Request
+from tidelore_world.github.records import Comment, ReviewComment
+from tidelore_world.wire import Request
 
 Said = Comment | ReviewComment
 

@@ -14,7 +14,7 @@ from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 from tidelore.clock import parse_instant
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteNotFound
 from tidelore.feedback.report import PollReport, verdict
-from tidelore.simulator.wire import Request
+from tidelore_world.wire import Request
 
 DAY = 86_400
 OTHER = "octo/reef"

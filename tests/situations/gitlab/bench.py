@@ -11,11 +11,11 @@ from typing import Any
 
 from tests.faces.desk import Desk, Outcome
 
-from tidelore.simulator.gitlab.state import Discussion, Item, MergeRequest
-from tidelore.simulator.wire import Request, Response
-from tidelore.simulator.world import World
 from tidelore.store.opening import open_database
 from tidelore.store.payloads import unpacked
+from tidelore_world.gitlab.state import Discussion, Item, MergeRequest
+from tidelore_world.wire import Request, Response
+from tidelore_world.world import World
 
 PROJECT = "harbor/platform/ledger"
 DAY = 86_400

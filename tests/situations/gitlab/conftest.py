@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 
-from tidelore.simulator.server import serve
+from tidelore_world.server import serve
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from tidelore.clock import parse_instant
 from tidelore.config import parse_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
-from tidelore.simulator.gitlab.review import image_position
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
+from tidelore_world.gitlab.review import image_position
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 MRS = "JOIN merge_requests m ON m.id"
 

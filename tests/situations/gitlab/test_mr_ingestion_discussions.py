@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.situations.gitlab.bench import DAY, PROJECT, Bench, request_of, spoil_note, start_thread, true_bodies
 
-from tidelore.simulator.gitlab.review import image_position, text_position
-from tidelore.simulator.gitlab.state import MergeRequest, Position
-from tidelore.simulator.wire import Request
+from tidelore_world.gitlab.review import image_position, text_position
+from tidelore_world.gitlab.state import MergeRequest, Position
+from tidelore_world.wire import Request
 
 DISCUSSIONS = r"/merge_requests/\d+/discussions$"
 ROUTE = "GET /projects/:id/merge_requests/:iid/discussions"

@@ -16,8 +16,8 @@ from tests.situations.gitlab.bench import (
     true_bodies,
 )
 
-from tidelore.simulator.server import serve
-from tidelore.simulator.wire import Request
+from tidelore_world.server import serve
+from tidelore_world.wire import Request
 
 LEAN = ("fetch_resource_events = false", "fetch_mr_closes_issues = false", "fetch_mr_diffs = false")
 DISCUSSIONS = "GET /projects/:id/merge_requests/:iid/discussions"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from tests.situations.gitlab.bench import DAY, PROJECT, Bench, create, true_bodies
 
-from tidelore.simulator.gitlab.state import Item
+from tidelore_world.gitlab.state import Item
 
 SETTLE = 75
 

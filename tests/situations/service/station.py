@@ -27,11 +27,11 @@ from tidelore.app.service.serving import ServeRequest, ServiceReport, serve
 from tidelore.clock import SystemClock, format_instant
 from tidelore.config import load_config
 from tidelore.service.control import Control
-from tidelore.simulator import server
-from tidelore.simulator.world import World
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore_world import server
+from tidelore_world.world import World
 
 LAB = "harbor/ledger"
 REPOS = ("octo/tide", "octo/crane")

@@ -13,9 +13,9 @@ from tests.situations.service.station import LAB, Station, Watch, build_world
 from tests.situations.service.test_sources import catch_up
 
 from tidelore.app.service import forge_jobs
-from tidelore.cli.comparison import compare
-from tidelore.cli.truth import true_rows
-from tidelore.simulator import server
+from tidelore_world import server
+from tidelore_world.demo.comparison import compare
+from tidelore_world.demo.truth import true_rows
 
 GIANT = "harbor/giant"
 ITEMS = 120

@@ -14,7 +14,7 @@ from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, 
 from tidelore.app.feedback.tracking import track
 from tidelore.clock import SystemClock
 from tidelore.feedback.places import choose_place
-from tidelore.simulator.server import Server
+from tidelore_world.server import Server
 
 PR = 1
 

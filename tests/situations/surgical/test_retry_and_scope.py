@@ -12,8 +12,8 @@ from benchmarks.multiply import multiply
 from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 from tests.situations.surgical.theatre import content, last_run, operate, spent
 
-from tidelore.simulator.server import serve
-from tidelore.simulator.world import World
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 QUAY = "harbor/platform/quay"
 

@@ -10,7 +10,7 @@ from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld, request_of, 
 from tests.situations.surgical.theatre import content, last_run, lease_holder, once, operate
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.simulator.wire import Request
+from tidelore_world.wire import Request
 
 
 def documents(bench: Bench) -> list[str]:

@@ -239,7 +239,7 @@ def test_what_is_odd_beside_the_text_never_takes_the_post_with_it(odd: dict[str,
 
 
 def test_keys_tell_their_instant_and_sort_by_it() -> None:
-    from tidelore.simulator.bluesky.ids import tid_of
+    from tidelore_world.bluesky.ids import tid_of
 
     assert tid_instant(tid_of(AT_MS * 1000 + 999)) == AT_MS
     assert tid_instant("222222222222") is None

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tidelore.model import ClosedIssueRecord, FileChangeRecord, Item, ReviewerRecord
-from tidelore.simulator.gitlab.state import FileDiff
-from tidelore.simulator.world import World
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
+from tidelore_world.gitlab.state import FileDiff
+from tidelore_world.world import World
 
 ISSUE: dict[str, Any] = {
     "id": 76,

@@ -15,12 +15,12 @@ from tests.unit.sources.wire_server import ScriptedServer, answer
 from tidelore.engine.ports import ListRequest, Page, Pages
 from tidelore.errors import RemoteNotFound, RemoteTransient
 from tidelore.model import DiscussionRecord, Item
-from tidelore.simulator.gitlab.state import FileDiff, Issue, MergeRequest
-from tidelore.simulator.server import Server, serve
-from tidelore.simulator.world import World
 from tidelore.sources.gitlab.children import LISTS, child_lists
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.http import HttpClient
+from tidelore_world.gitlab.state import FileDiff, Issue, MergeRequest
+from tidelore_world.server import Server, serve
+from tidelore_world.world import World
 
 PATH = "port/harbour"
 EVENT_FAMILIES = ("state", "label", "milestone")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tidelore.model import Item, LabelEventRecord, MilestoneEventRecord, StateEventRecord
-from tidelore.simulator.world import World
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event
+from tidelore_world.world import World
 
 AT = 1_772_442_000_123
 USER = {"id": 1, "username": "mira", "avatar_url": None}

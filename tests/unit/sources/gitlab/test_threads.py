@@ -11,10 +11,10 @@ import pytest
 
 from tidelore.content import digest
 from tidelore.model import DiscussionRecord, NoteRecord
-from tidelore.simulator.gitlab.review import image_position
-from tidelore.simulator.gitlab.state import MergeRequest, Position
-from tidelore.simulator.world import World
 from tidelore.sources.gitlab.threads import read_discussion, transform_discussion
+from tidelore_world.gitlab.review import image_position
+from tidelore_world.gitlab.state import MergeRequest, Position
+from tidelore_world.world import World
 
 AT = 1_772_442_000_123
 PLACE: dict[str, Any] = {

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tidelore.model import IssueRecord, MergeRequestRecord
-from tidelore.simulator.world import World
 from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project
 from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
+from tidelore_world.world import World
 
 LEAST: dict[str, Any] = {
     "id": 7,

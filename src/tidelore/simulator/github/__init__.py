@@ -1,9 +1,0 @@
-"""A simulated GitHub: repositories, issues, pull requests, comments and reviews behind the REST paths.
-
-Owns `GitHubForge`, the one name other packages use, and `GitHubSettings`, its switches.
-"""
-
-from tidelore.simulator.github.forge import GitHubForge
-from tidelore.simulator.github.settings import GitHubSettings
-
-__all__ = ["GitHubForge", "GitHubSettings"]

@@ -1,0 +1,1 @@
+"""The commands `lore demo` and `lore simulate`: Tidelore run against the simulated world."""

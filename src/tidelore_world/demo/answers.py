@@ -1,0 +1,91 @@
+"""How `lore demo` ends: a question in other words, answered out of a review thread, and that one thread refreshed.
+
+Owns the questions and what is told about their answers. The search and the refresh are the real commands' code.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tidelore.app import App, document, embed, rank_by_meaning, run_until_signalled, surgical_sync
+from tidelore.cli.render import plural
+from tidelore_world.demo.text import FATE
+
+if TYPE_CHECKING:
+    from tidelore.search.results import ThreadResult
+
+QUESTION = "what did we settle on to recognise a boat that goes by several names"
+"""In other words than anybody in the simulated world uses."""
+REPLY = "Confirmed with the quartermaster: the brass plate carries the hull number."
+_TELLING = "brass plate quartermaster"
+
+
+class Answers:
+    """The last part of a demonstration: what the copy is for."""
+
+    def __init__(self, app: App, say: Callable[[str], None]) -> None:
+        self._app = app
+        self._say = say
+
+    def prepare(self) -> dict[str, int]:
+        """Make documents and vectors out of the copy."""
+        self._say("\n8. Documents and vectors, made from the copy alone")
+        made = run_until_signalled(document(self._app, full=False, force=False), FATE)
+        vectors = run_until_signalled(embed(self._app), FATE)
+        self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} with vectors")
+        if vectors.notice:
+            self._say(f"   {vectors.notice}")
+        return {"documents": made.regenerated, "embedded": vectors.embedded}
+
+    def ask(self) -> ThreadResult | None:
+        """Ask by meaning, and show the best answer that stands in a merge request's thread."""
+        self._say(f'\n9. Searched by meaning: "{QUESTION}"')
+        found = [answer for answer in self._search(QUESTION) if answer.type == "mr" and answer.found_in == "discussion"]
+        if not found:
+            self._say("   so small a world has no thread in a merge request")
+            return None
+        best = found[0]
+        self._say(f"   {best.reference}  {best.title}")
+        self._say(_filled(f"in a review thread: {best.snippet}"))
+        return best
+
+    def refresh(self, answer: ThreadResult) -> dict[str, Any]:
+        """Refresh this one merge request, and find what was said in it a moment ago."""
+        from tidelore.pipeline.selection import Flags, read_asked
+        from tidelore.pipeline.surgical_report import SurgicalReport
+
+        report = SurgicalReport()
+        asked = [read_asked(answer.reference, "mr")]
+        run_until_signalled(surgical_sync(self._app, asked, Flags(), report, force=False), FATE)
+        written = 0 if report.documents is None else report.documents.regenerated
+        self._say(f"   lore sync --mr '{answer.reference}'")
+        self._say(f"   {plural(report.requests, 'request')}, {plural(written, 'document')} written")
+        found = [entry for entry in self._search(_TELLING) if entry.reference == answer.reference]
+        self._say(_filled(f"found: {found[0].snippet}") if found else "   what was said is NOT found")
+        return {
+            "reference": answer.reference,
+            "requests": report.requests,
+            "documents": written,
+            "found": bool(found),
+        }
+
+    def _search(self, text: str) -> list[ThreadResult]:
+        from tidelore.search.finding import Request, find
+        from tidelore.search.query import parse_query
+        from tidelore.store.document_filter import DocumentFilter
+
+        database = self._app.open_store()
+        try:
+            meaning = rank_by_meaning(self._app, database, text)
+            request = Request(
+                query=parse_query(text), wanted=DocumentFilter(type="discussion"), mode="semantic", limit=50
+            )
+            return find(database, request, meaning.ranker, meaning.notice).threads
+        finally:
+            database.close()
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 97, initial_indent="   ", subsequent_indent="   ")

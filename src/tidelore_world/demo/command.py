@@ -1,0 +1,259 @@
+"""`lore demo`: mirror a simulated world, be killed, go on, see it change, and compare the copy with the truth.
+
+The simulator is served over real HTTP on this machine and the real commands' code reads it. Everything is
+written to a temporary directory that is gone at the end.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import asdict
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer, plural
+from tidelore.errors import UserError
+from tidelore.signals import ended_in_order
+from tidelore_world.demo.comparison import Difference, compare, count_copies
+from tidelore_world.demo.text import FATE, counted, fill, judge, title, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelore.app import App
+    from tidelore.pipeline.report import RunReport
+    from tidelore_world.wire import Request
+    from tidelore_world.world import World
+
+A_DAY = 86_400
+KINDS_OF_ISSUES, KINDS_OF_MERGE_REQUESTS = 2, 5
+"""How many kinds of children each has: each is one transaction of the first mirror."""
+SILENT = ("throttled_note", "delete_note", "push")
+"""What happens without a new `updated_at`: a note in the minute after a change, a note deleted, a push."""
+
+
+@click.command("demo", cls=LoreCommand)
+@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same world.")
+@click.option("--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="How big a world.")
+@click.option("--console", is_flag=True, help="Watch a living world in the console instead; q ends it.")
+@click.option(
+    "--for",
+    "seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="With --console: no screen; serve for so long, then compare with the truth.",
+)
+@click.pass_context
+def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Answer:  # noqa: FBT001
+    """Mirror a simulated world, be killed half way, go on, and compare the copy with the truth.
+
+    No token, no network, nothing left behind. Exits with 8 if the copy and the world differ. With --console, the
+    service follows a GitLab, a GitHub and a Bluesky in which people go on writing, and the console shows it.
+    """
+    if console:
+        from tidelore_world.demo.living import run_live
+
+        return run_live(face_of(ctx), seed, scale, seconds)
+    if seconds is not None:
+        raise UserError("--for belongs to --console", fix="add --console, or leave --for out")
+    from tidelore_world.server import serve
+    from tidelore_world.world import World
+
+    robot = face_of(ctx).choices.robot
+
+    def say(text: str = "") -> None:
+        if not robot:
+            click.echo(text)
+
+    world = World(seed)
+    world.gitlab.populate(scale)
+    with ended_in_order(FATE), tempfile.TemporaryDirectory(prefix="tidelore-demo-") as folder, serve(world) as server:
+        say(f"A simulated GitLab at {server.url} (seed {seed}); the copy is in a temporary directory.")
+        story = Story(world, server.url, f"{folder}/lore.db", say)
+        data, differences = story.tell()
+        data |= story.answer()
+    return Answer(
+        {"seed": seed, **data, "comparison": [asdict(found) for found in differences]}, (), judge(differences)
+    )
+
+
+class Story:
+    """One demonstration: the world, the copy, and what is told about both."""
+
+    def __init__(self, world: World, url: str, database: str, say: Callable[[str], None]) -> None:
+        from tidelore_world.demo.killed_mirror import open_app
+
+        self.world = world
+        self.url = url
+        self.database = database
+        self.say = say
+        self.paths = [project.path for project in world.gitlab.projects.values()]
+        self.app: App = open_app(url, database, self.paths)
+        self.asked: Counter[str] = Counter()
+        world.before_request.append(self._listen)
+
+    def tell(self) -> tuple[dict[str, Any], list[Difference]]:
+        """Tell the whole story; return its numbers and the comparison at its end."""
+        from tidelore_world.demo.killed_mirror import mirror_all
+
+        killed = self._be_killed()
+        resumed, repeated = self._resume()
+        changes = self._change()
+        changed = mirror_all(self.app)
+        self.say(f"   {_news(changed)}; {_early(changed)} to be read once more when settled")
+        silent = self._change_silently()
+        settled = mirror_all(self.app)
+        self.say(f"   {_reread(settled)}, in {plural(settled.requests, 'request')}")
+        self.say("\n5. Verification: everything is read again and compared")
+        verified = mirror_all(self.app, walk=False, scrub_budget=1_000_000)
+        runs = {"resumed": resumed, "changed": changed, "settled": settled, "verification": verified}
+        corrected = _corrected(list(runs.values()))
+        self.say(f"   {_told(corrected)}, in {plural(verified.requests, 'request')}")
+        self.say("\n6. Nothing changes any more")
+        runs["quiet"] = quiet = mirror_all(self.app)
+        lists = plural(len(quiet.scopes), "list")
+        self.say(f"   {plural(quiet.requests, 'request')} for {lists} and all their children, {_stored(quiet)} stored")
+        return {
+            "killed": killed,
+            "requests": {"killed": killed["requests"], **{name: run.requests for name, run in runs.items()}},
+            "repeated": repeated,
+            "stored": {name: _stored(run) for name, run in runs.items()},
+            "corrected": corrected,
+            "changes": changes,
+            "silent": silent,
+        }, self._compare()
+
+    def answer(self) -> dict[str, Any]:
+        """Ask the copy a question, let somebody answer in the thread that was found, and refresh that alone."""
+        from tidelore_world.demo.answers import REPLY, Answers
+
+        answers = Answers(self.app, self.say)
+        told: dict[str, Any] = {"search": answers.prepare(), "refreshed": None}
+        best = answers.ask()
+        if best is None or best.project is None or best.iid is None:
+            return told
+        self.say("\n10. Somebody answers there, and this merge request alone is refreshed")
+        with self.world.lock:
+            merge_request = self.world.gitlab.merge_request(best.project, best.iid)
+            self.world.gitlab.add_note(merge_request, REPLY, discussion=merge_request.discussions[0])
+        return told | {"refreshed": answers.refresh(best)}
+
+    def _be_killed(self) -> dict[str, Any]:
+        from tidelore_world.demo.killed_mirror import mirror_and_die
+
+        self.say("\n1. First mirror, in a process that is killed half way")
+        projects = self.world.gitlab.projects.values()
+        issues = sum(len(project.issues) for project in projects)
+        merge_requests = sum(len(project.merge_requests) for project in projects)
+        conversations = issues * KINDS_OF_ISSUES + merge_requests * KINDS_OF_MERGE_REQUESTS
+        mirror_and_die(self.url, self.database, self.paths, conversations // 2)
+        requests = sum(self.asked.values())
+        stored = self._count()
+        self.say(f"   SIGKILL inside a transaction, after {plural(requests, 'request')}. Stored so far:")
+        self.say(counted(stored))
+        return {"requests": requests, "stored": stored}
+
+    def _resume(self) -> tuple[RunReport, int]:
+        from tidelore_world.demo.killed_mirror import mirror_all
+
+        before = Counter(self.asked)
+        report = mirror_all(self.app)
+        repeated = sum(count for target, count in (self.asked - before).items() if target in before)
+        self.say("\n2. Resumed")
+        for path in self.paths:
+            stored = self._count(path)
+            listed = " ".join(f"{stored[name]:>5,} {title(name)}" for name in ("issues", "merge_requests", "notes"))
+            self.say(f"   {path:<32}{listed}")
+        self.say(f"   {plural(report.requests, 'request')}, {repeated:,} of them for the second time")
+        return report, repeated
+
+    def _change(self) -> dict[str, int]:
+        from tidelore_world.gitlab.actions import EVERYDAY, ON_REQUEST
+
+        self.say("\n3. The world changes, and is mirrored in the same minute")
+        world = self.world
+        with world.lock:
+            done = world.gitlab.change(60, world.rng, [*EVERYDAY, *ON_REQUEST], world.advance)
+            # In the present minute, so that what is written next cannot touch these.
+            done += world.gitlab.change(6, world.rng, ["edit_issue", "edit_merge_request"])
+        return self._tell_changes(done)
+
+    def _change_silently(self) -> dict[str, int]:
+        self.say("\n4. Changes that leave no trace, and a day passes")
+        world = self.world
+        with world.lock:
+            done = [change for kind in SILENT for change in world.gitlab.change(4, world.rng, [kind])]
+            world.advance(A_DAY)
+        return self._tell_changes(done)
+
+    def _tell_changes(self, changes: list[dict[str, Any]]) -> dict[str, int]:
+        done = Counter(change["kind"] for change in changes)
+        self.say(fill([f"{count} × {title(kind)}" for kind, count in sorted(done.items())]))
+        return dict(done)
+
+    def _compare(self) -> list[Difference]:
+        from tidelore_world.demo.truth import true_rows
+
+        self.say("\n7. Comparison with the simulator's truth")
+        database = self.app.open_store()
+        try:
+            differences = compare(database, partial(true_rows, self.world.gitlab), self.paths)
+        finally:
+            database.close()
+        for found in differences:
+            self.say(f"   {verdict(found)}")
+        return differences
+
+    def _count(self, *paths: str) -> dict[str, int]:
+        database = self.app.open_store()
+        try:
+            return count_copies(database, paths or self.paths)
+        finally:
+            database.close()
+
+    def _listen(self, request: Request) -> None:
+        query = "&".join(f"{name}={value}" for name, value in sorted(request.query.items()))
+        self.asked[f"{request.path}?{query}"] += 1
+
+
+def _news(report: RunReport) -> str:
+    new = sum(scope.tally.created for scope in report.scopes)
+    changed = sum(scope.tally.changed for scope in report.scopes)
+    return f"{new:,} new, {changed:,} changed, in {plural(report.requests, 'request')}"
+
+
+def _early(report: RunReport) -> str:
+    tallies = [scope.children["discussions"].tally for scope in report.scopes]
+    return plural(sum(tally.fetched - tally.settled for tally in tallies), "conversation")
+
+
+def _reread(report: RunReport) -> str:
+    tallies = [scope.children["discussions"].tally for scope in report.scopes]
+    reread = plural(sum(tally.fetched for tally in tallies), "conversation")
+    return f"{reread} read once more, {plural(sum(tally.changed for tally in tallies), 'discussion')} changed in them"
+
+
+def _corrected(reports: list[RunReport]) -> dict[str, int]:
+    scopes = [scope for report in reports for scope in report.scrubbed]
+    children = [child for scope in scopes for child in scope.children.values()]
+    return {
+        "gone": sum(scope.tally.gone for scope in scopes),
+        "items": sum(scope.tally.changed for scope in scopes),
+        "children": sum(child.tally.changed for child in children),
+    }
+
+
+def _told(corrected: dict[str, int]) -> str:
+    items, children = plural(corrected["items"], "item"), f"{corrected['children']:,} children"
+    return f"{corrected['gone']:,} gone, {items} and {children} corrected"
+
+
+def _stored(report: RunReport) -> int:
+    """Return how many rows a run stored: items and children, of the walk and of the verification."""
+    scopes = (*report.scopes, *report.scrubbed)
+    items = sum(scope.tally.created + scope.tally.changed for scope in scopes)
+    return items + sum(child.tally.changed for scope in scopes for child in scope.children.values())

@@ -1,0 +1,241 @@
+"""`lore demo --console`: the service and its screens on a simulated world that goes on living while somebody watches.
+
+Owns the stage: the world on a socket, a configuration and a database in a temporary directory that is gone at the end.
+The console and the service are the real ones. With `--for` the same goes on without a screen, for programs: then
+everything comes to rest, is read once more and is compared with the truth.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import asdict, replace
+
+from tidelore.app import App, mirror, run_until_signalled
+from tidelore.cli.console import is_terminal
+from tidelore.cli.logs import set_up_logging
+from tidelore.cli.render import Answer, plural
+from tidelore.clock import SystemClock, format_instant
+from tidelore.config import load_config
+from tidelore.errors import UserError
+from tidelore.signals import ended_in_order
+from tidelore_world.demo.comparison import Difference, compare, count_copies
+from tidelore_world.demo.life import Life
+from tidelore_world.demo.text import FATE, counted, judge, verdict
+
+if TYPE_CHECKING:
+    from tidelore.cli.face import Face
+    from tidelore_world.world import World
+
+A_DAY = 86_400
+PREFIX = "/lore"
+_SETTINGS = """
+[[gitlab]]
+name = "gitlab"
+base_url = "{url}"
+projects = {projects}
+
+[[github]]
+name = "github"
+base_url = "{url}"
+poll_interval_seconds = 5
+allowed_users = {people}
+track_authors = {people}
+operator_logins = {operators}
+command_prefix = "{prefix}"
+{repos}
+
+[bluesky]
+base_url = "{url}"
+plc_url = "{url}"
+accounts = {accounts}
+interval_minutes = 0.05
+max_staleness_minutes = 0.2
+initial_lookback_hours = 100000
+
+[sync]
+verify_reviewers = true
+
+[service]
+gitlab_interval_seconds = 3
+metrics_port = 0
+"""
+
+
+class Tomorrow(SystemClock):
+    """Our clock when a day has passed, for us and for the world."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + A_DAY * 1000
+
+
+class Stage:
+    """A world with everybody in it, and the application that follows all of them."""
+
+    def __init__(self, world: World, url: str, folder: Path, seed: int) -> None:
+        self.world = world
+        self.people = [person.username.replace(".", "-") for person in world.prose.people]
+        self.config_file = str(folder / "config.toml")
+        self._database = str(folder / "lore.db")
+        Path(self.config_file).write_text(_settings(world, url, self.people), encoding="utf-8")
+        self.app = self.load()
+        self.life = Life(world, seed, self.people[0], self.app.clock)
+
+    def load(self) -> App:
+        """Read the settings; nothing of whoever runs the demonstration has a say in them."""
+        return App(load_config(self.config_file, {}), {}, db=self._database)
+
+    async def follow(self) -> None:
+        """Follow every pull request that is open; those to come are followed by rule, accounts by the settings."""
+        from tidelore.app.feedback.tracking import track
+        from tidelore.feedback.places import choose_places
+
+        for place in choose_places(self.app.config, None):
+            for pull in self.world.github.truth_pulls(place.name):
+                if pull["state"] == "open":
+                    await track(self.app, place, pr=pull["number"], issue=None)
+
+    def held(self) -> dict[str, int]:
+        """Return what the copy holds, by list."""
+        from tidelore_world.demo.truth_talk import count_talk
+
+        database = self.app.open_store()
+        try:
+            return count_copies(database, self._paths()) | count_talk(database)
+        finally:
+            database.close()
+
+    async def come_to_rest(self) -> None:
+        """Let a day pass in which nothing happens, and read and verify everything once more."""
+        from tidelore.app.bluesky import poll_accounts
+        from tidelore.app.feedback import polling
+        from tidelore.pipeline.mirror import MirrorRequest
+        from tidelore.pipeline.poll_accounts import PollRequest
+        from tidelore.sources.registry import RESOURCES
+
+        self.world.advance(A_DAY)
+        app = replace(self.app, clock=Tomorrow())
+        await mirror(app, MirrorRequest(RESOURCES), "lore demo")
+        await mirror(app, MirrorRequest(RESOURCES, walk=False, scrub_budget=1_000_000), "lore demo")
+        for _ in range(2):
+            # What the first one sends or brings is seen by the second.
+            await polling.poll_github(app, polling.PollRequest(command="lore demo"))
+            await poll_accounts(app, PollRequest(everyone=True, verify=True, documents=False))
+
+    def compare(self) -> list[Difference]:
+        """Compare the copy with the truth of all three networks."""
+        from tidelore_world.demo.truth import true_rows
+        from tidelore_world.demo.truth_talk import compare_talk
+
+        world = self.world
+        database = self.app.open_store()
+        try:
+            found = compare(database, partial(true_rows, world.gitlab), self._paths())
+            return found + compare_talk(database, world.github, world.bluesky, self.people, PREFIX)
+        finally:
+            database.close()
+
+    def _paths(self) -> list[str]:
+        return [project.path for project in self.world.gitlab.projects.values()]
+
+
+def run_live(face: Face, seed: int, scale: float, seconds: float | None) -> Answer:
+    """Show a living world in the console, or, for so many seconds, let it be mirrored without a screen."""
+    if seconds is None and (face.choices.robot or not is_terminal()):
+        raise UserError(
+            "`lore demo --console` needs a terminal",
+            fix="`--for SECONDS` runs the same without one, and compares the copy with the truth at its end",
+        )
+    with ended_in_order(FATE), _staged(seed, scale) as stage:
+        unseen = seconds is not None
+        set_up_logging(stage.app.config, verbose=face.choices.verbose, quiet=unseen, service=True)
+        run_until_signalled(stage.follow(), FATE)
+        if seconds is None:
+            return _show(stage, face)
+        return _tell(stage, face, seed, seconds)
+
+
+@contextmanager
+def _staged(seed: int, scale: float) -> Iterator[Stage]:
+    """Serve a populated world whose present is ours, and clean up behind it."""
+    from tidelore_world.server import serve
+    from tidelore_world.world import World
+
+    world = World(seed, start=format_instant(SystemClock().now_ms()))
+    world.gitlab.populate(scale)
+    world.github.populate(scale)
+    world.bluesky.populate(scale)
+    # Somebody may watch for hours, and asks more in them than anybody would of the real service.
+    world.github.settings.anonymous_limit = world.bluesky.settings.rate_limit = None
+    with tempfile.TemporaryDirectory(prefix="tidelore-demo-") as folder, serve(world) as server:
+        yield Stage(world, server.url, Path(folder), seed)
+
+
+def _settings(world: World, url: str, people: list[str]) -> str:
+    accounts = [account.handle for account in world.bluesky.network.accounts.values() if account.active]
+    return _SETTINGS.format(
+        url=url,
+        projects=json.dumps([project.path for project in world.gitlab.projects.values()]),
+        people=json.dumps(people),
+        operators=json.dumps(people[:1]),
+        prefix=PREFIX,
+        repos="\n".join(f"[[github.repos]]\nname = {json.dumps(name)}" for name in world.github.truth_repos()),
+        accounts=json.dumps(accounts),
+    )
+
+
+def _show(stage: Stage, face: Face) -> Answer:
+    from tidelore.console.start import run_console
+
+    with stage.life.going_on():
+        error = run_console(
+            stage.app,
+            load=stage.load,
+            config_file=stage.config_file,
+            theme="auto",
+            color=face.choices.color,
+            on_leaving=lambda: click.echo("The service finishes what it is at …", err=True),
+        )
+    lines = [_lived(stage), "The copy held:", counted(stage.held()), "Nothing of it is left behind."]
+    return Answer(None, lines, error)
+
+
+def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
+    from tidelore.app.service.serving import ServeRequest, run_service
+
+    def say(text: str) -> None:
+        if not face.choices.robot:
+            click.echo(text)
+
+    with stage.life.going_on():
+        run_service(stage.app, ServeRequest(seconds=seconds), load=stage.load, config_file=stage.config_file)
+    held = stage.held()
+    say(_lived(stage))
+    say("The service stored meanwhile:")
+    say(counted(held))
+    say("Everything comes to rest, and is read once more. Comparison with the simulator's truth:")
+    run_until_signalled(stage.come_to_rest(), FATE)
+    differences = stage.compare()
+    for found in differences:
+        say(f"   {verdict(found)}")
+    data = {
+        "seed": seed,
+        "seconds": seconds,
+        "changed": dict(stage.life.changes),
+        "commands": stage.life.commands,
+        "held": held,
+        "comparison": [asdict(found) for found in differences],
+    }
+    return Answer(data, (), judge(differences))
+
+
+def _lived(stage: Stage) -> str:
+    parts = [f"{count:,} changes in {name}" for name, count in stage.life.changes.items()]
+    return f"The world went on: {', '.join(parts)}; the operator asked {plural(stage.life.commands, 'time')}."

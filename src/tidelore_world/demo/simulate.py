@@ -1,0 +1,58 @@
+"""`lore simulate`: serve the simulated forges on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.render import Answer, render_answer
+from tidelore.errors import UserError
+
+
+@click.command("simulate", cls=LoreCommand)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 (default) picks a free one.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same world.")
+@click.option("--scale", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, help="How big a world.")
+@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Delay of every answer.")
+@click.pass_context
+def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: float) -> None:
+    """Serve a simulated GitLab, GitHub and Bluesky on 127.0.0.1 until interrupted.
+
+    Time in this world passes by command only: POST /_sim/advance?seconds=60. GET /_sim/ lists all commands.
+    """
+    from tidelore_world.server import run_forever
+    from tidelore_world.world import build_world
+
+    face = face_of(ctx)
+    world = build_world(seed, scale)
+    projects = [project.path for project in world.gitlab.projects.values()]
+    repos = world.github.truth_repos()
+    accounts = [account.handle for account in world.bluesky.network.accounts.values() if account.active]
+
+    def ready(url: str) -> None:
+        size = f"{len(projects)} projects, {len(repos)} repositories and {len(accounts)} accounts"
+        lines = [
+            f"A world of {size} at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.",
+            f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {json.dumps(projects)}',
+            f'\n[[github]]\nbase_url = "{url}"',
+            *(f"[[github.repos]]\nname = {json.dumps(name)}" for name in repos),
+            f'\n[bluesky]\nbase_url = "{url}"\nplc_url = "{url}"\njetstream_url = "ws{url[4:]}/subscribe"',
+            f"accounts = {json.dumps(accounts)}",
+            f"\nControl: {url}/_sim/",
+        ]
+        data = {"url": url, "projects": projects, "repos": repos, "accounts": accounts}
+        render_answer(Answer(data, lines), face, "simulate")
+
+    try:
+        run_forever(world, port, latency_ms / 1000, ready)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on port {port}: {os.strerror(error.errno or 0)}",
+            fix="choose another port, or leave --port out",
+            port=port,
+        ) from None

@@ -1,0 +1,169 @@
+"""The past of the simulated GitHub: months of issues, pull requests, comments and reviews.
+
+Owns the plan of what happens when. Refuses to write text (the prose does) or rows (the events do). Invariant:
+events happen in the order of their instants, so ids grow with time as they do on the real service.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tidelore_world.clock import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from tidelore_world.prose import Prose, Topic, Turn
+
+if TYPE_CHECKING:
+    from tidelore_world.github.talking import Talking
+
+_REPOSITORIES = 2
+_ISSUES, _PULLS = 25, 20
+_SPAN_US = 120 * DAY_US
+_BOT = "harborline-ci[bot]"
+_TRAILING_SHARE, _EDITED_SHARE = 0.05, 0.08
+
+Action = Callable[[int], object]
+
+
+def login_of(username: str) -> str:
+    """A GitHub login for a person: the service allows no dots."""
+    return username.replace(".", "-")
+
+
+def write_history(events: Talking, prose: Prose, rng: random.Random, now_us: int, scale: float) -> None:
+    """Create the repositories and everything that happened in them before `now_us`."""
+    for person in prose.people:
+        events.hub.user(login_of(person.username), "User", person.name)
+    historian = _Historian(events, prose, rng, now_us)
+    for path in prose.project_paths()[:_REPOSITORIES]:
+        full_name = f"{path.split('/')[0]}/{path.split('/')[-1]}"
+        events.create_repo(full_name, description=path, at_us=now_us - _SPAN_US - DAY_US)
+        for _ in range(max(1, round(_ISSUES * scale))):
+            historian.plan_issue(full_name, prose.topic(path))
+        for _ in range(max(1, round(_PULLS * scale))):
+            historian.plan_pull(full_name, prose.topic(path))
+    historian.tell()
+
+
+@dataclass(slots=True)
+class _Historian:
+    events: Talking
+    prose: Prose
+    rng: random.Random
+    now_us: int
+    _plan: list[tuple[int, int, Action]] = field(default_factory=list)
+
+    def tell(self) -> None:
+        """Let everything happen, in order; what would lie after the present does not happen."""
+        for at_us, _, action in sorted(self._plan, key=lambda entry: entry[:2]):
+            if at_us < self.now_us:
+                action(at_us)
+
+    def plan_issue(self, repo: str, topic: Topic) -> None:
+        """An issue, its discussion, and mostly its end."""
+        title, body = self.prose.issue_title(topic), self.prose.issue_body(topic)
+        numbers: list[int] = []
+        author = self._somebody()
+        instants = self._instants()
+        self._at(
+            next(instants),
+            lambda at_us: numbers.append(
+                self.events.create_issue(repo, title, body, author, labels=topic.labels, at_us=at_us).number
+            ),
+        )
+        self._plan_talk(repo, numbers, self.prose.thread(topic, self.rng.randint(1, 6)), instants)
+        if self.rng.random() < 0.6:
+            closer = self._somebody()
+            self._at(next(instants), lambda at_us: self.events.close(repo, numbers[0], closer, at_us=at_us))
+
+    def plan_pull(self, repo: str, topic: Topic) -> None:
+        """A pull request, its checks, reviews, pushes and mostly its merge."""
+        title, body = self.prose.change_title(topic), self.prose.change_body(topic)
+        branch, author = self.prose.branch(topic), self._somebody()
+        numbers: list[int] = []
+        instants = self._instants()
+        self._at(
+            next(instants),
+            lambda at_us: numbers.append(
+                self.events.create_pull(
+                    repo, title, body, author, branch=branch, labels=topic.labels, at_us=at_us
+                ).number
+            ),
+        )
+        if self.rng.random() < 0.4:
+            text = f"All checks have passed for `{branch}`."
+            self._at(next(instants), lambda at_us: self.events.comment(repo, numbers[0], text, _BOT, at_us=at_us))
+        for _ in range(self.rng.randint(0, 3)):
+            turns = self.prose.thread(topic, self.rng.randint(1, 4), review=True)
+            self._plan_review(repo, numbers, turns, instants)
+        self._plan_talk(repo, numbers, self.prose.thread(topic, self.rng.randint(1, 3)), instants)
+        if self.rng.random() < 0.5:
+            force = self.rng.random() < 0.2
+            self._at(next(instants), lambda at_us: self.events.push(repo, numbers[0], force=force, at_us=at_us))
+        self._plan_end(repo, numbers, topic, instants)
+
+    def _plan_end(self, repo: str, numbers: list[int], topic: Topic, instants: Iterator[int]) -> None:
+        reviewer, draw = self._somebody(), self.rng.random()
+        if draw < 0.7:
+            summary = self.prose.comment(topic).body
+            self._at(
+                next(instants),
+                lambda at_us: self.events.review(repo, numbers[0], "APPROVED", summary, reviewer, at_us=at_us),
+            )
+            self._at(next(instants), lambda at_us: self.events.merge(repo, numbers[0], reviewer, at_us=at_us))
+        elif draw < 0.8:
+            self._at(next(instants), lambda at_us: self.events.close(repo, numbers[0], reviewer, at_us=at_us))
+
+    def _plan_talk(self, repo: str, numbers: list[int], turns: Sequence[Turn], instants: Iterator[int]) -> None:
+        for turn in turns:
+            trailing = self.rng.random() < _TRAILING_SHARE
+            made: list[int] = []
+
+            def say(at_us: int, turn: Turn = turn, made: list[int] = made, *, late: bool = trailing) -> None:
+                author = login_of(turn.author.username)
+                row = self.events.comment(repo, numbers[0], turn.body, author, trailing=late, at_us=at_us)
+                made.append(row.id)
+
+            at_us = next(instants)
+            self._at(at_us, say)
+            self._plan_edit(made, turn.body, at_us)
+
+    def _plan_review(self, repo: str, numbers: list[int], turns: Sequence[Turn], instants: Iterator[int]) -> None:
+        made: list[int] = []
+        path, line = turns[0].path or "README.md", turns[0].line or 1
+        for turn in turns:
+
+            def remark(at_us: int, turn: Turn = turn) -> None:
+                row = self.events.review_comment(
+                    repo,
+                    numbers[0],
+                    turn.body,
+                    login_of(turn.author.username),
+                    path=path,
+                    line=line,
+                    in_reply_to=made[0] if made else None,
+                    at_us=at_us,
+                )
+                made.append(row.id)
+
+            self._at(next(instants), remark)
+
+    def _plan_edit(self, made: list[int], body: str, at_us: int) -> None:
+        if self.rng.random() < _EDITED_SHARE:
+            revised = self.prose.revise(body)
+            later_us = at_us + self.rng.randint(5, 900) * SECOND_US
+            self._at(later_us, lambda then_us: self.events.edit_comment(made[0], revised, at_us=then_us))
+
+    def _at(self, at_us: int, action: Action) -> None:
+        self._plan.append((at_us, len(self._plan), action))
+
+    def _instants(self) -> Iterator[int]:
+        """The instants of one thread: from a random start on, minutes to days apart."""
+        at_us = self.now_us - self.rng.randrange(HOUR_US, _SPAN_US)
+        while True:
+            yield at_us
+            at_us += MINUTE_US + int(self.rng.expovariate(1 / (9 * HOUR_US)))
+
+    def _somebody(self) -> str:
+        return login_of(self.rng.choice(self.prose.people).username)
