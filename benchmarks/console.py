@@ -20,7 +20,7 @@ from benchmarks.reads import NOTES_EACH, settle
 from benchmarks.scale import Scale
 from benchmarks.workplace import copy_world, served_world
 from benchmarks.world_server import Contents
-from tidelore.clock import ManualClock, SystemClock
+from tidelore.clock import SystemClock
 from tidelore.config import Config
 from tidelore.engine.ledger import Run
 from tidelore.process import ProcessIdentity
@@ -78,7 +78,7 @@ def _make_busy(database: Database) -> None:
             " 'lore sync', 'standard', 'done', 9, 'here', 1, '1' FROM n",
             {"runs": RUNS, "now": now},
         )
-    Run.start(RunTable(database), ManualClock(now), "lore sync", ProcessIdentity.current())
+    Run.start(RunTable(database), SystemClock(), "lore sync", ProcessIdentity.current())
 
 
 def _times(database: Database, look: Callable[[Database, int], Any], rounds: int) -> list[float]:

@@ -46,31 +46,6 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class ManualClock:
-    """A clock moved by hand: a sleep returns at once and leaves the clock that much later."""
-
-    def __init__(self, now_ms: int = 1_772_442_000_000) -> None:
-        self._now_ms = float(now_ms)
-        self._monotonic = 0.0
-        self.slept: list[float] = []
-
-    def now_ms(self) -> int:
-        return int(self._now_ms)
-
-    def monotonic(self) -> float:
-        return self._monotonic
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self._now_ms += seconds * 1000
-        self._monotonic += seconds
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.advance(max(seconds, 0.0))
-        await SystemClock().sleep(0)
-
-
 def parse_instant(text: str) -> int:
     """Return milliseconds UTC (truncated) of an RFC 3339 timestamp, or raise ValueError."""
     # fromisoformat alone is too kind: it takes bare dates, week dates and local times.

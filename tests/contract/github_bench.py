@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tidelore.clock import ManualClock
+from tests.support.manual_clock import ManualClock
+
 from tidelore.config import parse_config
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.opening import open_github

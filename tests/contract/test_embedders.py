@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.embedding.model_server import DIGEST, MODEL, ModelServer, Style, numbers_of, truncate
 from tests.unit.sources.wire_server import Answer, answer
 
-from tidelore.clock import ManualClock
 from tidelore.config import Embedding, Http
 from tidelore.embedding.embedder import Embedder, Unavailable
 from tidelore.embedding.registry import open_embedder

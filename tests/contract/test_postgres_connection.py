@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from tests.databases.postgres_server import PostgresServer
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.errors import DatabaseUnreachable, StorageFailed, UserError
 from tidelore.store.database import Database, Transaction
 from tidelore.store.migrate import migrate

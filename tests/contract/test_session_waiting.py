@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.config import Config
 from tidelore.engine.crashpoint import no_seam
 from tidelore.errors import LockHeld

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.config import Sync
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.dependents import Children

@@ -11,8 +11,8 @@ import pytest
 import zstandard
 from tests.databases.samples import dump
 from tests.databases.sound_copy import fill
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.content import digest
 from tidelore.engine.cursor import SKEW_MS
 from tidelore.engine.ledger import Run

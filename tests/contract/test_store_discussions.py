@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of, stored_payload
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.dependents import Children, Parent

@@ -25,8 +25,8 @@ from tests.databases.feedback_samples import (
     pull,
     repository,
 )
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake

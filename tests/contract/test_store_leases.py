@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from tests.databases.racing import race
 from tests.databases.samples import add_project
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.lease import Lease, LeaseRow, acquire
 from tidelore.errors import LeaseLost, LockHeld
 from tidelore.process import ProcessIdentity, is_dead

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from tests.databases.samples import CREATED, add_project, dump, issue, merge_request, scope_of, stored_payload
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.intake import Intake

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.databases.feeds import HANDLES, MIRA, NOOR, OTTO, feed_scope, follow, item_of, link, post, share, uri_of
 from tests.databases.letters import document
 from tests.databases.samples import CREATED, dump, stored_payload
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.gaps import Descent, DescentPlan

@@ -7,8 +7,8 @@ from tests.databases.feedback_samples import NOW, TOKEN, add_events, comment, fo
 from tests.databases.feeds import MIRA, NOOR, OTTO, follow, post, share
 from tests.databases.samples import CREATED, add_project, issue, merge_request
 from tests.databases.talk import keep
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Counters, Run
 from tidelore.process import ProcessIdentity
 from tidelore.store import pulse

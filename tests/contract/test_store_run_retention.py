@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Run, Surgery
 from tidelore.process import ProcessIdentity
 from tidelore.store import run_retention

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.errors import IllegalTransition, IntegrityError, NotFound
 from tidelore.headway import Headway

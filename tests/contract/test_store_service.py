@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from tests.databases.samples import add_project
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.lease import acquire
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.service.metrics import REGISTRY, export_all

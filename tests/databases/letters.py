@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import keep
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.config import Config, Embedding
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.engine.crashpoint import Crashpoint, no_seam

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.databases.feeds import MIRA, NOOR, follow, link, post, share
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.content import digest
 from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
 from tidelore.engine.dependents import Children, Parent

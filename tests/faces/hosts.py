@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from tests.faces.desk import Desk
+from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App, mirror
-from tidelore.clock import ManualClock
 from tidelore.config import load_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport, ScopeReport

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 from tests.faces.desk import COMMAND, Desk
 from tests.faces.test_documented_shapes import compare
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock, format_instant
+from tidelore.clock import format_instant
 from tidelore_world.demo.life import Life
 from tidelore_world.world import World
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from tests.faces.desk import Desk
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock, SystemClock
+from tidelore.clock import SystemClock
 from tidelore.engine.ledger import Counters, Run, close_crashed
 from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity

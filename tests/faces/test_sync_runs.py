@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock, SystemClock
+from tidelore.clock import SystemClock
 from tidelore.engine.ledger import Counters, Run, close_crashed
 from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
 from tidelore.process import ProcessIdentity

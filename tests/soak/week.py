@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.situations.service.station import LAB, OWNER, REPOS
+from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App
 from tidelore.app.feedback.tracking import track
-from tidelore.clock import ManualClock
 from tidelore.config import load_config
 from tidelore.feedback.places import choose_place
 from tidelore.service.status import read_service

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock, SystemClock, describe_age, format_instant, parse_instant
+from tidelore.clock import SystemClock, describe_age, format_instant, parse_instant
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from tests.databases.feedback_samples import add_events, comment, pull
 from tests.databases.feeds import MIRA, NOOR, OTTO, follow, post, share
 from tests.databases.samples import issue, merge_request
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note, placed
+from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App, document
-from tidelore.clock import ManualClock
 from tidelore.config import parse_config
 from tidelore.engine.lease import LeaseRow
 from tidelore.engine.ledger import Counters, Run, Surgery

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.faces.console.copy_room import REPO
 from tests.faces.console.stage import Seat, watch
+from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App
-from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Run
 from tidelore.process import ProcessIdentity
 from tidelore.store.runs import RunTable

@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tidelore.clock import Clock, ManualClock, SystemClock
+from tests.support.manual_clock import ManualClock
+
+from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config, GitHubHost, Http
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import Intent, action_token, with_marker

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from tests.databases.samples import CREATED, add_project, dump, issue, merge_request
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.lease import acquire
 from tidelore.errors import LeaseLost, TideloreError
 from tidelore.model import Item, ProjectRecord

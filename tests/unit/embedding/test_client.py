@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Answer, Proxy, ScriptedServer, Seen, answer, create_authority
 
-from tidelore.clock import ManualClock
 from tidelore.config import Http
 from tidelore.embedding.client import JsonClient
 from tidelore.errors import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.lease import Lease, LeaseRow, acquire, held_error, why_takeable
 from tidelore.errors import LeaseLost, LockHeld
 from tidelore.process import ProcessIdentity

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.ledger import Counters, Run, RunRow, Surgery, close_crashed
 from tidelore.errors import IllegalTransition
 from tidelore.headway import Headway

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.feedback.people import REPO, START, context, issue, pull, settings
 
-from tidelore.clock import ManualClock
 from tidelore.feedback.context import FollowedIssue, FollowedPull, read_context
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database

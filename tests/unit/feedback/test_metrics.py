@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.support.manual_clock import ManualClock
 from tests.unit.feedback.people import START
 
-from tidelore.clock import ManualClock
 from tidelore.engine.cursor import Cursor
 from tidelore.feedback.metrics import REGISTRY, Sample, collect, cursor_lags, export_metrics, render
 from tidelore.model import Position, ProjectRecord

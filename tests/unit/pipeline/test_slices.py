@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from msgspec import Struct
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.pipeline.slices import PARTS, ScopeKey, Slice, Timed, TimeIsUp, in_turn, never
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen
 
-from tidelore.clock import ManualClock
 from tidelore.errors import (
     RemotePermanent,
     RemoteTransient,

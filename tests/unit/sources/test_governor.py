@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import ManualClock
 from tidelore.errors import RateLimited
 from tidelore.sources.governor import (
     SECONDARY_WAIT_SECONDS,

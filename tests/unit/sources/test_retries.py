@@ -7,10 +7,10 @@ import gzip
 from typing import Any
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.asking import ask, close_early, drip, drop, fail, flood, get, get_list, hang, truncate
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
-from tidelore.clock import ManualClock
 from tidelore.errors import (
     CredentialsRejected,
     RateLimited,

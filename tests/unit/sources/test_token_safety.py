@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.clock import ManualClock
 from tidelore.errors import ForeignOrigin, RemoteError, RemotePermanent
 from tidelore.sources.http import HttpClient, bearer, private_token
 

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Authority, Proxy, ScriptedServer, answer, create_authority
 
-from tidelore.clock import ManualClock
 from tidelore.errors import ConfigError, RemoteError, RemotePermanent, RemoteTransient
 from tidelore.sources.http import HttpClient
 from tidelore.sources.proxy import choose_proxy

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.bluesky.shapes import DID
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.clock import ManualClock
 from tidelore.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.sources.bluesky.client import XrpcClient
 from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle

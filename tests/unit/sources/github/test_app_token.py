@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.asking import ask, drop
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.clock import ManualClock, format_instant
+from tidelore.clock import format_instant
 from tidelore.errors import ConfigError, CredentialsRejected, RemoteError, RemoteNotFound, UserError
 from tidelore.sources.github.app_token import InstallationIdentity, claim, load_signer
 from tidelore.sources.http import HttpClient

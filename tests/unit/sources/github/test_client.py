@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from tests.support.manual_clock import ManualClock
 from tests.unit.sources.asking import ask, drop, truncate
 from tests.unit.sources.github.test_transform import COMMENT, PULL, REMARK
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.clock import ManualClock
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemotePermanent
 from tidelore.sources.github.client import GitHubClient, Identity
 from tidelore.sources.github.source import GitHubSource, parse_expiration
