@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.databases.feedback_rows import count_events, read_action_token
 from tests.databases.feedback_samples import (
     NOW,
     REPO,
@@ -33,20 +34,19 @@ from tidelore.engine.intake import Intake
 from tidelore.engine.lease import acquire
 from tidelore.engine.ports import Batch, Page
 from tidelore.errors import IntegrityError, LeaseLost
-from tidelore.model import CommentRecord, Item, Rejected, Scope, Version
+from tidelore.model import CommentRecord, Item, Rejected, Version
 from tidelore.process import ProcessIdentity
-from tidelore.store.action_tokens import get_action_token
 from tidelore.store.cursors import load_cursor
 from tidelore.store.database import Database, Transaction
 from tidelore.store.effects import Effect, NewCommand, NewFollowup, NewRedirect, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
-from tidelore.store.feedback_events import event_keys, peek
+from tidelore.store.feedback_events import peek
 from tidelore.store.feedback_shelf import FeedbackShelf, Judged, ScanBatch, Written, ingest_feedback_scan_batch
 from tidelore.store.issue_cursors import follow_issue
 from tidelore.store.leases import LeaseTable
 from tidelore.store.metric_counters import add, read_all
 from tidelore.store.outbox import list_outbox, plan
-from tidelore.store.poll_cursors import seed_feedback_cursors_from_full_scan
+from tidelore.store.poll_cursors import upsert_poll_cursor
 from tidelore.store.projects import ProjectRow
 from tidelore.store.tracked import find_tracked, note_pull, note_reviews_read, track
 
@@ -153,7 +153,7 @@ def test_a_failure_in_any_part_leaves_every_part_as_it_was(database: Database, p
         ingest_feedback_scan_batch(database, BROKEN[part](one_of_each(project)), NOW)
     assert everything(database) == before
     ingest_feedback_scan_batch(database, one_of_each(project), NOW)
-    assert len(event_keys(database, project.id)) == 1
+    assert count_events(database, project.id) == 1
 
 
 def test_a_failure_in_what_else_belongs_to_it_takes_the_page_back(database: Database, project: ProjectRow) -> None:
@@ -240,7 +240,7 @@ def test_a_lower_id_edited_in_the_cursors_own_second_is_ingested(database: Datab
     intake = take(database, project, comment(5, body="Edited."), comment(9))
     assert (intake.tally.changed, intake.tally.replayed) == (1, 1)
     assert [event.body for event in peek(database)][-1] == "Edited."
-    assert len(event_keys(database, project.id)) == 3
+    assert count_events(database, project.id) == 3
 
 
 def test_a_new_comment_with_a_lower_id_in_the_cursors_own_second_is_ingested(
@@ -257,14 +257,14 @@ def test_a_touch_that_leaves_the_body_alone_is_a_new_version_and_no_event(
     take(database, project, comment(5))
     intake = take(database, project, comment(5, updated_at=NOW + 1000))
     assert intake.tally.changed == 1
-    assert len(event_keys(database, project.id)) == 1
+    assert count_events(database, project.id) == 1
     assert database.read("SELECT updated_at FROM feedback_comments") == [(NOW + 1000,)]
 
 
 def test_a_replayed_page_is_not_judged_again(database: Database, project: ProjectRow) -> None:
     take(database, project, comment(5))
     assert take(database, project, comment(5)).tally.replayed == 1
-    assert len(event_keys(database, project.id)) == 1
+    assert count_events(database, project.id) == 1
 
 
 def test_an_older_version_than_the_stored_one_changes_nothing(database: Database, project: ProjectRow) -> None:
@@ -299,10 +299,10 @@ def test_effects_are_told_after_the_commit_and_not_before(
     seen: list[tuple[int, int]] = []
 
     def count(written: Written) -> None:
-        seen.append((len(written.events), len(event_keys(other, project.id))))
+        seen.append((len(written.events), count_events(other, project.id)))
 
     def seam(_seam: Seam) -> None:
-        seen.append((0, len(event_keys(other, project.id))))
+        seen.append((0, count_events(other, project.id)))
 
     shelf(database, project, seam=seam, on_effects=count).commit(Batch(items(comment(5)), cursor_at()))
     assert seen == [(0, 0), (1, 1)]
@@ -312,17 +312,20 @@ def test_a_token_counts_only_in_the_thread_it_was_planned_for(database: Database
     for number, status in ((13, "planned"), (12, "observed")):
         page = [Judged(item(comment(5, number)), [TokenSeen(TOKEN, 5, NOW), TokenSeen("00" * 32, 5, NOW)])]
         ingest_feedback_scan_batch(database, ScanBatch(project.id, REPO, "issue_comment", page), NOW)
-        found = get_action_token(database, REPO, TOKEN)
+        found = read_action_token(database, TOKEN)
         assert found is not None
         assert found.status == status
     assert [(row.status, row.comment_id) for row in list_outbox(database)] == [("observed", 5)]
 
 
-def test_a_full_scan_seeds_both_cursors_and_never_moves_one_back(database: Database, project: ProjectRow) -> None:
+def test_a_poll_cursor_never_moves_back_and_may_be_complete_without_a_watermark(
+    database: Database, project: ProjectRow
+) -> None:
     talk, review = feed(project, "pr_issue_comments", 12), feed(project, "pr_review_comments", 12)
-    ends: dict[Scope, object] = {talk: cursor_at(NOW, 9).watermark, review: None}
     with database.transaction() as tx:
-        seed_feedback_cursors_from_full_scan(tx, ends, NOW)  # type: ignore[arg-type]
-        seed_feedback_cursors_from_full_scan(tx, {talk: cursor_at(NOW - 1, 99).watermark}, NOW)
+        for scope, at, comment_id in ((talk, NOW, 9), (review, None, 0), (talk, NOW - 1, 99)):
+            upsert_poll_cursor(
+                tx, scope, last_updated_at=at, last_comment_id=comment_id, bootstrap_complete=True, now_ms=NOW
+            )
     assert load_cursor(database, talk) == cursor_at(NOW, 9)
     assert load_cursor(database, review) == Cursor(complete=True)

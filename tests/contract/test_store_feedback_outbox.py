@@ -6,19 +6,18 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
+from tests.databases.feedback_rows import read_action_token
 from tests.databases.feedback_samples import NOW, REPO, TOKEN, comment, repository
 from tests.databases.racing import race
 
 from tidelore.errors import IntegrityError, LockHeld, NotFound
 from tidelore.store.action_tokens import (
-    get_action_token,
     observe_in_project,
     record_action_token_failed,
     record_action_token_observed,
     record_action_token_planned,
     record_action_token_posted,
     token_counts,
-    tokens_of,
     unobserved,
 )
 from tidelore.store.database import Database, Transaction
@@ -35,7 +34,6 @@ from tidelore.store.outbox import (
     OutboxRow,
     claim,
     find_outbox,
-    last_attempt_at,
     list_outbox,
     mark_failed,
     mark_observed,
@@ -64,7 +62,7 @@ def planned(database: Database, project: ProjectRow, token: str = TOKEN, number:
 
 
 def statuses(database: Database, token: str = TOKEN) -> tuple[str, str]:
-    found = get_action_token(database, REPO, token)
+    found = read_action_token(database, token)
     assert found is not None
     return found.status, next(row.status for row in list_outbox(database) if row.token == token)
 
@@ -108,7 +106,7 @@ def test_an_answer_that_was_seen_after_it_failed_stays_failed_and_keeps_its_comm
     with database.transaction() as tx:
         mark_failed(tx, row.id, "403", NOW)
         assert not record_action_token_observed(tx, REPO, TOKEN, 5, NOW, NOW)
-    found = get_action_token(database, REPO, TOKEN)
+    found = read_action_token(database, TOKEN)
     assert found is not None
     assert (found.status, found.observed_comment_id) == ("failed", 5)
     assert find_outbox(database, row.id).last_error == "403"
@@ -125,20 +123,18 @@ def test_each_step_says_whether_it_was_made(database: Database, project: Project
         assert not record_action_token_observed(tx, REPO, TOKEN, 6, NOW, NOW)
         assert not record_action_token_failed(tx, REPO, TOKEN, NOW)
         assert not record_action_token_posted(tx, REPO, "unknown", NOW)
-    found = get_action_token(database, REPO, TOKEN)
+    found = read_action_token(database, TOKEN)
     assert found is not None
     assert (found.status, found.observed_comment_id) == ("observed", 5)
-    assert get_action_token(database, REPO, "unknown") is None
+    assert read_action_token(database, "unknown") is None
 
 
-def test_tokens_are_found_by_thread_by_age_and_by_count(database: Database, project: ProjectRow) -> None:
+def test_tokens_are_found_by_age_and_by_count(database: Database, project: ProjectRow) -> None:
     for token, number in (("a" * 64, 12), ("b" * 64, 12), ("c" * 64, 13)):
         planned(database, project, token, number)
     with database.transaction() as tx:
         mark_observed(tx, list_outbox(database)[0].id, 5, NOW, NOW)
         assert not observe_in_project(tx, project.id, 13, "b" * 64, 6, NOW, NOW)
-    assert [token.token[0] for token in tokens_of(database, REPO, "pr", 12)] == ["a", "b"]
-    assert [token.token[0] for token in tokens_of(database, REPO, "pr", 12, ["planned"])] == ["b"]
     assert [token.token[0] for token in unobserved(database)] == ["b", "c"]
     assert unobserved(database, created_before=NOW) == []
     assert [(found.status, found.count) for found in token_counts(database)] == [("observed", 1), ("planned", 2)]
@@ -170,7 +166,7 @@ def test_an_attempt_is_counted_with_its_token_before_anything_is_written(
     row = planned(database, project)
     claim(database, row.id, NOW, CLAIM, "me")
     assert note_attempt(database, row.id, "me", NOW + 7) == 0
-    found, token = find_outbox(database, row.id), get_action_token(database, REPO, TOKEN)
+    found, token = find_outbox(database, row.id), read_action_token(database, TOKEN)
     assert token is not None
     assert (found.status, found.attempts, found.attempted_at, token.attempt_count) == ("planned", 1, NOW + 7, 1)
 
@@ -181,14 +177,14 @@ def test_attempts_of_one_host_are_kept_apart_whoever_makes_them(database: Databa
     for row in rows:
         claim(database, row.id, NOW, CLAIM, "me")
     both = [project.id, other.id]
-    assert last_attempt_at(database, both) is None
+    assert [row.attempted_at for row in list_outbox(database)] == [None, None]
     assert note_attempt(database, rows[0].id, "me", NOW, project_ids=both, interval_ms=1000) == 0
     assert note_attempt(database, rows[1].id, "me", NOW + 300, project_ids=both, interval_ms=1000) == 700
     assert find_outbox(database, rows[1].id).attempts == 0
     # A clock that was set back does not stop the writing for longer than the interval.
     assert note_attempt(database, rows[1].id, "me", NOW - 10**9, project_ids=both, interval_ms=1000) == 1000
     assert note_attempt(database, rows[1].id, "me", NOW + 1000, project_ids=both, interval_ms=1000) == 0
-    assert (last_attempt_at(database, both), last_attempt_at(database, [project.id])) == (NOW + 1000, NOW)
+    assert [find_outbox(database, row.id).attempted_at for row in rows] == [NOW, NOW + 1000]
 
 
 def test_what_is_postponed_is_due_again_at_its_instant_and_others_meanwhile(

@@ -6,7 +6,6 @@ Observed and failed are ends. A step that would lead back, or away from an end, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -128,24 +127,6 @@ def observe_in_project(
     )
     moved = [record_action_token_observed(tx, repo, token, comment_id, updated_at, now_ms) for (repo,) in names]
     return any(moved)
-
-
-def get_action_token(database: Database, repo: str, token: str) -> ActionToken | None:
-    """Return one token: the indexed answer to whether something was said already."""
-    rows = database.read(f"{_ROWS} WHERE {_KEY}", {"repo": repo, "token": token})
-    return ActionToken(*rows[0]) if rows else None
-
-
-def tokens_of(
-    database: Database, repo: str, scope_kind: str, scope_number: int, statuses: Collection[str] = STATUSES
-) -> list[ActionToken]:
-    """Return the tokens of one thread, the oldest first."""
-    rows = database.read(
-        f"{_ROWS} WHERE repo_full_name = :repo AND scope_kind = :scope_kind AND scope_number = :number"
-        " ORDER BY created_at, token",
-        {"repo": repo, "scope_kind": scope_kind, "number": scope_number},
-    )
-    return [token for token in _tokens(rows) if token.status in statuses]
 
 
 def unobserved(database: Database, *, created_before: int | None = None) -> list[ActionToken]:

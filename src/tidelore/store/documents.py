@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tidelore.content import digest
 from tidelore.model import Document
-from tidelore.store.database import Database, Transaction
+from tidelore.store.database import Transaction
 from tidelore.store.dirty import Source
 
 _COLUMNS = (*Document.__struct_fields__, "generated_at", "content_hash")
@@ -43,11 +43,6 @@ def write_documents(tx: Transaction, sources: Sequence[Source], documents: Seque
     tx.execute_rows(_UPSERT, _COLUMNS, [(*_values(made[source]), now_ms, hashes[source]) for source in changed])
     ids = [row_id for source, (row_id, _) in _held(tx, changed).items()]
     return Written(ids, len(gone), len(made) - len(changed))
-
-
-def count_documents(database: Database) -> dict[str, int]:
-    """Return how many documents there are of each type."""
-    return dict(database.read("SELECT source_type, COUNT(*) FROM documents GROUP BY source_type ORDER BY source_type"))
 
 
 def _held(tx: Transaction, sources: Iterable[Source]) -> dict[Source, tuple[int, bytes]]:

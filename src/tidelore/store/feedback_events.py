@@ -138,19 +138,6 @@ def peek(
     return [EventRow(*row) for row in rows]
 
 
-def peek_ready(
-    database: Database,
-    now_ms: int,
-    *,
-    repo: str | None = None,
-    pr: int | None = None,
-    project_ids: Sequence[int] | None = None,
-) -> EventRow | None:
-    """Return what `lease_next` would hand out."""
-    rows = _ready(database, now_ms, repo=repo, pr=pr, project_ids=project_ids)
-    return EventRow(*rows[0]) if rows else None
-
-
 def ack(database: Database, handle: int | str, now_ms: int) -> EventRow:
     """Mark an event as done, by its number or by the lease it was handed out under.
 
@@ -205,14 +192,6 @@ def list_events(database: Database, project_id: int, thread_number: int) -> list
         {"project_id": project_id, "number": thread_number},
     )
     return [EventRow(*row) for row in rows]
-
-
-def event_keys(database: Database, project_id: int) -> set[str]:
-    """Return the key of every event that was ever stored of a project."""
-    rows = database.read(
-        "SELECT event_key FROM feedback_events WHERE project_id = :project_id", {"project_id": project_id}
-    )
-    return {key for (key,) in rows}
 
 
 def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:

@@ -150,12 +150,6 @@ def waiting_followups(database: Database, project_id: int) -> list[int]:
     return [number for (number,) in rows]
 
 
-def followups_of(database: Database, event_id: int) -> list[FollowupRow]:
-    """Return the comments a batched event carries, the oldest first."""
-    rows = database.read(f"{_FOLLOWUPS} WHERE event_id = :event_id ORDER BY comment_id", {"event_id": event_id})
-    return [FollowupRow(*row) for row in rows]
-
-
 def note_redirected(tx: Transaction, project_id: int, issue_number: int, comment_id: int, now_ms: int) -> None:
     """Keep that a comment after the pull request was answered with where to go."""
     tx.execute(

@@ -7,7 +7,7 @@ post: `feedback` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 
 from msgspec import Struct
 
@@ -21,9 +21,7 @@ from tidelore.store.action_tokens import (
     record_action_token_planned,
     record_action_token_posted,
 )
-from tidelore.store.database import Database, Params, Row, Transaction
-
-Read = Callable[[str, Params], list[Row]]
+from tidelore.store.database import Database, Row, Transaction
 
 _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822513)"}
 
@@ -150,7 +148,7 @@ def note_attempt(
     """
     with database.transaction(durable=True) as tx:
         tx.execute(_ONE_AT_A_TIME[database.dialect])
-        last = _last_attempt(tx.execute, tx.among("projects"), tx.integers(project_ids)) if project_ids else None
+        last = _last_attempt(tx, project_ids) if project_ids else None
         if last is not None and now_ms - last < interval_ms:
             return min(last + interval_ms - now_ms, interval_ms)
         rows = tx.execute(
@@ -213,11 +211,6 @@ def release(tx: Transaction, outbox_id: int, claim_id: str) -> None:
     )
 
 
-def last_attempt_at(database: Database, project_ids: Iterable[int]) -> int | None:
-    """Return when anything was last written to these projects, or was about to be."""
-    return _last_attempt(database.read, database.among("projects"), database.integers(project_ids))
-
-
 def get_outbox(tx: Transaction, outbox_id: int) -> OutboxRow:
     """Return one row inside a transaction."""
     return _only(tx.execute(f"{_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
@@ -247,11 +240,11 @@ def list_outbox(
     return [OutboxRow(*row) for row in database.read(f"{_ROWS} WHERE {where} ORDER BY id{most}", params)]
 
 
-def _last_attempt(read: Read, among: str, projects: object) -> int | None:
-    rows = read(
+def _last_attempt(tx: Transaction, project_ids: Collection[int]) -> int | None:
+    rows = tx.execute(
         "SELECT MAX((SELECT MAX(o.attempted_at) FROM outbox o WHERE o.project_id = p.id)) FROM projects p"
-        f" WHERE p.id {among}",
-        {"projects": projects},
+        f" WHERE p.id {tx.among('projects')}",
+        {"projects": tx.integers(project_ids)},
     )
     return None if rows[0][0] is None else int(rows[0][0])
 

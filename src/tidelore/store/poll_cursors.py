@@ -110,15 +110,6 @@ def upsert_poll_cursor(
     return moved
 
 
-def seed_feedback_cursors_from_full_scan(
-    tx: Transaction, positions: Mapping[Scope, Position | None], now_ms: int
-) -> None:
-    """Let scopes stand where a full scan of them ended, complete; an empty one is complete without a watermark."""
-    for scope, position in positions.items():
-        at, key = (None, 0) if position is None else (position.at, int(position.id))
-        upsert_poll_cursor(tx, scope, last_updated_at=at, last_comment_id=key, bootstrap_complete=True, now_ms=now_ms)
-
-
 def forget_thread(tx: Transaction, source: str, repo_full_name: str, number: int) -> int:
     """Forget every position of one thread; return how many there were."""
     return tx.change(

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.errors import IllegalTransition, NotFound
+from tidelore.errors import IllegalTransition
 from tidelore.model import PullRecord
 from tidelore.store.database import Database, Transaction
 
@@ -114,14 +114,6 @@ def find_tracked(database: Database, project_id: int, pr_number: int) -> Tracked
         {"project_id": project_id, "pr_number": pr_number},
     )
     return TrackedPr(*rows[0]) if rows else None
-
-
-def get_tracked(database: Database, tracked_id: int) -> TrackedPr:
-    """Return a followed pull request by its row."""
-    rows = database.read(f"{_ROWS} WHERE id = :id", {"id": tracked_id})
-    if not rows:
-        raise NotFound("this pull request is not followed", fix="`lore feedback list` names those that are")
-    return TrackedPr(*rows[0])
 
 
 def list_tracked(

@@ -13,9 +13,8 @@ from tidelore.config import repo_settings
 from tidelore.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
 from tidelore.feedback.context import read_context
 from tidelore.feedback.lifecycle import Lifecycle, block
-from tidelore.model import Position
 from tidelore.store.issue_cursors import find_issue
-from tidelore.store.poll_cursors import get_poll_cursor, poll_scope, seed_feedback_cursors_from_full_scan
+from tidelore.store.poll_cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
 from tidelore.store.tracked import TrackedPr, find_tracked, history, move
 
 T = TypeVar("T")
@@ -43,7 +42,9 @@ def standing(hub: Hub, surface: str = "pr_issue_comments") -> tuple[int | None, 
 def stand(hub: Hub, surface: str, number: int, at: int) -> None:
     scope = poll_scope("github", hub.project_id, REPO, surface, number)
     with hub.database.transaction() as tx:
-        seed_feedback_cursors_from_full_scan(tx, {scope: Position(at, 5)}, hub.clock.now_ms())
+        upsert_poll_cursor(
+            tx, scope, last_updated_at=at, last_comment_id=5, bootstrap_complete=True, now_ms=hub.clock.now_ms()
+        )
 
 
 def test_an_open_pull_request_is_followed_with_what_it_says_of_itself(hub: Hub) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.databases.feedback_rows import read_action_token
 from tests.situations.answers.hub import REPO, Hub
 
 from tidelore.errors import CredentialsRejected
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import marker
-from tidelore.store.action_tokens import get_action_token, observe_in_project
+from tidelore.store.action_tokens import observe_in_project
 from tidelore.store.database import Database
 from tidelore.store.outbox import claim, note_attempt
 from tidelore_world.wire import Request
@@ -28,7 +29,7 @@ def test_an_intent_is_posted_and_observed_at_once(hub: Hub) -> None:
     (comment,) = hub.remarks()
     assert comment.body == f"Done.\n\n{marker(row.token)}"
     assert (row.status, row.comment_id, row.attempts) == ("observed", comment.id, 1)
-    token = get_action_token(hub.database, REPO, row.token)
+    token = read_action_token(hub.database, row.token, REPO)
     assert token is not None
     assert (token.status, token.observed_comment_id, token.attempt_count) == ("observed", comment.id, 1)
 

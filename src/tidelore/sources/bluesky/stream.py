@@ -53,7 +53,6 @@ class Jetstream:
         self._shards = [Shard(plan, index, part, start, self._queue, clock, roll) for index, part in enumerate(parts)]
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: TideloreError | None = None
-        self.connected = 0
 
     @property
     def connections(self) -> int:
@@ -105,10 +104,8 @@ class Jetstream:
 
     def _note(self, index: int, arrival: Opened | Closed | Restarted | Failed, now: float) -> None:
         if isinstance(arrival, Opened):
-            self.connected += 1
             self._coverage.opened(index, now)
         elif isinstance(arrival, Closed):
-            self.connected -= 1
             self._coverage.closed(index)
         elif isinstance(arrival, Restarted):
             self._coverage.restart(index)
