@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from tidelore.cli.account_text import account_data, account_lines, account_table, following_answer
-from tidelore.cli.face import Face, LoreCommand, face_of, global_options
+from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, plural
 from tidelore.errors import UserError
@@ -26,35 +26,47 @@ STATES = ("new", "established", "unavailable", "paused")
 MODES = ("feed", "records")
 
 
-@click.group("accounts", help="Whom you follow on Bluesky.", no_args_is_help=True, params=global_options())
+@click.group(
+    "accounts",
+    cls=LoreGroup,
+    help="Manage followed Bluesky accounts.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore accounts add alice.bsky.social",
+)
 def command() -> None:
     pass
 
 
 def mode_option() -> Callable[[Any], Any]:
-    return click.option(
-        "--mode", type=click.Choice(MODES), help="How they are read; left out, bluesky.mode decides, also later."
-    )
+    return click.option("--mode", type=click.Choice(MODES), help="How to read them; default: bluesky.mode.")
 
 
-@command.command("add", cls=LoreCommand)
+@command.command("add", cls=LoreCommand, example="lore accounts add alice.bsky.social")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @mode_option()
 @click.pass_context
 def add_command(ctx: click.Context, names: tuple[str, ...], mode: str | None) -> Answer:
-    """Follow accounts: handles, with or without @, DIDs, or addresses of profiles."""
+    """Follow Bluesky accounts.
+
+    NAME is a handle, a DID or the URL of a profile. Exits with 7 if some names could not be resolved; the others are
+    followed.
+    """
     from tidelore.pipeline.accounts import clean_name
 
     wanted = list(dict.fromkeys(clean_name(name) for name in names))
     return _follow(face_of(ctx), wanted, "lore accounts add", mode)
 
 
-@command.command("import", cls=LoreCommand)
+@command.command("import", cls=LoreCommand, example="lore accounts import accounts.txt")
 @click.argument("file")
 @mode_option()
 @click.pass_context
 def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
-    """Follow the accounts named in FILE, `-` for stdin: one or more on a line; # begins a remark."""
+    """Follow the Bluesky accounts listed in FILE.
+
+    FILE holds one or more names per line; # starts a comment. Use - for stdin.
+    """
     from tidelore.pipeline.accounts import parse_names
 
     try:
@@ -67,12 +79,12 @@ def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
     return _follow(face_of(ctx), names, "lore accounts import", mode)
 
 
-@command.command("follows", cls=LoreCommand)
+@command.command("follows", cls=LoreCommand, example="lore accounts follows alice.bsky.social")
 @click.argument("name")
 @mode_option()
 @click.pass_context
 def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
-    """Follow everybody whom the account NAME follows."""
+    """Follow every account that NAME follows on Bluesky."""
     from tidelore.app.bluesky import follow_follows
     from tidelore.pipeline.accounts import clean_name
 
@@ -80,11 +92,11 @@ def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
     return _told(face, lambda app: follow_follows(app, clean_name(name), cast("Mode | None", mode)))
 
 
-@command.command("list", cls=LoreCommand)
-@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
+@command.command("list", cls=LoreCommand, example="lore accounts list --state paused")
+@click.option("--state", type=click.Choice(STATES), help="Only accounts in this state.")
 @click.pass_context
 def list_command(ctx: click.Context, state: str | None) -> Answer:
-    """List the accounts with their state, and when each is asked next."""
+    """List followed accounts with their state and next poll."""
     from tidelore.store.accounts import count_accounts, list_accounts
 
     face = face_of(ctx)
@@ -101,11 +113,11 @@ def list_command(ctx: click.Context, state: str | None) -> Answer:
     return Answer({"items": items, "total": len(items), "next": None, "states": counts}, lines)
 
 
-@command.command("show", cls=LoreCommand)
+@command.command("show", cls=LoreCommand, example="lore accounts show alice.bsky.social")
 @click.argument("name")
 @click.pass_context
 def show_command(ctx: click.Context, name: str) -> Answer:
-    """Show one account: its state and why, its positions, and what it left open."""
+    """Show the state, reading positions and problems of an account."""
     from tidelore.store.accounts import account_scope, find_account
     from tidelore.store.cursors import load_cursor, load_gaps
 
@@ -121,54 +133,69 @@ def show_command(ctx: click.Context, name: str) -> Answer:
     return Answer(data, account_lines(data))
 
 
-@command.command("pause", cls=LoreCommand)
+@command.command("pause", cls=LoreCommand, example="lore accounts pause alice.bsky.social --reason 'too noisy'")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--reason", metavar="TEXT", help="Why; `list` and `show` tell it.")
+@click.option("--reason", metavar="TEXT", help="Reason, shown by `list` and `show`.")
 @click.pass_context
 def pause_command(ctx: click.Context, names: tuple[str, ...], reason: str | None) -> Answer:
-    """Ask accounts no more until they are resumed; what is stored stays."""
+    """Stop polling accounts until they are resumed.
+
+    Stored posts are kept.
+    """
     from tidelore.store.account_states import pause_account
 
     return _change(face_of(ctx), names, "paused", lambda tx, row, now: pause_account(tx, row.id, reason, now))
 
 
-@command.command("resume", cls=LoreCommand)
+@command.command("resume", cls=LoreCommand, example="lore accounts resume alice.bsky.social")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.pass_context
 def resume_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
-    """Ask paused accounts again; each goes on where it was."""
+    """Resume polling paused accounts.
+
+    Polling continues where it stopped.
+    """
     from tidelore.store.account_states import resume_account
 
     return _change(face_of(ctx), names, "resumed", lambda tx, row, now: resume_account(tx, row.id, now))
 
 
-@command.command("remove", cls=LoreCommand)
+@command.command("remove", cls=LoreCommand, example="lore accounts remove alice.bsky.social")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def remove_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> Answer:  # noqa: FBT001
-    """Follow accounts no more: their positions go, their posts stay."""
+    """Stop following accounts.
+
+    Deletes their reading positions and keeps their posts.
+    """
     from tidelore.store.account_states import remove_account
 
     return _change_alone(face_of(ctx), names, "removed", lambda tx, row, _now: remove_account(tx, row.id), force=force)
 
 
-@command.command("reset", cls=LoreCommand)
+@command.command("reset", cls=LoreCommand, example="lore accounts reset alice.bsky.social")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def reset_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> Answer:  # noqa: FBT001
-    """Forget how far accounts were read: the next poll looks back as a first one does. What is stored stays."""
+    """Reset the reading positions of accounts.
+
+    The next poll reads each one like a new account. Stored posts are kept.
+    """
     from tidelore.store.account_states import reset_account
 
     return _change_alone(face_of(ctx), names, "reset", lambda tx, row, now: reset_account(tx, row.id, now), force=force)
 
 
-@command.command("refresh", cls=LoreCommand)
+@command.command("refresh", cls=LoreCommand, example="lore accounts refresh")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.pass_context
 def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
-    """Learn what accounts are called today; without names, of all. Their history stays theirs."""
+    """Update the handles of accounts.
+
+    Without NAME, updates all accounts. Accounts are identified by DID, so a renamed account keeps its history.
+    """
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import refresh_accounts
 

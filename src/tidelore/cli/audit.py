@@ -23,25 +23,24 @@ if TYPE_CHECKING:
 SOURCES = ("gitlab", "github", "bluesky")
 
 
-@click.command("audit", cls=LoreCommand)
+@click.command("audit", cls=LoreCommand, example="lore audit gitlab group/project")
 @click.argument("source")
 @click.argument("project", required=False, metavar="[PROJECT|REPO|ACCOUNT]")
-@click.option("--repair", is_flag=True, help="Mend what differs, then compare again.")
-@click.option("--force", is_flag=True, help="With --repair: take the lease over from another process that holds it.")
+@click.option("--repair", is_flag=True, help="Correct differences, then compare again.")
+@click.option("--force", is_flag=True, help="With --repair: take over the lock from another process.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="How many differences to print."
+    "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of differences to print."
 )
-@click.option("--shadow", is_flag=True, help="github: print the comparison for each surface.")
+@click.option("--shadow", is_flag=True, help="github only: print the comparison of each list.")
 @click.pass_context
 def command(ctx: click.Context, /, source: str, project: str | None, **wanted: Any) -> Answer:
-    """Compare the copy with the remote, whole: `lore audit gitlab [PROJECT]`, `lore audit bluesky [ACCOUNT]`,
-    `lore audit github [REPO]`.
+    """Check the local copy against the server.
 
-    Reads every list and all children, lists every missing, extra and different item, and changes nothing.
-    What changed since the last sync is a difference too. Exits with 8 when there is one.
+    SOURCE is gitlab, github or bluesky; the second argument limits the audit to one project, repository or account.
+    Prints every missing, extra and different item and changes nothing. Changes made on the server since the last sync
+    count as differences. Exits with 8 if there are any.
 
-    With --repair a difference is mended by a sync and a full verification; then all is compared again, and
-    what remains is listed.
+    With --repair, corrects differences with a sync and a full verification, then compares again.
     """
     if source not in SOURCES:
         raise UserError(f"{source!r} cannot be audited", fix=f"known: {', '.join(SOURCES)}", source=source)

@@ -11,12 +11,12 @@ from tidelore.errors import IntegrityError
 from tidelore.store.check import check_database
 
 
-@click.command("check", cls=LoreCommand)
+@click.command("check", cls=LoreCommand, example="lore check")
 @click.pass_context
 def command(ctx: click.Context) -> Answer:
-    """Verify the database against its invariants; it reads everything and changes nothing.
+    """Check the database for inconsistencies.
 
-    Exits with 8 when something is broken.
+    Reads the whole database and changes nothing. Exits with 8 if a check fails.
     """
     database = face_of(ctx).open_store()
     try:

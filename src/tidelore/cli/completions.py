@@ -9,12 +9,12 @@ from tidelore.cli.face import LoreCommand
 from tidelore.cli.render import Answer
 
 
-@click.command("completions", cls=LoreCommand)
+@click.command("completions", cls=LoreCommand, example="lore completions bash")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> Answer:
-    """Print the completion script of a shell.
+    """Print a shell completion script.
 
-    For bash: eval "$(lore completions bash)"
+    For bash, add this line to ~/.bashrc: eval "$(lore completions bash)"
     """
     from tidelore.cli.main import COMPLETION, lore
 

@@ -20,19 +20,19 @@ THEME = click.option(
     "--theme",
     type=click.Choice(["auto", "dark", "light"]),
     default="auto",
-    help="How it looks; `auto` follows the terminal where it tells, `d` changes it.",
+    help="Colour theme; auto follows the terminal. The d key switches.",
 )
 
 
-@click.command("console", cls=LoreCommand)
+@click.command("console", cls=LoreCommand, example="lore console --theme dark")
 @THEME
 @click.pass_context
 def command(ctx: click.Context, theme: str) -> Answer:
-    """Be the service, and watch it: sources, pull requests, accounts, runs, search, log.
+    """Run the service with a live dashboard.
 
-    The service runs on a thread of this process; leaving stops it in order, and nothing is lost. Where another process
-    is the service of this database already, that one is watched. This is what `lore` alone does on a terminal. With
-    --robot nothing is served: the first screen is told once.
+    Leaving with q stops the service cleanly. If a service already runs on this database, the console monitors that one.
+    `lore` without a command starts the console on a terminal. With --robot, prints the overview once and starts no
+    service.
     """
     face = face_of(ctx)
     if face.choices.robot:

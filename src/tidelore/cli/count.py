@@ -24,17 +24,18 @@ _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
 _STATES = ("opened", "merged", "closed", "locked")
 
 
-@click.command("count", cls=LoreCommand)
+@click.command("count", cls=LoreCommand, example="lore count notes --type mr")
 @click.argument(
     "entity", required=False, type=click.Choice([*_PARENTS, "discussions", "notes", "events", "files", "posts"])
 )
 @click.option("--type", "kind", type=click.Choice(KINDS), help="Only what belongs to issues, or to merge requests.")
-@click.option("-p", "--project", metavar="PATH", help="Only this project (a path, or an ending of one).")
+@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.pass_context
 def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: str | None) -> Answer:
-    """Count issues and merge requests by state, what belongs to them, or posts.
+    """Count issues, merge requests and what belongs to them.
 
-    Deleted ones (kept as tombstones) are counted apart, what belongs to them is not counted.
+    ENTITY is issues, mrs, discussions, notes, events, files or posts. Without it, counts issues and merge requests by
+    state. Deleted items are counted separately; what belongs to them is not counted.
     """
     if kind is not None and entity not in _CHILDREN:
         raise UserError(

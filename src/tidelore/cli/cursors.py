@@ -6,22 +6,29 @@ import sys
 
 import click
 
-from tidelore.cli.face import Face, LoreCommand, face_of, global_options
+from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.render import Answer
 from tidelore.cli.sync_status import cursor_data, cursor_table
 from tidelore.errors import UserError
 from tidelore.store.cursors import find_cursor, list_cursors, reset_cursor
 
 
-@click.group("cursors", help="List, show or reset reading positions.", no_args_is_help=True, params=global_options())
+@click.group(
+    "cursors",
+    cls=LoreGroup,
+    help="List, show or reset reading positions.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore cursors list",
+)
 def command() -> None:
     pass
 
 
-@command.command("list", cls=LoreCommand)
+@command.command("list", cls=LoreCommand, example="lore cursors list")
 @click.pass_context
 def list_command(ctx: click.Context) -> Answer:
-    """List every reading position."""
+    """List all reading positions."""
     database = face_of(ctx).open_store()
     try:
         cursors = list_cursors(database)
@@ -32,12 +39,15 @@ def list_command(ctx: click.Context) -> Answer:
     return Answer({"items": items, "total": len(items), "next": None}, lines)
 
 
-@command.command("show", cls=LoreCommand)
+@command.command("show", cls=LoreCommand, example="lore cursors show gitlab.issues group/project")
 @click.argument("surface")
 @click.argument("scope")
 @click.pass_context
 def show_command(ctx: click.Context, surface: str, scope: str) -> Answer:
-    """Show one reading position: SURFACE such as gitlab.issues, SCOPE a project path, its number, or an account."""
+    """Show one reading position.
+
+    SURFACE is a list such as gitlab.issues. SCOPE is a project path or number, or a Bluesky account.
+    """
     database = face_of(ctx).open_store()
     try:
         data = cursor_data(find_cursor(database, surface, scope))
@@ -47,16 +57,17 @@ def show_command(ctx: click.Context, surface: str, scope: str) -> Answer:
     return Answer(data, [f"{name:<{width}}  {'-' if value is None else value}" for name, value in data.items()])
 
 
-@command.command("reset", cls=LoreCommand)
+@command.command("reset", cls=LoreCommand, example="lore cursors reset gitlab.issues group/project --yes")
 @click.argument("surface")
 @click.argument("scope")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force: bool) -> Answer:  # noqa: FBT001
-    """Forget one reading position, so that the next run reads the list from its beginning.
+    """Reset a reading position.
 
-    Stored rows stay; reading them again is harmless. The reset is recorded in the run ledger.
+    The next run reads the list from the beginning. Stored rows are kept. The reset is recorded in `lore sync-runs`.
+    Asks for confirmation on a terminal; without a terminal --yes is required.
     """
     from tidelore.app import run_until_signalled
     from tidelore.session import Workshop, open_session

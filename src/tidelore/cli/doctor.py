@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from tidelore.app import App
 
 
-@click.command("doctor", cls=LoreCommand)
-@click.option("--offline", is_flag=True, help="Ask no remote system.")
+@click.command("doctor", cls=LoreCommand, example="lore doctor --offline")
+@click.option("--offline", is_flag=True, help="Skip checks that need the network.")
 @click.pass_context
 def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
-    """Check the configuration, the database and every source, and say what to do about each problem.
+    """Check the configuration, the database and every source.
 
-    Exits with the code of the first problem found.
+    Prints a remedy for each problem. The exit code is that of the first problem.
     """
     face = face_of(ctx)
     app = face.app()

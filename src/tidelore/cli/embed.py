@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _COUNTS = ("embedded", "chunks", "unchanged", "removed", "failed")
 
 
-@click.command("embed", cls=LoreCommand)
-@click.option("--full", is_flag=True, help="Make every vector anew.")
+@click.command("embed", cls=LoreCommand, example="lore embed")
+@click.option("--full", is_flag=True, help="Recompute all embeddings.")
 @click.pass_context
 def command(ctx: click.Context, full: bool) -> Answer:  # noqa: FBT001
-    """Make the vectors of every document that has none, or has changed, or had them of another model.
+    """Compute missing embeddings of search documents.
 
-    `lore sync` does this too. It takes no lock: other commands may run meanwhile.
+    `lore sync` does this too. Takes no lock, so other commands may run at the same time.
     """
     from tidelore.app import embed, run_until_signalled
 

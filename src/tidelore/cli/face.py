@@ -90,12 +90,12 @@ def global_options() -> list[click.Parameter]:
             metavar="PATH|URL",
             expose_value=False,
             callback=_set("db"),
-            help="Database: a file, or postgresql://… (also LORE_DB).",
+            help="Database file or postgresql:// URL (also LORE_DB).",
         ),
-        _flag("--robot", "robot", "Print one JSON document on stdout, nothing else."),
-        _flag("--no-color", "color", "No colours (also NO_COLOR)."),
-        _flag("-v/--verbose", "verbose", "Log every request to stderr; show tracebacks."),
-        _flag("-q/--quiet", "quiet", "No progress, only the result."),
+        _flag("--robot", "robot", "Print one JSON document on stdout."),
+        _flag("--no-color", "color", "Disable colours (also NO_COLOR)."),
+        _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
+        _flag("-q/--quiet", "quiet", "Hide progress."),
     ]
 
 
@@ -104,11 +104,34 @@ def _flag(names: str, target: str, text: str) -> click.Option:
 
 
 class LoreCommand(click.Command):
-    """A command that takes the global options too."""
+    """A command with an example in its help that also accepts the global options."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.example = example
         self.params.extend(global_options())
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example below the options."""
+        _write_example(self.example, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+class LoreGroup(click.Group):
+    """A group of commands with an example in its help."""
+
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example below the commands."""
+        _write_example(self.example, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def _write_example(example: str, formatter: click.HelpFormatter) -> None:
+    formatter.write(f"\nExample:\n  {example}\n")
 
 
 def face_of(ctx: click.Context) -> Face:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import click
 
 from tidelore.cli import feedback_answers, feedback_events, feedback_lists, feedback_tracking
-from tidelore.cli.face import global_options
+from tidelore.cli.face import LoreGroup, global_options
 
 
 @click.group(
     "feedback",
-    help="Follow pull requests, take what is said on them, and answer.",
+    cls=LoreGroup,
+    help="Track pull requests, process their comments and reply.",
     no_args_is_help=True,
     params=global_options(),
+    example="lore feedback next --wait --poll",
 )
 def command() -> None:
     pass

@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     from tidelore.feedback.places import Place
 
 _MOST_BYTES = 1_000_000
-_BODY = "The file that holds the body (Markdown); `-` for stdin."
-_KEY = "Your own word for this answer: the same word is the same answer, whatever the body."
+_BODY = "File with the text in Markdown; - for stdin."
+_KEY = "Idempotency key: one comment is posted per key, whatever the text."
 
 
-@click.command("reply", cls=LoreCommand)
+@click.command("reply", cls=LoreCommand, example="lore feedback reply --pr 12 --to 1234567 --body-file reply.md")
 @REPO
-@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
-@click.option("--to", metavar="COMMENT", type=click.IntRange(1, 2**63 - 1), help="The comment it answers, by its id.")
+@click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
+@click.option("--to", metavar="COMMENT", type=click.IntRange(1, 2**63 - 1), help="Id of the comment to reply to.")
 @click.option("--body-file", metavar="FILE", required=True, help=_BODY)
 @click.option("--token-key", metavar="KEY", help=_KEY)
 @click.pass_context
 def reply_command(
     ctx: click.Context, repo: str | None, pr: str, to: int | None, body_file: str, token_key: str | None
 ) -> Answer:
-    """Answer on a pull request; with --to a review comment is answered in its own thread.
+    """Reply on a pull request.
 
-    The answer is stored before it is sent, and is posted once however often it is asked for: repeat the command as you
-    like. What could not be confirmed (exit 7) is finished by the next `lore poll github`.
+    With --to, a review comment is answered in its thread. The reply is stored before it is sent and posted exactly
+    once, so the command can be repeated safely. If the outcome is unknown (exit 7), the next `lore poll github` settles
+    it.
     """
     from tidelore.feedback.answers import Answering
 
@@ -47,7 +48,7 @@ def reply_command(
     return _post(face, place, Answering("pr", number, body, "reply", to, token_key))
 
 
-@click.command("comment", cls=LoreCommand)
+@click.command("comment", cls=LoreCommand, example="lore feedback comment --issue 7 --body-file comment.md")
 @REPO
 @PR
 @ISSUE
@@ -57,7 +58,10 @@ def reply_command(
 def comment_command(
     ctx: click.Context, repo: str | None, pr: str | None, issue: str | None, body_file: str, token_key: str | None
 ) -> Answer:
-    """Comment on a pull request or an issue, with the same promise as `lore feedback reply`."""
+    """Comment on a pull request or an issue.
+
+    Like `lore feedback reply`, the comment is posted exactly once, so the command can be repeated safely.
+    """
     from tidelore.feedback.answers import Answering
 
     face = face_of(ctx)

@@ -19,14 +19,14 @@ _WIDTH = 100
 _SHOWN = 50
 
 
-@click.command("next", cls=LoreCommand)
+@click.command("next", cls=LoreCommand, example="lore feedback next --wait --poll")
 @REPO
 @PR
-@click.option("--wait", is_flag=True, help="Wait until there is an event.")
+@click.option("--wait", is_flag=True, help="Wait until an event is ready.")
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="With --wait: how long; left out, for ever."
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="With --wait: give up after this time."
 )
-@click.option("--poll", is_flag=True, help="Poll GitHub first, and while waiting at poll_interval_seconds.")
+@click.option("--poll", is_flag=True, help="Poll GitHub first, and every poll_interval_seconds while waiting.")
 @click.pass_context
 def next_command(
     ctx: click.Context,
@@ -36,10 +36,11 @@ def next_command(
     timeout: float | None,
     poll: bool,  # noqa: FBT001
 ) -> Answer:
-    """Take the oldest event that is ready: it is yours until its lease runs out, then somebody else's.
+    """Take the oldest ready event.
 
-    Of one pull request only one event is out at a time, in their order; blocked and paused ones give none. Say what
-    came of it with `lore feedback ack` or `nack`. Without --wait the answer may be that there is none.
+    The event is leased to you for event_lease_seconds, then requeued. Finish it with `lore feedback ack` or `lore
+    feedback nack`. A pull request has at most one event in progress; a blocked or paused one has none. Without --wait
+    the result may be empty. Several consumers may run side by side.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.feedback.events import TakeRequest, take_event
@@ -63,13 +64,15 @@ def next_command(
     return Answer({"event": event_data(event, lease=True)}, [*_lines(event), f"Lease {event.lease_id}"])
 
 
-@click.command("peek", cls=LoreCommand)
+@click.command("peek", cls=LoreCommand, example="lore feedback peek --limit 5")
 @REPO
 @PR
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many to show.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of items to show."
+)
 @click.pass_context
 def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: int) -> Answer:
-    """List the events that are not done yet, the oldest first, and take none."""
+    """List unprocessed events without taking one."""
     from tidelore.feedback.places import choose_place
 
     face = face_of(ctx)
@@ -95,15 +98,15 @@ def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: in
     return Answer(data, _peek_lines(rows, total, now))
 
 
-@click.command("ack", cls=LoreCommand)
+@click.command("ack", cls=LoreCommand, example="lore feedback ack 42")
 @click.argument("event", metavar="[EVENT]", type=click.IntRange(1, _LARGEST_ID), required=False)
-@click.option("--lease", metavar="LEASE", help="The lease it was taken under, instead of its number.")
+@click.option("--lease", metavar="LEASE", help="Lease id from `lore feedback next`, instead of EVENT.")
 @click.pass_context
 def ack_command(ctx: click.Context, event: int | None, lease: str | None) -> Answer:
-    """Say that EVENT was acted on: it is never handed out again.
+    """Mark an event as done.
 
-    A lease that ran out still counts while nobody took the event over; otherwise the exit code is 3, and whoever has
-    it is named. An event that is done stays done.
+    EVENT is its number; --lease identifies it by its lease instead. An expired lease is accepted unless another
+    consumer has taken the event since (exit 3). Repeating the command is allowed.
     """
     from tidelore.app.feedback.events import ack_event
 
@@ -117,15 +120,16 @@ def ack_command(ctx: click.Context, event: int | None, lease: str | None) -> Ans
     return Answer({"event": event_data(row)}, [f"Event {row.id} of {_thread(row)} is done."])
 
 
-@click.command("nack", cls=LoreCommand)
+@click.command("nack", cls=LoreCommand, example="lore feedback nack 42 --error 'build failed'")
 @click.argument("event", metavar="[EVENT]", type=click.IntRange(1, _LARGEST_ID), required=False)
-@click.option("--lease", metavar="LEASE", help="The lease it was taken under, instead of its number.")
-@click.option("--error", metavar="TEXT", required=True, help="What went wrong.")
+@click.option("--lease", metavar="LEASE", help="Lease id from `lore feedback next`, instead of EVENT.")
+@click.option("--error", metavar="TEXT", required=True, help="Error message to record.")
 @click.pass_context
 def nack_command(ctx: click.Context, event: int | None, lease: str | None, error: str) -> Answer:
-    """Say that acting on EVENT failed: it is handed out again after a pause that doubles.
+    """Mark an event as failed and retry it later.
 
-    After handler_max_attempts failures its pull request is blocked with the error, until somebody unblocks it.
+    EVENT is its number. The event is handed out again after handler_backoff_seconds, doubled with each failure. After
+    handler_max_attempts failures the pull request is blocked.
     """
     from tidelore.app.feedback.events import nack_event
     from tidelore.store.tracked import BLOCKED, find_tracked

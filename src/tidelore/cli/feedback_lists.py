@@ -34,12 +34,15 @@ _TITLE = 40
 _LATEST = 20
 
 
-@click.command("list", cls=LoreCommand)
+@click.command("list", cls=LoreCommand, example="lore feedback list --status blocked")
 @REPO
-@click.option("--status", type=click.Choice(STATUSES), help="Only those that stand here.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only pull requests with this status.")
 @click.pass_context
 def list_command(ctx: click.Context, repo: str | None, status: str | None) -> Answer:
-    """List the pull requests and source issues that are followed."""
+    """List tracked pull requests and source issues.
+
+    Includes merged and closed ones. Reads the local copy only.
+    """
     face = face_of(ctx)
     name = chosen_name(face, repo)
     database = face.open_store()
@@ -58,12 +61,15 @@ def list_command(ctx: click.Context, repo: str | None, status: str | None) -> An
     return Answer(data, lines)
 
 
-@click.command("show", cls=LoreCommand)
+@click.command("show", cls=LoreCommand, example="lore feedback show --pr 12")
 @REPO
-@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
 @click.pass_context
 def show_command(ctx: click.Context, repo: str | None, pr: str) -> Answer:
-    """Show a pull request that is followed: its status and history, positions, events, answers and commands."""
+    """Show the state of a tracked pull request.
+
+    Prints its status history, reading positions, events, replies and operator commands.
+    """
     from tidelore.app.feedback.hub import find_followed
 
     face = face_of(ctx)

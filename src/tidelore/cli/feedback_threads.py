@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
 
 REPO: Callable[..., Any] = click.option(
-    "--repo", metavar="OWNER/REPO", help="The repository; needless where only one is configured."
+    "--repo", metavar="OWNER/REPO", help="Repository; optional if only one is configured."
 )
-PR: Callable[..., Any] = click.option(
-    "--pr", metavar="REF", help="The pull request: a number, owner/repo#12 or its address."
-)
-ISSUE: Callable[..., Any] = click.option(
-    "--issue", metavar="REF", help="The issue: a number, owner/repo#12 or its address."
-)
+PR: Callable[..., Any] = click.option("--pr", metavar="REF", help="Pull request: number, owner/repo#12 or URL.")
+ISSUE: Callable[..., Any] = click.option("--issue", metavar="REF", help="Issue: number, owner/repo#12 or URL.")
 HEAD: Callable[..., Any] = click.option(
-    "--head-sha", metavar="SHA", help="The commit to follow it from, instead of its present head."
+    "--head-sha", metavar="SHA", help="Commit to continue from instead of the current head."
 )
 
 

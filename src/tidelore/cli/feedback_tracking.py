@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelore.cli.face import Face, LoreCommand, face_of, global_options
+from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.feedback_data import issue_data, pull_data
 from tidelore.cli.feedback_threads import HEAD, ISSUE, PR, REPO, read_head, repo_and_number, repo_of_either
 from tidelore.cli.logs import set_up_logging
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from tidelore.app.feedback.tracking import Followed
 
 
-@click.command("track", cls=LoreCommand)
+@click.command("track", cls=LoreCommand, example="lore feedback track --pr 'owner/repo#12'")
 @REPO
 @PR
 @ISSUE
 @click.pass_context
 def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: str | None) -> Answer:
-    """Follow a pull request: what is said on it, from its beginning, becomes events.
+    """Track a pull request and turn its comments into events.
 
-    With --issue its source issue is followed too: whoever comments there is told once where the work goes on. With
-    --issue alone the issue is followed before its pull request exists, and its comments become one batched event.
+    With --issue, the source issue is tracked too: users who comment there get one notice that points to the pull
+    request. With --issue alone, the issue is tracked before its pull request exists and its comments become one batched
+    event.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.feedback.tracking import track
@@ -39,15 +40,15 @@ def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: s
     return _answer(done, "is followed")
 
 
-@click.command("untrack", cls=LoreCommand)
+@click.command("untrack", cls=LoreCommand, example="lore feedback untrack --pr 12")
 @REPO
 @PR
 @ISSUE
 @click.pass_context
 def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue: str | None) -> Answer:
-    """Stop following a pull request and its source issue, or a source issue alone. Asks nobody.
+    """Stop tracking a pull request or a source issue.
 
-    Events and answers stay. Followed again, the thread is read from its beginning and nothing of it comes twice.
+    Stored events and replies are kept. If it is tracked again, no event is repeated.
     """
     from tidelore.app.feedback.tracking import untrack
 
@@ -64,15 +65,16 @@ def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue:
     return _answer(done, "is not followed any more")
 
 
-@click.command("resume", cls=LoreCommand)
+@click.command("resume", cls=LoreCommand, example="lore feedback resume --pr 12")
 @REPO
-@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
 @HEAD
 @click.pass_context
 def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str | None) -> Answer:
-    """Follow a closed pull request again, which must be open on the remote; a merged one is refused.
+    """Resume tracking a closed pull request.
 
-    What was said meanwhile is read as far back as comment_fetch_safe_backfill_seconds.
+    It must be open again on GitHub. Comments posted meanwhile are read as far back as
+    comment_fetch_safe_backfill_seconds.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.feedback.tracking import Followed, resume
@@ -84,17 +86,22 @@ def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str 
 
 
 @click.group(
-    "blocked", help="List blocked pull requests, or unblock one.", no_args_is_help=True, params=global_options()
+    "blocked",
+    cls=LoreGroup,
+    help="List or unblock blocked pull requests.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore feedback blocked list",
 )
 def blocked_command() -> None:
     pass
 
 
-@blocked_command.command("list", cls=LoreCommand)
+@blocked_command.command("list", cls=LoreCommand, example="lore feedback blocked list --repo owner/repo")
 @REPO
 @click.pass_context
 def blocked_list_command(ctx: click.Context, repo: str | None) -> Answer:
-    """List the pull requests whose events are held back, with the reason."""
+    """List blocked pull requests and why they are blocked."""
     from tidelore.cli.feedback_lists import chosen_name
     from tidelore.store.tracked import BLOCKED, history, list_tracked
 
@@ -116,15 +123,16 @@ def blocked_list_command(ctx: click.Context, repo: str | None) -> Answer:
     return Answer({"items": items, "total": len(items), "next": None}, lines or ["No pull request is blocked."])
 
 
-@blocked_command.command("unblock", cls=LoreCommand)
+@blocked_command.command("unblock", cls=LoreCommand, example="lore feedback blocked unblock --pr 12")
 @REPO
-@click.option("--pr", metavar="REF", required=True, help="The pull request: a number, owner/repo#12 or its address.")
+@click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
 @HEAD
 @click.pass_context
 def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str | None) -> Answer:
-    """Follow a blocked pull request again, from its present head or from --head-sha.
+    """Unblock a pull request.
 
-    What was said while it was blocked is read by the next poll.
+    Tracking continues from its current head, or from --head-sha. Comments posted while it was blocked are read by the
+    next poll.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.feedback.tracking import Followed, unblock

@@ -17,20 +17,21 @@ _TITLE_WIDTH = 60
 _BODY_WIDTH = 70
 
 
-@click.command("file-history", cls=LoreCommand)
+@click.command("file-history", cls=LoreCommand, example="lore file-history src/auth/login.ts --discussions")
 @click.argument("path", metavar="PATH")
-@click.option("--discussions", is_flag=True, help="What was said on its lines, too.")
-@click.option("--merged", is_flag=True, help="Only merge requests that are merged.")
-@click.option("--no-follow-renames", "alone", is_flag=True, help="Only under this name.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="How many to show.")
-@click.option("-p", "--project", metavar="PATH", help="In this project (a path, or an ending of one).")
+@click.option("--discussions", is_flag=True, help="Include review discussions on its lines.")
+@click.option("--merged", is_flag=True, help="Only merged merge requests.")
+@click.option("--no-follow-renames", "alone", is_flag=True, help="Do not follow renames.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show.")
+@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """Show which merge requests changed a file, the newest first, also under its earlier and later names.
+    """List the merge requests that changed a file, newest first.
 
-    PATH is given from the root of the repository, or is an unambiguous ending of that: 'login.ts', 'auth/login.ts'.
+    PATH is relative to the root of the repository, or an unambiguous ending such as 'auth/login.ts'. Renames are
+    followed in both directions.
     """
     face = face_of(ctx)
     face.choices.robot |= wanted.pop("as_json")

@@ -10,14 +10,14 @@ from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
 
 
-@click.command("generate-docs", cls=LoreCommand)
-@click.option("--full", is_flag=True, help="Look at every source, not only at what changed.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.command("generate-docs", cls=LoreCommand, example="lore generate-docs --full")
+@click.option("--full", is_flag=True, help="Check every item, not only changed ones.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def command(ctx: click.Context, full: bool, force: bool) -> Answer:  # noqa: FBT001
-    """Make the documents by which conversations are found, of everything that changed since the last time.
+    """Update the search documents of changed items.
 
-    `lore sync` does this too. A document whose content is the same is not written again.
+    `lore sync` does this too. Unchanged documents are not rewritten.
     """
     from tidelore.app import document, run_until_signalled
     from tidelore.errors import PartialSuccess

@@ -11,18 +11,18 @@ from tidelore.cli.render import Answer
 from tidelore.cli.runs import report_data, report_lines
 
 
-@click.command("ingest", cls=LoreCommand)
+@click.command("ingest", cls=LoreCommand, example="lore ingest --type issues")
 @click.option(
     "--type",
     "resource",
     required=True,
     metavar="TYPE",
-    help="What to mirror: issues or merge_requests.",
+    help="What to fetch: issues or merge_requests.",
 )
-@click.option("-p", "--project", metavar="PATH", help="Only this configured project (a path, or an ending of one).")
-@click.option("--full", is_flag=True, help="Forget the reading positions and read everything again, children too.")
-@click.option("--no-status", is_flag=True, help="Do not ask for the status of issues; a later run without this does.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
+@click.option("--full", is_flag=True, help="Read everything again from the beginning.")
+@click.option("--no-status", is_flag=True, help="Skip issue statuses; a later run fetches them.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -32,12 +32,10 @@ def command(
     no_status: bool,  # noqa: FBT001
     force: bool,  # noqa: FBT001
 ) -> Answer:
-    """Mirror issues or merge requests of the configured projects, with all that belongs to them.
+    """Fetch issues or merge requests of the configured GitLab projects.
 
-    Discussions and notes, state, label and milestone events; of issues their status, where the server has one; of
-    merge requests the issues they close and the files they change. Only what changed since the last run is read.
-    A run that was interrupted goes on where it stopped; nothing is lost and nothing is stored twice. A small share
-    of each run verifies what is stored.
+    Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
+    merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
     """
     from tidelore.app import mirror, run_until_signalled
     from tidelore.pipeline.mirror import MirrorRequest

@@ -31,11 +31,22 @@ projects = [{projects}]
 """
 
 
-@click.command("init", cls=LoreCommand)
-@click.option("--gitlab-url", default="https://gitlab.com", show_default=True, metavar="URL", help="The GitLab host.")
-@click.option("--token-env", default="GITLAB_TOKEN", show_default=True, help="The variable that holds the token.")
-@click.option("-p", "--project", "projects", multiple=True, metavar="PATH", help="A project to mirror (repeatable).")
-@click.option("--overwrite", is_flag=True, help="Replace a file that exists.")
+@click.command("init", cls=LoreCommand, example="lore init --gitlab-url https://gitlab.com --project group/project")
+@click.option(
+    "--gitlab-url",
+    default="https://gitlab.com",
+    show_default=True,
+    metavar="URL",
+    help="Base URL of the GitLab server.",
+)
+@click.option(
+    "--token-env",
+    default="GITLAB_TOKEN",
+    show_default=True,
+    help="Name of the environment variable that holds the token.",
+)
+@click.option("-p", "--project", "projects", multiple=True, metavar="PATH", help="Project to mirror (repeatable).")
+@click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -44,9 +55,11 @@ def command(
     projects: tuple[str, ...],
     overwrite: bool,  # noqa: FBT001
 ) -> Answer:
-    """Write a configuration file, readable by you alone.
+    """Write a configuration file.
 
-    Next: export the token in the named variable, check with `lore doctor`, mirror with `lore ingest`.
+    The file is created with mode 0600; an existing one is kept unless --overwrite is given. It never contains a token,
+    only the name of the environment variable that holds it. Next steps: export the token, check the setup with `lore
+    doctor`, run `lore sync`.
     """
     path = Path(config_path(face_of(ctx).choices.config, os.environ))
     if path.exists() and not overwrite:

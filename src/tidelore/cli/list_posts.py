@@ -18,19 +18,22 @@ from tidelore.store.post_rows import KINDS, PostFilter, PostList, PostRow, list_
 _FIELDS = tuple(post_item(PostRow(0, "", "", "", "", None, "", "", None, None, None, None, 0, None, 0, *[None] * 4)))
 
 
-@click.command("posts", cls=LoreCommand)
-@click.option("--author", metavar="HANDLE", help="By this account: its handle or DID.")
+@click.command("posts", cls=LoreCommand, example="lore list posts --author alice.bsky.social --since 7d")
+@click.option("--author", metavar="HANDLE", help="Only posts of this account (handle or DID).")
 @click.option("--kind", type=click.Choice(KINDS), help="Only posts of this kind.")
-@click.option("--since", metavar="WHEN", help="Listed since 7d, 2w, 12h, or 2026-03-01.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="How many to show.")
-@click.option("--after", metavar="TOKEN", help="Go on after the page whose `data.next` this was.")
-@click.option("--deleted", is_flag=True, help="The deleted ones instead.")
+@click.option("--since", metavar="WHEN", help="Only posts since: 12h, 7d, 2w or 2026-03-01.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show.")
+@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
+@click.option("--deleted", is_flag=True, help="Show deleted items instead.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open the first one in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
 @click.pass_context
 def posts_command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """List posts, replies, quotes and reposts, the newest first."""
+    """List Bluesky posts, newest first.
+
+    Includes replies, quotes and reposts. A repost is listed under the account that reposted, at the time of the repost.
+    """
     face = face_of(ctx)
     face.choices.robot |= wanted.pop("as_json")
     chosen, in_browser = _chosen(wanted.pop("fields")), wanted.pop("in_browser")

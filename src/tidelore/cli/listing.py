@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidelore.cli.browser import open_page
-from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.list_posts import posts_command
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.clock import SystemClock
@@ -27,7 +27,12 @@ _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IG
 
 
 @click.group(
-    "list", help="List issues, merge requests or posts of the copy.", no_args_is_help=True, params=global_options()
+    "list",
+    cls=LoreGroup,
+    help="List issues, merge requests or posts.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore list issues --state opened",
 )
 def command() -> None:
     pass
@@ -38,48 +43,58 @@ command.add_command(posts_command)
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.option("--author", metavar="USER", help="Written by this user."),
-        click.option("--assignee", metavar="USER", help="Assigned to this user."),
-        click.option("--label", "labels", multiple=True, metavar="NAME", help="Carrying this label (repeatable)."),
-        click.option("--milestone", metavar="TITLE", help="In this milestone."),
-        click.option("-p", "--project", metavar="PATH", help="Only this project (a path, or an ending of one)."),
-        click.option("--since", metavar="WHEN", help="Updated since 7d, 2w, 12h, or 2026-03-01."),
-        click.option("--sort", type=click.Choice(["updated", "created"]), default="updated", help="Newest first by."),
-        click.option("--asc", "ascending", is_flag=True, help="Oldest first."),
-        click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="How many to show."),
-        click.option("--after", metavar="TOKEN", help="Go on after the page whose `data.next` this was."),
-        click.option("--deleted", is_flag=True, help="The deleted ones instead."),
+        click.option("--author", metavar="USER", help="Only items written by this user."),
+        click.option("--assignee", metavar="USER", help="Only items assigned to this user."),
+        click.option(
+            "--label", "labels", multiple=True, metavar="NAME", help="Only items with this label (repeatable)."
+        ),
+        click.option("--milestone", metavar="TITLE", help="Only items in this milestone."),
+        click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending)."),
+        click.option("--since", metavar="WHEN", help="Only items updated since: 12h, 7d, 2w or 2026-03-01."),
+        click.option("--sort", type=click.Choice(["updated", "created"]), default="updated", help="Sort by this time."),
+        click.option("--asc", "ascending", is_flag=True, help="Show the oldest items first."),
+        click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show."),
+        click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`."),
+        click.option("--deleted", is_flag=True, help="Show deleted items instead."),
         click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON."),
-        click.option("--json", "as_json", is_flag=True, help="The same as --robot."),
-        click.option("--open", "in_browser", is_flag=True, help="Open the first one in the browser."),
+        click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
+        click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser."),
     ]
     for option in reversed(options):
         function = option(function)
     return function
 
 
-@command.command("issues", cls=LoreCommand)
-@click.option("--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="In this state.")
-@click.option("--status", metavar="NAME", help="With this work item status.")
+@command.command("issues", cls=LoreCommand, example="lore list issues --state opened --label bug --since 2w")
+@click.option(
+    "--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only items in this state."
+)
+@click.option("--status", metavar="NAME", help="Only issues with this work item status.")
 @_shared_options
 @click.pass_context
 def issues_command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """List issues, the most recently updated first."""
+    """List issues, most recently updated first."""
     return _list(ctx, ISSUES, wanted)
 
 
-@command.command("mrs", cls=LoreCommand)
+@command.command("mrs", cls=LoreCommand, example="lore list mrs --state opened --reviewer alice")
 @click.option(
-    "--state", type=click.Choice(["opened", "merged", "closed", "locked", "all"]), default="all", help="In this state."
+    "--state",
+    type=click.Choice(["opened", "merged", "closed", "locked", "all"]),
+    default="all",
+    help="Only items in this state.",
 )
-@click.option("--draft/--no-draft", default=None, help="Only drafts, or no drafts.")
-@click.option("--reviewer", metavar="USER", help="To be reviewed by this user.")
-@click.option("--target-branch", metavar="NAME", help="Into this branch.")
-@click.option("--source-branch", metavar="NAME", help="From this branch.")
+@click.option("--draft/--no-draft", default=None, help="Only drafts, or only non-drafts.")
+@click.option("--reviewer", metavar="USER", help="Only merge requests with this reviewer.")
+@click.option("--target-branch", metavar="NAME", help="Only merge requests into this branch.")
+@click.option("--source-branch", metavar="NAME", help="Only merge requests from this branch.")
 @_shared_options
 @click.pass_context
 def mrs_command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """List merge requests, the most recently updated first."""
+    """List merge requests, most recently updated first.
+
+    The state `locked` means that a merge is in progress.
+    """
     return _list(ctx, MERGE_REQUESTS, wanted)
 
 

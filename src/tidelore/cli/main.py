@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from tidelore import __version__
-from tidelore.cli.face import Choices, Face, command_path, global_options
+from tidelore.cli.face import Choices, Face, LoreGroup, command_path, global_options
 from tidelore.cli.render import Answer, render_answer, render_error
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.errors import EXIT_CODES, Cancelled, TideloreError, UserError
@@ -22,41 +22,41 @@ COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
     "init": ("tidelore.cli.init", "Write a configuration file."),
     "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
-    "sync": ("tidelore.cli.sync", "Bring everything up to date: lists, children, documents."),
-    "ingest": ("tidelore.cli.ingest", "Mirror issues or merge requests of the configured projects."),
-    "poll": ("tidelore.cli.poll", "Ask for what is new: of accounts, of pull requests."),
-    "feedback": ("tidelore.cli.feedback", "Follow pull requests, take what is said on them, and answer."),
-    "service": ("tidelore.cli.service", "Look after everything that is configured, until told to stop."),
-    "console": ("tidelore.cli.console", "Be the service, and watch it on this terminal."),
-    "top": ("tidelore.cli.top", "Watch somebody else's service on this terminal."),
-    "stream": ("tidelore.cli.stream", "Be told what is new: of accounts."),
-    "accounts": ("tidelore.cli.accounts", "Whom you follow on Bluesky."),
-    "generate-docs": ("tidelore.cli.generate_docs", "Make the documents of what changed."),
-    "embed": ("tidelore.cli.embed", "Make the vectors of documents that have none."),
-    "scrub": ("tidelore.cli.scrub", "Verify what is stored against the remote lists."),
-    "audit": ("tidelore.cli.audit", "Compare the copy with the remote, whole."),
-    "list": ("tidelore.cli.listing", "List issues, merge requests or posts of the copy."),
-    "show": ("tidelore.cli.show", "Show one issue, merge request or post with what was said."),
-    "search": ("tidelore.cli.search", "Search the copy by words and by meaning."),
-    "trending": ("tidelore.cli.trending", "Show which links most people shared."),
-    "count": ("tidelore.cli.count", "Count what the copy holds."),
-    "similar": ("tidelore.cli.similar", "Find threads like an issue or a merge request."),
-    "file-history": ("tidelore.cli.file_history", "Show which merge requests changed a file."),
-    "status": ("tidelore.cli.status", "Show the service, its jobs, what waits and the newest runs."),
-    "sync-status": ("tidelore.cli.sync_status", "Show how far every list has been read."),
-    "sync-runs": ("tidelore.cli.sync_runs", "List the runs of the ledger, or show one."),
+    "sync": ("tidelore.cli.sync", "Update the local copy of the configured GitLab projects."),
+    "ingest": ("tidelore.cli.ingest", "Fetch issues or merge requests of the configured GitLab projects."),
+    "poll": ("tidelore.cli.poll", "Poll GitHub and Bluesky for updates."),
+    "feedback": ("tidelore.cli.feedback", "Track pull requests, process their comments and reply."),
+    "service": ("tidelore.cli.service", "Run scheduled syncs, polls, replies and handlers as a service."),
+    "console": ("tidelore.cli.console", "Run the service with a live dashboard."),
+    "top": ("tidelore.cli.top", "Monitor a running service (read-only)."),
+    "stream": ("tidelore.cli.stream", "Stream new Bluesky posts."),
+    "accounts": ("tidelore.cli.accounts", "Manage followed Bluesky accounts."),
+    "generate-docs": ("tidelore.cli.generate_docs", "Update the search documents of changed items."),
+    "embed": ("tidelore.cli.embed", "Compute missing embeddings of search documents."),
+    "scrub": ("tidelore.cli.scrub", "Verify stored items against the server and correct them."),
+    "audit": ("tidelore.cli.audit", "Check the local copy against the server."),
+    "list": ("tidelore.cli.listing", "List issues, merge requests or posts."),
+    "show": ("tidelore.cli.show", "Show one issue, merge request or post."),
+    "search": ("tidelore.cli.search", "Search issues, merge requests, discussions and posts."),
+    "trending": ("tidelore.cli.trending", "List the most shared links."),
+    "count": ("tidelore.cli.count", "Count issues, merge requests and what belongs to them."),
+    "similar": ("tidelore.cli.similar", "Find threads similar to an issue, merge request or post."),
+    "file-history": ("tidelore.cli.file_history", "List the merge requests that changed a file, newest first."),
+    "status": ("tidelore.cli.status", "Show the service, its jobs, pending work and recent runs."),
+    "sync-status": ("tidelore.cli.sync_status", "Show how far each list has been read."),
+    "sync-runs": ("tidelore.cli.sync_runs", "List sync runs, newest first."),
     "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),
-    "metrics": ("tidelore.cli.metrics", "Print everything that is measured, for Prometheus."),
-    "check": ("tidelore.cli.check", "Verify the database against its invariants."),
-    "demo": ("tidelore_world.demo.command", "Mirror a simulated world and compare the copy with its truth."),
-    "simulate": ("tidelore_world.demo.simulate", "Serve a simulated GitLab, GitHub and Bluesky on this machine."),
-    "robot-docs": ("tidelore.cli.robot_docs", "Describe every command for programs."),
-    "completions": ("tidelore.cli.completions", "Print the completion script of a shell."),
+    "metrics": ("tidelore.cli.metrics", "Print metrics in the Prometheus text format."),
+    "check": ("tidelore.cli.check", "Check the database for inconsistencies."),
+    "demo": ("tidelore_world.demo.command", "Mirror a simulated GitLab and verify the copy."),
+    "simulate": ("tidelore_world.demo.simulate", "Serve a simulated GitLab, GitHub and Bluesky."),
+    "robot-docs": ("tidelore.cli.robot_docs", "Describe all commands, options, errors and exit codes as JSON."),
+    "completions": ("tidelore.cli.completions", "Print a shell completion script."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called."""
+class LazyGroup(LoreGroup):
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -92,7 +92,8 @@ class LazyGroup(click.Group):
     name="lore",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="A complete, queryable local copy of the conversations you follow.",
+    help="Keep a local, searchable copy of GitLab, GitHub and Bluesky conversations.",
+    example="lore search 'release checklist' --since 30d",
     epilog=f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}.",
     params=global_options(),
 )

@@ -11,12 +11,12 @@ from tidelore.cli.render import Answer
 from tidelore.clock import SystemClock
 
 
-@click.command("metrics", cls=LoreCommand)
+@click.command("metrics", cls=LoreCommand, example="lore metrics")
 @click.pass_context
 def command(ctx: click.Context) -> Answer:
-    """Print everything that is measured, in the Prometheus text format: the same as `/metrics` of the service.
+    """Print metrics in the Prometheus text format.
 
-    Counters outlive processes; ages and numbers are worked out now. Nobody is asked and nothing is changed.
+    Same as /metrics of the service. Reads the local database only.
     """
     from tidelore.service.metrics import collect_all, export_all
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import click
 
 from tidelore.cli import poll_bluesky, poll_github
-from tidelore.cli.face import global_options
+from tidelore.cli.face import LoreGroup, global_options
 
 
 @click.group(
     "poll",
-    help="Ask for what is new: of accounts, of pull requests.",
+    cls=LoreGroup,
+    help="Poll GitHub and Bluesky for updates.",
     no_args_is_help=True,
     params=global_options(),
+    example="lore poll github",
 )
 def command() -> None:
     pass

@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 _COUNTS = ("accounts", "active", "posts", "urls", "pages", "unavailable", "failed", "left", "requests")
 
 
-@click.command("bluesky", cls=LoreCommand)
+@click.command("bluesky", cls=LoreCommand, example="lore poll bluesky --account alice.bsky.social")
 @click.option(
-    "--account", metavar="NAME", multiple=True, help="Only this account, due or not: a handle or DID; repeatable."
+    "--account", metavar="NAME", multiple=True, help="Only this account, due or not: handle or DID (repeatable)."
 )
-@click.option("--all", "everyone", is_flag=True, help="Everybody who is not paused, due or not.")
-@click.option("--full", is_flag=True, help="Forget the positions and read each account from its beginning.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
-@click.option("--no-docs", is_flag=True, help="Make no documents; what changed stays marked for later.")
+@click.option("--all", "everyone", is_flag=True, help="All accounts that are not paused, due or not.")
+@click.option("--full", is_flag=True, help="Read each account again from the beginning.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.option("--no-docs", is_flag=True, help="Do not update search documents; a later run will.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
     default=120.0,
     show_default=True,
-    help="How long one account may take; the others do not wait for it.",
+    help="Time limit per account; the next poll continues there.",
 )
-@click.option("--dry-run", is_flag=True, help="Say who would be asked: no lock, no network.")
+@click.option("--dry-run", is_flag=True, help="Print which accounts would be polled, without lock or network.")
 @click.pass_context
 def command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """Ask the accounts that are due for new posts, and store them with their links.
+    """Poll Bluesky accounts for new posts.
 
-    A new account is read as far back as bluesky.initial_lookback_hours. Whoever has been quiet is asked less often,
-    up to bluesky.max_staleness_minutes. An account that is unavailable is told, keeps its position, and is asked
-    again later. An interrupted poll goes on where it stopped.
+    Polls the accounts that are due. A new account is read back bluesky.initial_lookback_hours; later polls continue
+    where the last one stopped. Quiet accounts are polled less often, but at least every bluesky.max_staleness_minutes.
+    An unavailable account keeps its position and is retried later. Exits with 7 if some accounts could not be read.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import poll_accounts

@@ -24,19 +24,19 @@ _WIDTH = 100
 _FINISHED = frozenset({"observed", "posted"})
 
 
-@click.command("github", cls=LoreCommand)
-@click.option("--repo", metavar="OWNER/REPO", help="Only this configured repository (a name, or an ending of one).")
-@click.option("--full", is_flag=True, help="Read every followed thread from its beginning; the result is the same.")
-@click.option("--no-handler", is_flag=True, help="Run no handler; events wait for `lore feedback next`.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done: no lock, no database, no network.")
+@click.command("github", cls=LoreCommand, example="lore poll github --repo owner/repo")
+@click.option("--repo", metavar="OWNER/REPO", help="Only this configured repository (name or unambiguous ending).")
+@click.option("--full", is_flag=True, help="Read every tracked thread from the beginning.")
+@click.option("--no-handler", is_flag=True, help="Do not run the handler; leave events for `lore feedback next`.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
 @click.pass_context
 def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, force: bool, dry_run: bool) -> Answer:  # noqa: FBT001
-    """Read what was said on the pull requests that are followed, and act on it.
+    """Poll tracked pull requests for new comments.
 
-    New and edited comments become events, each once; then commands of operators are applied, answers that are due are
-    sent, and the configured handler is run for every event that is ready. A poll without news is three requests a
-    repository, whatever is followed there.
+    Each new or edited comment becomes one event. Then operator commands are applied, pending replies are sent and the
+    configured handler runs for every ready event. A poll without changes costs three requests per repository. Exits
+    with 7 if something could not be read; the rest is stored.
     """
     from tidelore.app.feedback.polling import PollRequest, poll_github
 

@@ -12,17 +12,18 @@ from tidelore.cli.runs import report_data, scrub_lines
 EVERYTHING = 1_000_000_000
 
 
-@click.command("scrub", cls=LoreCommand)
-@click.option("--all", "everything", is_flag=True, help="Verify every list and all children once, whatever it costs.")
-@click.option("--budget", type=click.IntRange(1), default=10, show_default=True, help="How many requests to spend.")
-@click.option("-p", "--project", metavar="PATH", help="Only this configured project.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.command("scrub", cls=LoreCommand, example="lore scrub --budget 50")
+@click.option("--all", "everything", is_flag=True, help="Verify every item and its children once.")
+@click.option("--budget", type=click.IntRange(1), default=10, show_default=True, help="Number of requests to spend.")
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def command(ctx: click.Context, everything: bool, budget: int, project: str | None, force: bool) -> Answer:  # noqa: FBT001
-    """Verify what is stored against the remote lists, the least recently verified first.
+    """Verify stored items against the server and correct them.
 
-    Finds what no cursor can see: deletions, and changes that left no trace. One request verifies up to 100
-    items. Every run of `lore ingest` spends a small share on this; this command spends only on this.
+    Starts with the least recently verified items. Finds deletions and changes that the incremental lists do not show.
+    One request verifies up to 100 items. `lore sync` and `lore ingest` spend a small share of their requests on the
+    same check.
     """
     from tidelore.app import mirror, run_until_signalled
     from tidelore.pipeline.mirror import MirrorRequest

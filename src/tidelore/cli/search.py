@@ -27,37 +27,47 @@ _OPTIONS = ("type", "project", "author", "state", "since", "path")
 
 def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.option("--type", type=click.Choice(_TYPES), help="Only threads of this type."),
-        click.option("-p", "--project", metavar="PATH", help="Only this project (a path, or an ending of one)."),
-        click.option("--author", metavar="USER", help="Where this user wrote something."),
-        click.option("--label", "labels", multiple=True, metavar="NAME", help="Carrying this label (repeatable)."),
+        click.option("--type", type=click.Choice(_TYPES), help="Only results of this type."),
+        click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending)."),
+        click.option("--author", metavar="USER", help="Only threads this user wrote in."),
         click.option(
-            "--state", type=click.Choice(["opened", "closed", "merged", "locked", "all"]), help="In this state."
+            "--label", "labels", multiple=True, metavar="NAME", help="Only items with this label (repeatable)."
         ),
-        click.option("--since", metavar="WHEN", help="Updated since 7d, 2w, 12h, or 2026-03-01."),
-        click.option("--path", metavar="PART", help="About a path or name that holds this."),
+        click.option(
+            "--state",
+            type=click.Choice(["opened", "closed", "merged", "locked", "all"]),
+            help="Only items in this state.",
+        ),
+        click.option("--since", metavar="WHEN", help="Only items updated since: 12h, 7d, 2w or 2026-03-01."),
+        click.option("--path", metavar="PART", help="Only results about a path that contains this text."),
     ]
     for option in reversed(options):
         function = option(function)
     return function
 
 
-@click.command("search", cls=LoreCommand)
+@click.command("search", cls=LoreCommand, example="lore search 'why do we keep old rows' --type mr")
 @click.argument("words", metavar="[QUERY]...", nargs=-1)
-@click.option("--mode", type=click.Choice(list(MODES)), default="hybrid", help="How to search.")
+@click.option(
+    "--mode",
+    type=click.Choice(list(MODES)),
+    default="hybrid",
+    help="Match by words and meaning, by words, or by meaning.",
+)
 @_narrowing
-@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="How many threads to show.")
-@click.option("--after", metavar="TOKEN", help="Go on after the page whose `data.next` this was.")
-@click.option("--max-tokens", type=click.IntRange(256), help="With --robot: a document of at most so many tokens.")
-@click.option("--explain", is_flag=True, help="Say how the order came about.")
+@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
+@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
+@click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@click.option("--explain", is_flag=True, help="Explain the ranking.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open the first one in the browser.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
 @click.pass_context
 def command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any) -> Answer:
-    """Search issues, merge requests, discussions and posts of the copy.
+    """Search issues, merge requests, discussions and posts.
 
-    QUERY is words, "quoted phrases", -words to leave out, and fields such as label:bug or since:7d.
+    QUERY is words, "quoted phrases", -excluded words and filters such as label:bug or since:7d. By default, matches by
+    words and by meaning.
     """
     face = face_of(ctx)
     face.choices.robot |= wanted["as_json"]

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from tidelore.errors import TideloreError
 
 
-@click.command("service", cls=LoreCommand)
-@click.option("--once", is_flag=True, help="Give every job one turn, then end; streams are left out.")
+@click.command("service", cls=LoreCommand, example="lore service --once")
+@click.option("--once", is_flag=True, help="Run every job once, then exit; streams are skipped.")
 @click.option(
     "--for",
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
-    help="Stop after so long; left out, it goes on until it is told to stop.",
+    help="Stop after this time; default: run until stopped.",
 )
-@click.option("--force", is_flag=True, help="Take the place of another service that holds the lease.")
+@click.option("--force", is_flag=True, help="Replace another running service.")
 @click.pass_context
 def command(ctx: click.Context, once: bool, seconds: float | None, force: bool) -> Answer:  # noqa: FBT001
-    """Look after everything that is configured: syncs, polls, streams, answers, handlers, documents, vectors.
+    """Run scheduled syncs, polls, replies and handlers as a service.
 
-    Each has its own schedule. One source that fails is left alone for growing pauses, and the others go on. SIGTERM and
-    SIGINT end it in order, with exit code 0; SIGHUP, or a change of the file, reads the configuration again. There is
-    one service for a database; `lore status` shows how it stands.
+    Each job has a separate schedule. A failing source backs off while the others continue. One service runs per
+    database; `lore status` shows its state. SIGTERM and SIGINT stop it with exit code 0. SIGHUP or a changed
+    configuration file reloads the settings. /metrics and /healthz are served on service.metrics_port.
     """
     from tidelore.app.service.serving import ServeRequest, run_service
     from tidelore.config import config_path

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.page_width import page_columns
 from tidelore.cli.render import Answer
 from tidelore.cli.show_post import post_command
@@ -17,7 +17,14 @@ from tidelore.store.conversation import read_conversation
 from tidelore.store.resolve import resolve
 
 
-@click.group("show", help="Show one issue, merge request or post.", no_args_is_help=True, params=global_options())
+@click.group(
+    "show",
+    cls=LoreGroup,
+    help="Show one issue, merge request or post.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore show mr 12",
+)
 def command() -> None:
     pass
 
@@ -28,37 +35,39 @@ command.add_command(post_command)
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.argument("reference", metavar="REF"),
-        click.option("-p", "--project", metavar="PATH", help="In this project (a path, or an ending of one)."),
-        click.option("--system", is_flag=True, help="The notes the forge wrote itself, too."),
-        click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Only the last N discussions."),
+        click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending)."),
+        click.option("--system", is_flag=True, help="Include system notes."),
+        click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Show only the last N discussions."),
         click.option("--fields", metavar="A,B", help="Only these fields in JSON."),
-        click.option("--json", "as_json", is_flag=True, help="The same as --robot."),
-        click.option("--open", "in_browser", is_flag=True, help="Open it in the browser, too."),
+        click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
+        click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser."),
     ]
     for option in reversed(options):
         function = option(function)
     return function
 
 
-@command.command("issue", cls=LoreCommand)
+@command.command("issue", cls=LoreCommand, example="lore show issue 'group/project#12'")
 @_shared_options
 @click.pass_context
 def issue_command(ctx: click.Context, /, **wanted: Any) -> Answer:
     """Show an issue with its discussions.
 
-    REF is its number, '#12', 'group/project#12', or its web address.
+    REF is a number, '#12', 'group/project#12' or a URL. A number that exists in several projects means the one in
+    default_project.
     """
     return _show(ctx, "issue", files=False, **wanted)
 
 
-@command.command("mr", cls=LoreCommand)
-@click.option("--files", is_flag=True, help="The changed files, too.")
+@command.command("mr", cls=LoreCommand, example="lore show mr 'group/project!12' --files")
+@click.option("--files", is_flag=True, help="Include the changed files.")
 @_shared_options
 @click.pass_context
 def mr_command(ctx: click.Context, /, **wanted: Any) -> Answer:
     """Show a merge request with its discussions.
 
-    REF is its number, '!12', 'group/project!12', or its web address.
+    REF is a number, '!12', 'group/project!12' or a URL. A number that exists in several projects means the one in
+    default_project.
     """
     return _show(ctx, "mr", **wanted)
 

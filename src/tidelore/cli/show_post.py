@@ -13,18 +13,18 @@ from tidelore.post_reference import parse_post_reference
 from tidelore.store.post_rows import read_post, resolve_post
 
 
-@click.command("post", cls=LoreCommand)
+@click.command("post", cls=LoreCommand, example="lore show post https://bsky.app/profile/alice.bsky.social/post/3kabc")
 @click.argument("reference", metavar="REF")
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open it in the browser, too.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
 @click.pass_context
 def post_command(
     ctx: click.Context, /, reference: str, *, fields: str | None, as_json: bool, in_browser: bool
 ) -> Answer:
-    """Show a post with its links and replies.
+    """Show a Bluesky post with its links and replies.
 
-    REF is its at:// address, with the DID or the handle of its author, or the address of its page.
+    REF is an at:// URI or the URL of the post on bsky.app.
     """
     face = face_of(ctx)
     face.choices.robot |= as_json

@@ -18,18 +18,18 @@ from tidelore.store.resolve import resolve
 _TYPES: dict[Kind, str] = {"issue": "issue", "mr": "merge_request"}
 
 
-@click.command("similar", cls=LoreCommand)
+@click.command("similar", cls=LoreCommand, example="lore similar 'group/project!12'")
 @click.argument("reference", metavar="REF")
-@click.option("-p", "--project", metavar="PATH", help="In this project (a path, or an ending of one).")
-@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="How many threads to show.")
+@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
-    """Find the threads whose meaning is nearest to that of an issue, a merge request or a post.
+    """Find threads similar to an issue, merge request or post.
 
-    REF is '#12' or '!12', 'group/project!12', a web address, a number that only one of both kinds has, or the at://
-    address of a post.
+    REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
+    stored embeddings (see `lore embed`) and needs no network.
     """
     from tidelore.cli.search_page import item_of, read_fields
     from tidelore.cli.search_text import result_lines

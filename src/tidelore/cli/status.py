@@ -26,22 +26,22 @@ _INSTANTS = ("due_at", "started_at", "finished_at", "succeeded_at", "updated_at"
 _CLEAR = "\x1b[H\x1b[J"
 
 
-@click.command("status", cls=LoreCommand)
-@click.option("--watch", is_flag=True, help="Show it again and again, until interrupted.")
+@click.command("status", cls=LoreCommand, example="lore status --watch")
+@click.option("--watch", is_flag=True, help="Refresh until interrupted.")
 @click.option(
     "--every",
     metavar="SECONDS",
     type=click.FloatRange(min=0.2),
     default=2.0,
     show_default=True,
-    help="How often, with --watch.",
+    help="Refresh interval for --watch.",
 )
-@click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="How many runs to show.")
+@click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
 @click.pass_context
 def command(ctx: click.Context, watch: bool, every: float, runs: int) -> Answer:  # noqa: FBT001
-    """Show the service and how its jobs stand, which sources are behind, what waits, and the newest runs.
+    """Show the service, its jobs, pending work and recent runs.
 
-    Everything is read from the copy: nobody is asked, and it may be looked at while a service runs.
+    Reads the local database only.
     """
     face = face_of(ctx)
     if watch and face.choices.robot:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
@@ -15,27 +15,35 @@ if TYPE_CHECKING:
     from tidelore.pipeline.stream_accounts import StreamReport
 
 
-@click.group("stream", help="Be told what is new: of accounts.", no_args_is_help=True, params=global_options())
+@click.group(
+    "stream",
+    cls=LoreGroup,
+    help="Stream new Bluesky posts.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore stream bluesky",
+)
 def command() -> None:
     pass
 
 
-@command.command("bluesky", cls=LoreCommand)
+@command.command("bluesky", cls=LoreCommand, example="lore stream bluesky --for 600")
 @click.option(
     "--for",
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
-    help="Stop after so long; left out, it goes on until interrupted.",
+    help="Stop after this time; default: run until interrupted.",
 )
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
-@click.option("--no-docs", is_flag=True, help="Make no documents; what changed stays marked for later.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.option("--no-docs", is_flag=True, help="Do not update search documents; a later run will.")
 @click.pass_context
 def bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_docs: bool) -> Answer:  # noqa: FBT001
-    """Follow the event stream of Bluesky for the accounts you follow: posts, edits and deletions as they happen.
+    """Stream new Bluesky posts of followed accounts.
 
-    An interrupted stream goes on where it stopped. What the server cannot replay any more is left to `lore poll
-    bluesky`, whose accounts are then due at once. Polls may run beside it.
+    Stores posts, reposts, edits and deletions as they happen. An interrupted stream continues where it stopped. If the
+    server can no longer replay what was missed, the accounts become due for `lore poll bluesky`. Polls may run at the
+    same time.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import stream_accounts

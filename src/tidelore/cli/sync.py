@@ -25,45 +25,52 @@ if TYPE_CHECKING:
     from tidelore.pipeline.report import EmbedReport, RunReport
 
 
-@click.command("sync", cls=LoreCommand)
-@click.option("-p", "--project", metavar="PATH", help="Only this configured project (a path, or an ending of one).")
+@click.command("sync", cls=LoreCommand, example="lore sync --project group/project")
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
 @click.option(
     "--issue",
     metavar="REF",
     multiple=True,
-    help="Only this issue: a number, 'group/project#12' or its web address; repeatable.",
+    help="Only this issue: number, 'group/project#12' or URL (repeatable).",
 )
 @click.option(
     "--mr",
     metavar="REF",
     multiple=True,
-    help="Only this merge request: a number, 'group/project!12' or its web address; repeatable.",
+    help="Only this merge request: number, 'group/project!12' or URL (repeatable).",
 )
-@click.option("--preflight-only", is_flag=True, help="Only fetch what --issue and --mr name, and store nothing.")
+@click.option("--preflight-only", is_flag=True, help="Fetch the items of --issue and --mr without storing them.")
 @click.option(
-    "--retry-failed", metavar="RUN", type=click.IntRange(1, 2**63 - 1), help="Only what this run left undone."
+    "--retry-failed",
+    metavar="RUN",
+    type=click.IntRange(1, 2**63 - 1),
+    help="Retry the items that this run could not refresh.",
 )
-@click.option("--full", is_flag=True, help="Forget the reading positions and read everything again, children too.")
-@click.option("--force", is_flag=True, help="Take the lease over from another process that holds it.")
+@click.option("--full", is_flag=True, help="Read everything again from the beginning.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.option(
     "--wait",
     metavar="SECONDS",
     type=click.FloatRange(0, 86_400),
     default=0.0,
-    help="Wait so long for another process that holds the lease.",
+    help="Wait this long for a lock held by another process.",
 )
-@click.option("--no-events", is_flag=True, help="Leave out state, label and milestone events.")
-@click.option("--no-file-changes", is_flag=True, help="Leave out the files that merge requests change.")
-@click.option("--no-status", is_flag=True, help="Leave out issue statuses.")
-@click.option("--no-docs", is_flag=True, help="Make no documents; what changed stays marked for later.")
-@click.option("--no-embed", is_flag=True, help="Make no vectors; documents without them are found by words.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done: no lock, no database, no network.")
+@click.option("--no-events", is_flag=True, help="Skip state, label and milestone events.")
+@click.option("--no-file-changes", is_flag=True, help="Skip the changed files of merge requests.")
+@click.option("--no-status", is_flag=True, help="Skip issue statuses.")
+@click.option("--no-docs", is_flag=True, help="Do not update search documents; a later run will.")
+@click.option("--no-embed", is_flag=True, help="Do not compute embeddings; a later run will.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
 @click.pass_context
 def command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """Bring everything up to date: lists, children, a share of verification, documents, vectors.
+    """Update the local copy of the configured GitLab projects.
 
-    Each stage is durable by itself: an interrupted sync goes on where it stopped. With --issue and --mr only these
-    items are read, with everything that belongs to them: all of them or, when one cannot be fetched, none.
+    Reads the lists, then the discussions, events and files of changed items, verifies a share of the stored items, and
+    updates search documents and embeddings. An interrupted sync continues where it stopped. Exits with 7 if some lists
+    could not be read; the rest is stored.
+
+    With --issue and --mr, refreshes only the named items (at most 100). If one of them cannot be fetched, nothing is
+    stored.
     """
     from tidelore.pipeline.selection import Flags, check_flags, read_asked
 

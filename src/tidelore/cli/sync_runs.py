@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from tidelore.cli.face import LoreCommand, face_of, global_options
+from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.render import Answer, ago, instant, table
 from tidelore.cli.run_progress import headway
 from tidelore.errors import UserError
@@ -26,16 +26,21 @@ _HIDDEN_IN_LISTS = (
 
 @click.group(
     "sync-runs",
+    cls=LoreGroup,
     invoke_without_command=True,
     params=[
         click.Option(["--failed"], is_flag=True, help="Only runs that failed, crashed or were cancelled."),
-        click.Option(["-n", "--limit"], type=click.IntRange(1, 10_000), default=20, help="How many to show."),
+        click.Option(["-n", "--limit"], type=click.IntRange(1, 10000), default=20, help="Number of items to show."),
         *global_options(),
     ],
+    example="lore sync-runs --failed",
 )
 @click.pass_context
 def command(ctx: click.Context, failed: bool, limit: int) -> Answer | None:  # noqa: FBT001
-    """List the runs of the ledger, the newest first; `lore sync-runs show ID` shows one."""
+    """List sync runs, newest first.
+
+    `lore sync-runs show ID` shows one run.
+    """
     if ctx.invoked_subcommand is not None:
         _refuse_list_options(ctx)
         return None
@@ -51,11 +56,11 @@ def command(ctx: click.Context, failed: bool, limit: int) -> Answer | None:  # n
     return Answer({"items": items, "total": total, "next": None}, _list_lines(runs, total, failed=failed))
 
 
-@command.command("show", cls=LoreCommand)
+@command.command("show", cls=LoreCommand, example="lore sync-runs show 12")
 @click.argument("run_id", metavar="ID", type=click.IntRange(1, _LARGEST_ID))
 @click.pass_context
 def show_command(ctx: click.Context, run_id: int) -> Answer:
-    """Show one run: every column of its row, and what to run next where it did not reach its end."""
+    """Show one run and how to continue it."""
     database = face_of(ctx).open_store()
     try:
         run = find_record(database, run_id)

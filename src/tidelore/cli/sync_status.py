@@ -24,15 +24,14 @@ WIDTH = 80
 QUARANTINE_SHOWN = 10
 
 
-@click.command("sync-status", cls=LoreCommand)
-@click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="How many runs to show.")
+@click.command("sync-status", cls=LoreCommand, example="lore sync-status")
+@click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
 @click.pass_context
 def command(ctx: click.Context, runs: int) -> Answer:
-    """Show how far every list and its children have been read, what is in quarantine, and the last runs.
+    """Show how far each list has been read.
 
-    A list is known to be complete up to its watermark. Children are due while they were not read for the version
-    of their item that is stored; settling, when they were read so soon after its change that they are read once
-    more; failing, when they could not be read.
+    A list is complete up to its watermark. Child items (discussions, events, files) are due until they have been read
+    for the stored version of their parent; settling ones are read once more, failing ones could not be read.
     """
     face = face_of(ctx)
     database = face.open_store()

@@ -10,13 +10,13 @@ from tidelore.cli.glance import tell_once
 from tidelore.cli.render import Answer
 
 
-@click.command("top", cls=LoreCommand)
+@click.command("top", cls=LoreCommand, example="lore top")
 @THEME
 @click.pass_context
 def command(ctx: click.Context, theme: str) -> Answer:
-    """Watch what somebody else's service does, as in the console; changes nothing and asks no remote system.
+    """Monitor a running service (read-only).
 
-    With --robot the first screen is told once.
+    Shows the screens of `lore console` from the database alone. With --robot, prints the overview once.
     """
     face = face_of(ctx)
     if face.choices.robot:

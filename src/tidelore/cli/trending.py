@@ -18,16 +18,18 @@ _STEP = "  "
 _SHOWN_SHARERS = 5
 
 
-@click.command("trending", cls=LoreCommand)
-@click.option("--hours", type=click.FloatRange(0.1, 24 * 3660), default=24, help="How far to look back.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=50, help="How many links to show.")
-@click.option("--min-shares", type=click.IntRange(1), default=1, help="Shared by at least so many people.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --robot.")
+@click.command("trending", cls=LoreCommand, example="lore trending --hours 48")
+@click.option("--hours", type=click.FloatRange(0.1, 24 * 3660), default=24, help="Time span in hours.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=50, help="Number of links to show.")
+@click.option(
+    "--min-shares", type=click.IntRange(1), default=1, help="Minimum number of accounts that shared the link."
+)
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def command(ctx: click.Context, /, hours: float, limit: int, min_shares: int, *, as_json: bool) -> Answer:
-    """Show which links most people shared, and who.
+    """List the most shared links.
 
-    Everybody counts once for a link; a repost is a share, a deleted post is none.
+    Each account counts once per link. Reposts count, deleted posts do not.
     """
     face = face_of(ctx)
     face.choices.robot |= as_json

@@ -36,23 +36,27 @@ SILENT = ("throttled_note", "delete_note", "push")
 """What happens without a new `updated_at`: a note in the minute after a change, a note deleted, a push."""
 
 
-@click.command("demo", cls=LoreCommand)
-@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same world.")
-@click.option("--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="How big a world.")
-@click.option("--console", is_flag=True, help="Watch a living world in the console instead; q ends it.")
+@click.command("demo", cls=LoreCommand, example="lore demo --seed 7")
+@click.option("--seed", type=int, default=7, show_default=True, help="Random seed of the simulated data.")
+@click.option(
+    "--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="Amount of simulated data."
+)
+@click.option("--console", is_flag=True, help="Open the console on simulated servers instead; q quits.")
 @click.option(
     "--for",
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
-    help="With --console: no screen; serve for so long, then compare with the truth.",
+    help="With --console: run this long without a screen, then compare.",
 )
 @click.pass_context
 def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Answer:  # noqa: FBT001
-    """Mirror a simulated world, be killed half way, go on, and compare the copy with the truth.
+    """Mirror a simulated GitLab and verify the copy.
 
-    No token, no network, nothing left behind. Exits with 8 if the copy and the world differ. With --console, the
-    service follows a GitLab, a GitHub and a Bluesky in which people go on writing, and the console shows it.
+    Kills the first sync half way, resumes it, changes the simulated data, syncs again and compares the copy with the
+    simulator. Needs no token and no network and leaves no files behind. Exits with 8 if copy and simulator differ.
+
+    With --console, runs the service and the console against a simulated GitLab, GitHub and Bluesky.
     """
     if console:
         from tidelore_world.demo.living import run_live

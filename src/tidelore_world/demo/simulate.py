@@ -12,16 +12,19 @@ from tidelore.cli.render import Answer, render_answer
 from tidelore.errors import UserError
 
 
-@click.command("simulate", cls=LoreCommand)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 (default) picks a free one.")
-@click.option("--seed", type=int, default=7, show_default=True, help="Same seed, same world.")
-@click.option("--scale", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, help="How big a world.")
-@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Delay of every answer.")
+@click.command("simulate", cls=LoreCommand, example="lore simulate --port 8080")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port; 0 picks a free one.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Random seed of the simulated data.")
+@click.option(
+    "--scale", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, help="Amount of simulated data."
+)
+@click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Delay of every response.")
 @click.pass_context
 def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: float) -> None:
-    """Serve a simulated GitLab, GitHub and Bluesky on 127.0.0.1 until interrupted.
+    """Serve a simulated GitLab, GitHub and Bluesky.
 
-    Time in this world passes by command only: POST /_sim/advance?seconds=60. GET /_sim/ lists all commands.
+    Listens on 127.0.0.1 until interrupted. Simulated time advances only on request: POST /_sim/advance?seconds=60. GET
+    /_sim/ lists all control requests.
     """
     from tidelore_world.server import run_forever
     from tidelore_world.world import build_world

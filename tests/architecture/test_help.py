@@ -1,0 +1,78 @@
+"""Every help text is short, in plain words, and has an example that works."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+from tests.architecture.command_lines import explain_failure
+
+from tidelore.cli.face import LoreCommand, LoreGroup
+from tidelore.cli.main import COMMANDS, lore
+from tidelore.cli.manifest import paragraphs
+
+LONGEST_SUMMARY = 75
+BANNED = re.compile(
+    r"\b(whoever|whom|somebody|nobody|everybody|(?:is|be|are) told|is no|so many|so long|of its own|goes on|go on|"
+    r"needless|left out|nowhere|ledger|the lease over)\b",
+    re.IGNORECASE,
+)
+"""Words that style.md does not want, and words of the code that users do not know."""
+
+
+def every_node(group: click.Group, path: str = "lore") -> Iterator[tuple[str, click.Command]]:
+    """Yield every group and command with its full name."""
+    yield path, group
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        assert command is not None, f"{path} {name}"
+        if isinstance(command, click.Group):
+            yield from every_node(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def test_every_command_has_an_example_that_parses() -> None:
+    failures = []
+    for path, command in every_node(lore):
+        assert isinstance(command, LoreCommand | LoreGroup), path
+        if not f"{command.example} ".startswith(f"{path} "):
+            failures.append(f"{path}: the example is about another command: {command.example}")
+        problem = explain_failure(command.example)
+        if problem is not None:
+            failures.append(f"{path}: {command.example}: {problem}")
+        if f"Example:\n  {command.example}" not in command.get_help(click.Context(command, info_name=path)):
+            failures.append(f"{path}: the help does not show the example")
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize(
+    "line", ["lore lits", "lore list isues", "lore list issues --stat opened", "lore count cats", "lore show mr", "ls"]
+)
+def test_a_wrong_example_is_found(line: str) -> None:
+    assert explain_failure(line) is not None
+
+
+def test_every_help_text_is_short_and_in_plain_words() -> None:
+    failures = []
+    for path, command in every_node(lore):
+        summary = paragraphs(command)[0]
+        if len(summary) > LONGEST_SUMMARY or not summary.endswith(".") or not summary[0].isupper():
+            failures.append(f"{path}: the summary is one short sentence: {summary}")
+        texts = [inspect.cleandoc(command.help or "")]
+        texts += [option.help or "" for option in command.params if isinstance(option, click.Option)]
+        for text in texts:
+            if not text:
+                failures.append(f"{path}: an option without help")
+            failures += [f"{path}: {found.group()!r} in {text!r}" for found in BANNED.finditer(" ".join(text.split()))]
+    assert not failures, "\n".join(failures)
+
+
+def test_the_list_of_commands_shows_the_summary_of_each_command() -> None:
+    for name, (_, summary) in COMMANDS.items():
+        command = lore.get_command(click.Context(lore), name)
+        assert command is not None
+        assert paragraphs(command)[0] == summary, name
