@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-all lint format bench clean
+.PHONY: demo test test-all lint format docs bench clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml constraints.txt
@@ -33,6 +33,9 @@ test-all: lint  ## the above and the long runs: deep properties, full crash matr
 	$(BIN)/pytest -n 2 -m "not deep"
 	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m deep
 	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m "not deep" tests/properties
+
+docs: $(READY)  ## regenerate docs/reference/commands.md
+	$(BIN)/python -m tests.architecture.command_reference
 
 bench: $(READY)  ## speed, memory and request counts as ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.architecture.schemas import schema
 from tests.faces.desk import Desk, Outcome
 
+from tidelore.cli.schemas import read_schema
 from tidelore.clock import SystemClock, format_instant
 from tidelore_world.server import serve
 from tidelore_world.world import World
@@ -114,7 +114,7 @@ def told_as_documented(command: str, *answers: Any, only: str = "", also: frozen
     """
     from tests.faces.test_documented_shapes import paths
 
-    known = {path for path, meaning in schema(command).items() if only in meaning or path in also}
+    known = {path for path, meaning in read_schema(command).items() if only in meaning or path in also}
     objects = {path for path in known if any(other.startswith((f"{path}.", f"{path}[]")) for other in known)}
     found = {path for answer in answers for path in paths(answer, known)}
     differing = sorted((found | objects) ^ known)

@@ -1,4 +1,4 @@
-"""`lore robot-docs` says what the code does and what the reference says, in both directions."""
+"""`lore robot-docs` describes exactly the commands, options and answers that exist."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Any
 
 import click
 import pytest
-from tests.architecture.reference import code, rows, sections
-from tests.architecture.schemas import SHIPPED, every_schema, schema, shipped_text
-from tests.architecture.test_docs import described, every_command
 from tests.architecture.test_offline_read import SCRIPT
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import paths
 
 from tidelore import __version__
 from tidelore.cli.face import global_options
-from tidelore.cli.main import COMMANDS, main
+from tidelore.cli.main import COMMANDS, lore, main
+from tidelore.cli.schemas import read_schema, read_sections
 from tidelore.errors import EXIT_CODES, every_error
 
 SHARED = {option.name for option in global_options()}
@@ -38,6 +36,23 @@ def by_name(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def every_command() -> dict[str, click.Command]:
+    return commands_of(lore, "")
+
+
+def commands_of(group: click.Group, before: str) -> dict[str, click.Command]:
+    """Walk the tree without the code under test."""
+    found: dict[str, click.Command] = {}
+    for name in COMMANDS if group is lore else group.commands:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            found[f"{before}{name}"] = command
+        if isinstance(command, click.Group):
+            found |= commands_of(command, f"{before}{name} ")
+    return found
+
+
 # With the code
 
 
@@ -46,11 +61,21 @@ def test_every_command_that_can_be_called_is_told_and_no_other(manifest: dict[st
     assert {name.partition(" ")[0] for name in by_name(manifest)} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", every_command())
-def test_a_command_line_made_from_the_manifest_is_understood_by_the_command(
-    manifest: dict[str, Any], name: str
-) -> None:
-    command, told = every_command()[name], by_name(manifest)[name]
+def test_a_command_line_made_from_the_manifest_parses(manifest: dict[str, Any]) -> None:
+    failures = []
+    for name, command in every_command().items():
+        told = by_name(manifest)[name]
+        context = click.Context(command, info_name=name)
+        rest = command.parse_args(context, every_argument(told))
+        own = {parameter.name for parameter in command.params if parameter.name not in SHARED}
+        given = {key for key in own if context.get_parameter_source(str(key)) is click.core.ParameterSource.COMMANDLINE}
+        if rest or given != own:
+            failures.append(f"{name}: not understood {rest}, left out of the manifest {own - given}")
+    assert not failures, "\n".join(failures)
+
+
+def every_argument(told: dict[str, Any]) -> list[str]:
+    """Return a command line with every option and argument of the manifest."""
     arguments: list[str] = []
     for option in told["options"]:
         values = [[]] if option["type"] == "boolean" else [[sample(option)]] * (2 if option["repeatable"] else 1)
@@ -58,14 +83,7 @@ def test_a_command_line_made_from_the_manifest_is_understood_by_the_command(
             arguments += [option["names"][0], *value]
     for argument in told["arguments"]:
         arguments += [sample(argument)] * (2 if argument["repeatable"] else 1)
-    context = click.Context(command, info_name=name)
-    rest = command.parse_args(context, arguments)
-    assert rest == []
-    own = {parameter.name for parameter in command.params if parameter.name not in SHARED}
-    given = {
-        key for key in own if context.get_parameter_source(str(key)) is click.core.ParameterSource.COMMANDLINE
-    }  # fmt: skip
-    assert given == own, "the manifest leaves something out"
+    return arguments
 
 
 def sample(told: dict[str, Any]) -> str:
@@ -78,21 +96,23 @@ def sample(told: dict[str, Any]) -> str:
     return str(least if least is not None else 1)
 
 
-@pytest.mark.parametrize("name", every_command())
-def test_what_is_left_out_has_the_default_that_is_told(manifest: dict[str, Any], name: str) -> None:
-    told = by_name(manifest)[name]
-    command = every_command()[name]
-    required: list[str] = []
-    for option in told["options"]:
-        required += [option["names"][0], sample(option)] if option["required"] else []
-    required += [sample(argument) for argument in told["arguments"] if argument["required"]]
-    context = click.Context(command, info_name=name)
-    command.parse_args(context, required)
-    spelled = {spelling: each for each in command.params for spelling in each.opts}
-    for option in told["options"]:
-        if not option["required"]:
+def test_an_omitted_option_has_the_default_of_the_manifest(manifest: dict[str, Any]) -> None:
+    failures = []
+    for name, command in every_command().items():
+        told = by_name(manifest)[name]
+        required: list[str] = []
+        for option in told["options"]:
+            required += [option["names"][0], sample(option)] if option["required"] else []
+        required += [sample(argument) for argument in told["arguments"] if argument["required"]]
+        context = click.Context(command, info_name=name)
+        command.parse_args(context, required)
+        spelled = {spelling: each for each in command.params for spelling in each.opts}
+        for option in told["options"]:
             value = context.params[str(spelled[option["names"][0]].name)]
-            assert (list(value) if option["repeatable"] else value) == option["default"], option["names"]
+            value = list(value) if option["repeatable"] else value
+            if not option["required"] and value != option["default"]:
+                failures.append(f"{name} {option['names'][0]}: {value!r}, not {option['default']!r}")
+    assert not failures, "\n".join(failures)
 
 
 def test_a_value_beyond_the_bounds_that_are_told_is_refused(manifest: dict[str, Any]) -> None:
@@ -126,46 +146,30 @@ def test_the_envelope_is_the_one_that_commands_answer_with(manifest: dict[str, A
     assert found | {"error"} == told
 
 
-# With the reference
+def test_every_command_has_the_fields_of_its_schema(manifest: dict[str, Any]) -> None:
+    for name, told in by_name(manifest).items():
+        fields = {field["path"]: field["meaning"] for field in told["output"]}
+        assert fields == read_schema(name), name
+        assert fields, name
+        assert all(fields.values()), name
 
 
-def test_the_shipped_field_lists_are_those_of_the_reference() -> None:
-    assert SHIPPED.read_text(encoding="utf-8") == shipped_text(), "run `python -m tests.architecture.schemas`"
-
-
-@pytest.mark.parametrize("name", every_command())
-def test_an_answer_is_told_as_the_reference_tells_it(manifest: dict[str, Any], name: str) -> None:
-    told = {field["path"]: field["meaning"] for field in by_name(manifest)[name]["output"]}
-    assert told == schema(name)
-    assert all(told.values())
-    assert told
-
-
-def test_what_the_reference_gives_by_reference_is_spelled_out() -> None:
-    assert schema("scrub") == schema("ingest")
-    assert {f"cursors[].{path}" for path in schema("cursors show")} < set(schema("sync-status"))
-    assert "scrubbed[].children[].kind" in schema("ingest")
-    for name, found in every_schema().items():
+def test_fields_given_by_reference_are_spelled_out() -> None:
+    assert read_schema("scrub") == read_schema("ingest")
+    assert {f"cursors[].{path}" for path in read_schema("cursors show")} < set(read_schema("sync-status"))
+    assert "scrubbed[].children[].kind" in read_schema("ingest")
+    for name in read_sections():
+        found = read_schema(name)
         objects = {path for path, meaning in found.items() if "with the fields of" in meaning}
         assert all(any(other.startswith(f"{path}.") for other in found) for path in objects), name
 
 
-@pytest.mark.parametrize("name", every_command())
-def test_the_options_are_those_of_the_reference(manifest: dict[str, Any], name: str) -> None:
-    documented = {code(row[0]).split()[0] for row in rows(sections("commands.md")[f"lore {name}"])}
-    assert {option["names"][0] for option in by_name(manifest)[name]["options"]} == documented
-
-
-def test_the_global_options_are_told_once_for_all(manifest: dict[str, Any]) -> None:
-    documented = {row[0] for row in rows(sections("commands.md")["Global options"])}
-    assert {described(option)[0] for option in global_options()} == documented
-    assert {option["names"][0] for option in manifest["global_options"]} == {
-        code(cell).split()[0] for cell in documented
-    }
+def test_the_global_options_are_listed_once_for_all_commands(manifest: dict[str, Any]) -> None:
+    assert [option["names"] for option in manifest["global_options"]] == [option.opts for option in global_options()]
 
 
 def test_its_own_answer_has_the_documented_fields(manifest: dict[str, Any]) -> None:
-    known = set(schema("robot-docs"))
+    known = set(read_schema("robot-docs"))
     containers = {path for path in known if any(other.startswith(f"{path}.") for other in known)}
     # No global option has choices or is repeatable.
     empty = {"global_options[].choices[]", "global_options[].default[]"}
@@ -224,5 +228,5 @@ def test_it_loads_no_client_no_loop_and_opens_no_database(desk: Desk) -> None:
     )  # fmt: skip
     exit_code, modules = json.loads(done.stderr)
     assert exit_code == 0
-    assert {"httpx2", "asyncio", "ssl", "psycopg", "rich", "tidelore_world"} & set(modules) == set()
+    assert {"httpx2", "asyncio", "ssl", "psycopg", "rich", "tidelore_world.world"} & set(modules) == set()
     assert not desk.db.exists()

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from tests.architecture.schemas import schema
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import paths
+
+from tidelore.cli.schemas import read_schema
 
 SHARED = ("run_id", "requests", "seconds", "documents", "embeddings", "stage_timings_ms")
 """What a surgical sync answers with like a plain one."""
@@ -164,7 +165,7 @@ def test_the_answer_has_the_documented_fields(desk: Desk) -> None:
     desk.query("UPDATE issues SET updated_at = updated_at + 1000000 WHERE iid = 1")
     stale = desk.robot("sync", "--issue", "1", "-p", LEDGER).data
     assert stale["skipped_stale_iids"] == [["issue", 1]]
-    told = schema("sync")
+    told = read_schema("sync")
     known = {path for path, meaning in told.items() if meaning.startswith("items:") or path.startswith(SHARED)}
     known -= {path for path in known if any(other.startswith((f"{path}.", f"{path}[]")) for other in known)}
     assert {path for data in (partial, failed, stale) for path in leaves(data, known)} == known

@@ -1,15 +1,14 @@
-"""The command line as data: commands, arguments, options. Owns reading them off click, so that they cannot be told
-otherwise than they are; pure, apart from loading the commands it describes.
-"""
+"""The command line as data: reads commands, arguments and options from click. Loads the commands it describes."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import click
 
+from tidelore.cli.face import LoreCommand, LoreGroup
 from tidelore.errors import EXIT_CODES, every_error
 
 Described = dict[str, Any]
@@ -17,7 +16,7 @@ _TYPES = {"text": "string", "integer": "integer", "float": "number", "boolean": 
 
 
 def every_command(root: click.Group) -> Iterator[tuple[str, click.Command]]:
-    """Yield each command that can be called, by its words: a group only if it does something by itself."""
+    """Yield each command by its full name; a group only if it can be called without a subcommand."""
     for name in root.list_commands(click.Context(root)):
         command = root.get_command(click.Context(root), name)
         if command is None:
@@ -32,11 +31,11 @@ def every_command(root: click.Group) -> Iterator[tuple[str, click.Command]]:
 
 def describe_briefly(name: str, command: click.Command) -> Described:
     """Return a command's name and what it does in one line."""
-    return {"name": name, "summary": _paragraphs(command)[0]}
+    return {"name": name, "summary": paragraphs(command)[0]}
 
 
 def describe_command(
-    name: str, command: click.Command, shared: Collection[str | None], output: Sequence[Described]
+    name: str, command: click.Command, shared: Collection[str | None], output: Mapping[str, str]
 ) -> Described:
     """Return everything about a command but the options in `shared`, which all have."""
     own = [parameter for parameter in command.params if parameter.name not in shared]
@@ -44,11 +43,12 @@ def describe_command(
     options = [parameter for parameter in own if isinstance(parameter, click.Option)]
     return {
         **describe_briefly(name, command),
-        "help": "\n\n".join(_paragraphs(command)),
+        "help": "\n\n".join(paragraphs(command)),
         "usage": _usage(name, command),
+        "example": command.example if isinstance(command, LoreCommand | LoreGroup) else "",
         "arguments": [_argument(argument) for argument in arguments],
         "options": [describe_option(option) for option in options],
-        "output": list(output),
+        "output": [{"path": path, "meaning": meaning} for path, meaning in output.items()],
     }
 
 
@@ -121,7 +121,7 @@ def _usage(name: str, command: click.Command) -> str:
     return " ".join(["lore", name, *pieces])
 
 
-def _paragraphs(command: click.Command) -> list[str]:
-    """Return a command's help, each paragraph on a line of its own."""
+def paragraphs(command: click.Command) -> list[str]:
+    """Return the paragraphs of a command's help, each on one line; the first is the summary."""
     text = inspect.cleandoc(command.help or "")
     return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]

@@ -1,12 +1,10 @@
-"""`lore robot-docs`: everything a program must know to call `lore`, as one document.
+"""`lore robot-docs`: commands, options, answers, errors and exit codes as one document for programs.
 
-What it says of commands, options, errors and exit codes is read off the code. What it says of answers is read from
-`schemas.txt`, a copy of the field lists in the reference that is shipped; a test holds the two equal.
+Commands, options and errors are read from the code, the fields of answers from `schemas.txt`.
 """
 
 from __future__ import annotations
 
-import pkgutil
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,7 +14,6 @@ import msgspec
 from tidelore import __version__
 from tidelore.cli.face import LoreCommand, global_options
 from tidelore.cli.manifest import (
-    Described,
     describe_briefly,
     describe_command,
     describe_errors,
@@ -25,34 +22,33 @@ from tidelore.cli.manifest import (
     every_command,
 )
 from tidelore.cli.render import Answer
-from tidelore.errors import IntegrityError, UserError
+from tidelore.cli.schemas import read_schema, read_sections
+from tidelore.errors import UserError
 
-SCHEMAS = "schemas.txt"
 _ENVELOPE = {
-    "ok": "whether the command did what it was asked for",
-    "data": "the answer, with the fields in output; of a command that failed, what it found out before",
-    "error": "only when ok is false: what went wrong",
+    "ok": "whether the command succeeded",
+    "data": "the answer, with the fields in output; a failed command may include a partial answer",
+    "error": "only if ok is false",
     "error.code": "one of the codes in errors",
-    "error.message": "what happened, for people",
-    "error.details": "the same as fields",
-    "error.retryable": "whether the same command can succeed later without anything being corrected",
+    "error.message": "what failed, for people",
+    "error.details": "what failed, for programs",
+    "error.retryable": "whether the same command can succeed later without a correction",
     "error.fix": "what to do, or null",
-    "meta.command": "the command that answers",
+    "meta.command": "the command that was run",
     "meta.version": "the version of lore",
-    "meta.elapsed_ms": "how long it took",
-    "meta.synced_at": "the end of the last successful run, where the command reads the copy, or null",
+    "meta.elapsed_ms": "duration in milliseconds",
+    "meta.synced_at": "end of the last successful sync or ingest if the command reads the local copy, or null",
 }
 
 
-@click.command("robot-docs", cls=LoreCommand)
+@click.command("robot-docs", cls=LoreCommand, example="lore robot-docs list issues")
 @click.argument("words", metavar="COMMAND", nargs=-1)
-@click.option("--brief", is_flag=True, help="Only the names of commands, and a line about each.")
+@click.option("--brief", is_flag=True, help="Only the name and summary of each command.")
 @click.pass_context
 def command(ctx: click.Context, words: tuple[str, ...], brief: bool) -> Answer:  # noqa: FBT001
-    """Describe every command, its options and its answers, all errors and exit codes, for programs.
+    """Describe all commands, options, errors and exit codes as JSON.
 
-    COMMAND, such as 'count' or 'list issues', narrows it to one command, or to those of a group. The document is the
-    same with and without --robot, but for the envelope.
+    COMMAND, such as `count` or `list issues`, selects one command or group.
     """
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
@@ -61,27 +57,14 @@ def command(ctx: click.Context, words: tuple[str, ...], brief: bool) -> Answer: 
     if brief:
         data["commands"] = [describe_briefly(name, command) for name, command in found.items()]
     else:
-        schemas = read_schemas()
+        sections = read_sections()
         shared = {option.name for option in global_options()}
         data["commands"] = [
-            describe_command(name, command, shared, schemas.get(name, ())) for name, command in found.items()
+            describe_command(name, command, shared, read_schema(name, sections)) for name, command in found.items()
         ]
     if not brief and not words:
         data |= _about_all()
     return Answer(data, msgspec.json.format(msgspec.json.encode(data), indent=2).decode().splitlines())
-
-
-def read_schemas() -> dict[str, list[Described]]:
-    """Return the fields of each command's answer, in the order of the reference."""
-    content = pkgutil.get_data("tidelore.cli", SCHEMAS)
-    if content is None:
-        raise IntegrityError(f"{SCHEMAS} is missing from the installation", fix="install tidelore again")
-    found: dict[str, list[Described]] = {}
-    for part in content.decode().strip().split("\n\n"):
-        heading, *lines = part.splitlines()
-        fields = [line.partition(" ") for line in lines]
-        found[heading.strip("[]")] = [{"path": path, "meaning": meaning.strip()} for path, _, meaning in fields]
-    return found
 
 
 def _about_all() -> dict[str, Any]:
