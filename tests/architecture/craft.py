@@ -68,8 +68,9 @@ def _code_lines(text: str, tree: ast.Module) -> int:
         if token.type not in _SILENT:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(tree):
-        owner = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        for statement in node.body if owner else ():
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for statement in node.body:
             # Besides docstrings, the bare string after an attribute documents it.
             if _is_text(statement):
                 lines.difference_update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
@@ -77,5 +78,5 @@ def _code_lines(text: str, tree: ast.Module) -> int:
 
 
 def _is_text(statement: ast.stmt) -> bool:
-    bare = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return bare and isinstance(statement.value.value, str)
+    bare = isinstance(statement, ast.Expr) and statement.value
+    return isinstance(bare, ast.Constant) and isinstance(bare.value, str)

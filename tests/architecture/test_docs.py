@@ -26,7 +26,8 @@ TABLES: dict[str, type[msgspec.Struct]] = {
     "[[gitlab.overrides]]": ProjectOverride,
     "[[github]]": GitHubHost,
     "[[github.repos]]": GitHubRepo,
-} | {
+}
+TABLES |= {
     f"[{info.name}]": info.type
     for info in msgspec.structs.fields(Config)
     if isinstance(info.type, type) and issubclass(info.type, msgspec.Struct)

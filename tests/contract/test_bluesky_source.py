@@ -128,7 +128,7 @@ def test_an_edit_is_another_version_under_the_same_address() -> None:
     (uri,) = write(world, 1)
 
     async def do(source: BlueskySource) -> list[Any]:
-        found = []
+        found: list[Any] = []
         for _ in range(2):
             found += (await source.author_feed(did(world), 10).fetch(ListRequest())).items
             with world.lock:

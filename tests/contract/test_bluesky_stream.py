@@ -57,7 +57,7 @@ def stream(server: Server, path: str, cursor: StreamCursor | None = None, **opti
 
 
 def write(world: World, count: int, actor: str = MIRA) -> list[str]:
-    made = []
+    made: list[str] = []
     with world.lock:
         for _ in range(count):
             world.advance(1)

@@ -112,7 +112,8 @@ def test_vectors_are_unit_float32_of_the_named_dimension_and_blank_texts_zero(ki
         dimension = (await embedder.identify()).dimension
         assert len(vectors) == len(TEXTS)
         for place, vector in enumerate(vectors):
-            assert (vector.dtype, vector.shape) == (np.float32, (dimension,))
+            assert vector.dtype == np.float32
+            assert vector.shape == (dimension,)
             assert float(np.linalg.norm(vector)) == pytest.approx(0 if place in BLANK else 1, abs=1e-5)
 
     with_embedder(kind, do)

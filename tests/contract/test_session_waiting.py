@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tests.support.manual_clock import ManualClock
@@ -20,7 +21,7 @@ class Giving(ManualClock):
     def __init__(self, after: int) -> None:
         super().__init__()
         self.after = after
-        self.give_back = lambda: None
+        self.give_back: Callable[[], None] = lambda: None
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)

@@ -52,8 +52,8 @@ def harbour(database: Database) -> ProjectRow:
 
 @pytest.fixture
 def filled(database: Database, harbour: ProjectRow) -> Database:
-    people = {"labels": ("b", "A"), "assignees": ("zoe", "arjun"), "reviewers": ("mira",)}
-    keep(database, harbour, MERGE_REQUESTS, [merge_request(1, **people), merge_request(2)])
+    first = merge_request(1, labels=("b", "A"), assignees=("zoe", "arjun"), reviewers=("mira",))
+    keep(database, harbour, MERGE_REQUESTS, [first, merge_request(2)])
     keep(database, harbour, ISSUES, [issue(1, labels=("crane",)), issue(2)])
     # Stored out of order: a conversation is read in the order in which it was held.
     attach(database, harbour, "merge_requests", 1, DISCUSSIONS, RESOLVED, SPOKEN, WRITTEN_BY_THE_FORGE)

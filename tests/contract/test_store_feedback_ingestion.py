@@ -28,10 +28,10 @@ from tests.databases.feedback_samples import (
 )
 from tests.support.manual_clock import ManualClock
 
-from tidelore.engine.crashpoint import Seam
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake
-from tidelore.engine.lease import acquire
+from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ports import Batch, Page
 from tidelore.errors import IntegrityError, LeaseLost
 from tidelore.model import CommentRecord, Item, Rejected, Version
@@ -41,7 +41,14 @@ from tidelore.store.database import Database, Transaction
 from tidelore.store.effects import Effect, NewCommand, NewFollowup, NewRedirect, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 from tidelore.store.feedback_events import peek
-from tidelore.store.feedback_shelf import FeedbackShelf, Judged, ScanBatch, Written, ingest_feedback_scan_batch
+from tidelore.store.feedback_shelf import (
+    FeedbackShelf,
+    Interpret,
+    Judged,
+    ScanBatch,
+    Written,
+    ingest_feedback_scan_batch,
+)
 from tidelore.store.issue_cursors import follow_issue
 from tidelore.store.leases import LeaseTable
 from tidelore.store.metric_counters import add, read_all
@@ -74,18 +81,22 @@ def judge(found: Item[CommentRecord], stored: Version | None) -> Sequence[Effect
 def shelf(
     database: Database,
     project: ProjectRow,
-    interpret: Callable[..., Sequence[Effect] | None] = judge,
-    **options: object,
+    interpret: Interpret = judge,
+    *,
+    lease: Lease | None = None,
+    seam: Crashpoint = no_seam,
+    on_effects: Callable[[Written], None] | None = None,
 ) -> FeedbackShelf:
     return FeedbackShelf(
-        database, feed(project), "issue_comment", interpret, lambda number: number == 12, lambda: NOW, **options
-    )  # type: ignore[arg-type]
+        database, feed(project), "issue_comment", interpret, lambda number: number == 12, lambda: NOW,
+        lease=lease, seam=seam, on_effects=on_effects,
+    )  # fmt: skip
 
 
 def one_of_each(project: ProjectRow) -> ScanBatch:
     """A page whose comments lead to everything a comment can lead to."""
     command = comment(3, body="/lore unblock")
-    records = [
+    records: list[tuple[CommentRecord, list[Effect]]] = [
         (comment(1), [event_of(comment(1))]),
         (comment(2), [TokenSeen(TOKEN, 2, NOW)]),
         (command, [NewCommand("12:3:x", 12, 12, command, "unblock", {"pr": "12"}),
@@ -189,7 +200,7 @@ def test_counters_and_the_reviews_that_were_read_are_written_with_the_page(
 
 KILLED = """
 import os, signal
-from tidelore.engine.crashpoint import Seam
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.store.feedback_shelf import ingest_feedback_scan_batch
 from tidelore.store.opening import open_database
 from tidelore.store.projects import list_projects

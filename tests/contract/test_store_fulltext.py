@@ -123,7 +123,7 @@ def test_what_is_left_out_is_left_out(filled: Database) -> None:
 def test_a_name_is_found_by_any_part_of_it_and_its_signs_are_no_wildcards(filled: Database) -> None:
     text = full_text(filled)
     everything = DocumentFilter()
-    rows = dict(filled.read("SELECT source_id, id FROM documents WHERE thread_type = 'merge_request'"))
+    rows: dict[int, int] = dict(filled.read("SELECT source_id, id FROM documents WHERE thread_type = 'merge_request'"))
     assert text.find_named("usage/derive_", (), everything, 10) == [rows[1]]
     assert text.find_named("USAGEMET", (), everything, 10) == [rows[1]]
     assert text.find_named("usage/derive", (), everything, 10) == [rows[12], rows[1]]
@@ -136,7 +136,7 @@ def test_a_whole_name_goes_before_a_longer_one_that_holds_it(filled: Database) -
         filled,
         replace(document("issue", 3, ("issue", 3), "Short", "x"), identifiers=("UsageMeterReader",)),
     )
-    rows = dict(
+    rows: dict[str, int] = dict(
         filled.read("SELECT thread_type, id FROM documents WHERE source_type <> 'discussion' ORDER BY source_id")
     )
     found = full_text(filled).find_named("UsageMeter", (), DocumentFilter(), 10)

@@ -223,6 +223,7 @@ def test_held_names_what_was_created_in_a_half_open_span(parents: Parents) -> No
 def test_counts_are_by_state_and_project(parents: Parents) -> None:
     parents.commit(parents.make(1), parents.make(2, state="closed"), parents.make(3, state="closed"))
     own = parents.scope.project_id
+    assert own is not None
     assert count_by_state(parents.database, parents.table, None) == {"closed": 2, "opened": 1}
     assert count_by_state(parents.database, parents.table, own) == {"closed": 2, "opened": 1}
     assert count_by_state(parents.database, parents.table, own + 1) == {}

@@ -185,16 +185,16 @@ def test_a_post_is_found_by_its_words_its_author_and_its_links(database: Databas
     share(database, post(MIRA, "a", links=(card,)), post(NOOR, "b", CREATED + HOUR, text="Nothing of the sort"))
     document(database)
 
-    def references(query: str, **wanted: object) -> list[str]:
-        request = Request(query=parse_query(query), wanted=DocumentFilter(**wanted), mode="lexical")
+    def references(query: str, wanted: DocumentFilter | None = None) -> list[str]:
+        request = Request(query=parse_query(query), wanted=wanted or DocumentFilter(), mode="lexical")
         return [thread.reference for thread in find(database, request).threads]
 
     assert references("tide") == [uri_of(MIRA, "a")]
-    assert references("lash container", type="post") == [uri_of(MIRA, "a")]
-    assert references("tide", type="issue") == []
-    assert references("", type="post") == [uri_of(NOOR, "b"), uri_of(MIRA, "a")]
-    assert references("", path="harbour.test/articles") == [uri_of(MIRA, "a")]
-    assert references("", author="noor.test") == [uri_of(NOOR, "b")]
+    assert references("lash container", DocumentFilter(type="post")) == [uri_of(MIRA, "a")]
+    assert references("tide", DocumentFilter(type="issue")) == []
+    assert references("", DocumentFilter(type="post")) == [uri_of(NOOR, "b"), uri_of(MIRA, "a")]
+    assert references("", DocumentFilter(path="harbour.test/articles")) == [uri_of(MIRA, "a")]
+    assert references("", DocumentFilter(author="noor.test")) == [uri_of(NOOR, "b")]
     (found,) = find(database, Request(query=parse_query("tide"), mode="lexical")).threads
     assert (found.type, found.found_in, found.state, found.title) == ("post", "post", "post", "@mira.test")
     assert (found.project, found.iid, found.web_url) == (None, None, post(MIRA, "a").record.url)

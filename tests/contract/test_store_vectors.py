@@ -66,7 +66,7 @@ def test_every_document_is_embedded_once(copy: Database) -> None:
 
 def test_the_nearest_document_is_found_and_the_order_is_that_of_an_exact_comparison(copy: Database) -> None:
     embedded(copy)
-    texts = dict(copy.read("SELECT id, title || ' ' || content FROM documents"))
+    texts: dict[int, str] = dict(copy.read("SELECT id, title || ' ' || content FROM documents"))
     for query in ("bbbb", "the crane stops", "hhhhh ffff"):
         exact = sorted(
             texts, key=lambda row_id: -float(vector_of(texts[row_id].replace(" ", "\n\n", 1)) @ vector_of(query))

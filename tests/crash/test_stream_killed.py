@@ -82,7 +82,8 @@ def living(world: World, seed: int) -> Iterator[None]:
     over = threading.Event()
 
     def live() -> None:
-        sky, mine = world.bluesky, []
+        sky = world.bluesky
+        mine: list[str] = []
         while not over.wait(rng.random() * 0.01):
             with world.lock:
                 world.advance(rng.choice((0, 0.002, 0.1)))

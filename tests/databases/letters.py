@@ -91,7 +91,7 @@ def index_of(database: Database, version: str = "1") -> VectorIndex:
 
 def titles_near(database: Database, text: str, limit: int = 3, index: VectorIndex | None = None) -> list[str]:
     hits = (index or index_of(database)).nearest(database, vector_of(text), limit)
-    titles = dict(database.read("SELECT id, title FROM documents"))
+    titles: dict[int, str] = dict(database.read("SELECT id, title FROM documents"))
     return [titles[hit.document_id] for hit in hits]
 
 

@@ -42,9 +42,10 @@ class PostgresServer:
     def start(self) -> None:
         """Start it as our own child, so that we can wait for its end."""
         with (self._folder / "log").open("ab") as log:
-            words = [_program("postgres"), "-D", self._folder / "data", "-k", self._folder, *_SETTINGS]
-            self._child = subprocess.Popen(words, stdout=log, stderr=log, **self._how)
-        _wait_until_ready(self._child, self._folder)
+            words = [str(_program("postgres")), "-D", str(self._folder / "data"), "-k", str(self._folder), *_SETTINGS]
+            child: subprocess.Popen[bytes] = subprocess.Popen(words, stdout=log, stderr=log, **self._how)
+        self._child = child
+        _wait_until_ready(child, self._folder)
 
     def stop(self, number: int = signal.SIGQUIT) -> None:
         """Stop it: at once, unless told otherwise, for nothing of it is worth a checkpoint."""
@@ -92,7 +93,7 @@ def running_server() -> Iterator[PostgresServer]:
     how: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL, **_identity(folder)}
     try:
         with (folder / "log").open("wb") as log:
-            initdb = [_program("initdb"), "-D", folder / "data", "-U", "postgres", *_INITIAL]
+            initdb = [str(_program("initdb")), "-D", str(folder / "data"), "-U", "postgres", *_INITIAL]
             if subprocess.run(initdb, timeout=60, check=False, stdout=log, stderr=log, **how).returncode:
                 raise RuntimeError(f"initdb failed: {(folder / 'log').read_text(errors='replace')}")
         server = PostgresServer(folder, how)

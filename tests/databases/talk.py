@@ -44,13 +44,13 @@ def attach(
     database: Database, project: ProjectRow, table: str, iid: int, kind: ChildFamily[Any], *items: Item[Any]
 ) -> None:
     """Make a parent hold exactly these children."""
-    rows = database.read(
+    ((row_id, number, updated_at),) = database.read(
         f"SELECT id, iid, updated_at FROM {table} WHERE project_id = :project AND iid = :iid",
         {"project": project.id, "iid": iid},
     )
     scope = scope_of(project, f"gitlab.{table}")
     nursery = ParentNursery(database, scope, PARENT_KINDS[table], kind, lambda: CREATED + 99)
-    nursery.replace(Parent(*rows[0], None, None), Children(items, (), 1, None), settled=True)
+    nursery.replace(Parent(row_id, number, updated_at, None, None), Children(items, (), 1, None), settled=True)
 
 
 def note(remote_id: int, body: str, **changes: Any) -> NoteRecord:

@@ -45,7 +45,7 @@ def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
     whole = [(item["project"], item["iid"]) for item in filled.robot("list", "issues").data["items"]]
     seen, token = [], None
     while True:
-        after = ["--after", token] if token else []
+        after: list[str] = ["--after", token] if token else []
         page = filled.robot("list", "issues", "-n", "3", *after).data
         seen += [(item["project"], item["iid"]) for item in page["items"]]
         token = page["next"]

@@ -117,6 +117,6 @@ def test_one_project_is_rewound_and_paged_as_it_is_configured(desk: Desk) -> Non
         f"SELECT path, remote_id, at FROM projects JOIN ({latest}) ON project_id = id"
     ):
         request = asked[str(number)]
-        rewound = latest_at - parse_instant(request.first("updated_after", "never"))
+        rewound = latest_at - parse_instant(request.first("updated_after") or "never")
         seen[path] = (rewound, request.first("pagination"))
     assert seen == {LEDGER: (2_000, None), CONSOLE: (7_200_000, "keyset")}

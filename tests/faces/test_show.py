@@ -131,9 +131,11 @@ def filled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
         [REQUEST, merge_request(1), merge_request(5, title="Draft: \x1b[31mred", draft=True)],
     )
     keep(database, quay, MERGE_REQUESTS, [merge_request(1, title="At the quay")])
-    planned = {"confidential": True, "milestone_title": "Q2", "due_date": "2026-04-01"}
-    spent = {"time_estimate_seconds": 28_800, "time_spent_seconds": 5_400}
-    keep(database, harbour, ISSUES, [issue(12, iid=12, **planned, **spent), issue(30)])
+    planned = issue(
+        12, iid=12, confidential=True, milestone_title="Q2", due_date="2026-04-01",
+        time_estimate_seconds=28_800, time_spent_seconds=5_400,
+    )  # fmt: skip
+    keep(database, harbour, ISSUES, [planned, issue(30)])
     attach(database, harbour, "merge_requests", 847, DISCUSSIONS, ASKED, NIT, WRITTEN_BY_THE_FORGE)
     attach(database, harbour, "merge_requests", 847, RESOURCE_EVENTS, state_event(1, "merged"))
     closed = [closed_issue(12, 12, "port/harbour#12"), closed_issue(99, 3, "port/quay#3")]

@@ -65,8 +65,8 @@ def contents(database: Database) -> dict[str, list[str]]:
     return {table: sorted(map(repr, database.read(f"SELECT * FROM {table}"))) for table in KEPT}
 
 
-def found(database: Database, query: str, **wanted: object) -> list[str]:
-    request = Request(query=parse_query(query), wanted=DocumentFilter(**wanted), mode="lexical")
+def found(database: Database, query: str, wanted: DocumentFilter | None = None) -> list[str]:
+    request = Request(query=parse_query(query), wanted=wanted or DocumentFilter(), mode="lexical")
     return [thread.title for thread in find(database, request).threads]
 
 
@@ -88,7 +88,7 @@ def test_every_row_is_still_found_by_words_names_and_meaning(upgraded: Database,
     for database in (upgraded, open_database(address)):
         with closing(database):
             assert found(database, "tide") == ["bbbb tide"]
-            assert sorted(found(database, "", path="dock/crane")) == sorted(TITLES)
+            assert sorted(found(database, "", DocumentFilter(path="dock/crane"))) == sorted(TITLES)
             assert titles_near(database, "cccc cccc", 1) == ["cccc quay"]
             assert database.problems() == []
             if database.dialect == "sqlite":
@@ -112,7 +112,7 @@ def test_posts_stand_beside_what_was_there(upgraded: Database) -> None:
     embedded(upgraded)
     request = Request(query=parse_query("tide"), mode="lexical")
     assert {thread.reference for thread in find(upgraded, request).threads} == {uri_of(MIRA, "a"), "port/harbour#102"}
-    assert found(upgraded, "tide", type="post") == ["@mira.test"]
+    assert found(upgraded, "tide", DocumentFilter(type="post")) == ["@mira.test"]
     bad = {finding.check for finding in check_database(upgraded, CREATED + 1) if not finding.ok}
     assert bad <= {"payloads-intact"}, "only the payloads of this test are made up"
 

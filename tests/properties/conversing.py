@@ -94,12 +94,13 @@ class Crowd:
                 self._speak(act, item)
 
     def _fields(self, act: Act) -> dict[str, Any]:
-        return {
+        fields: dict[str, dict[str, Any]] = {
             "relabel": {"labels": ("bug", "docs", "infra")[: act.amount % 4]},
             "milestone": {"milestone": ("v1", "v2", None)[act.amount % 3]},
             "rewrite": {"description": self._text()},
             "reviewers": {"reviewers": ("ada", "bo", "cy")[: act.amount % 4]},
-        }[act.kind]
+        }
+        return fields[act.kind]
 
     def _speak(self, act: Act, item: Item) -> None:
         forge = self._forge

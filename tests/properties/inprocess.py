@@ -141,7 +141,7 @@ class MortalApp(App, frozen=True):
 
     def open_store(self, *, create: bool = False) -> Database:
         assert isinstance(self.seam, Reaper)
-        return Mortal(App.open_store(self, create=create), self.seam)  # type: ignore[return-value]
+        return Mortal(App.open_store(self, create=create), self.seam)
 
 
 @cache

@@ -198,7 +198,8 @@ class Player:
 
     def _newest(self, item: Item) -> int:
         """The newest instant of the item's own list: where its watermark stands, or will."""
-        return max(other.updated_at_us for other in item.project.shelf(item.kind))
+        instants: list[int] = [other.updated_at_us for other in item.project.shelf(item.kind)]
+        return max(instants)
 
     def _choose(self, pick: int) -> Item | None:
         project = self._forge.project(PROJECT)

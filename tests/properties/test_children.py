@@ -22,9 +22,9 @@ def asked(house: House, **how: object) -> list[Task]:
     return asked_for(house.world.log)
 
 
-def settled_house(folder: Path, **settings: object) -> tuple[House, Item]:
+def settled_house(folder: Path, *, max_retries: int = 3) -> tuple[House, Item]:
     """An issue with two notes, copied when all had been quiet for long."""
-    house = House(folder, scrub_share=0.0, **settings)
+    house = House(folder, scrub_share=0.0, max_retries=max_retries)
     forge = house.world.gitlab
     issue = forge.create_issue(PROJECT)
     forge.add_note(issue, "first")
@@ -140,7 +140,7 @@ def test_a_note_that_cannot_be_understood_leaves_its_parent_as_it_was_and_due(tm
     assert [scope.error for scope in report.scopes] == [None, None]
     with house.database() as database:
         bodies = "SELECT n.body FROM notes n JOIN discussions d ON d.id = n.discussion_id WHERE d.issue_id = :id"
-        ids = dict(database.read("SELECT iid, id FROM issues", {}))
+        ids: dict[int, int] = dict(database.read("SELECT iid, id FROM issues", {}))
         assert {body for (body,) in database.read(bodies, {"id": ids[issue.iid]})} >= {"first", "second"}
         assert "third" not in {body for (body,) in database.read(bodies, {"id": ids[issue.iid]})}
         assert ("of somebody else",) in database.read(bodies, {"id": ids[other.iid]})

@@ -158,8 +158,7 @@ def test_a_kill_half_way_costs_at_most_the_other_half_plus_one_page_per_scope(
 
 def test_every_single_place_to_die_costs_at_most_one_page_per_scope(tmp_path: Path) -> None:
     """And the children of the parents that were in flight; what was complete before the death is not read again."""
-    settings = {"per_page": 2, "concurrency": 2}
-    house = House(tmp_path / "probe", **settings)
+    house = House(tmp_path / "probe", per_page=2, concurrency=2)
     house.world.gitlab.bulk(PROJECT, issues=5, merge_requests=2, discussions=1, notes=2, events=1, files=1)
     house.world.advance(3600)
     probe = Reaper()
@@ -167,7 +166,7 @@ def test_every_single_place_to_die_costs_at_most_one_page_per_scope(tmp_path: Pa
     children = len(asked_for(house.world.log))
     # A stride that is no divisor of the four seams of a commit: each of them has its turn.
     for place, seam in list(enumerate(probe.visits))[:: 1 if is_deep() else 3]:
-        again = House(tmp_path / str(place), house.world, **settings)
+        again = House(tmp_path / str(place), house.world, per_page=2, concurrency=2)
         again.world.log.clear()
         asked = again.count_list_requests(lambda: again.run(Reaper(place), scrub_budget=0))  # noqa: B023
         before = asked_for(again.world.log)

@@ -85,7 +85,7 @@ def shape(annotation: Any) -> Any:
     if typing.get_origin(annotation) in {typing.Union, types.UnionType}:
         return shape(next(a for a in typing.get_args(annotation) if a is not types.NoneType))
     if typing.get_origin(annotation) is tuple:
-        return tuple[shape(typing.get_args(annotation)[0]), ...]
+        return types.GenericAlias(tuple, (shape(typing.get_args(annotation)[0]), ...))
     return annotation
 
 

@@ -64,7 +64,7 @@ def test_a_stranger_of_another_user_is_not_the_holder_either(monkeypatch: pytest
     def forbidden(pid: int, number: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(process.os, "kill", forbidden)
+    monkeypatch.setattr(os, "kill", forbidden)
     current = ProcessIdentity.current()
     assert not is_dead(current)
     assert is_dead(msgspec.structs.replace(current, started="1"))

@@ -6,12 +6,13 @@ import json
 import random
 import re
 from collections import Counter
+from typing import cast
 
 import pytest
 from tests.world.asking import PATH, PROJECT, ask, get, iids, project_world
 
 from tidelore_world.damage import SlowResponse
-from tidelore_world.faults import KINDS, Broken, FaultPlan, SimulatedDisconnect, SimulatedTimeout
+from tidelore_world.faults import KINDS, Broken, FaultPlan, Kind, SimulatedDisconnect, SimulatedTimeout
 from tidelore_world.world import World
 
 LIST = f"{PROJECT}/issues?order_by=updated_at&sort=asc&per_page=2"
@@ -191,7 +192,7 @@ def test_a_fault_that_finds_nothing_to_damage_has_not_fired(world: World) -> Non
 
 def test_unknown_fault_is_refused(world: World) -> None:
     with pytest.raises(ValueError, match="gremlin"):
-        world.faults.add("gremlin")
+        world.faults.add(cast("Kind", "gremlin"))
 
 
 def test_random_plan_strikes_at_about_its_rate_with_every_kind() -> None:

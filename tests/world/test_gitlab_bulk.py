@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import TypedDict, Unpack
 
 import pytest
 from tests.world.asking import PATH, PROJECT, get, project_world, walk
@@ -152,8 +153,15 @@ def test_changed_files_of_bulk_items_are_not_shared_lists() -> None:
     assert len(twin.diffs) == 2
 
 
+class Children(TypedDict, total=False):
+    discussions: int
+    notes: int
+    events: int
+    files: int
+
+
 def test_children_asked_for_leave_bare_fillings_as_they_were() -> None:
-    def shown(**children: int) -> list[dict[str, object]]:
+    def shown(**children: Unpack[Children]) -> list[dict[str, object]]:
         world = project_world()
         world.gitlab.bulk(PATH, issues=20, merge_requests=10, **children)
         return world.gitlab.truth_merge_requests(PATH)
@@ -164,7 +172,7 @@ def test_children_asked_for_leave_bare_fillings_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("children", [{"discussions": 2}, {"notes": 2}, {"files": -1}])
-def test_impossible_children_are_refused(children: dict[str, int]) -> None:
+def test_impossible_children_are_refused(children: Children) -> None:
     with pytest.raises(ValueError, match=r"come together|fewer than no"):
         project_world().gitlab.bulk(PATH, issues=1, **children)
 

@@ -187,7 +187,7 @@ def test_wrong_token_answers_401_once_a_token_is_required(header: dict[str, str]
     world.gitlab.token = "right"
     assert ask(world, PROJECT).status == 401
     assert ask(world, PROJECT, private_token="wrong").status == 401
-    assert ask(world, PROJECT, **header).status == 200
+    assert ask(world, PROJECT, "GET", b"", **header).status == 200
 
 
 def test_rate_limit_counts_per_world_minute_and_says_when_to_return() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 import pytest
 from tests.world.asking import PATH, PROJECT, ask, get, links, project_world, walk
 
 from tidelore_world.gitlab.review import image_position
-from tidelore_world.gitlab.state import MergeRequest, Position
+from tidelore_world.gitlab.state import Item, Kind, MergeRequest, Position
 from tidelore_world.world import World
 
 NOTE_FIELDS = {
@@ -22,7 +24,14 @@ def _with_request() -> tuple[World, MergeRequest]:
     return world, world.gitlab.create_merge_request(PATH)
 
 
-def _position(request: MergeRequest, **lines: int) -> Position:
+class Lines(TypedDict, total=False):
+    old_line: int
+    new_line: int
+    first_old_line: int
+    first_new_line: int
+
+
+def _position(request: MergeRequest, **lines: Unpack[Lines]) -> Position:
     latest = request.versions[-1]
     return Position(latest.base_sha, latest.start_sha, latest.head_sha, "old.py", "new.py", **lines)
 
@@ -137,8 +146,11 @@ def test_system_notes_are_listed_but_not_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["issues", "merge_requests"])
-def test_events_of_each_family_tell_what_happened(kind: str) -> None:
+def test_events_of_each_family_tell_what_happened(kind: Kind) -> None:
     world = project_world()
+    edit: Callable[..., Item]
+    close: Callable[..., Item]
+    reopen: Callable[..., Item]
     if kind == "issues":
         world.gitlab.create_issue(PATH, labels=["a"])
         edit, close, reopen = world.gitlab.edit_issue, world.gitlab.close_issue, world.gitlab.reopen_issue

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.world.asking import PATH, PROJECT, get, iids, project_world
 
-from tidelore_world.gitlab.state import Item
+from tidelore_world.gitlab.state import Item, MergeRequest
 from tidelore_world.world import World
 
 
@@ -80,6 +80,7 @@ def test_deleting_a_note_never_moves_updated_at() -> None:
 
 def test_resolving_a_thread_leaves_every_updated_at_alone() -> None:
     world, (_, request) = _world()
+    assert isinstance(request, MergeRequest)
     note = world.gitlab.add_note(request, thread=True)
     before = get(world, f"{PROJECT}/merge_requests/1/discussions")[0]["notes"][0]
     row = _shown(world, request)

@@ -104,8 +104,9 @@ def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None
         database.close()
         await seat.press("g")
         assert seat.column("runs")[0] == "8"
-        assert seat.table("runs").line is not None
-        assert seat.table("runs").line.key == chosen.key
+        line = seat.table("runs").line
+        assert line is not None
+        assert line.key == chosen.key
 
     watch(copy, look)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,8 +14,12 @@ from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
 from tidelore.app import App
-from tidelore.console.looks import LIGHT
+from tidelore.console.desk import Desk
+from tidelore.console.logbook import Logbook
+from tidelore.console.looks import DARK, LIGHT
+from tidelore.console.screens import ConsoleApp
 from tidelore.console.table import RowTable
+from tidelore.service.panels import read_glance
 from tidelore.store.database import Database
 
 SHOWN = {
@@ -128,10 +133,6 @@ def test_the_first_paint_waits_for_no_database(copy: App) -> None:
 
     slow = Slow(copy.config, copy.environ, db=copy.db, clock=copy.clock)
 
-    import asyncio
-
-    from tests.faces.console.stage import DARK, ConsoleApp, Desk, Logbook
-
     async def sit() -> None:
         desk = Desk(slow, Logbook())
         console = ConsoleApp(desk, theme=DARK)
@@ -237,8 +238,12 @@ def test_only_the_screen_that_is_seen_asks(copy: App, monkeypatch: pytest.Monkey
     from tidelore.console import overview
 
     asked: list[int] = []
-    real: Callable[..., object] = overview.read_glance
-    monkeypatch.setattr(overview, "read_glance", lambda *words: asked.append(1) or real(*words))
+
+    def read(*words: Any) -> object:
+        asked.append(1)
+        return read_glance(*words)
+
+    monkeypatch.setattr(overview, "read_glance", read)
 
     async def look(seat: Seat) -> None:
         await seat.go("runs")

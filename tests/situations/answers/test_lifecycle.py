@@ -25,8 +25,8 @@ def living(hub: Hub, work: Callable[[Lifecycle], Awaitable[T]]) -> T:
     return hub.ask(lambda source: work(Lifecycle(hub.database, source, hub.project(), hub.host, hub.clock)))
 
 
-def track(hub: Hub, number: int | None = None, **how: int) -> TrackedPr:
-    return living(hub, lambda life: life.track(number or hub.pr, **how))
+def track(hub: Hub, number: int | None = None, issue_number: int | None = None) -> TrackedPr:
+    return living(hub, lambda life: life.track(number or hub.pr, issue_number=issue_number))
 
 
 def step(hub: Hub, row: TrackedPr, status: str) -> TrackedPr:

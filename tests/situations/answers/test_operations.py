@@ -112,6 +112,7 @@ def test_a_command_that_cannot_be_carried_out_fails_with_the_reason(hub: Hub, tr
         "failed",
         "Failed: harbor/cranes#1 is not blocked, it is awaiting_feedback.",
     )
+    assert row.result
     assert row.result in answer.body
     row, _ = applied(hub, "unblock", number=OPERATIONS_ISSUE)
     assert "add pr=NUMBER" in (row.result or "")

@@ -14,6 +14,7 @@ from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, 
 from tidelore.app.feedback.tracking import track
 from tidelore.clock import SystemClock
 from tidelore.feedback.places import choose_place
+from tidelore_world.faults import Fault
 from tidelore_world.server import Server
 
 PR = 1
@@ -92,7 +93,7 @@ def test_one_failing_host_leaves_the_others_running(post: Station, kind: str, tr
     assert post.rows("SELECT COUNT(*) FROM sync_runs WHERE status = 'running'") == [(0,)]
 
 
-def break_down(away: Server, trouble: str) -> object:
+def break_down(away: Server, trouble: str) -> Fault | None:
     if trouble == "credentials":
         return away.world.faults.add("status", times=None, status=401)
     if trouble == "rate_limit":

@@ -34,7 +34,12 @@ def ask(*script: Answer, http: Http | None = None, **options: Any) -> tuple[Any,
 
     async def run() -> tuple[Any, ScriptedServer, ManualClock]:
         async with ScriptedServer(*script, tls=tls) as server:
-            settings = {"timeout_seconds": 5.0, "key": KEY, "clock": clock, "roll": lambda: 1.0} | options
+            settings: dict[str, Any] = {
+                "timeout_seconds": 5.0,
+                "key": KEY,
+                "clock": clock,
+                "roll": lambda: 1.0,
+            } | options
             client = JsonClient(server.url, http=http or Http(max_retries=2), **settings)
             try:
                 return await client.ask("POST", "x", {"a": 1}, list[int]), server, clock

@@ -62,7 +62,7 @@ def test_the_mark_moves_only_when_nothing_is_left_open() -> None:
     )
     descend(script, shelf, max_pages=LEAST_PAGES)
     assert [request.token for request in script.asked] == [None, "997"]
-    assert shelf.open_gaps == ()
+    assert list(shelf.open_gaps) == []
     assert shelf.cursor.watermark == Position(999, "at://999")
 
 

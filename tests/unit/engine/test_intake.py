@@ -9,11 +9,15 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake, sort_out
 from tidelore.engine.ports import Batch, Page
-from tidelore.model import Position, Rejected
+from tidelore.model import Position, Rejected, RemoteId, Version
 
 
 def test_an_item_is_new_when_its_version_is_not_stored_wherever_it_stands() -> None:
-    stored = {1: item(1, 500, "a").version, 2: item(2, 500, "a").version, 3: item(3, 500, "a").version}
+    stored: dict[RemoteId, Version] = {
+        1: item(1, 500, "a").version,
+        2: item(2, 500, "a").version,
+        3: item(3, 500, "a").version,
+    }
     found = sort_out([item(1, 500, "a"), item(2, 500, "b"), item(3, 600, "a"), item(4, 1, "a")], stored)
     assert [entry.version.id for entry in found.changed] == [2, 3]
     assert [entry.version.id for entry in found.created] == [4]

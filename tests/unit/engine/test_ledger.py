@@ -86,7 +86,12 @@ def test_an_ended_run_takes_no_phase_counter_or_heartbeat() -> None:
     run = start(rows, clock)
     run.finish_succeeded()
     clock.advance(60)
-    for step in (lambda: run.set_phase("docs"), lambda: run.set_counters(Counters()), run.heartbeat_if_due):
+    steps: list[Callable[[], object]] = [
+        lambda: run.set_phase("docs"),
+        lambda: run.set_counters(Counters()),
+        run.heartbeat_if_due,
+    ]
+    for step in steps:
         with pytest.raises(IllegalTransition):
             step()
 

@@ -12,7 +12,7 @@ from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Page, Quarantined
 from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import RemotePermanent, RemoteTransient
+from tidelore.errors import RemoteError, RemotePermanent, RemoteTransient
 from tidelore.model import Position, Rejected
 
 ETAG = Validator("http://127.0.0.1/list", "an etag")
@@ -62,11 +62,12 @@ def test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfil
 def test_an_answer_is_remembered_only_when_the_same_address_will_be_asked_again() -> None:
     shelf = PlainShelf()
     walk(Script(Page([item(1, 100)], validator=ETAG)), shelf)
-    assert shelf.cursor.validator is None
+    first = shelf.cursor
+    assert first.validator is None
     walk(Script(Page([item(1, 100)], validator=ETAG)), shelf)
-    assert shelf.cursor.validator == ETAG
-    script = Script(Page(not_modified=True))
     before = shelf.cursor
+    assert before.validator == ETAG
+    script = Script(Page(not_modified=True))
     assert walk(script, shelf).not_modified
     assert script.asked[0].validator == ETAG
     assert shelf.cursor == before
@@ -107,7 +108,8 @@ def test_a_page_the_server_no_longer_knows_starts_its_window_over() -> None:
 
 def test_a_server_that_never_knows_its_own_next_page_does_not_keep_the_walk_for_ever() -> None:
     page = Page([item(2, 9000), item(1, 9000)], next_token="refused")
-    script = Script(*[page, RemotePermanent("no such page", status=400)] * (MAX_PASSES + 5))
+    answers: list[Page[str] | RemoteError] = [page, RemotePermanent("no such page", status=400)]
+    script = Script(*answers * (MAX_PASSES + 5))
     with pytest.raises(RemoteTransient) as raised:
         walk(script, PlainShelf())
     assert raised.value.reason == "unstable_list"
@@ -155,7 +157,11 @@ def test_what_still_cannot_be_understood_stays_and_stops_nothing() -> None:
     shelf = PlainShelf()
     shelf.quarantined = [Quarantined("7", "70", 1), Quarantined("8", "80", 1), Quarantined("9", "90", 1)]
     rejected = Page[str](rejected=(Rejected("7", "70", b"x", "bad"),))
-    singles = {"70": rejected, "80": RemoteTransient("down"), "90": Page([item(9, 500)])}
+    singles: dict[str, Page[str] | RemoteError] = {
+        "70": rejected,
+        "80": RemoteTransient("down"),
+        "90": Page([item(9, 500)]),
+    }
     walk(Script(Page(), singles=singles), shelf)
     assert [batch.released for batch in shelf.batches[1:]] == [(), (), ("9",)]
     assert [entry.key for batch in shelf.batches for entry in batch.rejected] == ["7", "8"]

@@ -26,12 +26,16 @@ def meaning(record: CommentRecord, stored: Version | None = None, **keys: Any) -
 
 
 def the_effect(record: CommentRecord, stored: Version | None = None, **keys: Any) -> Effect:
-    (effect,) = meaning(record, stored, **keys) or ()
+    found = meaning(record, stored, **keys)
+    assert found is not None
+    (effect,) = found
     return effect
 
 
 def the_command(record: CommentRecord, **keys: Any) -> tuple[NewCommand, list[PlannedReply]]:
-    found, *replies = meaning(record, **keys) or ()
+    effects = meaning(record, **keys)
+    assert effects
+    found, *replies = effects
     assert isinstance(found, NewCommand)
     assert all(isinstance(reply, PlannedReply) for reply in replies)
     return found, [reply for reply in replies if isinstance(reply, PlannedReply)]
@@ -205,7 +209,7 @@ def test_commands_are_given_in_the_talk_and_not_at_a_line(kind: str) -> None:
 
 
 def test_the_operations_issue_takes_commands_and_no_events() -> None:
-    keys = {"operations_issue": 3, "operations_from": START}
+    keys: dict[str, Any] = {"operations_issue": 3, "operations_from": START}
     assert meaning(comment(number=3), **keys) == []
     command, _ = the_command(comment("/lore unblock pr=12", author="operator", number=3), **keys)
     assert (command.number, command.pr_number) == (3, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import pytest
 
 from tidelore.engine.ports import Page
@@ -32,7 +34,14 @@ from tidelore.pipeline.surgical_report import (
 )
 
 
-def outcome(iid: int, *failures: tuple[str, str], **fields: bool) -> EntityOutcome:
+class Stages(TypedDict, total=False):
+    fetched: bool
+    ingested: bool
+    stale_skipped: bool
+    completed: bool
+
+
+def outcome(iid: int, *failures: tuple[str, str], **fields: Unpack[Stages]) -> EntityOutcome:
     made = EntityOutcome("issue", iid, f"g/p#{iid}", "gitlab", "g/p", **fields)
     for stage, code in failures:
         made.fail(stage, code, "because")

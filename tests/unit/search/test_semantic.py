@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tidelore.config import Embedding, Http
 from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
@@ -37,12 +38,13 @@ def model(database: Database) -> Model:
     return ensure_model(database, "m", "1", DIMENSION, "180/30", 1)
 
 
-def directions(count: int, seed: int = 1) -> np.ndarray:
-    rows = np.random.default_rng(seed).standard_normal((count, DIMENSION)).astype(np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+def directions(count: int, seed: int = 1) -> NDArray[np.float32]:
+    rows: NDArray[np.float32] = np.random.default_rng(seed).standard_normal((count, DIMENSION)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
-def store(database: Database, model: Model, owners: list[int], rows: np.ndarray) -> None:
+def store(database: Database, model: Model, owners: list[int], rows: NDArray[np.float32]) -> None:
     with database.transaction() as tx:
         tx.execute("UPDATE embedding_models SET generation = generation + 1")
         put(

@@ -33,12 +33,15 @@ def test_the_first_reading_may_take_long_while_nothing_fails() -> None:
 
 
 def test_between_two_turns_of_the_first_reading_a_job_is_as_well_as_in_them() -> None:
-    between = {"succeeded_at": None, "state": "idle", "finished_at": NOW - 10, "due_at": NOW - 10}
-    assert is_fresh(job(**between), 0, NOW)
-    assert not is_fresh(job(**between | {"failures": 1}), 0, NOW)
-    assert not is_fresh(job(**between | {"due_at": NOW + 9000}), 0, NOW), "it waits for something else"
-    assert not is_fresh(job(**between | {"finished_at": None}), 0, NOW), "it never began"
-    assert not is_fresh(job(**between | {"succeeded_at": 1}), 0, NOW)
+    def between(**changes: object) -> JobRow:
+        fields = {"succeeded_at": None, "state": "idle", "finished_at": NOW - 10, "due_at": NOW - 10} | changes
+        return job("a", "hub", **fields)
+
+    assert is_fresh(between(), 0, NOW)
+    assert not is_fresh(between(failures=1), 0, NOW)
+    assert not is_fresh(between(due_at=NOW + 9000), 0, NOW), "it waits for something else"
+    assert not is_fresh(between(finished_at=None), 0, NOW), "it never began"
+    assert not is_fresh(between(succeeded_at=1), 0, NOW)
 
 
 def test_a_clock_that_was_set_back_makes_nothing_stale() -> None:

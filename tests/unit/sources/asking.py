@@ -25,10 +25,10 @@ def ask(
 ) -> tuple[Any, ScriptedServer, ManualClock]:
     """Run `do` with a client of a scripted server; a manual clock, and a jitter that changes nothing."""
     clock = ManualClock()
-    options = {"clock": clock, "roll": lambda: 1.0, "token": TOKEN, "auth": private_token} | options
+    settings: dict[str, Any] = {"clock": clock, "roll": lambda: 1.0, "token": TOKEN, "auth": private_token} | options
 
     async def run() -> tuple[Any, ScriptedServer, ManualClock]:
-        async with ScriptedServer(*script) as server, HttpClient(server.url, **options) as client:
+        async with ScriptedServer(*script) as server, HttpClient(server.url, **settings) as client:
             return await do(client, server), server, clock
 
     return asyncio.run(run())

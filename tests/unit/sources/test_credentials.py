@@ -16,9 +16,13 @@ from tidelore.sources.credentials import Token, find_token, is_loopback
 HOST = "https://gitlab.example.com:8443/gitlab"
 TOOL = ("glab", "config", "get", "token", "--host", "gitlab.example.com")
 
+Tool = Callable[[str], Path]
+KeyringAnswer = Callable[[str, str], str | None]
+Keyring = Callable[[KeyringAnswer | None], list[str]]
+
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tool:
     """Put a `glab` on an otherwise empty path; it notes how it was called."""
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -34,11 +38,11 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pat
 
 
 @pytest.fixture
-def keyring(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str, str], str | None] | None], list[str]]:
+def keyring(monkeypatch: pytest.MonkeyPatch) -> Keyring:
     """Stand in for the keyring; None means that it is not installed."""
     asked: list[str] = []
 
-    def install(answer: Callable[[str, str], str | None] | None) -> list[str]:
+    def install(answer: KeyringAnswer | None) -> list[str]:
         def load(name: str) -> SimpleNamespace:
             assert name == "keyring"
             asked.append(name)
@@ -56,7 +60,7 @@ def find(environ: dict[str, str] | None = None, variable: str = "GITLAB_TOKEN") 
     return find_token(HOST, variable, TOOL, environ or {}, "work")
 
 
-def test_the_variable_comes_first_and_nobody_else_is_asked(tool: Callable, keyring: Callable) -> None:
+def test_the_variable_comes_first_and_nobody_else_is_asked(tool: Tool, keyring: Keyring) -> None:
     asked = keyring(lambda *_: "from-the-keyring")
     called = tool("echo from-the-tool")
     found = find({"GITLAB_TOKEN": "  from-the-variable\n"})
@@ -65,7 +69,7 @@ def test_the_variable_comes_first_and_nobody_else_is_asked(tool: Callable, keyri
     assert not called.exists()
 
 
-def test_the_keyring_comes_second_and_is_asked_for_this_host(tool: Callable, keyring: Callable) -> None:
+def test_the_keyring_comes_second_and_is_asked_for_this_host(tool: Tool, keyring: Keyring) -> None:
     questions: list[tuple[str, str]] = []
 
     def answer(service: str, user: str) -> str:
@@ -85,7 +89,7 @@ def locked(*_: str) -> str:
 
 @pytest.mark.parametrize("answer", [None, locked, lambda *_: None, lambda *_: ""])
 def test_the_tool_comes_last_also_when_the_keyring_is_missing_or_broken(
-    tool: Callable, keyring: Callable, answer: Callable | None
+    tool: Tool, keyring: Keyring, answer: KeyringAnswer | None
 ) -> None:
     asked = keyring(answer)
     called = tool("echo from-the-tool")
@@ -95,7 +99,7 @@ def test_the_tool_comes_last_also_when_the_keyring_is_missing_or_broken(
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo a-token; exit 1", "echo", "exit 0"])
-def test_a_tool_that_has_none_is_no_source(tool: Callable, keyring: Callable, script: str) -> None:
+def test_a_tool_that_has_none_is_no_source(tool: Tool, keyring: Keyring, script: str) -> None:
     keyring(None)
     called = tool(script)
     with pytest.raises(CredentialsMissing) as caught:
@@ -106,7 +110,7 @@ def test_a_tool_that_has_none_is_no_source(tool: Callable, keyring: Callable, sc
     assert caught.value.fix == "export GITLAB_TOKEN, or sign in with `glab auth login`"
 
 
-def test_a_tool_that_hangs_is_left_behind(tool: Callable, keyring: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_hangs_is_left_behind(tool: Tool, keyring: Keyring, monkeypatch: pytest.MonkeyPatch) -> None:
     keyring(None)
     monkeypatch.setattr(credentials, "_TOOL_SECONDS", 0.2)
     tool("while :; do :; done")
@@ -114,7 +118,7 @@ def test_a_tool_that_hangs_is_left_behind(tool: Callable, keyring: Callable, mon
         find()
 
 
-def test_a_tool_that_cannot_be_run_is_no_source(tool: Callable, keyring: Callable) -> None:
+def test_a_tool_that_cannot_be_run_is_no_source(tool: Tool, keyring: Keyring) -> None:
     keyring(None)
     program = tool("").parent / "bin" / "glab"
     program.write_text("#!/nowhere/interpreter\n")
@@ -123,7 +127,7 @@ def test_a_tool_that_cannot_be_run_is_no_source(tool: Callable, keyring: Callabl
 
 
 def test_without_a_tool_and_a_variable_the_remedy_names_the_key(
-    keyring: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    keyring: Keyring, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     keyring(None)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -133,7 +137,7 @@ def test_without_a_tool_and_a_variable_the_remedy_names_the_key(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost", "http://[::1]:80/x"])
-def test_a_host_on_this_machine_needs_none(tool: Callable, keyring: Callable, url: str) -> None:
+def test_a_host_on_this_machine_needs_none(tool: Tool, keyring: Keyring, url: str) -> None:
     asked = keyring(lambda *_: "from-the-keyring")
     called = tool("echo from-the-tool")
     assert find_token(url, "GITLAB_TOKEN", TOOL, {}, "here") is None
@@ -168,4 +172,4 @@ def test_a_token_does_not_show_itself() -> None:
 
 def test_the_real_keyring_module_is_looked_for_by_name() -> None:
     # The stand-in above replaces this very call.
-    assert credentials.importlib is importlib
+    assert vars(credentials)["importlib"] is importlib

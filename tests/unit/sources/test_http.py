@@ -15,11 +15,12 @@ from tidelore.errors import (
     CredentialsMissing,
 )
 from tidelore.sources.http import HttpClient, Reply, RequestMetric
+from tidelore.sources.origin import Params
 
 
 def test_a_request_carries_the_token_the_query_and_nothing_odd() -> None:
     async def do(client: HttpClient, server: ScriptedServer) -> None:
-        params = {"a": "x y", "n": 1, "yes": True, "no": False, "none": None, "labels[]": ["p", "q"]}
+        params: Params = {"a": "x y", "n": 1, "yes": True, "no": False, "none": None, "labels[]": ["p", "q"]}
         await client.get("/projects/group%2Fname/issues", params)
 
     _, server, _ = ask(answer(), do=do, user_agent="tester/1", headers={"X-Api": "2"})

@@ -12,6 +12,7 @@ from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 from tidelore.errors import (
     CredentialsRejected,
     RateLimited,
+    RemoteError,
     RemotePermanent,
     RemoteTransient,
 )
@@ -29,7 +30,7 @@ def test_a_write_is_sent_once_with_its_content() -> None:
     assert server.seen[0].headers["content-type"] == "application/json"
 
 
-async def write(client: HttpClient, _: ScriptedServer) -> RemoteTransient | RemotePermanent:
+async def write(client: HttpClient, _: ScriptedServer) -> RemoteError:
     with pytest.raises((RemoteTransient, RemotePermanent)) as caught:
         await client.post("/notes", {})
     return caught.value

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import ssl
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +25,12 @@ class Seen:
 Answer = bytes | Callable[[Seen, asyncio.StreamWriter], Awaitable[None]]
 
 
-def answer(status: int = 200, body: bytes = b"[]", **headers: str) -> bytes:
+def answer(
+    status: int = 200, body: bytes = b"[]", headers: Mapping[str, str] | None = None, **more_headers: str
+) -> bytes:
     """Return the bytes of a complete answer; header names are written with underscores."""
     fields = {"Content-Length": str(len(body)), "Content-Type": "application/json"}
-    fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    fields |= {name.replace("_", "-"): value for name, value in {**(headers or {}), **more_headers}.items()}
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"HTTP/1.1 {status} Whatever\r\n{head}\r\n".encode() + body
 

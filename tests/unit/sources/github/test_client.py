@@ -232,26 +232,29 @@ NOW = {"Date": "Mon, 02 Mar 2026 09:00:00 GMT"}
     ],
 )
 def test_a_greeting_tells_login_scopes_expiry_and_budget(headers: dict[str, str], said: str) -> None:
-    found, _ = with_source(lambda s: s.greet(), answer(body=USER, **{**NOW, **headers}))
+    found, _ = with_source(lambda s: s.greet(), answer(body=USER, headers={**NOW, **headers}))
     assert found == said
 
 
 def test_the_token_of_an_installation_works_and_is_no_users() -> None:
-    found, server = with_source(lambda s: s.greet(), answer(403, b"{}"), answer(body=b"{}", **NOW))
+    found, server = with_source(lambda s: s.greet(), answer(403, b"{}"), answer(body=b"{}", headers=NOW))
     assert found == "signed in with the token of a GitHub App"
     assert [seen.target for seen in server.seen] == ["/user", "/rate_limit"]
 
 
 def test_a_host_without_a_token_is_greeted_by_its_rate_limit() -> None:
     found, server = with_source(
-        lambda s: s.greet(), answer(body=b"{}", **NOW, X_RateLimit_Remaining="60"), signed_in="no", token=None
+        lambda s: s.greet(), answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="60"), signed_in="no", token=None
     )
     assert found == "reachable without a token, 60 requests left"
     assert server.seen[0].target == "/rate_limit"
 
 
 def test_an_app_is_greeted_by_its_claim_and_its_token() -> None:
-    script = (answer(body=b'{"slug": "helper"}', **NOW), answer(body=b"{}", **NOW, X_RateLimit_Remaining="14999"))
+    script = (
+        answer(body=b'{"slug": "helper"}', headers=NOW),
+        answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="14999"),
+    )
     found, server = with_source(lambda s: s.greet(), *script, identity=Changing(), signed_in="app")
     assert found == "signed in as helper[bot], an installation of a GitHub App, 14,999 requests left"
     assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer claim", "Bearer token-1"]

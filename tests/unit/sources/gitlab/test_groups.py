@@ -23,7 +23,7 @@ def project(number: int, **fields: Any) -> dict[str, Any]:
 
 
 def page(*projects: Any, **headers: str) -> Answer:
-    return answer(body=json.dumps(projects).encode(), **headers)
+    return answer(body=json.dumps(projects).encode(), headers=headers)
 
 
 def listed(*script: Answer, group: str = "port/north") -> tuple[list[ProjectRecord], ScriptedServer]:

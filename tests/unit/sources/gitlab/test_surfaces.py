@@ -110,7 +110,7 @@ def test_the_servers_own_next_address_is_followed_as_it_stands() -> None:
 def test_without_a_link_the_header_and_then_a_full_page_decide(
     headers: dict[str, str], numbers: tuple[int, ...], page: str | None
 ) -> None:
-    found, _ = with_list(first, answer(body=body(*numbers), **headers))
+    found, _ = with_list(first, answer(body=body(*numbers), headers=headers))
     told = found.next_token and parse_qs(urlsplit(found.next_token).query)["page"][0]
     assert told == page
 
@@ -118,7 +118,7 @@ def test_without_a_link_the_header_and_then_a_full_page_decide(
 @pytest.mark.parametrize("headers", [{}, {"X_Next_Page": "2"}])
 def test_a_next_link_to_another_origin_is_passed_over_and_the_walk_goes_on(headers: dict[str, str]) -> None:
     link = '<http://127.0.0.1:9/steal?page=2>; rel="next"'
-    found, server = with_list(first, answer(body=body(1, 2), Link=link, **headers))
+    found, server = with_list(first, answer(body=body(1, 2), Link=link, headers=headers))
     assert found.next_token is not None
     assert found.next_token.startswith(f"{server.url}/api/v4/projects/42/issues?")
     assert found.next_token.endswith("page=2")
