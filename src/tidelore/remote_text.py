@@ -38,24 +38,30 @@ def one_line(text: str) -> str:
 
 
 def shorten(text: str, columns: int) -> str:
-    """Return text that takes at most so many columns, with a sign where some is missing."""
+    """Return text cut to at most `columns` terminal cells; a cut text ends with an ellipsis."""
     if width(text) <= columns:
         return text
-    kept = text
-    while width(kept) > columns - 1:
-        kept = kept[:-1]
-    return f"{kept}…"
+    if text.isascii():
+        return f"{text[: max(columns - 1, 0)]}…"
+    # Widths of prefixes never decrease, so the longest prefix that fits is found by bisection.
+    kept, beyond = 0, len(text)
+    while beyond - kept > 1:
+        middle = (kept + beyond) // 2
+        if width(text[:middle]) <= columns - 1:
+            kept = middle
+        else:
+            beyond = middle
+    return f"{text[:kept]}…"
 
 
 def width(text: str) -> int:
-    """Return how many columns a line takes on a terminal."""
+    """Return how many terminal cells a line takes: wide characters and emoji take two, combining marks none."""
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    # Imported here: most lines are ASCII, and an offline read should not load a part of rich for them.
+    from rich.cells import cell_len
 
-    # Variation selectors and joiners take no place of their own.
-    unseen = {"\u200b", "\u200d", "\ufe0e", "\ufe0f"}
-    return sum(0 if combining(mark) or mark in unseen else 2 if east_asian_width(mark) in "WF" else 1 for mark in text)
+    return cell_len(text)
 
 
 def block(text: str, columns: int, indent: str = "") -> list[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.databases.samples import add_project, issue
+from tests.databases.talk import keep
 
+from tidelore.store.issues import ISSUES
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 
@@ -83,6 +87,32 @@ def test_an_offline_read_loads_no_client_no_loop_and_no_screen(copy: Path, tmp_p
     modules = loaded_by(tmp_path, *command, "--db", str(copy))
     assert "tidelore.store.dialect_sqlite" in modules
     assert sorted(HEAVY & modules) == []
+
+
+def test_a_list_on_a_terminal_loads_only_the_cell_widths_of_rich(copy: Path, tmp_path: Path) -> None:
+    database = open_database(str(copy))
+    keep(database, add_project(database), ISSUES, [issue(1, title="港湾の船")])
+    database.close()
+    main_end, far_end = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "list", "issues", "--db", str(copy)],
+        stdin=subprocess.DEVNULL,
+        stdout=far_end,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "COLUMNS": "40"},
+        check=True,
+    )
+    os.close(far_end)
+    shown = os.read(main_end, 65536).decode()
+    os.close(main_end)
+    modules = set(json.loads(done.stderr)[1])
+    assert "港湾の船" in shown
+    assert "\x1b[1mTITLE" in shown
+    assert "rich.cells" in modules
+    loaded = {name for name in modules if name.startswith("rich.") and not name.startswith("rich._")}
+    assert loaded == {"rich.cells"}
+    assert sorted((HEAVY - {"rich"}) & modules) == []
 
 
 def test_a_command_that_acts_does_load_them(tmp_path: Path) -> None:

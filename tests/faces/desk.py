@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import click
 
 from tidelore.cli.main import main
 from tidelore.store.database import Database
@@ -95,6 +98,14 @@ class Desk:
     def robot(self, *argv: str) -> Outcome:
         """Run a command here, in robot mode."""
         return self.run(*argv, "--robot")
+
+    def terminal(self, *argv: str, columns: int = 80) -> Outcome:
+        """Run a command here as on a terminal of this width; colours are removed from what it printed."""
+        self.read()
+        with patch.object(sys.stdout, "isatty", lambda: True), patch.dict(os.environ, COLUMNS=str(columns)):
+            code = main([*argv, "--config", str(self.config), "--db", str(self.db)])
+        out, err = self.read()
+        return Outcome(code, click.unstyle(out), err)
 
     def ingested(self, resource: str = "issues") -> None:
         """Mirror one kind of list, whole."""

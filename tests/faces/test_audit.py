@@ -213,7 +213,7 @@ def test_differences_are_printed_up_to_the_limit(mirrored: Desk) -> None:
         mirrored.world.gitlab.create_issue(LEDGER)
     done = mirrored.run("audit", "gitlab", "--limit", "2")
     assert done.code == 8
-    shown = [line for line in done.out.splitlines() if line.startswith("missing ")]
+    shown = [line for line in done.out.splitlines() if line.startswith("missing\t")]
     assert len(shown) == 2
     assert all("issues" in line and f"{LEDGER}#" in line for line in shown)
     assert "... and 1 more" in done.out

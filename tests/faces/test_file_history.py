@@ -24,13 +24,15 @@ src/login.ts (port/harbour)
 Names: login.ts -> src/login.ts
 
 Merge Requests (showing 3 of 3)
-!3  opened  @mira  2 days ago  modified  Harden the login
-!2  merged  @mira  3 days ago  renamed   Move the login
-!1  merged  @zoe   4 days ago  new       Add a login
+NUMBER  STATE   AUTHOR  UPDATED     CHANGE    TITLE
+!3      opened  @mira   2 days ago  modified  Harden the login
+!2      merged  @mira   3 days ago  renamed   Move the login
+!1      merged  @zoe    4 days ago  new       Add a login
 
 Discussions (showing 2 of 2)
-!3  src/login.ts:45  @zoe   2 days ago  open      Should we use a separate key?
-!1  login.ts         @mira  4 days ago  resolved  Nit.
+NUMBER  PLACE            AUTHOR  STARTED     STATE     FIRST NOTE
+!3      src/login.ts:45  @zoe    2 days ago  open      Should we use a separate key?
+!1      login.ts         @mira   4 days ago  resolved  Nit.
 """
 
 
@@ -62,17 +64,18 @@ def filled(desk: Desk) -> Desk:
 
 
 def test_people_read_the_names_then_the_merge_requests_then_what_was_said(filled: Desk) -> None:
-    done = filled.run("file-history", "src/login.ts", "--discussions")
+    done = filled.terminal("file-history", "src/login.ts", "--discussions", columns=100)
     assert (done.code, done.out) == (0, PAGE)
 
 
 def test_a_file_of_one_name_is_told_without_a_chain(filled: Desk) -> None:
-    done = filled.run("file-history", "./src/login.ts", "--no-follow-renames", "--merged", "-n", "1")
+    done = filled.terminal("file-history", "./src/login.ts", "--no-follow-renames", "--merged", "-n", "1")
     assert done.out.splitlines() == [
         "src/login.ts (port/harbour)",
         "",
         "Merge Requests (showing 1 of 1)",
-        "!2  merged  @mira  3 days ago  renamed  Move the login",
+        "NUMBER  STATE   AUTHOR  UPDATED     CHANGE   TITLE",
+        "!2      merged  @mira   3 days ago  renamed  Move the login",
     ]
 
 

@@ -7,6 +7,7 @@ from tests.databases.talk import DISCUSSIONS, attach, discussion, note, placed
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
 from tidelore.errors import UserError
+from tidelore.remote_text import width
 from tidelore.since import parse_since
 from tidelore.store.projects import match_project
 
@@ -21,14 +22,36 @@ def filled(desk: Desk) -> Desk:
 
 
 def test_a_list_says_how_many_there_are_and_names_the_projects(filled: Desk) -> None:
-    lines = filled.run("list", "mrs", "-n", "2").out.splitlines()
+    lines = filled.terminal("list", "mrs", "-n", "2").out.splitlines()
     total = filled.robot("count", "mrs").data["mrs"]["total"]
     assert lines[0] == f"Merge Requests (showing 2 of {total})"
-    assert len(lines) == 3
+    assert lines[1].split()[-1] == "UPDATED"
+    assert len(lines) == 4
     everything = filled.run("list", "issues").out
     assert LEDGER in everything
     assert CONSOLE in everything
-    assert LEDGER not in filled.run("list", "issues", "-p", "ledger").out
+    assert LEDGER not in filled.terminal("list", "issues", "-p", "ledger").out
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_rows_of_a_list_fit_the_terminal_and_titles_are_cut_first(filled: Desk, columns: int) -> None:
+    filled.query("UPDATE issues SET title = '港湾の船 👩‍🚀 cafe\u0301 ' || title || ' \x1b[31m' || title")
+    out = filled.terminal("list", "issues", columns=columns).out
+    rows = out.splitlines()[2:]
+    assert len(rows) == 7
+    assert max(width(row) for row in rows) <= columns
+    assert "\x1b" not in out
+    if columns >= 80:
+        assert all("…" in row and row.endswith(" ago") for row in rows)
+
+
+def test_a_list_in_a_pipe_has_complete_cells_separated_by_tabs_and_no_headings(filled: Desk) -> None:
+    title = "港湾 " * 60 + "end"
+    filled.query(f"UPDATE issues SET title = '{title}'")
+    items = filled.robot("list", "issues").data["items"]
+    rows = [line.split("\t") for line in filled.run("list", "issues").out.splitlines()]
+    assert [row[:3] for row in rows] == [[item["project"], f"#{item['iid']}", title] for item in items]
+    assert [row[-1] for row in rows] == [item["updated_at"] for item in items]
 
 
 def test_a_draft_is_marked_once(filled: Desk) -> None:

@@ -36,9 +36,12 @@ def talk(desk: Desk) -> Desk:
 
 
 def test_posts_are_listed_newest_first_and_narrowed(talk: Desk) -> None:
-    lines = talk.run("list", "posts").out.splitlines()
+    lines = talk.terminal("list", "posts").out.splitlines()
     assert lines[0] == "Posts (showing 4 of 4)"
-    assert [line.split()[3] for line in lines[1:]] == ["repost", "quote", "reply", "post"]
+    assert [line.split()[3] for line in lines[2:]] == ["repost", "quote", "reply", "post"]
+    rows = [line.split("\t") for line in talk.run("list", "posts").out.splitlines()]
+    assert [row[1] for row in rows] == ["repost", "quote", "reply", "post"]
+    assert rows[-1][-1] == uri_of(MIRA, "a")
     assert "\x1b" not in talk.run("list", "posts").out
 
     def keys(*argv: str) -> list[str]:

@@ -208,7 +208,7 @@ def test_a_cursor_is_shown_by_path_ending_or_number(desk: Desk, scope: str) -> N
     assert shown["project"] == LEDGER
     assert shown["complete"] is True
     assert desk.robot("cursors", "show", "gitlab.issues", shown["scope"]).data == shown
-    assert f"project       {LEDGER}\n" in desk.run("cursors", "show", "gitlab.issues", scope).out
+    assert f"project       {LEDGER}\n" in desk.terminal("cursors", "show", "gitlab.issues", scope).out
 
 
 def test_a_cursor_that_does_not_exist_names_those_that_do(desk: Desk) -> None:

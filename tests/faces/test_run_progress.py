@@ -62,7 +62,7 @@ def test_people_are_told_how_far_each_run_is_that_is_under_way(desk: Desk, ledge
 @pytest.mark.parametrize("command", ["status", "sync-status", "sync-runs"])
 def test_a_long_note_goes_on_in_the_next_line_and_does_no_harm(desk: Desk, ledger: Ledger, command: str) -> None:
     ledger.note(ledger.start(), 9, Headway(3, 4, f"\x1b[31m{'deep/' * 9}app\n issues discussions: 3 pages"))
-    told = desk.run(command).out
+    told = desk.terminal(command).out
     assert "\x1b" not in told
     assert "issues discussions: 3 pages)" in " ".join(told.split())
     assert all(len(line) <= 80 for line in told.splitlines())
@@ -86,7 +86,7 @@ def test_the_list_of_runs_tells_under_each_how_far_it_is_or_where_it_stopped(des
     close_crashed(ledger.table, ledger.clock, lambda _who: True, 600_000)
     ledger.note(ledger.start(), 9, Headway(2, None, NOTE))
     ledger.start().finish_cancelled()
-    below = [line for line in desk.run("sync-runs").out.splitlines() if line.startswith("     ")]
+    below = [line for line in desk.terminal("sync-runs").out.splitlines() if line.startswith("     ")]
     assert below == [
         f"     dependents 2 ({NOTE})",
         f"     stopped at 3 of 4 ({NOTE})",

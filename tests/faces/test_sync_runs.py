@@ -56,11 +56,11 @@ def filled(desk: Desk) -> Desk:
 
 
 def test_people_read_the_newest_run_first_with_its_error_below(filled: Desk) -> None:
-    lines = filled.run("sync-runs").out.splitlines()
+    lines = filled.terminal("sync-runs", columns=110).out.splitlines()
     errors = [line for line in lines if line.startswith("     ")]
     assert errors[0] == "     no such issue"
     assert " ".join(" ".join(errors[2:]).split()) == ERROR.strip()
-    assert all(len(line) <= 100 for line in lines)
+    assert all(len(line) <= 110 for line in lines)
     assert [line.split()[0] for line in lines if line not in errors] == ["Runs", "RUN", "6", "5", "4", "3", "2", "1"]
     assert " ".join(lines[-1].split()) == "1 ingest --type issues standard succeeded done 6 minutes 60.0 s 1,200 34 2"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.render import Answer, instant, plural, when
+from tidelore.cli.table import Column, fields, on_terminal, table
 from tidelore.clock import SystemClock, describe_age
 from tidelore.errors import NotFound, PartialSuccess
 from tidelore.remote_text import one_line
@@ -49,24 +50,32 @@ def account_table(rows: Sequence[AccountRow], config: Config) -> list[str]:
     now = SystemClock().now_ms()
     cells = [
         [
-            one_line(row.handle),
+            row.handle,
             row.state,
             row.mode or config.bluesky.mode,
             f"{row.posts_fetched_count:,}",
-            ago(row.last_post_at),
+            when(row.last_post_at),
             _due(row, now),
-            one_line(row.reason or row.last_error or ""),
+            row.reason or row.last_error or "",
         ]
         for row in rows
     ]
-    return table(["ACCOUNT", "STATE", "MODE", "POSTS", "LAST POST", "ASKED NEXT", "WHY"], cells, right=(3,))
+    columns = [
+        Column("ACCOUNT", colour="cyan"),
+        Column("STATE", state=True),
+        Column("MODE"),
+        Column("POSTS", right=True),
+        Column("LAST POST"),
+        Column("NEXT POLL"),
+        Column("REASON", shrinks=True),
+    ]
+    return table(columns, cells)
 
 
 def account_lines(data: dict[str, Any]) -> list[str]:
     """Return one account for people."""
     plain = {name: value for name, value in data.items() if name != "positions"}
-    width = max(len(name) for name in plain)
-    lines = [f"{name:<{width}}  {'-' if value is None else one_line(str(value))}" for name, value in plain.items()]
+    lines = fields(plain)
     for place in data["positions"]:
         if place["watermark_at"] is None and not place["complete"] and not place["gaps"]:
             continue
@@ -105,6 +114,8 @@ def _judge(found: Following) -> PartialSuccess | NotFound | None:
 def _due(row: AccountRow, now: int) -> str:
     if row.state == "paused":
         return "-"
+    if not on_terminal():
+        return instant(row.next_poll_at) or "-"
     return "now" if row.next_poll_at <= now else f"in {describe_age((row.next_poll_at - now) / 1000)}"
 
 

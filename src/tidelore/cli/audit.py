@@ -9,8 +9,9 @@ import click
 from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
-from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.scrub import EVERYTHING
+from tidelore.cli.table import table
 from tidelore.errors import TideloreError, UserError
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _lines(report: AuditReport, limit: int) -> list[str]:
     shown = report.differences[:limit]
     if shown:
         rows = [[found.verdict, found.kind, found.reference, found.key] for found in shown]
-        lines += ["", *table(["VERDICT", "KIND", "ITEM", "KEY"], rows)]
+        lines += ["", *table(["VERDICT", "KIND", "ITEM", "KEY"], rows, always_headings=True)]
     if len(report.differences) > limit:
         more = len(report.differences) - limit
         lines.append(f"... and {more:,} more; --limit prints more, --robot all")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidelore.cli.feedback_data import error_data
 from tidelore.cli.progress import progress
-from tidelore.cli.render import Answer, plural, table
+from tidelore.cli.render import Answer, plural
+from tidelore.cli.table import Column, table
 
 if TYPE_CHECKING:
     from tidelore.app.feedback.comparison import AuditOutcome
@@ -113,8 +114,8 @@ def _lines(outcome: AuditOutcome, limit: int, *, shadow: bool) -> list[str]:
             [name, *(f"{count:,}" for count in counts_of([one for one in every if one.surface == name]).values())]
             for name in SURFACES
         ]
-        heads = ["SURFACE", *(name.upper() for name in COUNTS)]
-        lines += ["", *table(heads, rows, right=range(1, len(heads))), ""]
+        heads = [Column("SURFACE"), *(Column(name.upper(), right=True) for name in COUNTS)]
+        lines += ["", *table(heads, rows, always_headings=True), ""]
     lines += _listed(outcome, limit)
     total = counts_of([one for repo in report.repos for one in repo.surfaces])
     lines.append(
@@ -135,7 +136,7 @@ def _listed(outcome: AuditOutcome, limit: int) -> list[str]:
         for key in keys
     ]
     found.sort(key=lambda entry: entry[0] != "missing")
-    lines = table(["VERDICT", "THREAD", "EVENT KEY"], found[:limit]) if found[:limit] else []
+    lines = table(["VERDICT", "THREAD", "EVENT KEY"], found[:limit], always_headings=True) if found[:limit] else []
     if len(found) > limit:
         lines.append(f"... and {len(found) - limit:,} more; --limit prints more, --robot all")
     return lines

@@ -9,6 +9,7 @@ import click
 from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.render import Answer
 from tidelore.cli.sync_status import cursor_data, cursor_table
+from tidelore.cli.table import fields
 from tidelore.errors import UserError
 from tidelore.store.cursors import find_cursor, list_cursors, reset_cursor
 
@@ -53,8 +54,7 @@ def show_command(ctx: click.Context, surface: str, scope: str) -> Answer:
         data = cursor_data(find_cursor(database, surface, scope))
     finally:
         database.close()
-    width = max(len(name) for name in data)
-    return Answer(data, [f"{name:<{width}}  {'-' if value is None else value}" for name, value in data.items()])
+    return Answer(data, fields(data))
 
 
 @command.command("reset", cls=LoreCommand, example="lore cursors reset gitlab.issues group/project --yes")

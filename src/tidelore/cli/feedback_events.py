@@ -8,15 +8,15 @@ from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.feedback_data import event_data
 from tidelore.cli.feedback_threads import PR, REPO, repo_and_number
 from tidelore.cli.logs import set_up_logging
-from tidelore.cli.render import Answer, ago, plural, table
+from tidelore.cli.render import Answer, ago, plural, when
+from tidelore.cli.table import Column, on_terminal, table
 from tidelore.clock import SystemClock
 from tidelore.errors import UserError
-from tidelore.remote_text import block, one_line, shorten
+from tidelore.remote_text import block, one_line
 from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
 
 _LARGEST_ID = 2**63 - 1
 _WIDTH = 100
-_SHOWN = 50
 
 
 @click.command("next", cls=LoreCommand, example="lore feedback next --wait --poll")
@@ -184,14 +184,21 @@ def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
             _thread(row),
             row.kind,
             row.author or "ghost",
-            ago(row.updated_at).removesuffix(" ago"),
+            when(row.updated_at).removesuffix(" ago"),
             _standing(row, now_ms),
-            shorten(one_line(row.body), _SHOWN),
+            row.body,
         ]
         for row in rows
     ]
-    heads = ["EVENT", "THREAD", "KIND", "AUTHOR", "AGE", "STATE", "BODY"]
-    lines = [f"Events that are not done ({len(rows):,} of {total:,})", *table(heads, cells, right=(0,))]
+    columns = [
+        Column("EVENT", right=True),
+        Column("THREAD", colour="cyan"),
+        *(Column(name) for name in ("KIND", "AUTHOR", "AGE", "STATE")),
+        Column("BODY", shrinks=True),
+    ]
+    if not on_terminal():
+        return table(columns, cells)
+    lines = [f"Pending events (showing {len(rows):,} of {total:,})", *table(columns, cells)]
     failed = sum(row.attempts > 0 for row in rows)
     return lines + ([f"{plural(failed, 'event')} failed before; `--robot` gives the error."] if failed else [])
 

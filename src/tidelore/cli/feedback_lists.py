@@ -17,7 +17,8 @@ from tidelore.cli.feedback_data import (
     waiting_by_thread,
 )
 from tidelore.cli.feedback_threads import REPO, repo_and_number
-from tidelore.cli.render import Answer, ago, plural, table
+from tidelore.cli.render import Answer, ago, plural
+from tidelore.cli.table import Column, table
 from tidelore.clock import SystemClock
 from tidelore.errors import NotFound
 from tidelore.remote_text import one_line, shorten
@@ -30,7 +31,6 @@ from tidelore.store.poll_cursors import list_poll_cursors
 from tidelore.store.projects import ProjectRow
 from tidelore.store.tracked import STATUSES, TrackedPr, find_tracked, history, list_tracked
 
-_TITLE = 40
 _LATEST = 20
 
 
@@ -135,11 +135,18 @@ def _table(items: list[dict[str, Any]]) -> list[str]:
             f"{item['status']}{' (paused)' if item['paused'] else ''}",
             f"{item['pending']:,}",
             f"{item['in_flight']:,}",
-            shorten(one_line(item["title"] or "-"), _TITLE),
+            item["title"] or "-",
         ]
         for item in items
     ]
-    return table(["PULL REQUEST", "STATUS", "WAIT", "AT WORK", "TITLE"], rows, right=(2, 3))
+    columns = [
+        Column("PULL REQUEST", colour="cyan"),
+        Column("STATUS", state=True),
+        Column("PENDING", right=True),
+        Column("IN PROGRESS", right=True),
+        Column("TITLE", shrinks=True),
+    ]
+    return table(columns, rows)
 
 
 def _show_lines(data: dict[str, Any], row: TrackedPr) -> list[str]:

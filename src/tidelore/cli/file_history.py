@@ -7,14 +7,29 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.cli.render import Answer, instant, when
+from tidelore.cli.table import Column, table
 from tidelore.errors import UserError
-from tidelore.remote_text import one_line, shorten
+from tidelore.remote_text import one_line
 from tidelore.renames import describe_lineage
 from tidelore.store.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
 
-_TITLE_WIDTH = 60
-_BODY_WIDTH = 70
+_CHANGES = (
+    Column("NUMBER", colour="cyan"),
+    Column("STATE", state=True),
+    Column("AUTHOR"),
+    Column("UPDATED"),
+    Column("CHANGE"),
+    Column("TITLE", shrinks=True),
+)
+_THREADS = (
+    Column("NUMBER", colour="cyan"),
+    Column("PLACE"),
+    Column("AUTHOR"),
+    Column("STARTED"),
+    Column("STATE", state=True),
+    Column("FIRST NOTE", shrinks=True),
+)
 
 
 @click.command("file-history", cls=LoreCommand, example="lore file-history src/auth/login.ts --discussions")
@@ -125,15 +140,12 @@ def _lines(history: FileHistory, question: FileQuestion) -> list[str]:
         lines.append(f"Names: {one_line(describe_lineage(history.lineage))}{more}")
     lines += ["", f"Merge Requests (showing {len(history.entries):,} of {history.total:,})"]
     if history.entries:
-        lines += _plain([_row(entry) for entry in history.entries])
+        lines += table(_CHANGES, [_row(entry) for entry in history.entries], always_headings=True)
     if question.discussions:
         lines += ["", f"Discussions (showing {len(history.threads):,} of {history.threads_total:,})"]
-        lines += _plain([_thread_row(thread) for thread in history.threads]) if history.threads else []
+        rows = [_thread_row(thread) for thread in history.threads]
+        lines += table(_THREADS, rows, always_headings=True) if rows else []
     return lines
-
-
-def _plain(rows: list[list[str]]) -> list[str]:
-    return table([""] * len(rows[0]), rows)[1:]
 
 
 def _row(entry: HistoryEntry) -> list[str]:
@@ -141,18 +153,17 @@ def _row(entry: HistoryEntry) -> list[str]:
         f"!{entry.iid}",
         entry.state,
         _name(entry.author),
-        ago(entry.at),
+        when(entry.at),
         ", ".join(dict.fromkeys(touch.kind for touch in entry.touches)),
-        shorten(one_line(entry.title), _TITLE_WIDTH),
+        entry.title,
     ]
 
 
 def _thread_row(thread: FileThread) -> list[str]:
-    place = one_line(thread.path) + ("" if thread.line is None else f":{thread.line}")
+    place = thread.path + ("" if thread.line is None else f":{thread.line}")
     mark = "resolved" if thread.resolved else "open" if thread.resolvable else "-"
-    words = shorten(one_line(thread.body), _BODY_WIDTH)
-    return [f"!{thread.iid}", place, _name(thread.author), ago(thread.created_at), mark, words]
+    return [f"!{thread.iid}", place, _name(thread.author), when(thread.created_at), mark, thread.body]
 
 
 def _name(author: str | None) -> str:
-    return f"@{one_line(author)}" if author else "-"
+    return f"@{author}" if author else "-"

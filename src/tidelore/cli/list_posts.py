@@ -9,7 +9,8 @@ import click
 from tidelore.cli.browser import open_page
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.post_text import post_item, post_row
-from tidelore.cli.render import Answer, table
+from tidelore.cli.render import Answer
+from tidelore.cli.table import Column, on_terminal, table
 from tidelore.clock import SystemClock
 from tidelore.errors import UserError
 from tidelore.since import parse_since
@@ -55,7 +56,15 @@ def _lines(found: PostList) -> list[str]:
     if not found.items:
         return ["Posts: nothing matches"]
     rows = [post_row(row) for row in found.items]
-    return [f"Posts (showing {len(rows):,} of {found.total:,})", *table([""] * len(rows[0]), rows)[1:]]
+    columns = [
+        Column("LISTED"),
+        Column("KIND"),
+        Column("AUTHOR", colour="cyan"),
+        Column("TEXT", shrinks=True),
+        Column("URI", optional=True),
+    ]
+    head = [f"Posts (showing {len(rows):,} of {found.total:,})"] if on_terminal() else []
+    return [*head, *table(columns, rows)]
 
 
 def _chosen(text: str | None) -> frozenset[str]:

@@ -11,10 +11,11 @@ import click
 from tidelore.cli.browser import open_page
 from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.list_posts import posts_command
-from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.cli.render import Answer, instant, when
+from tidelore.cli.table import Column, on_terminal, table
 from tidelore.clock import SystemClock
 from tidelore.errors import UserError
-from tidelore.remote_text import one_line, shorten
+from tidelore.remote_text import one_line
 from tidelore.since import parse_since
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
@@ -22,7 +23,6 @@ from tidelore.store.listing import ListedParent, ListFilter, Listing, Talk, list
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import match_project
 
-_TITLE_WIDTH = 60
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 
@@ -168,20 +168,32 @@ def _lines(found: Listing, family: Family[Any]) -> list[str]:
     title = "Merge Requests" if family is MERGE_REQUESTS else "Issues"
     if not found.items:
         return [f"{title}: nothing matches"]
+    middle = "BRANCHES" if family is MERGE_REQUESTS else "LABELS"
+    columns = [
+        Column("PROJECT"),
+        Column("NUMBER", colour="cyan"),
+        Column("TITLE", shrinks=True),
+        Column("STATE", state=True),
+        Column("AUTHOR"),
+        Column(middle, shrinks=True, optional=True),
+        Column("UPDATED"),
+    ]
     rows = [_row(row, family) for row in found.items]
+    if not on_terminal():
+        return table(columns, rows)
+    # People who look at one project do not need its name on every line.
+    first = 0 if len({row.project for row in found.items}) > 1 else 1
     head = f"{title} (showing {len(rows):,} of {found.total:,})"
-    several = len({row.project for row in found.items}) > 1
-    shown = [cells if several else cells[1:] for cells in rows]
-    return [head, *table([""] * len(shown[0]), shown)[1:]]
+    return [head, *table(columns[first:], [row[first:] for row in rows])]
 
 
 def _row(row: ListedParent, family: Family[Any]) -> list[str]:
     title = one_line(row.title)
     if row.draft:
         title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}"
-    short = shorten(title, _TITLE_WIDTH)
-    author = f"@{one_line(row.author_username)}" if row.author_username else "-"
+    author = f"@{row.author_username}" if row.author_username else "-"
     if family is MERGE_REQUESTS:
-        middle = one_line(f"{row.target_branch} <- {row.source_branch}")
-        return [row.project, f"!{row.iid}", short, row.state, author, middle, ago(row.updated_at)]
-    return [row.project, f"#{row.iid}", short, row.state, author, one_line(", ".join(row.labels)), ago(row.updated_at)]
+        sign, middle = "!", f"{row.target_branch} <- {row.source_branch}"
+    else:
+        sign, middle = "#", ", ".join(row.labels)
+    return [row.project, f"{sign}{row.iid}", title, row.state, author, middle, when(row.updated_at)]

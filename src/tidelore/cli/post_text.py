@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidelore.cli.render import ago, instant
+from tidelore.cli.render import ago, instant, when
 from tidelore.clock import format_instant
 from tidelore.remote_text import block, one_line, shorten
 from tidelore.store.post_rows import PostRow, PostView
@@ -56,7 +56,7 @@ def post_data(view: PostView) -> dict[str, Any]:
 
 def post_row(row: PostRow) -> list[str]:
     """Return a post as a line people read."""
-    return [ago(row.sort_at), row.kind, f"@{one_line(row.author)}", shorten(one_line(row.text), _TEXT_WIDTH), row.uri]
+    return [when(row.sort_at), row.kind, f"@{row.author}", row.text, row.uri]
 
 
 def post_lines(view: PostView, columns: int) -> list[str]:

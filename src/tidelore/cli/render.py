@@ -1,4 +1,4 @@
-"""The one renderer of the command line. Owns the robot envelope, the shape of errors, and plain tables.
+"""Prints what a command returns: lines for people, the robot envelope for programs, and errors.
 
 Robot mode prints exactly one JSON document on stdout: `{ok, data, meta}` or `{ok, error, meta}`.
 """
@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from tidelore import __version__
 from tidelore.cli.face import Choices, Face
+from tidelore.cli.table import on_terminal
 from tidelore.clock import SystemClock, describe_age, format_instant
 from tidelore.errors import TideloreError
 
 
 class Answer(Struct):
-    """What a command has to say: `data` for programs, `lines` for people."""
+    """The result of a command: `data` for programs, `lines` for people."""
 
     data: Any
     lines: Sequence[str] = ()
@@ -52,18 +53,6 @@ def render_error(error: TideloreError, choices: Choices, command: str) -> int:
     return error.exit_code
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Return aligned lines; columns whose index is in `right` are aligned to the right."""
-    widths = [max(len(row[i]) for row in (headers, *rows)) for i in range(len(headers))]
-    return [
-        "  ".join(
-            cell.rjust(width) if index in right else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (headers, *rows)
-    ]
-
-
 def ago(instant_ms: int | None) -> str:
     """Return how long ago an instant was."""
     if instant_ms is None:
@@ -71,8 +60,13 @@ def ago(instant_ms: int | None) -> str:
     return f"{describe_age((SystemClock().now_ms() - instant_ms) / 1000)} ago"
 
 
+def when(instant_ms: int | None) -> str:
+    """Return an instant for a table: its age on a terminal, the exact time in a pipe."""
+    return ago(instant_ms) if on_terminal() else instant(instant_ms) or "-"
+
+
 def instant(instant_ms: int | None) -> str | None:
-    """Return an instant for people and programs alike."""
+    """Return an instant in RFC 3339, or None."""
     return None if instant_ms is None else format_instant(instant_ms)
 
 
@@ -103,7 +97,7 @@ def _meta(choices: Choices, command: str) -> dict[str, Any]:
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    # As bytes: JSON is UTF-8, whatever the terminal's encoding.
+    # Written as bytes: JSON is UTF-8 regardless of the terminal's encoding.
     click.echo(msgspec.json.encode(document, enc_hook=str))
 
 

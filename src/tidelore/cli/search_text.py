@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from tidelore.cli.page_width import page_columns
 from tidelore.cli.render import ago, plural
+from tidelore.cli.table import line_columns
 from tidelore.remote_text import one_line, shorten, width
 from tidelore.search.finding import Found
 from tidelore.search.query import Query
@@ -22,7 +22,7 @@ def result_lines(found: Found, query: Query, start: int, *, explain: bool) -> li
     if not found.threads:
         beyond = " more" if start else ""
         return [f"nothing{beyond} matches"]
-    columns = page_columns()
+    columns = line_columns()
     lines = []
     for number, thread in enumerate(found.threads, start + 1):
         lines += [*_thread(thread, number, columns, explain=explain), ""]

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
-from tidelore.cli.page_width import page_columns
 from tidelore.cli.render import Answer
 from tidelore.cli.show_post import post_command
+from tidelore.cli.table import page_columns
 from tidelore.errors import UserError
 from tidelore.reference import Kind, parse_reference
 from tidelore.store.conversation import read_conversation

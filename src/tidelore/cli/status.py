@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelore.cli.face import Face, LoreCommand, face_of
-from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.run_progress import running_lines
+from tidelore.cli.table import Column, line_columns, page_columns, table
 from tidelore.clock import SystemClock, describe_age
 from tidelore.errors import UserError
-from tidelore.remote_text import one_line
+from tidelore.remote_text import one_line, shorten
 
 if TYPE_CHECKING:
     from tidelore.service.health import SourceHealth
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from tidelore.store.source_budgets import BudgetRow
     from tidelore.store.totals import Totals
 
-WIDTH = 80
 _INSTANTS = ("due_at", "started_at", "finished_at", "succeeded_at", "updated_at")
 _CLEAR = "\x1b[H\x1b[J"
 
@@ -71,7 +71,7 @@ def job_data(job: JobRow) -> dict[str, Any]:
 
 
 def overview_lines(overview: Overview, now_ms: int) -> list[str]:
-    """Return the overview for people, within 80 columns."""
+    """Return the overview for people, within the width of the terminal."""
     service = overview.service
     lines = [_service_line(service, now_ms)]
     if service.jobs:
@@ -81,7 +81,7 @@ def overview_lines(overview: Overview, now_ms: int) -> list[str]:
                 lines.append(_cut(f"  {job.name}: {one_line(job.last_error)}"))
     lines += ["", *_budget_lines(service, now_ms), *_totals_lines(overview.totals)]
     if overview.runs:
-        lines += ["", *_run_lines(overview.runs), *running_lines(overview.runs, WIDTH)]
+        lines += ["", *_run_lines(overview.runs), *running_lines(overview.runs, page_columns())]
     return lines
 
 
@@ -173,7 +173,8 @@ def _job_lines(service: ServiceStatus, now_ms: int) -> list[str]:
         ]
         for job in service.jobs
     ]
-    return table(["JOB", "STATE", "SUCCEEDED", "DUE IN", "FAILED", "ASKED"], rows, right=(2, 3, 4, 5))
+    numbers = [Column(name, right=True) for name in ("LAST SUCCESS", "NEXT IN", "FAILURES", "REQUESTS")]
+    return table(["JOB", Column("STATE", state=True), *numbers], rows, always_headings=True)
 
 
 def _state(job: JobRow, service: ServiceStatus) -> str:
@@ -210,7 +211,15 @@ def _totals_lines(totals: Totals) -> list[str]:
 
 def _run_lines(runs: list[RunView]) -> list[str]:
     rows = [[str(run.id), run.command, run.status, run.phase, f"{run.requests:,}", ago(run.started_at)] for run in runs]
-    return table(["RUN", "COMMAND", "STATUS", "PHASE", "ASKED", "BEGAN"], rows, right=(4,))
+    columns = [
+        Column("RUN"),
+        Column("COMMAND", shrinks=True),
+        Column("STATUS", state=True),
+        Column("PHASE"),
+        Column("REQUESTS", right=True),
+        Column("STARTED"),
+    ]
+    return table(columns, rows, always_headings=True)
 
 
 def _short(seconds: float) -> str:
@@ -222,4 +231,4 @@ def _short(seconds: float) -> str:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+    return shorten(line, line_columns())

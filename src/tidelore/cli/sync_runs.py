@@ -8,14 +8,14 @@ import click
 import msgspec
 
 from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
-from tidelore.cli.render import Answer, ago, instant, table
+from tidelore.cli.render import Answer, instant, when
 from tidelore.cli.run_progress import headway
+from tidelore.cli.table import Column, fields, on_terminal, page_columns, table
 from tidelore.errors import UserError
 from tidelore.remote_text import block, one_line
 from tidelore.service.recovery import recovery_actions
 from tidelore.store.runs import RunRecord, find_record, list_records
 
-_WIDTH = 80
 _LARGEST_ID = 2**63 - 1
 _INSTANTS = ("started_at", "heartbeat_at", "finished_at", "cancelled_at", "mirrored_at")
 _HIDDEN_IN_LISTS = (
@@ -116,7 +116,7 @@ def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]
             run.mode,
             run.status,
             run.phase,
-            ago(run.started_at).removesuffix(" ago"),
+            when(run.started_at).removesuffix(" ago"),
             "-" if run.finished_at is None else f"{_seconds(run):,.1f} s",
             f"{run.issues_ingested + run.mrs_ingested:,}",
             f"{run.requests:,}",
@@ -124,25 +124,35 @@ def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]
         ]
         for run in runs
     ]
-    heads = ["RUN", "COMMAND", "MODE", "STATUS", "PHASE", "AGE", "TOOK", "STORED", "ASKED", "WARN"]
-    head, *body = table(heads, rows, right=(0, 6, 7, 8, 9))
+    columns = [
+        Column("RUN", right=True),
+        Column("COMMAND", shrinks=True),
+        Column("MODE", optional=True),
+        Column("STATUS", state=True),
+        Column("PHASE"),
+        Column("AGE" if on_terminal() else "STARTED"),
+        Column("TOOK", right=True),
+        Column("STORED", right=True),
+        *(Column(name, right=True, optional=True) for name in ("REQUESTS", "WARNINGS")),
+    ]
+    if not on_terminal():
+        notes = [[headway(run) or "", run.error or ""] for run in runs]
+        return table([*columns, "PROGRESS", "ERROR"], [row + more for row, more in zip(rows, notes, strict=True)])
+    head, *body = table(columns, rows)
     lines = [f"Runs (showing {len(runs):,} of {total:,})", head]
     for run, line in zip(runs, body, strict=True):
         lines.append(line)
         for told in (headway(run), run.error):
-            lines += [] if told is None else block(one_line(told), _WIDTH, "     ")
+            lines += [] if told is None else block(one_line(told), page_columns(), "     ")
     return lines
 
 
 def _record_lines(data: dict[str, Any], outcomes: list[str]) -> list[str]:
     plain = {name: value for name, value in data.items() if name not in {"recovery_actions", "entity_outcomes"}}
-    columns = max(len(name) for name in plain)
-    lines = [*(f"{name:<{columns}}  {_shown(value)}" for name, value in plain.items()), *outcomes]
+    lines = [*fields({name: _shown(value) for name, value in plain.items()}), *outcomes]
     actions = data["recovery_actions"]
     return [*lines, "", "What to run next:", *(f"  {action}" for action in actions)] if actions else lines
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return msgspec.json.encode(value).decode()
-    return "-" if value is None else one_line(str(value))
+def _shown(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else value

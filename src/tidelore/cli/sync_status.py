@@ -1,7 +1,4 @@
-"""`lore sync-status`: how far every list and its children have been read, what is in quarantine, the last runs.
-
-What people see fits into 80 columns; what is longer goes on in the next line.
-"""
+"""`lore sync-status`: how far every list and its children have been read, what is in quarantine, the last runs."""
 
 from __future__ import annotations
 
@@ -12,15 +9,15 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer, ago, instant, plural, table
+from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.run_progress import running_lines
+from tidelore.cli.table import Column, page_columns, table
 from tidelore.service.status import ListStatus, Status, read_status
 from tidelore.store.account_totals import STATES, AccountTotals, read_account_totals
 from tidelore.store.accounts import SURFACES
 from tidelore.store.cursors import CursorRow
 from tidelore.store.runs import RunView
 
-WIDTH = 80
 QUARANTINE_SHOWN = 10
 
 
@@ -78,7 +75,7 @@ def cursor_table(cursors: list[CursorRow]) -> list[str]:
         ]
         for cursor in cursors
     ]
-    return table(["LIST", "SCOPE", "WATERMARK", "STATE", "READ", "VERIFIED"], rows)
+    return table(["LIST", Column("SCOPE", shrinks=True), "WATERMARK", "STATE", "READ", "VERIFIED"], rows)
 
 
 def _data(status: Status) -> dict[str, Any]:
@@ -145,13 +142,17 @@ def _accounts(accounts: AccountTotals) -> list[str]:
             f"{accounts.gaps:,}",
         ]
     ]
-    lines = table(["ACCOUNTS", "DUE", "NEVER ASKED", "OLDEST POLL", "GAPS OPEN"], rows, right=(0, 1, 2, 4))
-    return ["Bluesky accounts", *(f"  {line}" for line in lines), *_fit(states), ""]
+    columns = [
+        *(Column(name, right=True) for name in ("ACCOUNTS", "DUE", "NEVER POLLED")),
+        Column("OLDEST POLL"),
+        Column("OPEN GAPS", right=True),
+    ]
+    return ["Bluesky accounts", *table(columns, rows, indent="  ", always_headings=True), *_fit(states), ""]
 
 
 def _lines(status: Status, accounts: AccountTotals) -> list[str]:
     if not status.lists and not accounts.accounts:
-        under_way = running_lines(status.runs, WIDTH)
+        under_way = running_lines(status.runs, page_columns())
         return under_way or ["Nothing has been mirrored yet. Run `lore ingest --type issues`."]
     lists = [entry for entry in status.lists if entry.cursor.surface not in SURFACES.values()]
     several = len({entry.cursor.source for entry in status.lists}) > 1
@@ -169,7 +170,11 @@ def _lines(status: Status, accounts: AccountTotals) -> list[str]:
     verified, children = status.oldest_verification, status.oldest_children
     lines.append(f"Oldest verification of a list: {instant(verified) or 'some have not been verified yet'}")
     lines.append(f"Oldest verification of children: {instant(children) or 'none have been read yet'}")
-    return [*lines, "", "Last runs", *_runs(status.runs), *running_lines(status.runs, WIDTH)] if status.runs else lines
+    return (
+        [*lines, "", "Last runs", *_runs(status.runs), *running_lines(status.runs, page_columns())]
+        if status.runs
+        else lines
+    )
 
 
 def _project(lists: Sequence[ListStatus]) -> list[str]:
@@ -183,7 +188,7 @@ def _project(lists: Sequence[ListStatus]) -> list[str]:
         ]
         for entry in lists
     ]
-    lines = table(["LIST", "WATERMARK", "READ", "VERIFIED"], rows)
+    lines = table(["LIST", "WATERMARK", "READ", "VERIFIED"], rows, indent="  ", always_headings=True)
     found = [(_words(entry.cursor.surface), backlog) for entry in lists for backlog in entry.children]
     if found:
         below = [
@@ -196,8 +201,8 @@ def _project(lists: Sequence[ListStatus]) -> list[str]:
             ]
             for noun, backlog in found
         ]
-        lines += table(["CHILDREN", "DUE", "SETTLING", "FAILING", "OLDEST READ"], below, right=(1, 2, 3))
-    lines = [f"  {line}" for line in lines]
+        numbers = [Column(name, right=True) for name in ("DUE", "SETTLING", "FAILING")]
+        lines += table(["CHILDREN", *numbers, "OLDEST READ"], below, indent="  ", always_headings=True)
     for noun, backlog in found:
         if backlog.error is not None:
             lines += _fit(f"{noun} {_words(backlog.kind)}: {backlog.error}")
@@ -217,7 +222,9 @@ def _runs(runs: Sequence[RunView]) -> list[str]:
         ]
         for run in runs
     ]
-    return table(["RUN", "COMMAND", "STATUS", "WARN", "STORED", "ASKED", "AGE"], rows, right=(3, 4, 5))
+    columns = [Column("RUN"), Column("COMMAND", shrinks=True), Column("STATUS", state=True)]
+    numbers = [Column(name, right=True) for name in ("WARNINGS", "STORED", "REQUESTS")]
+    return table([*columns, *numbers, Column("AGE")], rows, always_headings=True)
 
 
 def _words(name: str) -> str:
@@ -232,5 +239,10 @@ def _second(instant_ms: int | None) -> str | None:
 def _fit(text: str) -> list[str]:
     """Return a text in lines that fit; a long word stays whole, so that it can be searched for and copied."""
     return wrap(
-        text, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        text,
+        page_columns(),
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
     )

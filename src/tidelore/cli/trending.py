@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.page_width import page_columns
 from tidelore.cli.render import Answer, ago, instant, plural
+from tidelore.cli.table import line_columns
 from tidelore.clock import SystemClock
 from tidelore.remote_text import one_line, shorten
 from tidelore.store.trending import Trend, trending
@@ -63,7 +63,7 @@ def _item(trend: Trend) -> dict[str, Any]:
 def _lines(found: list[Trend], hours: float) -> list[str]:
     if not found:
         return [f"nothing was shared in the last {hours:g} hours"]
-    columns = page_columns()
+    columns = line_columns()
     lines: list[str] = []
     for trend in found:
         head = f"{plural(trend.shares, 'share')}, last {ago(trend.last_shared_at)}"
