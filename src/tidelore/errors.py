@@ -6,6 +6,7 @@ They branch by who must act:
     TideloreError                      exit 1
     ├── UserError                      exit 2   the caller corrects the command or the configuration
     │   ├── ConfigError                exit 2   names the file, the key and the remedy
+    │   ├── ExtraMissing               exit 2   an optional part of the package is not installed
     │   ├── CredentialsMissing         exit 4
     │   └── NotFound                   exit 6   asked for something the copy does not hold
     ├── RemoteError                    exit 1   the other side
@@ -77,6 +78,12 @@ class ConfigError(UserError):
     """The configuration is wrong: `file`, `key` and, where one is near, the valid key."""
 
     code = "CONFIG_INVALID"
+
+
+class ExtraMissing(UserError):
+    """The command needs an optional part of the package that is not installed: `extra`."""
+
+    code = "EXTRA_MISSING"
 
 
 class CredentialsMissing(UserError):

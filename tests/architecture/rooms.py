@@ -11,7 +11,7 @@ STOREYS = (
     (
         *("errors", "model", "clock", "config", "config_sections", "content", "links", "matching", "process"),
         *("post_reference", "reference", "remote_text", "renames", "since", "together", "trust", "waiting", ""),
-        *("headway", "signals"),
+        *("extras", "headway", "signals"),
     ),
     ("engine",),
     ("sources", "store", "embedding"),

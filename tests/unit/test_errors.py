@@ -13,6 +13,7 @@ EXIT_CODES = {
     "FAILURE": 1,
     "USAGE": 2,
     "CONFIG_INVALID": 2,
+    "EXTRA_MISSING": 2,
     "CREDENTIALS_MISSING": 4,
     "NOT_FOUND": 6,
     "REMOTE_FAILED": 1,

@@ -224,7 +224,7 @@ async def _make_vectors(
     """Open the embedder and let it work; the report says as it goes what was stored."""
     from tidelore.embedding.embedder import Unavailable
     from tidelore.embedding.registry import open_embedder
-    from tidelore.errors import UserError
+    from tidelore.errors import ExtraMissing, UserError
 
     try:
         embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
@@ -232,7 +232,8 @@ async def _make_vectors(
             made.notice = 'no vectors are wanted: embedding.provider is "none"'
             return
         if isinstance(embedder, Unavailable):
-            raise UserError(embedder.reason, fix=embedder.fix)
+            failure = UserError if embedder.extra is None else ExtraMissing
+            raise failure(embedder.reason, fix=embedder.fix, extra=embedder.extra)
         # Not before: without an embedder there may be no numpy either.
         from tidelore.pipeline.embed import embed_documents
 
@@ -245,20 +246,28 @@ async def _make_vectors(
 
 
 class Meaning(Struct, frozen=True):
-    """What ranks by meaning, or why nothing does."""
+    """What ranks by meaning, or why nothing does; `extra` when that is an extra that is not installed."""
 
     ranker: MeaningRanker | None = None
     notice: str | None = None
+    extra: str | None = None
 
 
 def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     """Return what ranks documents by the meaning of a text; whatever is missing for it is a notice."""
     from tidelore.embedding.embedder import InProcess, Unavailable
-    from tidelore.embedding.registry import open_embedder
+    from tidelore.embedding.registry import missing_extra, open_embedder
     from tidelore.errors import RemoteError
+    from tidelore.extras import install_command
     from tidelore.store.vector_models import has_vectors
 
-    if app.config.embedding.provider == "none" or not text.strip() or not has_vectors(database):
+    if app.config.embedding.provider == "none" or not text.strip():
+        return Meaning()
+    extra = missing_extra(app.config.embedding)
+    if extra is not None:
+        reason = f"the extra {extra!r} is not installed ({install_command(extra)})"
+        return Meaning(notice=reason, extra=extra)
+    if not has_vectors(database):
         return Meaning()
     embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
     if embedder is None or isinstance(embedder, Unavailable):

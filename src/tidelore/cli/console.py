@@ -12,6 +12,7 @@ from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.glance import tell_once
 from tidelore.cli.render import Answer
 from tidelore.errors import UserError
+from tidelore.extras import require
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -66,4 +67,5 @@ def watched_app(face: Face, name: str) -> App:
             f"`lore {name}` needs a terminal",
             fix="`lore service` serves without one, `lore status --robot` tells the same to programs",
         )
+    require("console", f"`lore {name}`")
     return face.app()

@@ -14,6 +14,7 @@ from tidelore.cli.render import Answer
 from tidelore.cli.search_page import encode_token, fit, item_of, read_fields, read_token
 from tidelore.cli.search_text import result_lines
 from tidelore.clock import SystemClock
+from tidelore.extras import extra_missing
 from tidelore.search.filters import resolve_filters
 from tidelore.search.finding import MODES, Found, Request, find
 from tidelore.search.fuse import Ranking
@@ -80,6 +81,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any) -> Ans
         asked = resolve_filters(database, written, lambda text: parse_since(text, SystemClock().now_ms()))
         request = Request(query=query, wanted=asked, mode=wanted["mode"], limit=wanted["limit"], start=start)
         meaning = rank_by_meaning(face.app(), database, query.text if request.mode != "lexical" else "")
+        if meaning.extra is not None and request.mode == "semantic":
+            raise extra_missing(meaning.extra, "search by meaning")
         found = find(database, request, meaning.ranker, meaning.notice)
     finally:
         database.close()

@@ -9,6 +9,7 @@ import click
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.errors import NotFound, UserError
+from tidelore.extras import require
 from tidelore.post_reference import PostReference, parse_post_reference
 from tidelore.reference import KINDS, SIGNS, Kind, Reference, parse_reference
 from tidelore.store.database import Database
@@ -31,6 +32,7 @@ def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
     stored embeddings (see `lore embed`) and needs no network.
     """
+    require("vectors", "`lore similar`", ["numpy"])
     from tidelore.cli.search_page import item_of, read_fields
     from tidelore.cli.search_text import result_lines
     from tidelore.search.finding import Found

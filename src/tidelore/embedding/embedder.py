@@ -32,6 +32,8 @@ class Unavailable(Struct, frozen=True):
 
     reason: str
     fix: str
+    extra: str | None = None
+    """The extra of the package that is not installed, if that is why."""
 
 
 class Embedder(Protocol):

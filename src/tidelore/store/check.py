@@ -16,6 +16,7 @@ from msgspec import Struct
 from tidelore.content import digest
 from tidelore.engine.cursor import SKEW_MS, decode_window
 from tidelore.errors import DatabaseUnusable
+from tidelore.extras import find_missing, install_command
 from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.feedback_rules import FEEDBACK_RULES
@@ -128,6 +129,9 @@ def _vectors(database: Database) -> Finding:
     holds, broken = "every vector is where its row says", "vectors that are missing or somebody else's"
     if not database.read("SELECT 1 FROM embeddings UNION ALL SELECT 1 FROM embedding_blocks LIMIT 1"):
         return _finding("vectors", holds, broken, [])
+    if find_missing(["numpy"]) is not None:
+        detail = f"not checked: reading vectors needs numpy ({install_command('vectors')})"
+        return Finding("vectors", ok=True, detail=detail, count=0)
     # Not before: a copy without vectors is checked without numpy.
     from tidelore.store.vector_check import misplaced_vectors
 

@@ -15,16 +15,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tidelore.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
+from tidelore.extras import extra_missing
 from tidelore.store.database import Params, Row
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError as missing:
-    raise UserError(
-        "the PostgreSQL driver is not installed",
-        fix="pip install 'tidelore[postgres]'",
-    ) from missing
+    raise extra_missing("postgres", "a PostgreSQL database") from missing
 
 PATIENCE: dict[str, int] = {
     "connect_timeout": 10,

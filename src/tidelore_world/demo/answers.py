@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 QUESTION = "what did we settle on to recognise a boat that goes by several names"
 """In other words than anybody in the simulated world uses."""
+QUESTION_BY_WORDS = "vessel identity IMO number decision"
+"""In the words of the simulated world: what is asked where the extra `vectors` is not installed."""
 REPLY = "Confirmed with the quartermaster: the brass plate carries the hull number."
 _TELLING = "brass plate quartermaster"
 
@@ -28,6 +30,7 @@ class Answers:
     def __init__(self, app: App, say: Callable[[str], None]) -> None:
         self._app = app
         self._say = say
+        self._by_meaning = True
 
     def prepare(self) -> dict[str, int]:
         """Make documents and vectors out of the copy."""
@@ -35,14 +38,17 @@ class Answers:
         made = run_until_signalled(document(self._app, full=False, force=False), FATE)
         vectors = run_until_signalled(embed(self._app), FATE)
         self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} with vectors")
+        self._by_meaning = vectors.notice is None
         if vectors.notice:
-            self._say(f"   {vectors.notice}")
+            fix = "" if vectors.error is None else f": {vectors.error.fix}"
+            self._say(f"   {vectors.notice}{fix}")
         return {"documents": made.regenerated, "embedded": vectors.embedded}
 
     def ask(self) -> ThreadResult | None:
-        """Ask by meaning, and show the best answer that stands in a merge request's thread."""
-        self._say(f'\n9. Searched by meaning: "{QUESTION}"')
-        found = [answer for answer in self._search(QUESTION) if answer.type == "mr" and answer.found_in == "discussion"]
+        """Ask by meaning, or else by words, and show the best answer that stands in a merge request's thread."""
+        question = QUESTION if self._by_meaning else QUESTION_BY_WORDS
+        self._say(f'\n9. Searched by {"meaning" if self._by_meaning else "words"}: "{question}"')
+        found = [answer for answer in self._search(question) if answer.type == "mr" and answer.found_in == "discussion"]
         if not found:
             self._say("   so small a world has no thread in a merge request")
             return None
@@ -78,9 +84,12 @@ class Answers:
 
         database = self._app.open_store()
         try:
-            meaning = rank_by_meaning(self._app, database, text)
+            meaning = rank_by_meaning(self._app, database, text if self._by_meaning else "")
             request = Request(
-                query=parse_query(text), wanted=DocumentFilter(type="discussion"), mode="semantic", limit=50
+                query=parse_query(text),
+                wanted=DocumentFilter(type="discussion"),
+                mode="semantic" if self._by_meaning else "lexical",
+                limit=50,
             )
             return find(database, request, meaning.ranker, meaning.notice).threads
         finally:

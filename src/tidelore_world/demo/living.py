@@ -25,6 +25,7 @@ from tidelore.cli.render import Answer, plural
 from tidelore.clock import SystemClock, format_instant
 from tidelore.config import load_config
 from tidelore.errors import UserError
+from tidelore.extras import require
 from tidelore.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
 from tidelore_world.demo.life import Life
@@ -153,6 +154,8 @@ def run_live(face: Face, seed: int, scale: float, seconds: float | None) -> Answ
             "`lore demo --console` needs a terminal",
             fix="`--for SECONDS` runs the same without one, and compares the copy with the truth at its end",
         )
+    if seconds is None:
+        require("console", "`lore demo --console`")
     with ended_in_order(FATE), _staged(seed, scale) as stage:
         unseen = seconds is not None
         set_up_logging(stage.app.config, verbose=face.choices.verbose, quiet=unseen, service=True)

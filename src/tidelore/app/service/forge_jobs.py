@@ -8,11 +8,14 @@ and goes on in a next one, beginning with what had no turn.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tidelore.embedding.registry import missing_extra
+from tidelore.extras import install_command
 from tidelore.service.aside import aside
 from tidelore.service.outcome import Done, Job, batched, blame_for
 from tidelore.service.rounds import Rounds
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.errors import TideloreError
     from tidelore.pipeline.report import RunReport
+
+_LOG = logging.getLogger(__name__)
 
 COMMAND = "lore sync"
 SYNC_TURN = "sync"
@@ -52,7 +57,12 @@ def copy_jobs(app: App) -> list[Job]:
     documents = JobSpec(DOCUMENTS, COPY, "documents", COPY, DOCUMENTS_SECONDS, turn=SYNC_TURN, asks=False)
     ledger = JobSpec(LEDGER, COPY, "upkeep", COPY, LEDGER_SECONDS, asks=False)
     jobs = [Job(documents, lambda: _make_documents(app)), Job(ledger, lambda: _keep_ledger(app))]
-    if app.config.embedding.provider != "none":
+    extra = missing_extra(app.config.embedding)
+    if extra is not None:
+        fix = install_command(extra)
+        told = {"event": "extra_missing", "missing": extra}
+        _LOG.warning("no vectors are made: the extra %r is not installed (%s)", extra, fix, extra=told)
+    elif app.config.embedding.provider != "none":
         spec = JobSpec(EMBEDDINGS, EMBEDDING, "embeddings", app.config.embedding.provider, EMBEDDINGS_SECONDS)
         jobs.append(Job(spec, _Embedding(app).run))
     return jobs

