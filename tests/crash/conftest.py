@@ -24,16 +24,16 @@ class Uninterrupted:
 
 
 @pytest.fixture
-def stage(address: str, tmp_path: Path) -> Iterator[Stage]:
-    """The standard world beside an empty database, on both kinds."""
-    with open_stage(address, tmp_path) as opened:
+def stage(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    """The standard world beside a database with nothing but the schema, on both kinds."""
+    with open_stage(request.getfixturevalue(f"migrated_{dialect}_address"), tmp_path) as opened:
         yield opened
 
 
 @pytest.fixture
-def sqlite_stage(sqlite_address: str, tmp_path: Path) -> Iterator[Stage]:
-    """The standard world beside an empty SQLite file."""
-    with open_stage(sqlite_address, tmp_path) as opened:
+def sqlite_stage(migrated_sqlite_address: str, tmp_path: Path) -> Iterator[Stage]:
+    """The standard world beside a SQLite file with nothing but the schema."""
+    with open_stage(migrated_sqlite_address, tmp_path) as opened:
         yield opened
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.properties.offspring import compare_children
+from tests.support.fork_server import ForkedProcess, fork_lore, fork_script
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Window, decode_window
@@ -94,16 +95,22 @@ class Ended:
 class Process:
     """One running `lore`."""
 
-    def __init__(self, words: Sequence[str], environ: dict[str, str], **how: Any) -> None:
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", *words],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **how,
-        )
+    def __init__(self, words: Sequence[str], environ: dict[str, str], limit: Callable[[], None] | None = None) -> None:
+        self._child: ForkedProcess | subprocess.Popen[str]
+        if limit is not None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-c", _LORE, *words],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=limit,
+            )
+        elif words[0] == str(DRIVER):
+            self._child = fork_script(DRIVER, words[1:], environ)
+        else:
+            self._child = fork_lore(words, environ)
         self.pid = self._child.pid
 
     @property
@@ -114,14 +121,10 @@ class Process:
         self._child.send_signal(number)
 
     def wait_until_stopped(self) -> None:
-        """Wait until it stands still by its own SIGSTOP; one that ended before is told with what it said."""
-        wait_until(self._has_halted)
+        """Wait until its own SIGSTOP has stopped it; if it ended before, fail with what it said."""
+        assert isinstance(self._child, ForkedProcess)
+        wait_until(self._child.is_stopped)
         assert self.running, self.wait()
-
-    def _has_halted(self) -> bool:
-        # WNOWAIT leaves the news to whoever waits for the end.
-        news = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        return news is not None
 
     def go_on(self) -> Ended:
         """Let it go on, and wait for its end."""
@@ -134,7 +137,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self.discard()
             raise
-        return Ended(self._child.returncode, stdout, stderr)
+        return Ended(self._child.wait(), stdout, stderr)
 
     def discard(self) -> None:
         """End it whatever it does; nothing is left running after a test that failed half way."""
@@ -168,13 +171,15 @@ class Stage:
             **(environ or {}),
         }
 
-    def start(self, *argv: str, environ: dict[str, str] | None = None, **how: Any) -> Process:
-        """Start the command as its users do."""
-        return self._remember(["-c", _LORE, *argv], environ, how)
+    def start(
+        self, *argv: str, environ: dict[str, str] | None = None, limit: Callable[[], None] | None = None
+    ) -> Process:
+        """Start the command; `limit` is called in the new process before the program begins."""
+        return self._remember(argv, environ, limit)
 
-    def lore(self, *argv: str, environ: dict[str, str] | None = None, **how: Any) -> Ended:
+    def lore(self, *argv: str, environ: dict[str, str] | None = None, limit: Callable[[], None] | None = None) -> Ended:
         """Run the command to its end."""
-        return self.start(*argv, environ=environ, **how).wait()
+        return self.start(*argv, environ=environ, limit=limit).wait()
 
     def lore_killed_at(
         self,
@@ -187,7 +192,7 @@ class Stage:
     ) -> Ended:
         """Run the command to the n-th visit of a seam, or to that of those after another."""
         instant = seam if after is None else f"{after}/{seam}"
-        return self._remember([str(DRIVER), instant, str(visit), str(int(by)), "--", *argv], environ, {}).wait()
+        return self._remember([str(DRIVER), instant, str(visit), str(int(by)), "--", *argv], environ).wait()
 
     def lore_held_at(
         self, seam: Seam, visit: int, *argv: str, environ: dict[str, str] | None = None, after: Seam | None = None
@@ -195,7 +200,7 @@ class Stage:
         """Start the command and wait until it stands still at the n-th visit of a seam, with all it holds there."""
         instant = seam if after is None else f"{after}/{seam}"
         words = [str(DRIVER), instant, str(visit), str(int(signal.SIGSTOP)), "--", *argv]
-        process = self._remember(words, environ, {})
+        process = self._remember(words, environ)
         process.wait_until_stopped()
         return process
 
@@ -203,7 +208,7 @@ class Stage:
         """Run the command unharmed and return how often it passed each seam: in all, and for the lists."""
         report = self._folder / "visits.json"
         unharmed = [str(DRIVER), Seam.AFTER_FETCH, "0", "0", str(report), "--"]
-        ended = self._remember([*unharmed, *argv], None, {}).wait()
+        ended = self._remember([*unharmed, *argv]).wait()
         assert ended.code == 0, ended
         return {Seam(name): (both[0], both[1]) for name, both in json.loads(report.read_text()).items()}
 
@@ -309,8 +314,10 @@ class Stage:
         broken = [finding for finding in findings if not finding.ok]
         assert not broken, broken
 
-    def _remember(self, words: list[str], environ: dict[str, str] | None, how: dict[str, Any]) -> Process:
-        process = Process(words, {**self._environ, **(environ or {})}, **how)
+    def _remember(
+        self, words: Sequence[str], environ: dict[str, str] | None = None, limit: Callable[[], None] | None = None
+    ) -> Process:
+        process = Process(words, {**self._environ, **(environ or {})}, limit)
         self._started.append(process)
         return process
 

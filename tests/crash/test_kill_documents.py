@@ -153,7 +153,7 @@ def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[
     with ExitStack() as stack:
 
         def stage(dialect: str, before: Before) -> Stage:
-            address = request.getfixturevalue(f"{dialect}_address")
+            address = request.getfixturevalue(f"migrated_{dialect}_address")
             opened = stack.enter_context(open_stage(address, tmp_path, build_world(), SETTINGS))
             lay_the_ground(opened, before)
             return opened

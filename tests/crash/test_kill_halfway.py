@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
 from tests.crash.stage import PROJECTS, open_stage
 from tests.crash.stage import build_world as world_of
 
@@ -13,12 +14,15 @@ from tidelore.engine.crashpoint import Seam
 ITEMS = 120
 
 
-def test_a_run_killed_half_way_costs_the_other_half_and_one_page_per_scope(address: str, tmp_path: Path) -> None:
+def test_a_run_killed_half_way_costs_the_other_half_and_one_page_per_scope(
+    dialect: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     command = ("ingest", "--type", "issues")
     each = ITEMS // len(PROJECTS)
     with open_stage(str(tmp_path / "whole.db"), tmp_path / "whole", world_of(each, 0)) as stage:
         _, pages = stage.count_visits(*command)[Seam.AFTER_COMMIT]
         assert stage.list_requests == pages + len(PROJECTS)
+    address = request.getfixturevalue(f"migrated_{dialect}_address")
     with open_stage(address, tmp_path / "halved", world_of(each, 0)) as stage:
         assert len(stage.truth("issues")) == ITEMS
         half = pages // 2

@@ -65,7 +65,7 @@ def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[
     opened = []
 
     def stage(dialect: str) -> Stage:
-        opened.append(open_stage(request.getfixturevalue(f"{dialect}_address"), tmp_path))
+        opened.append(open_stage(request.getfixturevalue(f"migrated_{dialect}_address"), tmp_path))
         return opened[-1].__enter__()
 
     yield stage

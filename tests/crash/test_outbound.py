@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.situations.answers.hub import REPO, Hub, LateWorld
+from tests.support.fork_server import fork_script
 
 from tidelore.clock import SystemClock
 from tidelore.config import GitHubHost
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore_world.server import serve
 
@@ -45,15 +43,10 @@ class Quay(Hub):
         """Let a process send what is due, to its end or to its death; return its exit code."""
         words = [self.address, self.url, str(settle_seconds), deadly.value if deadly else "none"]
         environ = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        done = subprocess.run(
-            [sys.executable, "-P", str(DRIVER), *words],
-            env=environ,
-            capture_output=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        assert done.returncode in {0, -signal.SIGKILL}, done.stderr.decode()
-        return done.returncode
+        process = fork_script(DRIVER, words, environ)
+        _, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode in {0, -signal.SIGKILL}, stderr
+        return process.wait()
 
     def send_until_done(self) -> None:
         """Send what is due again and again, as a poll does, until everything has come to its end."""
@@ -74,9 +67,8 @@ def quays(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
     with serve(world) as server:
 
         def quay(dialect: str) -> Quay:
-            address = request.getfixturevalue(f"{dialect}_address")
+            address = request.getfixturevalue(f"migrated_{dialect}_address")
             opened.append(open_database(address))
-            migrate(opened[-1], SystemClock().now_ms())
             host = GitHubHost(base_url=server.url, settle_write_seconds=SETTLE_SECONDS, write_interval_seconds=0)
             made = Quay(world, server.url, opened[-1], SystemClock(), host, pull.number)
             made.address = address
@@ -141,8 +133,10 @@ def test_processes_that_send_at_once_leave_one_comment_each(quays: Callable[[str
     for number in range(8):
         quay.intend(f"Answer {number}")
     words = [quay.address, quay.url, str(SETTLE_SECONDS), "none"]
-    rivals = [subprocess.Popen([sys.executable, "-P", str(DRIVER), *words]) for _ in range(3)]
-    assert [rival.wait(PATIENCE_SECONDS) for rival in rivals] == [0, 0, 0]
+    rivals = [fork_script(DRIVER, words, os.environ) for _ in range(3)]
+    for rival in rivals:
+        rival.communicate(PATIENCE_SECONDS)
+    assert [rival.wait() for rival in rivals] == [0, 0, 0]
     quay.send_until_done()
     assert len(quay.remarks()) == quay.posts() == 8
 

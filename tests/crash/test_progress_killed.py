@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import signal
 
-from tests.crash.stage import Stage, wait_until
+from tests.crash.stage import Process, Stage, wait_until
 
+SOME_PROGRESS = "SELECT 1 FROM sync_runs WHERE progress_done > 0"
 PROGRESS = "SELECT status, progress_done, progress_total, progress_note, requests FROM sync_runs ORDER BY id LIMIT 1"
 
 
 def test_a_killed_run_keeps_its_last_progress_and_the_ledger_says_so(stage: Stage) -> None:
     stage.server.latency_seconds = 0.05
     process = stage.start("sync", "--no-embed")
-    wait_until(lambda: not process.running or stage.lore("count", "issues", "--robot").code == 0)
-    wait_until(lambda: not process.running or stage.rows(PROGRESS)[0][1] is not None)
-    assert process.running, process.wait()
+    stop_with_progress(stage, process)
     told = stage.lore("status")
     assert "\nrun 1 sync: " in told.stdout
     process.signal(signal.SIGKILL)
@@ -30,3 +29,14 @@ def test_a_killed_run_keeps_its_last_progress_and_the_ledger_says_so(stage: Stag
     assert f"     stopped at {last[0]:,}" in told.stdout
     shown = stage.lore("sync-runs", "show", "1", "--robot").data
     assert [shown[name] for name in ("progress_done", "progress_total", "progress_note")] == last[:3]
+
+
+def stop_with_progress(stage: Stage, process: Process) -> None:
+    """Stop the run at an instant at which the ledger shows progress; between two phases it shows none."""
+    while True:
+        wait_until(lambda: not process.running or bool(stage.rows(SOME_PROGRESS)))
+        assert process.running, process.wait()
+        process.signal(signal.SIGSTOP)
+        if stage.rows(SOME_PROGRESS):
+            return
+        process.signal(signal.SIGCONT)

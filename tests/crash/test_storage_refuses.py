@@ -54,7 +54,7 @@ def limit_files() -> None:
 
 def test_a_file_that_may_not_grow_ends_the_run_and_loses_nothing(sqlite_stage: Stage) -> None:
     stage = sqlite_stage
-    assert_refused(stage.lore(*COMMAND, preexec_fn=limit_files), stage.address)
+    assert_refused(stage.lore(*COMMAND, limit=limit_files), stage.address)
     complete_afterwards(stage)
 
 

@@ -29,7 +29,6 @@ from tidelore_world.world import World
 
 NAMES = tuple(f"reader{number}.test" for number in range(12))
 DEATHS = 50 if is_deep() else 4
-_LORE = "from tidelore.cli.entry import run; run()"
 
 
 class Harbour:
@@ -49,7 +48,7 @@ class Harbour:
         }
 
     def start(self, *argv: str) -> Process:
-        return Process(["-c", _LORE, *argv], self._environ)
+        return Process(argv, self._environ)
 
     def lore(self, *argv: str) -> Ended:
         ended = self.start(*argv).wait()
@@ -110,12 +109,12 @@ def living(world: World, seed: int) -> Iterator[None]:
     "path", ["/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"], ids=["first", "second"]
 )
 def test_a_stream_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(
-    sqlite_address: str, tmp_path: Path, path: str
+    migrated_sqlite_address: str, tmp_path: Path, path: str
 ) -> None:
     world = World(start=format_instant(SystemClock().now_ms()))
     rng = random.Random(DEATHS)
     with serve(world) as server:
-        harbour = Harbour(world, server, sqlite_address, tmp_path, path)
+        harbour = Harbour(world, server, migrated_sqlite_address, tmp_path, path)
         for name in NAMES:
             world.bluesky.create_account(name)
         harbour.lore("accounts", "add", *NAMES)
@@ -139,7 +138,7 @@ def test_a_stream_that_is_killed_again_and_again_loses_nothing_and_doubles_nothi
     assert _held(harbour) == truth
     crashed = harbour.rows("SELECT COUNT(*) FROM sync_runs WHERE status = 'crashed'")
     assert crashed == [(DEATHS,)]
-    database = open_database(sqlite_address, create=False)
+    database = open_database(migrated_sqlite_address, create=False)
     try:
         broken = [finding for finding in check_database(database, SystemClock().now_ms()) if not finding.ok]
     finally:

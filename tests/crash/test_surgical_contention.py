@@ -98,7 +98,7 @@ def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[
     with ExitStack() as stack:
 
         def stage(dialect: str, before: Before = "an older copy") -> Stage:
-            address = request.getfixturevalue(f"{dialect}_address")
+            address = request.getfixturevalue(f"migrated_{dialect}_address")
             opened = stack.enter_context(open_stage(address, tmp_path, build_world(), SETTINGS))
             if before == "an older copy":
                 assert opened.lore("sync").code == 0
