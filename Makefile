@@ -6,6 +6,9 @@ READY  := $(VENV)/.ready
 EVERY  := $(VENV)/.ready-all
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Compiled modules are kept: without them each of the processes that the tests start compiles the program anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all lint format docs bench dist clean
 .DEFAULT_GOAL := demo
 
@@ -34,7 +37,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 test: lint  ## every gate of a change: lint, types, architecture, docs, tests
-	$(BIN)/pytest -n 2 -m "not deep"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not deep"
 
 test-all: lint $(EVERY)  ## the above and the long runs; every part runs, and any failure fails the command
 	@failed=; \
