@@ -177,11 +177,11 @@ def _serve(connection: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     reports: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([connection, waking], [], [])
+        ready, _, _ = select.select([connection.fileno(), waking], [], [])
         if waking in ready:
             os.read(waking, 4096)
         _report_the_dead(reports)
-        if connection not in ready:
+        if connection.fileno() not in ready:
             continue
         header, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 4)
         if not header:
