@@ -26,7 +26,7 @@ def test_a_killed_run_keeps_its_last_progress_and_the_ledger_says_so(stage: Stag
     assert stage.run_statuses() == ["crashed", "succeeded"]
     assert stage.rows(PROGRESS) == [("crashed", *last)]
     told = stage.lore("sync-runs")
-    assert f"     stopped at {last[0]:,}" in told.stdout
+    assert f"stopped at {last[0]:,}" in told.stdout
     shown = stage.lore("sync-runs", "show", "1", "--robot").data
     assert [shown[name] for name in ("progress_done", "progress_total", "progress_note")] == last[:3]
 

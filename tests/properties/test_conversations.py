@@ -65,7 +65,7 @@ def every_word_is_here(house: House) -> None:
                     assert not missing, f"{resource} {key}: {missing}"
 
 
-@examples(few=40, many=400)
+@examples(few=25, many=400)
 @given(st.sampled_from((3, WHOLE)), st.booleans(), conversations)
 def test_a_conversation_is_copied_whole_whatever_happens(
     per_page: int,
@@ -76,7 +76,7 @@ def test_a_conversation_is_copied_whole_whatever_happens(
 
 
 @pytest.mark.deep
-@examples(few=40, many=3000)
+@examples(few=25, many=3000)
 @given(st.sampled_from((3, WHOLE)), st.booleans(), conversations)
 def test_any_of_many_conversations_is_copied_whole(
     per_page: int,

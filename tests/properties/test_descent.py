@@ -165,7 +165,7 @@ STARVING = [
 ]
 
 
-@examples(few=150, many=2000)
+@examples(few=90, many=2000)
 @given(st.lists(polls, min_size=1, max_size=5), st.integers(2, 4), st.integers(1, 5), st.integers(0, 12))
 @example(STARVING, 2, 1, 3)  # the head alone took every page a walk might read, poll after poll
 def test_no_post_is_lost_whatever_interrupts_the_descent(

@@ -35,7 +35,7 @@ def live(setting: Setting, history: list[Round]) -> None:
         compare(house, exact=True)
 
 
-@examples(few=60, many=300)
+@examples(few=40, many=300)
 @given(settings, histories)
 @example(
     # A server in trouble finds nothing for a while: neither the children of an item nor the item. It is not gone.
@@ -52,7 +52,7 @@ def test_the_copy_equals_the_truth_after_any_history(setting: Setting, history: 
 
 
 @pytest.mark.deep
-@examples(few=300, many=5000)
+@examples(few=150, many=5000)
 @given(settings, histories)
 def test_the_copy_equals_the_truth_after_any_of_many_histories(setting: Setting, history: list[Round]) -> None:
     live(setting, history)

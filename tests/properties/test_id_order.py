@@ -100,7 +100,7 @@ scans = st.tuples(
 )
 
 
-@examples(few=150, many=2000)
+@examples(few=90, many=2000)
 @given(st.lists(scans, min_size=1, max_size=4), st.integers(2, 4), st.booleans(), st.booleans())
 def test_no_comment_is_lost_whatever_shifts_the_pages(
     history: list[Any], per_page: int, exclusive: bool, numeric: bool

@@ -42,7 +42,7 @@ def test_a_change_that_surfaces_behind_a_walk_under_way_is_found_by_the_next_wal
 moments = st.tuples(st.integers(1, 9), st.integers(0, 7), st.integers(0, OVERLAP_US), st.sampled_from((0, 300, 9000)))
 
 
-@examples(few=100, many=1500)
+@examples(few=50, many=1500)
 @given(st.integers(2, 4), st.lists(st.sampled_from((0, 1, 300, 1500)), min_size=3, max_size=9), st.lists(moments))
 def test_no_late_change_is_lost_however_the_walk_goes_on(
     per_page: int, steps: list[int], late: list[tuple[int, int, int, int]]

@@ -30,7 +30,7 @@ def whisper(house: House, kind: str, pick: int) -> None:
         forge.delete_issue(PROJECT, issues[pick % len(issues)].iid)
 
 
-@examples(few=25, many=1000)
+@examples(few=15, many=1000)
 @given(settings, histories, silent)
 def test_after_verification_nothing_is_missing_and_nothing_is_left_over(
     setting: Setting, history: list[Round], unheard: list[tuple[str, int]]
