@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 RemoteId = int | str
 """A remote object's own identity: a number on the forges, a URI on Bluesky."""
@@ -30,7 +30,7 @@ class Version(NamedTuple):
     digest: bytes
 
 
-class Item(Struct, Generic[R], frozen=True):
+class Item(Struct, Generic[R_co], frozen=True):
     """A payload that could be understood: its version, the bytes as they came, and our record of it.
 
     `at` is its place in the list it came from: its update time on a forge, its feed time on Bluesky.
@@ -39,7 +39,7 @@ class Item(Struct, Generic[R], frozen=True):
     version: Version
     at: int
     payload: bytes
-    record: R
+    record: R_co
 
     @property
     def position(self) -> Position:
@@ -244,6 +244,14 @@ class ReviewerRecord(Struct, frozen=True):
     """Somebody who is asked to review."""
 
     username: str
+
+
+ParentRecord = IssueRecord | MergeRequestRecord
+"""What a project's lists hold."""
+
+EventRecord = StateEventRecord | LabelEventRecord | MilestoneEventRecord
+ChildRecord = DiscussionRecord | EventRecord | ClosedIssueRecord | FileChangeRecord | ReviewerRecord
+"""What hangs on an issue or a merge request."""
 
 
 class StatusRecord(Struct, frozen=True):

@@ -10,6 +10,7 @@ from tests.architecture.walls import (
     clocks_in_the_world,
     clocks_outside_the_clock,
     http_clients_outside_the_sources,
+    records_of_any_type,
     sockets_outside_the_sources,
     sql_outside_the_store,
 )
@@ -31,6 +32,23 @@ def test_sockets_are_opened_in_the_sources_only(source: Path) -> None:
 
 def test_clocks_are_read_in_the_clock_only(source: Path) -> None:
     assert clocks_outside_the_clock(source) == []
+
+
+def test_records_between_sources_and_store_are_typed(source: Path) -> None:
+    assert records_of_any_type(source) == []
+
+
+def test_a_record_of_any_type_is_caught_wherever_it_is_written(plant: Plant) -> None:
+    text = """from tidelore.engine import ports
+def read(lister: Lister[Any], page: ports.Page[Any] | None) -> dict[str, Any]: ...
+found: list[Item[list[Any]]] = []
+families: dict[str, Family[IssueRecord]]
+"""
+    assert records_of_any_type(plant({"store/a.py": text})) == [
+        "store/a.py:3: Item[list[Any]]",
+        "store/a.py:2: Lister[Any]",
+        "store/a.py:2: ports.Page[Any]",
+    ]
 
 
 def test_the_simulated_world_reads_no_clock(world_source: Path) -> None:

@@ -39,6 +39,36 @@ _CLOCKS = frozenset(
 _WORLD_MAY = frozenset({"asyncio.sleep", "time.sleep", "time.monotonic"})
 
 
+# The types that carry records from a source to the store; with `Any` inside they would carry anything.
+RECORD_CARRIERS = frozenset(
+    {
+        *("Item", "Page", "Pages", "Lister", "Batch", "Shelf"),
+        *("Intake", "Sorted", "Walk", "Descent", "Scrub", "Timed"),
+        *("Children", "Nursery", "DependentSync", "Renewal"),
+        *("Family", "ChildFamily", "ParentShelf", "ParentNursery"),
+    }
+)
+
+
+def records_of_any_type(root: Path) -> list[str]:
+    """Return every use of `Any` as the record of a type that carries records: `Item[Any]`, `Lister[Any]`."""
+    return [
+        f"{module.path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}"
+        for module in read_modules(root)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Subscript)
+        and _last_name(node.value) in RECORD_CARRIERS
+        and any(_last_name(part) == "Any" for part in ast.walk(node.slice))
+    ]
+
+
+def _last_name(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
 def sql_outside_the_store(root: Path) -> list[str]:
     """Return every string that is SQL and stands outside `store/`."""
     return [

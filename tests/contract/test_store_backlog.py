@@ -37,7 +37,7 @@ def project(database: Database, clock: ManualClock) -> ProjectRow:
     return row
 
 
-def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> ParentNursery[Any]:
+def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> ParentNursery:
     return ParentNursery(database, scope_of(project), ISSUE, DISCUSSIONS, clock.now_ms)
 
 

@@ -26,7 +26,7 @@ CHANGES = [
 ]
 
 
-def keep(database: Database, project: ProjectRow, family: Family[Any], items: list[Item[Any]], **more: Any) -> None:
+def keep(database: Database, project: ProjectRow, family: Family, items: list[Item[Any]], **more: Any) -> None:
     shelf = ParentShelf(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
     shelf.commit(Batch(items, Cursor(), **more))
 

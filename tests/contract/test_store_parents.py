@@ -42,10 +42,10 @@ class Parents:
         self.scope: Scope = scope_of(add_project(database), f"gitlab.{kind}")
         self.database = database
 
-    def shelf(self, **options: Any) -> ParentShelf[Any]:
+    def shelf(self, **options: Any) -> ParentShelf:
         return ParentShelf(self.database, self.scope, self.family, self.clock.now_ms, **options)
 
-    def commit(self, *items: Item[Any], **batch: Any) -> ParentShelf[Any]:
+    def commit(self, *items: Item[Any], **batch: Any) -> ParentShelf:
         shelf = self.shelf()
         shelf.commit(Batch(items, batch.pop("cursor", CURSOR), **batch))
         return shelf

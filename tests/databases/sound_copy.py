@@ -78,7 +78,7 @@ def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: 
     query = f"SELECT MIN(id) FROM {kind.table} WHERE project_id = :project_id"
     (parent_id,) = database.read(query, {"project_id": project.id})[0]
     unique = project.remote_id * 10 + (kind.table == "issues")
-    families: list[tuple[ChildFamily[Any], list[Item[Any]]]] = [
+    families: list[tuple[ChildFamily, list[Item[Any]]]] = [
         (DISCUSSIONS, [discussion(f"{unique}-talk", unique * 100)]),
         (RESOURCE_EVENTS, [event(family, unique) for family in (StateEventRecord, *NAMED_EVENTS)]),
     ]

@@ -34,15 +34,13 @@ from tidelore.store.shelf import ParentShelf
 __all__ = ["CLOSES_ISSUES", "DIFFS", "DISCUSSIONS", "RESOURCE_EVENTS"]
 
 
-def keep(database: Database, project: ProjectRow, family: Family[Any], items: Sequence[Item[Any]], **more: Any) -> None:
+def keep(database: Database, project: ProjectRow, family: Family, items: Sequence[Item[Any]], **more: Any) -> None:
     """Store parents; `gone` buries some."""
     shelf = ParentShelf(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
     shelf.commit(Batch(list(items), Cursor(), **more))
 
 
-def attach(
-    database: Database, project: ProjectRow, table: str, iid: int, kind: ChildFamily[Any], *items: Item[Any]
-) -> None:
+def attach(database: Database, project: ProjectRow, table: str, iid: int, kind: ChildFamily, *items: Item[Any]) -> None:
     """Make a parent hold exactly these children."""
     ((row_id, number, updated_at),) = database.read(
         f"SELECT id, iid, updated_at FROM {table} WHERE project_id = :project AND iid = :iid",

@@ -50,7 +50,7 @@ def journal() -> Iterator[Journal]:
     kept = Journal()
     commit = ParentShelf.commit
 
-    def recording(self: ParentShelf[Any], batch: Batch[Any]) -> None:
+    def recording(self: ParentShelf, batch: Batch[Any]) -> None:
         commit(self, batch)
         kept.note(self._scope.surface, batch)
 

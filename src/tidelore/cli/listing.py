@@ -98,7 +98,7 @@ def mrs_command(ctx: click.Context, /, **wanted: Any) -> Answer:
     return _list(ctx, MERGE_REQUESTS, wanted)
 
 
-def _list(ctx: click.Context, family: Family[Any], wanted: dict[str, Any]) -> Answer:
+def _list(ctx: click.Context, family: Family, wanted: dict[str, Any]) -> Answer:
     face = face_of(ctx)
     face.choices.robot |= wanted.pop("as_json")
     fields, in_browser, project = wanted.pop("fields"), wanted.pop("in_browser"), wanted.pop("project")
@@ -121,7 +121,7 @@ def _list(ctx: click.Context, family: Family[Any], wanted: dict[str, Any]) -> An
     return Answer({"items": items, "total": found.total, "next": token}, _lines(found, family))
 
 
-def _item(row: ListedParent, family: Family[Any]) -> dict[str, Any]:
+def _item(row: ListedParent, family: Family) -> dict[str, Any]:
     item = {
         "project": row.project,
         "iid": row.iid,
@@ -143,7 +143,7 @@ def _item(row: ListedParent, family: Family[Any]) -> dict[str, Any]:
     return item
 
 
-def _fields(text: str | None, family: Family[Any]) -> set[str]:
+def _fields(text: str | None, family: Family) -> set[str]:
     known = set(_item(ListedParent(0, "", 0, "", "", None, None, 0, 0, None, None, 0, None, None, None), family))
     if text is None:
         return known
@@ -164,7 +164,7 @@ def _parse_token(text: str) -> tuple[int, int]:
     return int(at), int(row_id)
 
 
-def _lines(found: Listing, family: Family[Any]) -> list[str]:
+def _lines(found: Listing, family: Family) -> list[str]:
     title = "Merge Requests" if family is MERGE_REQUESTS else "Issues"
     if not found.items:
         return [f"{title}: nothing matches"]
@@ -187,7 +187,7 @@ def _lines(found: Listing, family: Family[Any]) -> list[str]:
     return [head, *table(columns[first:], [row[first:] for row in rows])]
 
 
-def _row(row: ListedParent, family: Family[Any]) -> list[str]:
+def _row(row: ListedParent, family: Family) -> list[str]:
     title = one_line(row.title)
     if row.draft:
         title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}"

@@ -16,10 +16,10 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.ports import ListRequest, Pages
+from tidelore.engine.ports import ListRequest, Pages, R_contra
 from tidelore.engine.window import MAX_PASSES
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
-from tidelore.model import Item, Rejected
+from tidelore.model import Item, R_co, Rejected
 
 C = TypeVar("C")
 
@@ -45,23 +45,23 @@ class Due(Enum):
     DONE = "done"
 
 
-class Children(Struct, Generic[C], frozen=True):
+class Children(Struct, Generic[R_co], frozen=True):
     """Everything one parent has now, as far as it could be understood."""
 
-    items: Sequence[Item[C]]
+    items: Sequence[Item[R_co]]
     rejected: Sequence[Rejected]
     pages: int
     server_at: int | None
 
 
-class Nursery(Protocol[C]):
+class Nursery(Protocol[R_contra]):
     """The durable side of parents and their children."""
 
     def due(self, limit: int) -> Sequence[Parent]:
         """Return parents not yet synced for their version, each at most once per run, oldest change first."""
         ...
 
-    def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> int:
+    def replace(self, parent: Parent, children: Children[R_contra], *, settled: bool) -> int:
         """Upsert the children, sweep those not seen and move the watermark, in one transaction; count changes."""
         ...
 

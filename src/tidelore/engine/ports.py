@@ -13,9 +13,9 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from tidelore.engine.cursor import Cursor, Gap, Validator
-from tidelore.model import Item, Rejected, RemoteId, Version
+from tidelore.model import Item, R_co, Rejected, RemoteId, Version
 
-R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class ListRequest(Struct, frozen=True):
@@ -26,10 +26,10 @@ class ListRequest(Struct, frozen=True):
     validator: Validator | None = None
 
 
-class Page(Struct, Generic[R], frozen=True):
+class Page(Struct, Generic[R_co], frozen=True):
     """One page as it came. `next_token` is None when the server says there is no more."""
 
-    items: Sequence[Item[R]] = ()
+    items: Sequence[Item[R_co]] = ()
     rejected: Sequence[Rejected] = ()
     next_token: str | None = None
     server_at: int | None = None
@@ -38,18 +38,18 @@ class Page(Struct, Generic[R], frozen=True):
     pinned: frozenset[RemoteId] = frozenset()
 
 
-class Pages(Protocol[R]):
+class Pages(Protocol[R_co]):
     """A remote list."""
 
-    async def fetch(self, request: ListRequest) -> Page[R]:
+    async def fetch(self, request: ListRequest) -> Page[R_co]:
         """Read one page."""
         ...
 
 
-class Lister(Pages[R], Protocol[R]):
+class Lister(Pages[R_co], Protocol[R_co]):
     """A remote list for one scope, whose items can be asked for by themselves too."""
 
-    async def fetch_one(self, locator: str) -> Page[R]:
+    async def fetch_one(self, locator: str) -> Page[R_co]:
         """Read one object again; an empty page means that it is gone."""
         ...
 
@@ -62,10 +62,10 @@ class Quarantined(Struct, frozen=True):
     attempts: int
 
 
-class Batch(Struct, Generic[R], frozen=True):
+class Batch(Struct, Generic[R_co], frozen=True):
     """What one transaction makes durable. `gone` are tombstoned: kept, marked, out of lists."""
 
-    items: Sequence[Item[R]]
+    items: Sequence[Item[R_co]]
     cursor: Cursor
     rejected: Sequence[Rejected] = ()
     gaps: Sequence[Gap] | None = None
@@ -73,7 +73,7 @@ class Batch(Struct, Generic[R], frozen=True):
     gone: Sequence[RemoteId] = ()
 
 
-class Shelf(Protocol[R]):
+class Shelf(Protocol[R_contra]):
     """The durable side of one scope."""
 
     def load(self) -> Cursor:
@@ -88,7 +88,7 @@ class Shelf(Protocol[R]):
         """Return the stored version of each id that is stored."""
         ...
 
-    def commit(self, batch: Batch[R]) -> None:
+    def commit(self, batch: Batch[R_contra]) -> None:
         """Write everything of the batch in one transaction, or nothing."""
         ...
 

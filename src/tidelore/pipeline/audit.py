@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tidelore.config import Config, sync_settings
 from tidelore.engine.dependents import read_lists
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.model import Rejected
+from tidelore.model import ParentRecord, Rejected
 from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, Unread, compare
 from tidelore.pipeline.dependents import CHILDREN, kinds_of
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
@@ -125,7 +125,7 @@ class Comparison:
         self._scope.items = len(met)
         return list(common.values())
 
-    def _compare_page(self, project: ProjectRow, page: Page[Any], met: set[str]) -> dict[int, Holding]:
+    def _compare_page(self, project: ProjectRow, page: Page[ParentRecord], met: set[str]) -> dict[int, Holding]:
         """Compare one page with the copy and return what both have; what was met before is left out."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
         held = holdings(self._database, self._kind, project.id, [int(key) for key in items])
@@ -185,7 +185,7 @@ class Comparison:
         self._on_progress(Progress(self._scope.project, stage, done, total, note))
 
 
-async def _by_creation(lister: Lister[Any]) -> AsyncIterator[Page[Any]]:
+async def _by_creation(lister: Lister[T]) -> AsyncIterator[Page[T]]:
     """Read a list whole. Each page starts at the instant the one before it ended with: deletions shift offsets."""
     since, token = 0, None
     while True:

@@ -11,13 +11,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Any
 
 from tidelore.config import Sync, sync_settings
 from tidelore.engine.dependents import DependentSync, DependentTally, Parent
 from tidelore.engine.ports import Lister, Pages
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.model import Scope
+from tidelore.model import ChildRecord, ParentRecord, Scope
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
 from tidelore.pipeline.slices import IsOver, never
@@ -29,7 +28,7 @@ from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.projects import ProjectRow
 from tidelore.together import together
 
-CHILDREN: Mapping[str, ChildFamily[Any]] = MappingProxyType(
+CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
     {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
 )
 PROMPT_MS = 2000
@@ -117,7 +116,7 @@ class Brood:
         self._is_over = is_over
         self.left = False
         self._settings = sync_settings(shop.config, target.source.name, target.configured)
-        self.nursery: ParentNursery[Any] = ParentNursery(
+        self.nursery = ParentNursery(
             shop.database,
             Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
             FAMILIES[target.resource].kind,
@@ -162,7 +161,7 @@ class Brood:
         self.nursery.bury([parent.id for parent in gone])
         return len(gone)
 
-    def _sync(self, on_progress: OnProgress, total: int) -> DependentSync[Any]:
+    def _sync(self, on_progress: OnProgress, total: int) -> DependentSync[ChildRecord]:
         child, settings = self._child, self._settings
         stage = f"{self._target.resource} {child.kind}"
         told = child.tally.quarantined
@@ -184,13 +183,13 @@ class Brood:
             on_parent=tell,
         )
 
-    def _lists(self, parent: Parent) -> Sequence[Pages[Any]]:
+    def _lists(self, parent: Parent) -> Sequence[Pages[ChildRecord]]:
         return self._target.source.children(
             self._child.kind, self._target.resource, self._project.remote_id, parent.iid
         )
 
 
-async def _is_gone(lister: Lister[Any], parent: Parent) -> bool:
+async def _is_gone(lister: Lister[ParentRecord], parent: Parent) -> bool:
     try:
         page = await lister.fetch_one(str(parent.iid))
     except (CredentialsRejected, RateLimited):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -39,7 +38,7 @@ from tidelore.store.shelf import ParentShelf
 from tidelore.together import together
 
 SIDE_BY_SIDE = 8
-FAMILIES: dict[str, Family[Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
+FAMILIES: dict[str, Family] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
 
 
 class Target(Struct, frozen=True):
@@ -101,7 +100,7 @@ async def ingest(
     return await together(one(target) for target in targets)
 
 
-def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf[Any]:
+def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf:
     """Return the durable side of a target."""
     scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
     shop = session.shop

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -24,7 +24,7 @@ from tidelore.errors import (
     RemoteNotFound,
     TideloreError,
 )
-from tidelore.model import Item, ProjectRecord
+from tidelore.model import Item, ParentRecord, ProjectRecord
 from tidelore.pipeline.selection import RESOURCES, Choice
 from tidelore.pipeline.surgical_report import FETCH, EntityOutcome
 from tidelore.sources.registry import ProjectSource
@@ -60,7 +60,7 @@ class Fetched(Struct, frozen=True):
     choice: Choice
     outcome: EntityOutcome
     home: Home
-    item: Item[Any]
+    item: Item[ParentRecord]
 
 
 class _Whereabouts(Struct, frozen=True):
@@ -81,7 +81,7 @@ def code_of(error: TideloreError) -> str:
     return TIMEOUT if isinstance(error, RemoteError) and error.reason == "timeout" else FETCH_ERROR
 
 
-def judge(page: Page[Any], remote_id: int) -> Item[Any] | Refusal:
+def judge(page: Page[ParentRecord], remote_id: int) -> Item[ParentRecord] | Refusal:
     """Return the item of an answer, or why it cannot be used."""
     if page.rejected:
         return Refusal(UNREADABLE, page.rejected[0].error)
@@ -153,7 +153,7 @@ class Preflight(Struct):
         record = await self.sources[source].resolve(configured)
         return Home(record.remote_id, record=record)
 
-    async def _fetch(self, choice: Choice, home: Home) -> Item[Any] | Refusal:
+    async def _fetch(self, choice: Choice, home: Home) -> Item[ParentRecord] | Refusal:
         lister = self.sources[choice.source].listing(RESOURCES[choice.kind], home.remote_id)
         try:
             page = await lister.fetch_one(str(choice.iid))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from tidelore.clock import Clock, describe_age
 from tidelore.config import Config, GitLabHost
 from tidelore.engine.ports import Lister, Pages
 from tidelore.errors import CredentialsMissing, TideloreError
-from tidelore.model import ProjectRecord, StatusRecord
+from tidelore.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab.children import child_lists
 from tidelore.sources.gitlab.client import GitLabClient
@@ -48,11 +48,13 @@ class ProjectSource(Protocol):
         """Return every project of a group, of the groups inside it too."""
         ...
 
-    def listing(self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False) -> Lister[Any]:
+    def listing(
+        self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False
+    ) -> Lister[ParentRecord]:
         """Return one list of one project."""
         ...
 
-    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[Any]]:
+    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[ChildRecord]]:
         """Return the lists of one kind that hang on one item."""
         ...
 
@@ -115,7 +117,9 @@ class GitLabSource:
     async def group(self, path: str) -> Sequence[ProjectRecord]:
         return await group_projects(self._client, path, per_page=self._per_page)
 
-    def listing(self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False) -> Lister[Any]:
+    def listing(
+        self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False
+    ) -> Lister[ParentRecord]:
         build = issue_list if resource == "issues" else merge_request_list
         return build(
             self._client,
@@ -125,7 +129,7 @@ class GitLabSource:
             keyset=keyset and not by_creation,
         )
 
-    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[Any]]:
+    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[ChildRecord]]:
         return child_lists(self._client, kind, resource, remote_id, iid, per_page=self._per_page)
 
     async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:

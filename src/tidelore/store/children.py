@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from tidelore.model import (
+    ChildRecord,
     ClosedIssueRecord,
     FileChangeRecord,
     Item,
@@ -23,9 +24,7 @@ from tidelore.model import (
 from tidelore.store.database import Row, Transaction
 from tidelore.store.kinds import ParentKind
 from tidelore.store.labels import relink_people
-from tidelore.store.nursery import ChildFamily, Read, Renewal
-
-EventRecord = StateEventRecord | LabelEventRecord | MilestoneEventRecord
+from tidelore.store.nursery import ChildFamily, Read, Renewal, child_family
 
 
 class ChildTable(Struct, frozen=True):
@@ -99,7 +98,9 @@ def _key(table: ChildTable, values: Sequence[object]) -> str:
     return table.prefix + " -> ".join(map(str, values))
 
 
-def _write(tx: Transaction, renewal: Renewal[Any], table: ChildTable, items: Sequence[Item[Any]]) -> int:
+def _write(
+    tx: Transaction, renewal: Renewal[ChildRecord], table: ChildTable, items: Sequence[Item[ChildRecord]]
+) -> int:
     held = _held(tx.execute, table, renewal.kind, renewal.parent_id)
     seen = {str(item.version.id) for item in items}
     gone = [row_id for key, (row_id, _) in held.items() if key not in seen]
@@ -119,15 +120,15 @@ def _write(tx: Transaction, renewal: Renewal[Any], table: ChildTable, items: Seq
     return len(changed) + len(gone)
 
 
-def _row(table: ChildTable, own: dict[str, Any], item: Item[Any]) -> Row:
+def _row(table: ChildTable, own: dict[str, Any], item: Item[ChildRecord]) -> Row:
     values = [getattr(item.record, name) for name in table.fields]
     # Flags are integers because both databases store them so.
     plain = [int(value) if isinstance(value, bool) else value for value in values]
     return (*[own[name] for name in table.own], *plain, item.version.digest)
 
 
-def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily[Any]:
-    def write(tx: Transaction, renewal: Renewal[Any]) -> int:
+def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily:
+    def write(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
         return sum(
             _write(tx, renewal, table, [item for item in renewal.items if isinstance(item.record, table.record)])
             for table in tables
@@ -142,7 +143,7 @@ def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily[Any]:
     return ChildFamily(name, write, held, _counter(word))
 
 
-def _counter(word: str) -> Callable[[Sequence[Item[Any]]], dict[str, int]]:
+def _counter(word: str) -> Callable[[Sequence[Item[ChildRecord]]], dict[str, int]]:
     return lambda items: {word: len(items)}
 
 
@@ -160,9 +161,7 @@ def _write_reviewers(tx: Transaction, renewal: Renewal[ReviewerRecord]) -> int:
     return len(before ^ set(names))
 
 
-RESOURCE_EVENTS: ChildFamily[EventRecord] = _family("resource_events", "events", *_EVENTS)
-CLOSES_ISSUES: ChildFamily[ClosedIssueRecord] = _family("closes_issues", "closed_issues", _CLOSES)
-DIFFS: ChildFamily[FileChangeRecord] = _family("diffs", "files", _FILES)
-REVIEWERS: ChildFamily[ReviewerRecord] = ChildFamily(
-    "reviewers", _write_reviewers, _held_reviewers, _counter("reviewers")
-)
+RESOURCE_EVENTS = _family("resource_events", "events", *_EVENTS)
+CLOSES_ISSUES = _family("closes_issues", "closed_issues", _CLOSES)
+DIFFS = _family("diffs", "files", _FILES)
+REVIEWERS = child_family("reviewers", ReviewerRecord, _write_reviewers, _held_reviewers, _counter("reviewers"))

@@ -5,8 +5,6 @@ Every query goes through an index that starts with the parent, so its cost is th
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from tidelore.model import FileChangeRecord
@@ -55,7 +53,7 @@ def _columns(alias: str, shape: type[Struct]) -> str:
     return ", ".join(f"{alias}.{name}" for name in shape.__struct_fields__)
 
 
-def _labels(database: Database, family: Family[Any], parent_id: int) -> tuple[str, ...]:
+def _labels(database: Database, family: Family, parent_id: int) -> tuple[str, ...]:
     rows = database.read(
         f"SELECT l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
         f" WHERE x.{family.parent_column} = :id",
@@ -65,7 +63,7 @@ def _labels(database: Database, family: Family[Any], parent_id: int) -> tuple[st
     return tuple(sorted(name for (name,) in rows))
 
 
-def _people(database: Database, family: Family[Any], what: str, parent_id: int) -> tuple[str, ...]:
+def _people(database: Database, family: Family, what: str, parent_id: int) -> tuple[str, ...]:
     table = family.people.get(what)
     if table is None:
         return ()
@@ -73,7 +71,7 @@ def _people(database: Database, family: Family[Any], what: str, parent_id: int) 
     return tuple(sorted(name for (name,) in rows))
 
 
-def _threads(database: Database, family: Family[Any], parent_id: int) -> tuple[Thread, ...]:
+def _threads(database: Database, family: Family, parent_id: int) -> tuple[Thread, ...]:
     """Return the discussions in the order in which they were begun."""
     heads = database.read(
         "SELECT id, remote_id, individual_note, resolvable, resolved FROM discussions"
@@ -95,7 +93,7 @@ def _threads(database: Database, family: Family[Any], parent_id: int) -> tuple[T
     )
 
 
-def _count_events(database: Database, family: Family[Any], name: str, parent_id: int) -> int:
+def _count_events(database: Database, family: Family, name: str, parent_id: int) -> int:
     rows = database.read(
         f"SELECT COUNT(*) FROM resource_{name}_events WHERE {family.parent_column} = :id", {"id": parent_id}
     )

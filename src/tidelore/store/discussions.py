@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
 
 from tidelore.content import digest
 from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.store.database import Row, Transaction
 from tidelore.store.dirty import mark
 from tidelore.store.kinds import ParentKind
-from tidelore.store.nursery import ChildFamily, Read, Renewal
+from tidelore.store.nursery import Read, Renewal, child_family
 from tidelore.store.payloads import forget_payloads, store_payloads
 
 _PAYLOAD = "(SELECT id FROM raw_payloads WHERE remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash)"
@@ -89,9 +88,7 @@ def tell_discussions(items: Sequence[Item[DiscussionRecord]]) -> dict[str, int]:
     }
 
 
-DISCUSSIONS: ChildFamily[DiscussionRecord] = ChildFamily(
-    "discussions", write_discussions, held_discussions, tell_discussions
-)
+DISCUSSIONS = child_family("discussions", DiscussionRecord, write_discussions, held_discussions, tell_discussions)
 
 
 def _held(read: Read, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
@@ -135,7 +132,7 @@ def _write(tx: Transaction, renewal: Renewal[DiscussionRecord], changed: Sequenc
     )
 
 
-def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, items: Sequence[Item[Any]]) -> None:
+def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, items: Sequence[Item[object]]) -> None:
     if items:
         store_payloads(tx, renewal.project_id, kind, items, pack=renewal.pack, now_ms=renewal.now_ms)
 

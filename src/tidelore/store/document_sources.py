@@ -17,7 +17,7 @@ from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.merge_requests import MERGE_REQUESTS
 
-FAMILIES: dict[str, Family[Any]] = {"issue": ISSUES, "merge_request": MERGE_REQUESTS}
+FAMILIES: dict[str, Family] = {"issue": ISSUES, "merge_request": MERGE_REQUESTS}
 
 
 class ParentSource(Struct, frozen=True):
@@ -120,7 +120,7 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
     }
 
 
-def _people(database: Database, family: Family[Any], wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+def _people(database: Database, family: Family, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
     """Return whoever has to do with a parent: assigned, asked to review, or heard in a note."""
     column = family.parent_column
     parts = [

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
 
-from tidelore.model import Item
+from tidelore.model import Item, ParentRecord
 from tidelore.store.database import Row, Transaction
 from tidelore.store.dirty import mark_parents
 from tidelore.store.kinds import ParentKind
 from tidelore.store.labels import relink_labels, relink_people
 from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
 
-R = TypeVar("R")
 
-
-class Family(Generic[R]):
+class Family:
     """The facts about one table of parents. `people` maps a field of the record to its junction table."""
 
     def __init__(
@@ -44,7 +41,7 @@ class Family(Generic[R]):
         self._values = attrgetter(*columns)
         self._flags = tuple(flags)
 
-    def row(self, project_id: int, item: Item[Any], now_ms: int) -> Row:
+    def row(self, project_id: int, item: Item[ParentRecord], now_ms: int) -> Row:
         """Return the values of `names`; flags are integers because both databases store them so."""
         record = item.record
         return (
@@ -58,7 +55,7 @@ class Family(Generic[R]):
 
 
 def write_parents(
-    tx: Transaction, family: Family[Any], project_id: int, items: Sequence[Item[Any]], known: set[int], now_ms: int
+    tx: Transaction, family: Family, project_id: int, items: Sequence[Item[ParentRecord]], known: set[int], now_ms: int
 ) -> LinkCounts:
     """Upsert parents whose payloads are stored, and link their labels and people anew."""
     tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])

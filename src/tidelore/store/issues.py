@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tidelore.model import IssueRecord
 from tidelore.store.family import Family
 from tidelore.store.kinds import ISSUE
 
-ISSUES: Family[IssueRecord] = Family(
+ISSUES = Family(
     ISSUE,
     "issue",
     columns=(

@@ -87,7 +87,7 @@ class Listing(Struct, frozen=True):
     next: tuple[int, int] | None
 
 
-def list_parents(database: Database, family: Family[Any], wanted: ListFilter) -> Listing:
+def list_parents(database: Database, family: Family, wanted: ListFilter) -> Listing:
     """Return one page of a list, the newest first unless asked otherwise."""
     conditions, params = _conditions(family, wanted)
     where = " AND ".join(conditions)
@@ -118,7 +118,7 @@ def _key(item: ListedParent, sort: str) -> tuple[int, int]:
     return (item.created_at if sort == "created" else item.updated_at, item.id)
 
 
-def _conditions(family: Family[Any], wanted: ListFilter) -> tuple[list[str], dict[str, Any]]:
+def _conditions(family: Family, wanted: ListFilter) -> tuple[list[str], dict[str, Any]]:
     conditions = ["t.deleted_at IS NOT NULL" if wanted.deleted else "t.deleted_at IS NULL"]
     params: dict[str, Any] = {}
     for name, column in _EQUAL.items():
@@ -146,7 +146,7 @@ def _conditions(family: Family[Any], wanted: ListFilter) -> tuple[list[str], dic
     return conditions, params
 
 
-def _labels(database: Database, family: Family[Any], ids: list[int]) -> dict[int, tuple[str, ...]]:
+def _labels(database: Database, family: Family, ids: list[int]) -> dict[int, tuple[str, ...]]:
     rows = database.read(
         f"SELECT x.{family.parent_column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
         f" WHERE x.{family.parent_column} {database.among('ids')} ORDER BY l.name",
@@ -158,7 +158,7 @@ def _labels(database: Database, family: Family[Any], ids: list[int]) -> dict[int
     return found
 
 
-def _talk(database: Database, family: Family[Any], ids: list[int]) -> dict[int, Talk]:
+def _talk(database: Database, family: Family, ids: list[int]) -> dict[int, Talk]:
     """Count the discussions of one page; through indexes only, so the length of the page is all it costs."""
     rows = database.read(
         f"SELECT d.{family.parent_column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"

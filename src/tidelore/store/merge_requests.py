@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tidelore.model import MergeRequestRecord
 from tidelore.store.family import Family
 from tidelore.store.kinds import MERGE_REQUEST
 
-MERGE_REQUESTS: Family[MergeRequestRecord] = Family(
+MERGE_REQUESTS = Family(
     MERGE_REQUEST,
     "merge_request",
     columns=(

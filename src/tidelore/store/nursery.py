@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.dependents import Children, Parent
 from tidelore.engine.lease import Lease
-from tidelore.model import Item, Rejected, Scope
+from tidelore.model import ChildRecord, Item, R_co, Rejected, Scope
 from tidelore.store.backlog import is_due
 from tidelore.store.database import Database, Params, Row, Transaction
 from tidelore.store.dirty import SOURCE_TYPES, mark
@@ -36,18 +36,18 @@ _PAUSE_MS = 600_000
 _LONGEST_PAUSE_MS = 86_400_000
 
 
-class Renewal(Struct, Generic[C], frozen=True):
+class Renewal(Struct, Generic[R_co], frozen=True):
     """One parent's children, about to replace those we hold."""
 
     project_id: int
     kind: ParentKind
     parent_id: int
-    items: Sequence[Item[C]]
+    items: Sequence[Item[R_co]]
     now_ms: int
     pack: Pack
 
 
-class ChildFamily(Struct, Generic[C], frozen=True):
+class ChildFamily(Struct, frozen=True):
     """One kind of children: the prefix of its columns, and what its tables can do.
 
     `write` makes a parent hold exactly these children and counts what that changed; `held` names what a parent
@@ -55,12 +55,40 @@ class ChildFamily(Struct, Generic[C], frozen=True):
     """
 
     name: str
-    write: Callable[[Transaction, Renewal[C]], int]
+    write: Callable[[Transaction, Renewal[ChildRecord]], int]
     held: Callable[[Read, ParentKind, int], dict[str, bytes]]
-    tell: Callable[[Sequence[Item[C]]], dict[str, int]]
+    tell: Callable[[Sequence[Item[ChildRecord]]], dict[str, int]]
 
 
-class ParentNursery(Generic[C]):
+def child_family(
+    name: str,
+    record: type[C],
+    write: Callable[[Transaction, Renewal[C]], int],
+    held: Callable[[Read, ParentKind, int], dict[str, bytes]],
+    tell: Callable[[Sequence[Item[C]]], dict[str, int]],
+) -> ChildFamily:
+    """Describe a kind of children whose items all have the same type of record; any other record is a TypeError."""
+
+    def write_children(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
+        items = _items_of(record, renewal.items)
+        own = Renewal(renewal.project_id, renewal.kind, renewal.parent_id, items, renewal.now_ms, renewal.pack)
+        return write(tx, own)
+
+    return ChildFamily(name, write_children, held, lambda items: tell(_items_of(record, items)))
+
+
+def _items_of(record: type[C], items: Sequence[Item[object]]) -> list[Item[C]]:
+    found = [item for item in items if _has_record(item, record)]
+    if len(found) != len(items):
+        raise TypeError(f"expected items with a {record.__name__}")
+    return found
+
+
+def _has_record(item: Item[object], record: type[C]) -> TypeGuard[Item[C]]:
+    return isinstance(item.record, record)
+
+
+class ParentNursery:
     """Implements the engine's `Nursery` for one project and one kind of children.
 
     One object serves one run: a parent comes up at most once.
@@ -71,7 +99,7 @@ class ParentNursery(Generic[C]):
         database: Database,
         scope: Scope,
         kind: ParentKind,
-        family: ChildFamily[C],
+        family: ChildFamily,
         now_ms: Callable[[], int],
         *,
         lease: Lease | None = None,
@@ -119,7 +147,7 @@ class ParentNursery(Generic[C]):
             self._after = (parents[-1].updated_at, parents[-1].id)
         return parents
 
-    def replace(self, parent: Parent, children: Children[C], *, settled: bool) -> int:
+    def replace(self, parent: Parent, children: Children[ChildRecord], *, settled: bool) -> int:
         name, now = self._family.name, self._now_ms()
         renewal = Renewal(self._scope.project, self._kind, parent.id, children.items, now, self._pack)
         with self._writing() as tx:

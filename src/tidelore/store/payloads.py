@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidelore.model import Item
 from tidelore.store.database import Transaction
@@ -30,7 +30,7 @@ def store_payloads(
     tx: Transaction,
     project_id: int | None,
     resource_type: str,
-    items: Sequence[Item[Any]],
+    items: Sequence[Item[object]],
     *,
     pack: Pack,
     now_ms: int,

@@ -6,8 +6,6 @@ project before the others; a choice that is left is the caller's, never ours.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from tidelore.errors import NotFound, UserError
@@ -18,7 +16,7 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import ProjectRow, list_projects, match_project
 
-FAMILIES: dict[Kind, Family[Any]] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
+FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
 
 
 class Candidate(Struct, frozen=True):

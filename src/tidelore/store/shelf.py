@@ -7,13 +7,12 @@ only while the lease is ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Batch, Quarantined
-from tidelore.model import Item, RemoteId, Scope, Version
+from tidelore.model import Item, ParentRecord, RemoteId, Scope, Version
 from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
 from tidelore.store.database import Database, Transaction
 from tidelore.store.family import Family, write_parents
@@ -22,17 +21,15 @@ from tidelore.store.parents import LinkCounts, bury, held_between, row_ids, stor
 from tidelore.store.payloads import packer, store_payloads
 from tidelore.store.quarantine import admit, due_entries, release, release_children
 
-R = TypeVar("R")
 
-
-class ParentShelf(Generic[R]):
+class ParentShelf:
     """Implements the engine's `Shelf` for issues and merge requests."""
 
     def __init__(
         self,
         database: Database,
         scope: Scope,
-        family: Family[R],
+        family: Family,
         now_ms: Callable[[], int],
         *,
         lease: Lease | None = None,
@@ -69,7 +66,7 @@ class ParentShelf(Generic[R]):
                 fence(tx, self._lease)
             set_aside(tx, self._scope, reason, self._now_ms())
 
-    def commit(self, batch: Batch[R]) -> None:
+    def commit(self, batch: Batch[ParentRecord]) -> None:
         now = self._now_ms()
         links = LinkCounts()
         with self._database.transaction() as tx:
@@ -92,7 +89,7 @@ class ParentShelf(Generic[R]):
             self._seam(Seam.INSIDE_COMMIT)
         self.links.add(links)
 
-    def _write(self, tx: Transaction, items: Sequence[Item[R]], now_ms: int) -> LinkCounts:
+    def _write(self, tx: Transaction, items: Sequence[Item[ParentRecord]], now_ms: int) -> LinkCounts:
         project_id = self._scope.project
         store_payloads(tx, project_id, self._family.resource_type, items, pack=self._pack, now_ms=now_ms)
         known = tx.execute(

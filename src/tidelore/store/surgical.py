@@ -7,14 +7,13 @@ a run are stored, with their projects, their marks and their children made due, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
-from tidelore.model import Item, ProjectRecord, Scope
+from tidelore.model import Item, ParentRecord, ProjectRecord, Scope
 from tidelore.reference import Kind
 from tidelore.store.database import Database, Transaction
 from tidelore.store.dirty import SOURCE_TYPES, Source
@@ -29,7 +28,7 @@ from tidelore.store.payloads import Pack, store_payloads
 from tidelore.store.projects import ProjectRow, save_project
 from tidelore.store.quarantine import release
 
-FAMILIES: dict[Kind, Family[Any]] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
+FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
 
 
 class Primary(Struct, frozen=True):
@@ -41,7 +40,7 @@ class Primary(Struct, frozen=True):
     configured: str
     row: ProjectRow | None
     record: ProjectRecord | None
-    item: Item[Any]
+    item: Item[ParentRecord]
 
 
 class Landed(Struct, frozen=True):

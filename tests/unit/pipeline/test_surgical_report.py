@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict, Unpack
 
 import pytest
+from tests.databases.samples import issue
 
 from tidelore.engine.ports import Page
 from tidelore.errors import (
@@ -17,7 +18,7 @@ from tidelore.errors import (
     SurgicalPreflightFailed,
     TideloreError,
 )
-from tidelore.model import Item, Rejected, Version
+from tidelore.model import Item, ParentRecord, Rejected, Version
 from tidelore.pipeline.preflight import Refusal, code_of, judge
 from tidelore.pipeline.report import DocumentReport, EmbedReport
 from tidelore.pipeline.surgical_report import (
@@ -142,8 +143,8 @@ def test_a_failed_question_has_a_code(error: TideloreError, code: str) -> None:
     assert code_of(error) == code
 
 
-def answer(payload: bytes) -> Page[str]:
-    return Page(items=[Item(Version(1, 2, b""), 2, payload, "record")])
+def answer(payload: bytes) -> Page[ParentRecord]:
+    return Page(items=[Item(Version(1, 2, b""), 2, payload, issue(1).record)])
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.engine.ports import ListRequest, Page, Pages
-from tidelore.model import DiscussionRecord, Item
+from tidelore.model import ChildRecord, DiscussionRecord, Item, Rejected
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
 from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event
 from tidelore.sources.gitlab.threads import read_discussion
 from tidelore.sources.reading import next_address, refuse_nul, reject
 
-Understand = Callable[[bytes], Item[Any]]
+Understand = Callable[[bytes], Item[ChildRecord]]
 
 LISTS: Mapping[str, Mapping[str, Understand]] = MappingProxyType(
     {
@@ -50,12 +49,13 @@ class ChildList(Struct, frozen=True):
     per_page: int
     prefix: str = ""
 
-    async def fetch(self, request: ListRequest) -> Page[Any]:
+    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
         first = request.token is None
         address = request.token or self.address
         params = {"per_page": self.per_page} if first else None
         raws, reply = await self.client.list_page(address, params, etag=None, route=self.route)
-        items, rejected = [], []
+        items: list[Item[ChildRecord]] = []
+        rejected: list[Rejected] = []
         for raw in raws or ():
             payload = bytes(raw)
             try:
@@ -73,7 +73,7 @@ class ChildList(Struct, frozen=True):
 
 def child_lists(
     client: GitLabClient, kind: str, resource: str, remote_id: int, iid: int, *, per_page: int
-) -> Sequence[Pages[Any]]:
+) -> Sequence[Pages[ChildRecord]]:
     """Return the lists that make up one kind of children of one parent."""
     above = f"{API}/projects/{remote_id}/{resource}/{iid}"
     lists = LISTS[kind]
