@@ -32,6 +32,7 @@ HEAVY = frozenset(
         "mcp",
         "psycopg",
         "numpy",
+        "prometheus_client",
         "tokenizers",
         "pathlib",
         "subprocess",

@@ -161,8 +161,8 @@ def test_metrics_are_told_in_the_text_format_and_as_data(talk: Follower) -> None
     talk.answer("Done.")
     shown = talk.run("metrics").out
     assert "# TYPE feedback_events_ingested_total counter" in shown
-    assert "feedback_events_ingested_total 2\n" in shown
-    assert 'action_tokens_total{status="observed",source="reply"} 1\n' in shown
+    assert "feedback_events_ingested_total 2.0\n" in shown
+    assert 'action_tokens_total{source="reply",status="observed"} 1.0\n' in shown
     assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"}' in shown
     data = talk.robot("metrics").data
     told_as_documented("metrics", data)

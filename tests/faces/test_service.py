@@ -68,7 +68,7 @@ def test_what_the_server_leaves_us_is_told_and_measured_until_it_is_full_again(s
     assert line.startswith(f"Requests left: gitlab {source['requests_left']:,} of 6,000 for ")
     shown = served.run("metrics").out
     assert f'lore_source_requests_left{{source="gitlab"}} {source["requests_left"]}' in shown
-    assert "feedback_events_ingested_total 0" in shown
+    assert "feedback_events_ingested_total 0.0" in shown
     told = served.robot("metrics").data
     told_as_documented("metrics", told)
     names = [metric["name"] for metric in told["metrics"]]

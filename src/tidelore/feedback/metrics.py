@@ -1,4 +1,4 @@
-"""Metrics. Owns every name that is exported, what it means, and the text it is exported as.
+"""Metrics of the feedback. Owns their names and what they mean; `service.metrics` exports them.
 
 One registry: a counter outlives its process, because it is added to in the transaction it counts (`metric_counters`);
 a gauge is a true age or number, worked out when somebody asks. Refuses names that are not in the registry: what a
@@ -7,7 +7,7 @@ counter of another program version left behind is not shown under a meaning it n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -31,7 +31,6 @@ TOKEN_AGE = "action_token_unobserved_age_seconds"  # noqa: S105 - a name of a me
 COMMANDS_SEEN = "operator_commands_seen_total"
 COMMANDS_APPLIED = "operator_commands_applied_total"
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PREFIX = "github."
 _FEEDS: Mapping[str, str] = {
     "pr_issue_comments": "issue_comments",
@@ -77,11 +76,6 @@ REGISTRY: tuple[Metric, ...] = (
 )
 
 
-def export_metrics(database: Database, now_ms: int) -> str:
-    """Return everything that is measured, in the Prometheus text format."""
-    return render(collect(database, now_ms))
-
-
 def collect(database: Database, now_ms: int) -> list[Sample]:
     """Return every value as it stands."""
     samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_all(database)]
@@ -117,38 +111,6 @@ def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> d
             confirmed_at = max(confirmed_at, feeds.get(feed, 0)) if cursor.bootstrap_complete else confirmed_at
         lags[surface] = max(lags.get(surface, 0.0), _seconds(now_ms, confirmed_at))
     return lags
-
-
-def render(samples: Sequence[Sample]) -> str:
-    """Return samples in the Prometheus text format, in the registry's order; a counter not begun is 0."""
-    lines: list[str] = []
-    for metric in REGISTRY:
-        found = [sample for sample in samples if sample.name == metric.name]
-        if not found and not metric.labels:
-            found = [Sample(metric.name, {}, 0)]
-        lines += [f"# HELP {metric.name} {_help(metric.help)}", f"# TYPE {metric.name} {metric.kind}"]
-        lines += sorted(f"{metric.name}{_labels(metric, sample)} {_number(sample.value)}" for sample in found)
-    return "\n".join(lines) + "\n"
-
-
-def _labels(metric: Metric, sample: Sample) -> str:
-    # A source may have more labels than are documented (a repository, say): they are kept, after the others.
-    names = [*metric.labels, *sorted(sample.labels.keys() - set(metric.labels))]
-    pairs = ",".join(f'{name}="{escape(sample.labels.get(name, ""))}"' for name in names)
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def escape(value: str) -> str:
-    """Return a label's value as it stands between quotes."""
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
 
 
 def _seconds(now_ms: int, since_ms: int) -> float:

@@ -1,19 +1,26 @@
-"""What others may ask the running service. Owns a small HTTP/1.1 server on the loopback: GET of a few fixed paths.
+"""The HTTP server of the running service: `/metrics` and `/healthz` on the loopback, served by threads of its own.
 
-Refuses every other method and path, names of other hosts (a page in somebody's browser is not a guest here), long
-requests, and clients that are slow: each has a few seconds, and each connection answers once.
+Owns the limits: which host names it answers to (so that a web page in a browser cannot read it through DNS rebinding),
+how many clients it serves at once, and how long each may take. The pages are WSGI applications; each runs in the thread
+of its request, so it must not use a database connection of another thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from threading import Thread
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from msgspec import Struct
-
+from tidelore.clock import SystemClock
 from tidelore.errors import TideloreError, UserError
 
 _LOG = logging.getLogger(__name__)
@@ -21,35 +28,28 @@ _LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 CLIENT_SECONDS = 5.0
 MOST_CLIENTS = 32
-MOST_BYTES = 8192
 _NAMES = frozenset({"127.0.0.1", "localhost", "[::1]", ""})
-
-
-class Page(Struct, frozen=True):
-    """One answer."""
-
-    status: int
-    content_type: str
-    body: bytes
+_LOOK_SECONDS = 0.1
+"""How often the server looks for slow clients and for the order to stop."""
 
 
 class Exposition:
     """The server while it listens."""
 
-    def __init__(self, pages: Mapping[str, Callable[[], Page]]) -> None:
+    def __init__(self, pages: Mapping[str, WSGIApplication]) -> None:
         self._pages = pages
-        self._clients: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._server: _Server | None = None
+        self._thread: Thread | None = None
 
     @property
     def port(self) -> int | None:
         """Where it listens, once it does."""
-        return None if self._server is None else int(self._server.sockets[0].getsockname()[1])
+        return None if self._server is None else self._server.server_port
 
-    async def open(self, port: int) -> None:
+    def open(self, port: int) -> None:
         """Begin to listen."""
         try:
-            self._server = await asyncio.start_server(self._greet, HOST, port, limit=MOST_BYTES)
+            self._server = _Server((HOST, port), _Handler)
         except OSError as error:
             raise UserError(
                 f"cannot listen on {HOST}:{port}: {error.strerror or error}",
@@ -57,94 +57,95 @@ class Exposition:
                 key="service.metrics_port",
                 port=port,
             ) from None
+        self._server.set_app(self._answer)
+        self._thread = Thread(target=self._server.serve_forever, args=(_LOOK_SECONDS,), name="exposition", daemon=True)
+        self._thread.start()
 
     async def close(self) -> None:
-        """Stop listening, and let go of whoever is still there."""
-        if self._server is None:
-            return
-        self._server.close()
-        for client in tuple(self._clients):
-            client.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
-        await self._server.wait_closed()
-        self._server = None
+        """Stop listening and cut the connections that are left."""
+        server, self._server = self._server, None
+        if server is not None:
+            # It ends at its next look; the event loop does not wait for that.
+            await asyncio.to_thread(server.shutdown)
+            server.server_close()
+            server.cut_clients()
 
-    def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._clients) >= MOST_CLIENTS:
-            writer.transport.abort()
-            return
-        client = asyncio.create_task(self._attend(reader, writer))
-        self._clients.add(client)
-        client.add_done_callback(self._clients.discard)
-
-    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # So that `drain` waits until everything is on its way.
-        writer.transport.set_write_buffer_limits(0)
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if _host_name(environ.get("HTTP_HOST", "")) not in _NAMES:
+            return _refuse(HTTPStatus.MISDIRECTED_REQUEST, start_response)
+        if environ["REQUEST_METHOD"] != "GET":
+            return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, start_response, ("Allow", "GET"))
+        page = self._pages.get(environ["PATH_INFO"])
+        if page is None:
+            return _refuse(HTTPStatus.NOT_FOUND, start_response)
         try:
-            with suppress(TimeoutError, ConnectionError):
-                async with asyncio.timeout(CLIENT_SECONDS):
-                    writer.write(_render(*await self._answer(reader)))
-                    await writer.drain()
-        finally:
-            if writer.transport.get_write_buffer_size():
-                # A reader that takes nothing would keep what is not sent yet for ever.
-                writer.transport.abort()
-            else:
-                writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader) -> tuple[Page, bool]:
-        """Return the page for a request, and whether its body is wanted."""
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-        except asyncio.LimitOverrunError:
-            return _refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE), True
-        except asyncio.IncompleteReadError:
-            return _refusal(HTTPStatus.BAD_REQUEST), True
-        request = read_head(head)
-        if request is None:
-            return _refusal(HTTPStatus.BAD_REQUEST), True
-        method, path, host = request
-        if host not in _NAMES:
-            return _refusal(HTTPStatus.MISDIRECTED_REQUEST), True
-        if method not in ("GET", "HEAD"):
-            return _refusal(HTTPStatus.METHOD_NOT_ALLOWED), True
-        page = self._pages.get(path)
-        return (_refusal(HTTPStatus.NOT_FOUND) if page is None else self._made(page)), method == "GET"
-
-    def _made(self, page: Callable[[], Page]) -> Page:
-        try:
-            return page()
+            return page(environ, start_response)
         except TideloreError as error:
             _LOG.warning("a page could not be made: %s", error.message, extra={"event": "page_failed"})
-            return _refusal(HTTPStatus.SERVICE_UNAVAILABLE)
-        except Exception:  # noqa: BLE001 - one question without an answer ends neither the server nor the service
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, start_response)
+        except Exception:  # noqa: BLE001 - one failed page must not end the server
             _LOG.exception("a page could not be made", extra={"event": "page_failed"})
-            return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
+            return _refuse(HTTPStatus.INTERNAL_SERVER_ERROR, start_response)
 
 
-def read_head(head: str) -> tuple[str, str, str] | None:
-    """Return method, path and the host's name of a request, or None when it is none of HTTP/1."""
-    lines = head.split("\r\n")
-    words = lines[0].split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
-        return None
-    host = ""
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if colon and name.lower() == "host":
-            host = value.strip().lower()
-    name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-    return words[0], words[1].partition("?")[0], name
+def _refuse(status: HTTPStatus, start_response: StartResponse, *headers: tuple[str, str]) -> list[bytes]:
+    """Answer with a status and its name."""
+    start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8"), *headers])
+    return [f"{status.phrase}\n".encode()]
 
 
-def _refusal(status: HTTPStatus) -> Page:
-    return Page(status, "text/plain; charset=utf-8", f"{status.phrase}\n".encode())
+def _host_name(host: str) -> str:
+    """Return the name in a Host header, without the port."""
+    host = host.strip().lower()
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
 
 
-def _render(page: Page, with_body: bool) -> bytes:  # noqa: FBT001 - what `_answer` returns
-    allow = "Allow: GET, HEAD\r\n" if page.status == HTTPStatus.METHOD_NOT_ALLOWED else ""
-    head = (
-        f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}\r\nContent-Type: {page.content_type}\r\n"
-        f"Content-Length: {len(page.body)}\r\nCache-Control: no-store\r\n{allow}Connection: close\r\n\r\n"
-    )
-    return head.encode("latin-1") + (page.body if with_body else b"")
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = MOST_CLIENTS
+
+    def __init__(self, address: tuple[str, int], handler: type[WSGIRequestHandler]) -> None:
+        self._clients: dict[Any, float] = {}
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        # Not the parent's: it asks the resolver for our name, which may take seconds.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = HOST, self.socket.getsockname()[1]
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if len(self._clients) >= MOST_CLIENTS:
+            super().shutdown_request(request)
+            return
+        self._clients[request] = SystemClock().monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._clients.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        self.cut_clients(SystemClock().monotonic() - CLIENT_SECONDS)
+
+    def cut_clients(self, connected_before: float | None = None) -> None:
+        """Cut connections; their threads end by that."""
+        for request, since in tuple(self._clients.items()):
+            if connected_before is None or since < connected_before:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as the parent calls it
+        _LOG.debug("a client was cut", exc_info=True)
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = CLIENT_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as the parent calls it
+        """Log no requests."""
+
+    def get_stderr(self) -> io.StringIO:
+        # Where wsgiref would print the traceback of a client that does not read.
+        return io.StringIO()

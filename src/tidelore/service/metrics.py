@@ -1,4 +1,4 @@
-"""What the service measures. Owns its metric names, and the one text of `/metrics`: these and those of the feedback.
+"""What the service measures. Owns its metric names and the export of all metrics: these and those of the feedback.
 
 Everything is read from rows, so that whoever reads the same database sees the same numbers; requests are counted over
 the whole life of a job.
@@ -7,10 +7,16 @@ the whole life of a job.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tidelore.clock import Clock
 from tidelore.feedback.metrics import REGISTRY as FEEDBACK
-from tidelore.feedback.metrics import Metric, Sample, escape, export_metrics
+from tidelore.feedback.metrics import Metric, Sample
 from tidelore.feedback.metrics import collect as collect_feedback
 from tidelore.service.health import lag_seconds
 from tidelore.service.status import ServiceStatus, read_service
@@ -46,9 +52,56 @@ REGISTRY: tuple[Metric, ...] = (
 )
 
 
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class MetricsCollector(Collector):
+    """Everything that is measured, for prometheus_client; each collection opens a connection for itself."""
+
+    def __init__(self, open_store: Callable[[], Database], clock: Clock) -> None:
+        self._open_store = open_store
+        self._clock = clock
+
+    def collect(self) -> Iterator[Family]:
+        """Return every metric with its values as they stand."""
+        with closing(self._open_store()) as database:
+            found = collect_all(database, self._clock.now_ms())
+        return (family_of(metric, samples) for metric, samples in found)
+
+    def describe(self) -> Iterator[Family]:
+        """Return every metric without values: what a registry asks for when the collector is registered."""
+        return (family_of(metric, ()) for metric in (*FEEDBACK, *REGISTRY))
+
+
 def export_all(database: Database, now_ms: int) -> str:
     """Return everything that is measured, in the Prometheus text format."""
-    return export_metrics(database, now_ms) + render(collect_own(database, now_ms))
+    return render(collect_all(database, now_ms))
+
+
+def render(found: Iterable[tuple[Metric, Sequence[Sample]]]) -> str:
+    """Return metrics with their samples in the Prometheus text format."""
+    families = [family_of(metric, samples) for metric, samples in found]
+
+    class Given(Collector):
+        def collect(self) -> Iterable[Family]:
+            return families
+
+    return generate_latest(Given()).decode()
+
+
+def family_of(metric: Metric, samples: Sequence[Sample]) -> Family:
+    """Return a metric as prometheus_client has it. A counter that was never added to is 0.
+
+    A label that is not documented (a repository, say) is kept, after the others.
+    """
+    names = [*metric.labels, *sorted({name for one in samples for name in one.labels} - set(metric.labels))]
+    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = make(metric.name, metric.help, labels=names)
+    if not samples and not metric.labels:
+        family.add_metric([], 0)
+    for values, value in sorted(([one.labels.get(name, "") for name in names], one.value) for one in samples):
+        family.add_metric(values, value)
+    return family
 
 
 def collect_all(database: Database, now_ms: int) -> list[tuple[Metric, list[Sample]]]:
@@ -84,11 +137,6 @@ def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
     return samples + [Sample(WAITING, {"what": what}, count) for what, count in waiting.items()]
 
 
-def render(samples: Sequence[Sample]) -> str:
-    """Return samples in the Prometheus text format, in the registry's order."""
-    return "".join(_family(metric, [one for one in samples if one.name == metric.name]) for metric in REGISTRY)
-
-
 def _of_job(job: JobRow, since_ms: int, now_ms: int) -> Iterable[Sample]:
     labels = {"job": job.name, "source": job.source, "kind": job.kind}
     yield Sample(RUNNING, labels, float(job.state == "running"))
@@ -99,12 +147,3 @@ def _of_job(job: JobRow, since_ms: int, now_ms: int) -> Iterable[Sample]:
         yield Sample(BOUND, labels, job.staleness_bound_seconds)
     if job.due_at is not None:
         yield Sample(DUE, labels, max(job.due_at - now_ms, 0) / 1000)
-
-
-def _family(metric: Metric, samples: Sequence[Sample]) -> str:
-    lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
-    for sample in samples:
-        pairs = ",".join(f'{name}="{escape(sample.labels[name])}"' for name in metric.labels)
-        value = int(sample.value) if sample.value == int(sample.value) else sample.value
-        lines.append(f"{metric.name}{{{pairs}}} {value}" if pairs else f"{metric.name} {value}")
-    return "\n".join(lines) + "\n"

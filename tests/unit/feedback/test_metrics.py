@@ -1,17 +1,17 @@
-"""Metrics: the names that are documented, true ages, and a text that others can read."""
+"""Metrics of the feedback: the names that are documented, and true ages."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 from tests.support.manual_clock import ManualClock
 from tests.unit.feedback.people import START
 
 from tidelore.engine.cursor import Cursor
-from tidelore.feedback.metrics import REGISTRY, Sample, collect, cursor_lags, export_metrics, render
+from tidelore.feedback.metrics import REGISTRY, collect, cursor_lags
 from tidelore.model import Position, ProjectRecord
+from tidelore.service.metrics import export_all
 from tidelore.store.action_tokens import record_action_token_observed, record_action_token_planned
 from tidelore.store.cursors import CursorRow, save_cursor
 from tidelore.store.database import Database
@@ -62,44 +62,6 @@ def row(surface: str, scope: str, polled_at: int | None, **changes: Any) -> Curs
 
 def test_every_documented_name_is_exported_and_no_other() -> None:
     assert {metric.name: metric.labels for metric in REGISTRY} == NAMES
-
-
-def test_without_anything_to_tell_a_plain_counter_is_zero_and_a_labelled_one_has_no_samples() -> None:
-    text = render([])
-    assert "\nfeedback_events_ingested_total 0\n" in text
-    assert "github_comment_new_total{" not in text
-    assert all(f"# TYPE {name} " in text for name in NAMES)
-    assert all(f"# HELP {name} " in text for name in NAMES)
-    assert text.endswith("\n")
-
-
-def test_a_name_that_is_not_in_the_registry_is_not_shown() -> None:
-    assert "left_behind" not in render([Sample("left_behind", {}, 3)])
-
-
-@pytest.mark.parametrize(
-    "value", ["plain", 'with "quotes"', "back\\slash", "two\nlines", "\\n is no newline", "é 𝄞", "", "a,b={c}"]
-)
-def test_the_text_is_understood_by_the_reference_parser(value: str) -> None:
-    parser = pytest.importorskip("prometheus_client.parser")
-    samples = [
-        Sample("github_comment_new_total", {"surface": value}, 12),
-        Sample("action_tokens_total", {"status": "posted", "source": value}, 3),
-        Sample("action_token_unobserved_age_seconds", {}, 1.25),
-        Sample("feedback_events_ingested_total", {}, 2**60),
-    ]
-    families = {family.name: family for family in parser.text_string_to_metric_families(render(samples))}
-    (new,) = families["github_comment_new"].samples
-    assert (new.labels, new.value) == ({"surface": value}, 12)
-    assert families["github_comment_new"].type == "counter"
-    found = [
-        sample for family in families.values() for sample in family.samples if sample.name == "action_tokens_total"
-    ]
-    assert [sample.labels for sample in found] == [{"status": "posted", "source": value}]
-    (age,) = families["action_token_unobserved_age_seconds"].samples
-    assert age.value == 1.25
-    (ingested,) = families["feedback_events_ingested"].samples
-    assert ingested.value == 2**60
 
 
 def test_a_lag_is_the_age_of_the_least_recent_confirmation() -> None:
@@ -176,6 +138,6 @@ def test_what_is_durable_is_exported_as_it_stands(database: Database, clock: Man
         ("action_tokens_total", ("source", "reply"), ("status", "planned")): 1,
         ("action_token_unobserved_age_seconds",): 50.0,
     }
-    text = export_metrics(database, clock.now_ms())
-    assert 'action_tokens_total{status="planned",source="reply"} 1\n' in text
-    assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"} 56\n' in text
+    text = export_all(database, clock.now_ms())
+    assert 'action_tokens_total{source="reply",status="planned"} 1.0\n' in text
+    assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"} 56.0\n' in text

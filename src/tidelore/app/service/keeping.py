@@ -119,16 +119,16 @@ class Keeper:
     async def _move_port(self) -> None:
         await self.close_port()
         try:
-            await self.open_port()
+            self.open_port()
         except TideloreError as error:
             _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
 
-    async def open_port(self) -> None:
+    def open_port(self) -> None:
         """Listen where the settings say; nowhere for 0."""
         port = self._app.config.service.metrics_port
         if port:
-            self._exposition = Exposition(build_pages(self._database, self._app.clock))
-            await self._exposition.open(port)
+            self._exposition = Exposition(build_pages(self._app.open_store, self._app.clock))
+            self._exposition.open(port)
 
     async def close_port(self) -> None:
         """Listen no more."""

@@ -1,30 +1,36 @@
-"""The pages that the running service answers with: `/metrics` and `/healthz`, both read from rows."""
+"""The pages of the running service: `/metrics` and `/healthz`, both read from the database."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
+from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from tidelore.feedback.metrics import CONTENT_TYPE
-from tidelore.service.exposition import Page
-from tidelore.service.metrics import export_all
+from tidelore.service.metrics import MetricsCollector
 from tidelore.service.status import read_service
 
 if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
     from tidelore.clock import Clock
     from tidelore.store.database import Database
 
 
-def build_pages(database: Database, clock: Clock) -> Mapping[str, Callable[[], Page]]:
-    """Return what is answered to each path."""
+def build_pages(open_store: Callable[[], Database], clock: Clock) -> Mapping[str, WSGIApplication]:
+    """Return the page of each path. They run in threads, so each request opens a connection for itself."""
+    registry = CollectorRegistry()
+    registry.register(MetricsCollector(open_store, clock))
 
-    def metrics() -> Page:
-        return Page(200, CONTENT_TYPE, export_all(database, clock.now_ms()).encode())
+    def healthz(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        with closing(open_store()) as database:
+            health = read_service(database, clock.now_ms()).health
+        status = HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [msgspec.json.encode(health) + b"\n"]
 
-    def healthz() -> Page:
-        health = read_service(database, clock.now_ms()).health
-        return Page(200 if health.ok else 503, "application/json", msgspec.json.encode(health) + b"\n")
-
-    return {"/metrics": metrics, "/healthz": healthz}
+    return {"/metrics": make_wsgi_app(registry), "/healthz": healthz}

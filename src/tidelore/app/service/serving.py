@@ -73,7 +73,7 @@ async def serve(
             loop.set_jobs(jobs, at_once=request.once)
             started = {"event": "service_started", "jobs": len(jobs)}
             try:
-                await keeper.open_port()
+                keeper.open_port()
                 _LOG.info("the service looks after %d jobs", len(jobs), extra=started)
                 await loop.run(seconds=request.seconds, once=request.once)
             finally:
