@@ -64,7 +64,6 @@ class PendingCount(Struct, frozen=True):
     thread_number: int
     pending: int
     in_flight: int
-    oldest_at: int
 
 
 _FIELDS = EventRow.__struct_fields__
@@ -198,7 +197,7 @@ def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:
     """Return what waits and what is in flight, thread by thread."""
     rows = database.read(
         "SELECT project_id, repo_full_name, thread_number, COUNT(*),"
-        " COUNT(CASE WHEN leased_until > :now THEN 1 END), MIN(updated_at) FROM feedback_events"
+        " COUNT(CASE WHEN leased_until > :now THEN 1 END) FROM feedback_events"
         " WHERE processed_at IS NULL GROUP BY project_id, repo_full_name, thread_number"
         " ORDER BY repo_full_name, thread_number",
         {"now": now_ms},

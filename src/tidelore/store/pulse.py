@@ -28,13 +28,12 @@ _ACCOUNTS = f"SELECT {', '.join(AccountRow.__struct_fields__)} FROM accounts"
 
 
 class Positions(Struct, frozen=True):
-    """The reading positions of one surface: how many, how many of them not whole yet, the least recent reading."""
+    """The reading positions of one surface: how many, how many of them not whole yet, the most recent reading."""
 
     source: str
     surface: str
     scopes: int
     unfinished: int
-    oldest_at: int | None
     newest_at: int | None
 
 
@@ -50,10 +49,10 @@ class Effort(Struct, frozen=True):
 def positions(database: Database) -> list[Positions]:
     """Return the reading positions, summed up by surface."""
     rows = database.read(
-        "SELECT source, surface, COUNT(*), SUM(1 - bootstrap_complete), MIN(polled_at), MAX(polled_at) FROM cursors"
+        "SELECT source, surface, COUNT(*), SUM(1 - bootstrap_complete), MAX(polled_at) FROM cursors"
         " GROUP BY source, surface ORDER BY source, surface"
     )
-    return [Positions(source, surface, int(n), int(first), old, new) for source, surface, n, first, old, new in rows]
+    return [Positions(source, surface, int(n), int(first), new) for source, surface, n, first, new in rows]
 
 
 def running(database: Database) -> list[RunRecord]:

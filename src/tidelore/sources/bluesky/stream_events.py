@@ -37,7 +37,6 @@ class PostWritten(Struct, frozen=True):
     """A post or repost is new, or was edited."""
 
     item: Item[PostRecord]
-    is_edit: bool
 
 
 class PostDeleted(Struct, frozen=True):

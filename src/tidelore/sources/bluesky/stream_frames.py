@@ -158,7 +158,7 @@ def _commit_event(did: str, at: int, commit: Commit) -> StreamEvent:
         item = understand_record(stored, payload, seen_at=at)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return Unreadable(reject(payload, str(error)))
-    return PostWritten(item, is_edit=commit.operation == "update")
+    return PostWritten(item)
 
 
 def hello(dids: tuple[str, ...], collections: tuple[str, ...]) -> str:

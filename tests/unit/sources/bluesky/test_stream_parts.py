@@ -67,13 +67,12 @@ def test_a_post_of_the_stream_has_the_version_and_payload_of_its_repository() ->
         assert isinstance(event, PostWritten)
         assert event.item.version == listed.version
         assert json.loads(event.item.payload) == json.loads(listed.payload)
-        assert (event.item.at, event.item.record.indexed_at, event.is_edit) == (AT_MS, AT_MS, False)
+        assert (event.item.at, event.item.record.indexed_at) == (AT_MS, AT_MS)
 
 
 def test_edits_deletions_and_reposts_are_told() -> None:
     for frame in both("commit", commit("update")):
         assert isinstance(frame.event, PostWritten)
-        assert frame.event.is_edit
     for frame in both("commit", commit("delete")):
         assert frame.event == PostDeleted(URI, AT_MS)
     value = {"subject": {"uri": URI, "cid": "c"}, "createdAt": "2026-03-02T09:00:00Z"}
