@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import click
+from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.cli.main import main
 from tidelore.store.database import Database
@@ -115,8 +116,17 @@ class Desk:
         """The command line of a real process."""
         return [*COMMAND, *argv, "--config", str(self.config), "--db", str(self.db)]
 
+    def start(self, *argv: str, **environ: str) -> ForkedProcess:
+        """Start a command in a process of its own."""
+        words = self.arguments(*argv)[len(COMMAND) :]
+        return fork_lore(words, os.environ | self.environ | environ)
+
     def spawn(self, *argv: str, encoding: str = "utf-8", **environ: str) -> Outcome:
-        """Run a command in a process of its own."""
+        """Run a command in a process of its own; the interpreter starts anew where its own variables are set."""
+        if encoding == "utf-8" and not any(name.startswith(("PYTHON", "LANG", "LC_")) for name in environ):
+            process = self.start(*argv, **environ)
+            out, err = process.communicate(timeout=60)
+            return Outcome(process.wait(), out, err)
         done = subprocess.run(
             self.arguments(*argv),
             capture_output=True,

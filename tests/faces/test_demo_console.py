@@ -56,6 +56,7 @@ def test_a_world_is_served_for_a_while_and_the_copy_of_all_networks_is_true(home
     assert list(spare.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_both_demonstrations_together_tell_the_documented_fields(desk: Desk) -> None:
     plain = desk.robot("demo", "--scale", "0.1").data
     live = desk.robot("demo", "--console", "--scale", "0.1", "--for", "3").data
@@ -153,7 +154,13 @@ def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
     return seen
 
 
-@pytest.mark.parametrize("line", ["A simulated GitLab", "1. First mirror", "4. Changes", "7. Comparison"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "4. Changes",
+        *(pytest.param(line, marks=pytest.mark.deep) for line in ("A simulated GitLab", "1. First mirror", "7. Comp")),
+    ],
+)
 def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp_path: Path, line: str) -> None:
     demo = subprocess.Popen(
         [*COMMAND, "demo", "--scale", "0.1"],
@@ -173,7 +180,7 @@ def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=repr)
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.deep)], ids=repr)
 def test_a_world_that_nobody_has_seen_yet_leaves_nothing_behind_either(tmp_path: Path, number: signal.Signals) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         until = time.monotonic() + 60
@@ -201,6 +208,7 @@ def test_a_world_that_is_watched_leaves_nothing_behind_when_it_is_ended(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         read(end, "service here")

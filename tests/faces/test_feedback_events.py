@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import time
 
 import pytest
 from tests.faces.following import REPO, TOKEN, Follower, failed, told_as_documented
@@ -123,15 +121,8 @@ def test_polling_while_taking_brings_what_is_new(talk: Follower) -> None:
 def test_waiting_ends_with_the_time_or_with_an_event_of_another_process(talk: Follower) -> None:
     for _ in range(2):
         talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
-    began = time.monotonic()
     assert talk.take("--wait", "--timeout", "0.3") is None
-    assert 0.3 <= time.monotonic() - began < 10
-    waiting = subprocess.Popen(
-        talk.arguments("feedback", "next", "--wait", "--timeout", "30", "--robot"),
-        stdout=subprocess.PIPE,
-        env=os.environ,
-        text=True,
-    )
+    waiting = talk.start("feedback", "next", "--wait", "--timeout", "30", "--robot")
     try:
         talk.say("Third.")
         talk.poll()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 import time
 
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.following import told_as_documented
+from tests.support.fork_server import ForkedProcess
 
 PATIENCE_SECONDS = 20.0
 
@@ -114,9 +114,7 @@ def test_a_port_that_is_taken_is_refused_with_a_remedy(desk: Desk) -> None:
 
 def test_status_tells_of_the_running_service_and_asks_nobody(desk: Desk) -> None:
     settle(desk, extra=f"[service]\nmetrics_port = {free_port()}\n", projects=(LEDGER, CONSOLE))
-    process = subprocess.Popen(
-        desk.arguments("service"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )  # fmt: skip
+    process = desk.start("service")
     try:
         wait_for(desk, process)
         asked = len(desk.world.log)
@@ -136,7 +134,7 @@ def test_status_tells_of_the_running_service_and_asks_nobody(desk: Desk) -> None
     assert desk.run("status").out.startswith("No service runs on this database")
 
 
-def wait_for(desk: Desk, process: subprocess.Popen[str]) -> None:
+def wait_for(desk: Desk, process: ForkedProcess) -> None:
     """Wait until the service has finished its first sync."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -151,17 +149,16 @@ def wait_for(desk: Desk, process: subprocess.Popen[str]) -> None:
 
 def test_status_is_drawn_again_and_again_until_interrupted(served: Desk) -> None:
     assert served.run("service", "--once").code == 0
-    process = subprocess.Popen(
-        served.arguments("status", "--watch", "--every", "0.2"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(2)
+    process = served.start("status", "--watch", "--every", "0.2")
+    assert process.stdout is not None
+    drawn = 0
+    while drawn < 2:
+        line = process.stdout.readline()
+        assert line, "ended by itself"
+        drawn += "No service runs" in line
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert out.count("No service runs") > 1
     assert "Traceback" not in err
     assert served.robot("status", "--watch").code == 2
 

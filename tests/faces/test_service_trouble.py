@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.faces.desk import LEDGER, Desk, Outcome
-from tests.situations.service.station import LAB, Station, Watch, end, station
+from tests.situations.service.station import LAB, Program, Station, Watch, end, station
 
 from tidelore.clock import SystemClock
 from tidelore.store.check import check_database
@@ -237,7 +237,7 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def await_true(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def await_true(holds: Callable[[], bool], process: Program) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:

@@ -16,6 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.faces.desk import COMMAND, META, Desk
+from tests.support.fork_server import fork_lore
 
 
 @contextmanager
@@ -108,8 +109,18 @@ def test_the_demo_tells_its_story_and_ends_with_no_difference(desk: Desk, tmp_pa
     assert not desk.db.exists()
 
 
-def test_the_demo_reports_to_programs(desk: Desk) -> None:
-    data = desk.robot("demo", "--scale", "0.2", "--seed", "11").data
+@pytest.fixture(scope="module")
+def demonstration() -> dict[str, Any]:
+    """What the demo reports to programs."""
+    process = fork_lore(["demo", "--scale", "0.2", "--seed", "11", "--robot"], os.environ)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    data: dict[str, Any] = json.loads(out)["data"]
+    return data
+
+
+def test_the_demo_reports_to_programs(demonstration: dict[str, Any]) -> None:
+    data = demonstration
     assert data["seed"] == 11
     assert [found["list"] for found in data["comparison"]] == COMPARED
     for found in data["comparison"]:
@@ -122,8 +133,8 @@ def test_the_demo_reports_to_programs(desk: Desk) -> None:
     assert set(data["silent"]) == {"throttled_note", "delete_note", "push"}
 
 
-def test_the_demo_is_killed_among_the_children_and_goes_on_from_there(desk: Desk) -> None:
-    data = desk.robot("demo", "--scale", "0.2").data
+def test_the_demo_is_killed_among_the_children_and_goes_on_from_there(demonstration: dict[str, Any]) -> None:
+    data = demonstration
     killed = data["killed"]
     whole = {found["list"]: found["truth"] for found in data["comparison"]}
     assert killed["stored"]["discussions"] > 0, "it died below the lists"
@@ -132,6 +143,7 @@ def test_the_demo_is_killed_among_the_children_and_goes_on_from_there(desk: Desk
     assert data["requests"]["resumed"] < killed["requests"] + data["requests"]["verification"] / 2
 
 
+@pytest.mark.deep
 def test_the_demo_ends_with_an_answer_by_meaning_and_a_refresh_of_that_one_thread(desk: Desk) -> None:
     done = desk.spawn("demo")
     assert done.code == 0
@@ -143,8 +155,8 @@ def test_the_demo_ends_with_an_answer_by_meaning_and_a_refresh_of_that_one_threa
     assert "found: " in told.partition("10.")[2]
 
 
-def test_the_demo_refreshes_one_merge_request_for_its_own_requests_only(desk: Desk) -> None:
-    data = desk.robot("demo", "--scale", "0.2").data
+def test_the_demo_refreshes_one_merge_request_for_its_own_requests_only(demonstration: dict[str, Any]) -> None:
+    data = demonstration
     assert data["search"]["documents"] == data["search"]["embedded"] > 0
     assert data["refreshed"]["found"] is True
     assert data["refreshed"]["requests"] <= 8, "the item, discussions, three kinds of events, issues, files, reviewers"

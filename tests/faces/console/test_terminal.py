@@ -161,7 +161,11 @@ def test_a_job_runs_when_somebody_presses_the_key_and_says_yes(desk: Desk, tmp_p
     assert turns() == 2
 
 
-@pytest.mark.parametrize("leaving", [signal.SIGTERM, signal.SIGHUP, "\x03"], ids=repr)
+@pytest.mark.parametrize(
+    "leaving",
+    [signal.SIGTERM, *(pytest.param(leaving, marks=pytest.mark.deep) for leaving in (signal.SIGHUP, "\x03"))],
+    ids=repr,
+)
 def test_a_signal_ends_the_service_in_order_too(tmp_path: Path, leaving: signal.Signals | str) -> None:
     path = str(tmp_path / "fresh.db")
     terminal = Terminal(tmp_path, path, "console")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
+
+from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.app import App
 from tidelore.app.service.serving import ServeRequest, ServiceReport, serve
@@ -39,6 +42,8 @@ OWNER = "octo"
 PATIENCE_SECONDS = 20.0
 _LORE = "from tidelore.cli.entry import run; run()"
 
+Program = ForkedProcess | subprocess.Popen[str]
+
 
 @dataclass
 class Station:
@@ -53,7 +58,7 @@ class Station:
     named: bool = True
     server: str | None = None
     sections: dict[str, str] = field(default_factory=dict)
-    spawned: list[subprocess.Popen[str]] = field(default_factory=list)
+    spawned: list[Program] = field(default_factory=list)
 
     @property
     def config(self) -> Path:
@@ -138,15 +143,20 @@ class Station:
 
         return self.serve(story, once=True)
 
-    def spawn(self, *argv: str, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[str]:
-        """Start the real program."""
-        process = subprocess.Popen(
-            [sys.executable, "-c", _LORE, *argv, "--config", str(self.config), "--db", self.address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=preexec_fn,
-        )
+    def spawn(self, *argv: str, limit: Callable[[], None] | None = None) -> Program:
+        """Start the real program; `limit` is called in its process before it begins."""
+        words = [*argv, "--config", str(self.config), "--db", self.address]
+        process: Program
+        if limit is None:
+            process = fork_lore(words, os.environ)
+        else:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _LORE, *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=limit,
+            )
         self.spawned.append(process)
         return process
 
@@ -227,7 +237,7 @@ class Watch:
             return False
 
 
-def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], seconds: float = PATIENCE_SECONDS) -> None:
+def wait_until(holds: Callable[[], bool], process: Program, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait for something that a real process brings about."""
     deadline = time.monotonic() + seconds
     while True:
@@ -241,12 +251,25 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], second
         time.sleep(0.05)
 
 
-def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str, str, float]:
+def end(process: Program, number: int = signal.SIGTERM) -> tuple[int, str, str, float]:
     """Signal a process and return its exit code, its output, and how long it took."""
     began = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
-    return process.returncode, out, err, time.monotonic() - began
+    return process.wait(), out, err, time.monotonic() - began
+
+
+def hear(process: Program, text: str) -> str:
+    """Wait until the process has logged a text; return everything it has logged since it was last heard."""
+    assert process.stderr is not None
+    heard, deadline = "", time.monotonic() + PATIENCE_SECONDS
+    while text not in heard:
+        ready, _, _ = select.select([process.stderr], [], [], max(deadline - time.monotonic(), 0))
+        assert ready, f"never logged: {text}"
+        piece = os.read(process.stderr.fileno(), 65_536).decode()
+        assert piece, f"ended without logging: {text}"
+        heard += piece
+    return heard
 
 
 def free_port() -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.databases.postgres_server import PostgresServer, running_server
-from tests.situations.service.station import LAB, OWNER, REPOS, Station, end, wait_until
+from tests.situations.service.station import LAB, OWNER, REPOS, Program, Station, end, wait_until
 from tests.situations.service.test_sources import catch_up, follow
 
 from tidelore.clock import SystemClock
@@ -91,7 +90,7 @@ def events(post: Station) -> list[str]:
     return [str(json.loads(line).get("event")) for line in log_of(post).read_text().splitlines()]
 
 
-def assert_ends_well(post: Station, process: subprocess.Popen[str]) -> None:
+def assert_ends_well(post: Station, process: Program) -> None:
     code, _, err, seconds = end(process)
     assert code == 0, err
     assert seconds < SECONDS

@@ -122,7 +122,7 @@ def test_without_room_to_grow_it_goes_on_and_with_room_it_completes_the_copy(pos
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 
-    process = post.spawn("service", preexec_fn=limit)
+    process = post.spawn("service", limit=limit)
     wait_until(lambda: '"job_failed"' in log.read_text(), process)
     time.sleep(1)
     assert process.poll() is None, "it waits for room"

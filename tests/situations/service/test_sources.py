@@ -60,8 +60,22 @@ def test_what_is_new_in_any_source_arrives_while_the_service_runs(post: Station)
     assert set(post.rows("SELECT holder_host FROM leases")) == {(None,)}
 
 
-@pytest.mark.parametrize("trouble", ["network", "credentials", "rate_limit"])
-@pytest.mark.parametrize("kind", ["gitlab", "github"])
+@pytest.mark.parametrize(
+    ("kind", "trouble"),
+    [
+        ("gitlab", "network"),
+        ("github", "rate_limit"),
+        *(
+            pytest.param(kind, trouble, marks=pytest.mark.deep)
+            for kind, trouble in (
+                ("gitlab", "credentials"),
+                ("gitlab", "rate_limit"),
+                ("github", "network"),
+                ("github", "credentials"),
+            )
+        ),
+    ],
+)
 def test_one_failing_host_leaves_the_others_running(post: Station, kind: str, trouble: str) -> None:
     with other_host() as away:
         fault = break_down(away, trouble)
@@ -144,6 +158,7 @@ def test_every_repository_is_polled_in_each_interval(post: Station) -> None:
     assert max(turns.values()) - min(turns.values()) <= 1
 
 
+@pytest.mark.deep
 def test_two_hundred_repositories_are_polled_in_each_interval(post: Station) -> None:
     """Far more than one after another would be: all that are due are one poll, one lease and one row."""
     repos = tuple(f"octo/berth{number:03}" for number in range(200))
