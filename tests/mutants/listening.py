@@ -60,6 +60,18 @@ STORED = (
     ),
 )
 
+WATERMARKS = (
+    Mutant(
+        name="pull-request-dated-ahead-moves-the-cursor",
+        invariant="5",
+        file="feedback/pulls.py",
+        before="mark = forward(known.watermark, bounded(mark, page.server_at))",
+        after="mark = forward(known.watermark, mark)",
+        test=f"{TROUBLE}::test_a_merge_is_seen_although_another_pull_request_is_dated_four_minutes_ahead",
+        why="What changes before that date lies below the cursor and is never judged.",
+    ),
+)
+
 IDENTITY = (
     Mutant(
         name="comments-filtered-by-tuple",
@@ -256,4 +268,4 @@ MOVING = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*STORED, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)
+MUTANTS: tuple[Mutant, ...] = (*STORED, *WATERMARKS, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)

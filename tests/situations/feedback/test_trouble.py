@@ -252,5 +252,20 @@ def test_a_pull_request_dated_in_the_future_hides_no_other(bench: Bench) -> None
     assert bench.row(1).status == "merged"
 
 
+def test_a_merge_is_seen_although_another_pull_request_is_dated_four_minutes_ahead(bench: Bench) -> None:
+    """Not far enough ahead for the cursor to count as invalid, so the cursor must not take that date over."""
+    open_pulls(bench.world)
+    bench.host["fetch"] = "repo"
+    bench.track(1)
+    bench.settle(2)
+    ahead = bench.hub.repository(REPO).thread(2)
+    bench.hub.repository(REPO).put_thread(replace(ahead, updated_s=bench.clock.now_ms() // 1000 + 240))
+    bench.poll()
+    bench.world.advance(60)
+    bench.hub.merge(REPO, 1)
+    bench.poll()
+    assert bench.row(1).status == "merged"
+
+
 def _ms(text: str) -> int:
     return parse_instant(unquote(text))
