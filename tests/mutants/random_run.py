@@ -23,13 +23,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from tests.mutants import line_map
+from tests.mutants import forked, line_map
+from tests.mutants.forked import JOBS_VARIABLE, RESULTS_VARIABLE
 from tests.mutants.line_map import MAP_VARIABLE, SOURCE_VARIABLE, STOP_VARIABLE, STOPPED
 from tests.mutants.mutations import Change, changes_of, is_a_change
 from tests.mutants.runner import PACKAGE, ROOT
@@ -46,9 +48,9 @@ TESTS = (
     "tests/contract", "tests/situations", "tests/properties",
 )  # fmt: skip
 MAP_SECONDS = 3600.0
-# A mutant's tests may take this long; a session that is still stuck some time later hangs.
+# Processor time of a mutant's tests; and the time by the wall after which tests that only wait are said to hang.
 CAP_SECONDS = 60.0
-GRACE_SECONDS = 30.0
+PATIENCE_SECONDS = 300.0
 # Most mutants are noticed at once, so a few tests go first, in few files: importing all of them costs more.
 FIRST_TESTS = 12
 FIRST_FILES = 3
@@ -68,6 +70,16 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Job:
+    """A mutant and the tests that run its line."""
+
+    number: int
+    change: Change
+    tests: Sequence[str]
+    ran_at_import: bool
+
+
+@dataclass(frozen=True)
 class LineMap:
     """Which tests run which line, and how long each takes."""
 
@@ -81,6 +93,11 @@ class LineMap:
         found = {test for line in names for test in by_line.get(line, ()) if test in self.seconds}
         return sorted(found, key=lambda test: (self.seconds[test], test))
 
+    def runs_at_import(self, change: Change) -> bool:
+        """Tell whether a change takes effect when its module is imported, before any test."""
+        by_line = self.lines.get(change.file, {})
+        return change.at_import or any("" in by_line.get(str(line), ()) for line in change.lines)
+
 
 class Copy:
     """A copy of the tree in which the tests run."""
@@ -91,9 +108,8 @@ class Copy:
         self._plugins = folder / "plugins"
         shutil.copytree(tree, self.root, ignore=_IGNORED, symlinks=True)
         self._plugins.mkdir()
-        shutil.copy(line_map.__file__, self._plugins / "line_map.py")
-        # Compiled once; children write no bytecode, so a mutated file can never leave any behind.
-        subprocess.run([sys.executable, "-m", "compileall", "-q", str(self.source)], check=True)
+        for plugin in (line_map, forked):
+            shutil.copy(str(plugin.__file__), self._plugins)
 
     def modules(self, paths: Iterable[str]) -> list[Path]:
         """The modules of the package at these paths."""
@@ -104,11 +120,11 @@ class Copy:
     def pytest(self, tests: Sequence[str], patience: float, **variables: str) -> tuple[int | None, str]:
         """Run tests; the code is None when they hung."""
         words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        words += ["-p", "tests.mutants.witness", "-p", "line_map", "--hypothesis-seed=0", "--tb=line"]
+        words += ["-p", "tests.mutants.witness", "-p", "line_map", "-p", "forked", "--hypothesis-seed=0", "--tb=line"]
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TIDELORE_"))}
-        environ |= {"PYTHONPATH": f"{self.source}{os.pathsep}{self._plugins}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environ |= {"PYTHONPATH": f"{self.source}{os.pathsep}{self._plugins}"}
         environ |= {"COLUMNS": "300", **variables}
-        if MAP_VARIABLE in variables:
+        if STOP_VARIABLE not in variables:
             words.remove("-x")
         with tempfile.TemporaryFile("w+") as output:
             child = subprocess.Popen(
@@ -148,15 +164,17 @@ class Copy:
             return Result("survived", 0, 0)
         path = self.source / change.file
         original = path.read_bytes()
+        # Bytecode is told to be stale by the second and the size, which may be those of the mutant before.
+        bytecode = Path(cache_from_source(str(path)))
+        bytecode.unlink(missing_ok=True)
         path.write_bytes(change.apply(original))
-        Path(cache_from_source(str(path))).unlink(missing_ok=True)
         try:
             ran = 0
             for some in _portions(tests):
-                code, output = self.pytest(some, cap + GRACE_SECONDS, **{STOP_VARIABLE: str(cap)})
+                code, output = self.pytest(some, PATIENCE_SECONDS, **{STOP_VARIABLE: str(cap)})
                 passed = _PASSED.search(output)
                 ran += int(passed[1] or passed[2]) if passed else 0
-                if code is None:
+                if code is None or code in (-signal.SIGXCPU, -signal.SIGKILL):
                     return Result("timeout", ran, len(tests))
                 if "ERROR: not found: " in output:
                     raise RuntimeError(output)
@@ -167,6 +185,38 @@ class Copy:
             return Result("survived", ran, len(tests))
         finally:
             path.write_bytes(original)
+            bytecode.unlink(missing_ok=True)
+
+    def try_forked(self, jobs: Sequence[Job], seconds: Mapping[str, float], cap: float) -> Iterator[tuple[Job, Result]]:
+        """Try many changes in one session; those it cannot show are left out."""
+        content = [
+            {
+                "number": number,
+                "path": str(self.source / job.change.file),
+                "mutated": job.change.apply((self.source / job.change.file).read_bytes()).decode(),
+                "tests": [(test, seconds[test]) for test in job.tests],
+                "cap": cap,
+            }
+            for number, job in enumerate(jobs)
+        ]
+        file, results = self.root.parent / "jobs.json", self.root.parent / "results.jsonl"
+        file.write_text(json.dumps(content), encoding="utf-8")
+        files = sorted({test.partition("::")[0] for job in jobs for test in job.tests})
+        variables = {JOBS_VARIABLE: str(file), RESULTS_VARIABLE: str(results)}
+        with ThreadPoolExecutor(1) as pool:
+            session = pool.submit(self.pytest, files, len(jobs) * PATIENCE_SECONDS, **variables)
+            told = 0
+            while not session.done() or told < _count_lines(results):
+                time.sleep(0.5)
+                lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+                for line in lines[told:]:
+                    found = json.loads(line)
+                    job = jobs[found["number"]]
+                    told += 1
+                    if found["verdict"] != "unsuitable":
+                        yield job, Result(found["verdict"], found["tests"], len(job.tests), found["killer"])
+            if told != len(jobs):
+                raise RuntimeError(f"the session ended early:\n{session.result()[1][-4000:]}")
 
 
 def _end_session(child: subprocess.Popen[bytes]) -> None:
@@ -245,7 +295,7 @@ def main() -> None:
     parser.add_argument("--paths", nargs="+", default=PATHS, help="modules or folders below src/tidelore")
     parser.add_argument("--tests", nargs="+", default=TESTS, help="tests to choose from")
     parser.add_argument("--tree", type=Path, default=ROOT, help="the tree to test (default: this one)")
-    parser.add_argument("--cap", type=float, default=CAP_SECONDS, help="seconds of tests for one mutant")
+    parser.add_argument("--cap", type=float, default=CAP_SECONDS, help="processor seconds for the tests of a mutant")
     parser.add_argument("--equivalent", type=Path, help="a file with the ids of mutants judged equivalent, one a line")
     parser.add_argument("--map", type=Path, help="where the record is kept for another run over the same tree")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
@@ -267,28 +317,44 @@ def _exists(path: Path | None) -> bool:
 
 
 def run(copy: Copy, recorded: LineMap, changes: Sequence[Change], known: set[str], cap: float) -> None:
-    """Try the mutants one after the other and print what became of them."""
+    """Try the mutants and print what became of them."""
     print(f"{len(recorded.seconds)} tests recorded", flush=True)
-    verdicts: Counter[str] = Counter()
-    survivors: list[str] = []
-    equivalent = 0
-    for number, change in enumerate(changes, 1):
-        started = time.monotonic()
-        name = identity(copy, change)
-        result = copy.try_change(change, recorded.tests_of(change), cap)
-        verdicts[result.verdict] += 1
-        seconds = time.monotonic() - started
-        place = f"{change.file}:{change.lines.start} {change.scope}: {change.kind}"
-        ran = f"{result.tests} of {result.all_tests} tests"
-        print(f"{number:4} {result.verdict:8} {seconds:5.1f} s {name} {place} ({ran}) {result.killer}", flush=True)
-        if result.verdict == "survived":
-            equivalent += name in known
-            survivors.append(f"{name}{' (equivalent)' if name in known else ''}, {ran}\n{show(copy, change)}")
-    print("\n\n".join(["", *survivors, ""]))
-    killed, survived, hung = (verdicts[name] for name in ("killed", "survived", "timeout"))
+    jobs = [
+        Job(number, change, recorded.tests_of(change), recorded.runs_at_import(change))
+        for number, change in enumerate(changes, 1)
+    ]
+    results: dict[int, Result] = {}
+    fast = [job for job in jobs if job.tests and not job.ran_at_import]
+    for job, result in copy.try_forked(fast, recorded.seconds, cap):
+        results[job.number] = result
+        _tell(copy, job, result)
+    for job in jobs:
+        if job.number not in results:
+            results[job.number] = copy.try_change(job.change, job.tests, cap)
+            _tell(copy, job, results[job.number])
+    survivors = [job for job in jobs if results[job.number].verdict == "survived"]
+    equivalent = [job for job in survivors if identity(copy, job.change) in known]
+    for job in survivors:
+        note = " (equivalent)" if job in equivalent else ""
+        result = results[job.number]
+        print(f"\n{identity(copy, job.change)}{note}, {result.tests} of {result.all_tests} tests")
+        print(show(copy, job.change))
+    verdicts = Counter(result.verdict for result in results.values())
     print(
-        f"mutants: {len(changes)}, killed: {killed}, survived: {survived} (equivalent: {equivalent}), timeout: {hung}"
+        f"\nmutants: {len(jobs)}, killed: {verdicts['killed']}, survived: {len(survivors)}"
+        f" (equivalent: {len(equivalent)}), timeout: {verdicts['timeout']}"
     )
+
+
+def _tell(copy: Copy, job: Job, result: Result) -> None:
+    change = job.change
+    place = f"{change.file}:{change.lines.start} {change.scope}: {change.kind}"
+    ran = f"{result.tests} of {result.all_tests} tests"
+    print(f"{job.number:4} {result.verdict:8} {identity(copy, change)} {place} ({ran}) {result.killer}", flush=True)
+
+
+def _count_lines(file: Path) -> int:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.mutants.mutations import Change, changes_of, is_a_change
-from tests.mutants.random_run import Copy, LineMap, choose, show
+from tests.mutants.random_run import Copy, Job, LineMap, choose, show
 
 MODULE = b'''"""A module."""
 
@@ -88,7 +88,7 @@ def test_a_mutant_is_killed_by_a_test_that_runs_its_line_and_survives_where_no_a
     assert list(recorded.seconds) == ["tests/test_marks.py::test_a_mark_above_the_limit_is_cut"]
 
     def outcome(kind: str, text: str) -> tuple[str, int]:
-        (change,) = [change for change in _all(copy) if (change.kind, change.text) == (kind, text)]
+        change = _find(copy, kind, text)
         result = copy.try_change(change, recorded.tests_of(change), 30)
         return result.verdict, result.all_tests
 
@@ -96,6 +96,14 @@ def test_a_mutant_is_killed_by_a_test_that_runs_its_line_and_survives_where_no_a
     assert outcome("comparison", "(mark >= limit)") == ("survived", 1)
     assert outcome("call replaced by its argument", "mark") == ("survived", 0), "no test runs this line"
     assert (copy.source / "tidelore" / "marks.py").read_bytes() == MODULE
+
+
+def test_mutants_tried_in_forks_of_one_session_end_as_they_do_in_sessions_of_their_own(copy: Copy) -> None:
+    recorded = copy.record(copy.modules(["marks.py"]), ["tests"], None)
+    changes = [_find(copy, "comparison", text) for text in ("(mark <= limit)", "(mark >= limit)")]
+    jobs = [Job(number, change, recorded.tests_of(change), False) for number, change in enumerate(changes)]
+    found = [(job.number, result.verdict) for job, result in copy.try_forked(jobs, recorded.seconds, 30)]
+    assert found == [(0, "killed"), (1, "survived")]
 
 
 def test_what_runs_at_the_import_is_tested_by_all_tests_of_its_file() -> None:
@@ -109,6 +117,11 @@ def test_the_diff_of_a_mutant_names_its_function_and_its_kind(copy: Copy) -> Non
     text = show(copy, change)
     assert text.startswith("--- tidelore/marks.py bounded\n+++ and/or\n")
     assert "-    if mark is None or mark > limit:\n+    if (mark is None and mark > limit):\n" in text
+
+
+def _find(copy: Copy, kind: str, text: str) -> Change:
+    (change,) = [change for change in _all(copy) if (change.kind, change.text) == (kind, text)]
+    return change
 
 
 def _all(copy: Copy) -> list[Change]:
