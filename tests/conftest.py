@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.manual_clock import ManualClock
+from tests.support.proven import ROOT, SUITES, is_proven
 
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
@@ -18,6 +20,16 @@ from tidelore.store.opening import open_database
 if TYPE_CHECKING:
     from tests.databases.postgres_pool import PooledDatabase, PostgresPool
     from tests.databases.postgres_server import PostgresServer
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a suite out of the gate that `make test-all` has proven on the same files; never one that is asked for."""
+    suite = collection_path.relative_to(ROOT).as_posix() if collection_path.is_relative_to(ROOT) else ""
+    asked_for = any(suite in Path(argument).as_posix() for argument in config.args)
+    if suite in SUITES and not os.environ.get("TIDELORE_DEEP") and not asked_for and is_proven(suite):
+        return True
+    return None
+
 
 DIALECTS = ("sqlite", "postgres")
 
