@@ -88,18 +88,14 @@ def test_where_to_look_may_be_said_before_the_command_too(desk: Desk) -> None:
     assert json.loads(desk.read()[0])["data"]["issues"]["total"] == 7
 
 
-@pytest.mark.parametrize("error", every_error(), ids=lambda error: error.code)
-@pytest.mark.parametrize("robot", [True, False])
-def test_every_error_of_the_tree_has_its_envelope_and_exit_code(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: type[TideloreError], robot: bool
-) -> None:
-    def fail(_: object) -> Answer:
-        raise error("what happened", fix="what to do", where="here")
+def test_every_error_of_the_tree_has_its_envelope_and_exit_code(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(error: type[TideloreError]) -> None:
+        def fail(_: object) -> Answer:
+            raise error("what happened", fix="what to do", where="here")
 
-    monkeypatch.setattr("tidelore.cli.face.Face.open_store", fail)
-    done = desk.run("count", *(["--robot"] if robot else []))
-    assert done.code == error.exit_code
-    if robot:
+        monkeypatch.setattr("tidelore.cli.face.Face.open_store", fail)
+        done = desk.robot("count")
+        assert done.code == error.exit_code
         assert done.error == {
             "code": error.code,
             "message": "what happened",
@@ -107,9 +103,17 @@ def test_every_error_of_the_tree_has_its_envelope_and_exit_code(
             "retryable": error.retryable,
             "fix": "what to do",
         }
-    else:
-        assert done.out == ""
-        assert done.err == "error: what happened\nfix:   what to do\n"
+        plain = desk.run("count")
+        assert (plain.code, plain.out) == (error.exit_code, "")
+        assert plain.err == "error: what happened\nfix:   what to do\n"
+
+    failed: dict[str, str] = {}
+    for error in every_error():
+        try:
+            check(error)
+        except AssertionError as wrong:
+            failed[error.code] = str(wrong)
+    assert failed == {}
 
 
 @pytest.mark.parametrize("verbose", [True, False])
@@ -146,14 +150,16 @@ def test_a_real_process_answers_alike(desk: Desk) -> None:
     assert failed.err == ""
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "cursors list", "cursors show", "cursors reset"])
-def test_every_command_explains_itself(home: object, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert main([*command.split(), "--help"]) == 0
-    shown = capsys.readouterr()
-    assert shown.err == ""
-    assert f"Usage: lore {command}" in shown.out
-    for option in ("--config", "--db", "--robot", "--no-color", "--verbose", "--quiet", "--help"):
-        assert option in shown.out
+def test_every_command_explains_itself(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong: list[str] = []
+    for command in (*COMMANDS, "cursors list", "cursors show", "cursors reset"):
+        code = main([*command.split(), "--help"])
+        shown = capsys.readouterr()
+        expected = ("--config", "--db", "--robot", "--no-color", "--verbose", "--quiet", "--help")
+        missing = [text for text in (f"Usage: lore {command}", *expected) if text not in shown.out]
+        if code or shown.err or missing:
+            wrong.append(f"{command}: exit {code}, missing {missing}, stderr {shown.err!r}")
+    assert wrong == []
 
 
 def test_the_program_explains_itself_and_its_exit_codes(home: object, capsys: pytest.CaptureFixture[str]) -> None:
