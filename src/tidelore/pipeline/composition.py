@@ -14,6 +14,7 @@ from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSour
 from tidelore.store.post_sources import PostSource, SharedLink
 
 PART = "\n\f\n"
+_RUN = re.compile(r"[\w./:-]+")
 _IDENTIFIER = re.compile(
     r"[A-Za-z_][\w-]*(?:(?:::|[./:])[\w-]+)+/?"  # a path, a module, a method
     r"|[A-Za-z]\w*_\w+"  # snake_case
@@ -21,6 +22,8 @@ _IDENTIFIER = re.compile(
     r"|[A-Z]{2,}-\d+"  # TICKET-12
 )
 _MOST_IDENTIFIERS = 400
+_LONGEST_IDENTIFIER = 256
+"""More than a path has. Matching tries every start in a run of characters, so an endless run must be cut."""
 
 
 def compose_parent(source_type: str, parent: ParentSource) -> Document:
@@ -99,8 +102,21 @@ def compose_post(post: PostSource) -> Document:
 
 def identifiers(texts: tuple[str, ...]) -> tuple[str, ...]:
     """Return the paths and names in texts, each once; they are searched by any part of them."""
-    found = dict.fromkeys(match for text in texts for match in _IDENTIFIER.findall(text))
-    return tuple(found)[:_MOST_IDENTIFIERS]
+    found: dict[str, None] = {}
+    for text in texts:
+        for run in _RUN.finditer(text):
+            word = run[0][:_LONGEST_IDENTIFIER]
+            if _is_plain(word):
+                continue
+            found.update(dict.fromkeys(_IDENTIFIER.findall(word)))
+            if len(found) >= _MOST_IDENTIFIERS:
+                return tuple(found)[:_MOST_IDENTIFIERS]
+    return tuple(found)
+
+
+def _is_plain(word: str) -> bool:
+    """Return whether a run of characters is an ordinary word, as most are: no identifier is in it."""
+    return word.isalpha() and (word.islower() or word.isupper() or word[1:].islower())
 
 
 def place_of(note: NoteSource) -> str | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -75,3 +78,36 @@ def test_paths_and_names_of_code_are_identifiers_and_plain_words_are_not() -> No
         "src/auth/login.ts", "parse_instant", "HttpClient", "fetchOne", "std::move", "INC-1254",
     )  # fmt: skip
     assert identifiers(("same_name same_name",)) == ("same_name",)
+
+
+@contextmanager
+def processor_seconds(limit: float) -> Iterator[None]:
+    """Fail when the block needs more processor time than this, whatever else the machine does."""
+
+    def expired(_number: int, _frame: object) -> None:
+        raise AssertionError(f"more than {limit:g} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, expired)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["a" * 200_000, "3fA9" * 50_000, "aB" * 100_000, "a-" * 100_000, "a." * 100_000, "ab1_" * 50_000, "Aa1" * 70_000],
+    ids=lambda word: word[:4],
+)
+def test_one_endless_word_costs_no_more_than_its_length(word: str) -> None:
+    with processor_seconds(10):
+        found = identifiers((f"{word} parse_instant",))
+    assert found[-1] == "parse_instant"
+    assert max(len(name) for name in found) <= 256
+
+
+def test_a_text_of_many_long_words_costs_no_more_than_its_length() -> None:
+    with processor_seconds(10):
+        identifiers((" ".join(["3fa9b" * 51] * 400),))
