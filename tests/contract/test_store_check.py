@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,14 +55,32 @@ def break_it(filled: Database) -> Execute:
     """Change the database in a way the program never would: constraints do not hold."""
 
     def execute(sql: str, **params: object) -> None:
-        if filled.dialect == "sqlite":
-            filled.read("PRAGMA foreign_keys = OFF")
-        else:
-            filled.read("SET session_replication_role = replica")
+        stop_constraints(filled)
         with filled.transaction() as tx:
             assert tx.change(sql, params) >= 1
 
     return execute
+
+
+def stop_constraints(database: Database) -> None:
+    database.read(
+        "PRAGMA foreign_keys = OFF" if database.dialect == "sqlite" else "SET session_replication_role = replica"
+    )
+
+
+class Undone(Exception):
+    """Ends a transaction whose changes are not kept."""
+
+
+def found_after(database: Database, clock: ManualClock, sql: str, **params: object) -> dict[str, Finding]:
+    """Return what is found after a change, and take the change back."""
+    stop_constraints(database)
+    found: dict[str, Finding] = {}
+    with suppress(Undone), database.transaction() as tx:
+        assert tx.change(sql, params) >= 1, sql
+        found = failures(database, clock)
+        raise Undone
+    return found
 
 
 def failures(database: Database, clock: ManualClock) -> dict[str, Finding]:
@@ -157,18 +176,22 @@ def test_a_row_that_names_other_content_than_its_payload_is_found(
     assert f"{table} " in only(filled, clock, "content-hash").detail
 
 
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [(table, column) for table, columns in TIMES.items() for column in columns],
-)
-@pytest.mark.parametrize("instant", [0, -1])
-def test_an_instant_at_or_before_the_epoch_is_found(
-    filled: Database, clock: ManualClock, break_it: Execute, table: str, column: str, instant: int
+def test_an_instant_at_or_before_the_epoch_is_found_in_every_column_of_times(
+    filled: Database, clock: ManualClock
 ) -> None:
-    # Its neighbour in time goes along, or it would be two kinds of damage.
-    along = {"updated_at": CHILDREN_OF.get(table, ""), "last_note_at": ", first_note_at = :instant"}.get(column, "")
-    break_it(f"UPDATE {table} SET {column} = :instant{along} {FIRST.format(table)}", instant=instant)
-    assert only(filled, clock, "times").count == 1
+    missed = []
+    for table, column, instant in product_of_times():
+        # Its neighbour in time goes along, or it would be two kinds of damage.
+        along = {"updated_at": CHILDREN_OF.get(table, ""), "last_note_at": ", first_note_at = :instant"}.get(column, "")
+        sql = f"UPDATE {table} SET {column} = :instant{along} {FIRST.format(table)}"
+        found = found_after(filled, clock, sql, instant=instant)
+        if found.keys() != {"times"} or found["times"].count != 1:
+            missed.append((table, column, instant, found))
+    assert missed == []
+
+
+def product_of_times() -> list[tuple[str, str, int]]:
+    return [(table, column, instant) for table, columns in TIMES.items() for column in columns for instant in (0, -1)]
 
 
 @pytest.mark.parametrize("offset", [None, SKEW_MS + 1], ids=["before-the-epoch", "in-the-future"])
@@ -266,28 +289,38 @@ def test_a_discussion_that_ends_before_it_begins_is_found(
     assert only(filled, clock, "note-order").count == 1
 
 
-@pytest.mark.parametrize("which", ["synced", "fetched"])
-@pytest.mark.parametrize(("table", "name"), [(k.table, name) for k in PARENT_KINDS.values() for name in k.children])
-def test_children_read_for_a_version_that_is_not_there_yet_are_found(
-    filled: Database, clock: ManualClock, break_it: Execute, table: str, name: str, which: str
+def test_children_read_for_a_version_that_is_not_there_yet_are_found_for_every_kind(
+    filled: Database, clock: ManualClock
 ) -> None:
-    break_it(f"UPDATE {table} SET {name}_{which}_for_updated_at = updated_at + 1 {FIRST.format(table)}")
-    finding = only(filled, clock, "children-watermarks")
-    assert (finding.count, finding.detail.endswith(f" {name}")) == (1, True)
+    missed = []
+    cases = [(kind.table, name) for kind in PARENT_KINDS.values() for name in kind.children]
+    for (table, name), which in product(cases, ("synced", "fetched")):
+        sql = f"UPDATE {table} SET {name}_{which}_for_updated_at = updated_at + 1 {FIRST.format(table)}"
+        found = found_after(filled, clock, sql)
+        finding = found.get("children-watermarks")
+        if len(found) != 1 or finding is None or finding.count != 1 or not finding.detail.endswith(f" {name}"):
+            missed.append((table, name, which, found))
+    assert missed == []
 
 
-@pytest.mark.parametrize(("table", "above", "column"), HOMES)
-def test_a_child_in_another_project_than_its_parent_is_found(
-    filled: Database, clock: ManualClock, break_it: Execute, table: str, above: str, column: str
+def test_a_child_in_another_project_than_its_parent_is_found_for_every_kind(
+    filled: Database, clock: ManualClock
 ) -> None:
-    chosen = f"(SELECT MAX(id) FROM {table} WHERE {column} IS NOT NULL)"
-    break_it(
-        f"UPDATE {table} SET project_id = (SELECT MIN(p.id) FROM projects p WHERE p.id <> {table}.project_id)"
-        f" WHERE id = {chosen}"
-    )
-    finding = only(filled, clock, "children")
-    # A discussion that moved alone left its notes behind.
-    assert (finding.count, f"{table} " in finding.detail) == (5 if table == "discussions" else 1, True)
+    missed = []
+    for table, above, column in HOMES:
+        chosen = f"(SELECT MAX(id) FROM {table} WHERE {column} IS NOT NULL)"
+        found = found_after(
+            filled,
+            clock,
+            f"UPDATE {table} SET project_id = (SELECT MIN(p.id) FROM projects p WHERE p.id <> {table}.project_id)"
+            f" WHERE id = {chosen}",
+        )
+        # A discussion that moved alone left its notes behind.
+        count = 5 if table == "discussions" else 1
+        finding = found.get("children")
+        if len(found) != 1 or finding is None or finding.count != count or f"{table} " not in finding.detail:
+            missed.append((table, above, column, found))
+    assert missed == []
 
 
 def test_many_offenders_are_counted_and_a_few_are_named(
