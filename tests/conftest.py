@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.databases.migrated_file import lay_out
 from tests.support.manual_clock import ManualClock
-from tests.support.proven import ROOT, SUITES, is_proven
 
 from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 
 if TYPE_CHECKING:
     from tests.databases.postgres_pool import PooledDatabase, PostgresPool
     from tests.databases.postgres_server import PostgresServer
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave a suite out of the gate that `make test-all` has proven on the same files; never one that is asked for."""
-    suite = collection_path.relative_to(ROOT).as_posix() if collection_path.is_relative_to(ROOT) else ""
-    asked_for = any(suite in Path(argument).as_posix() for argument in config.args)
-    if suite in SUITES and not os.environ.get("TIDELORE_DEEP") and not asked_for and is_proven(suite):
-        return True
-    return None
-
 
 DIALECTS = ("sqlite", "postgres")
 
@@ -56,18 +43,10 @@ def postgres_address(postgres_server: PostgresServer) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(scope="session")
-def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file whose schema is up to date, to be copied: a hundred tables are not made anew for each test."""
-    path = tmp_path_factory.mktemp("migrated") / "lore.db"
-    _migrate(str(path))
-    return path
-
-
 @pytest.fixture
-def migrated_sqlite_address(sqlite_address: str, migrated_sqlite: Path) -> str:
+def migrated_sqlite_address(sqlite_address: str) -> str:
     """A file with nothing but the schema."""
-    shutil.copyfile(migrated_sqlite, sqlite_address)
+    lay_out(Path(sqlite_address))
     return sqlite_address
 
 
@@ -99,14 +78,6 @@ def migrated_postgres_address(lent_postgres: PooledDatabase) -> str:
     return lent_postgres.address
 
 
-def _migrate(address: str) -> None:
-    opened = open_database(address)
-    try:
-        migrate(opened, ManualClock().now_ms())
-    finally:
-        opened.close()
-
-
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
     """Whatever asks for this runs on both databases."""
@@ -115,9 +86,8 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def address(dialect: str, request: pytest.FixtureRequest) -> str:
-    """A database of the dialect: empty, or with the schema where the test asks for an open one."""
-    kind = "migrated_" if "database" in request.fixturenames else ""
-    return str(request.getfixturevalue(f"{kind}{dialect}_address"))
+    """A database of the dialect with nothing but the schema."""
+    return str(request.getfixturevalue(f"migrated_{dialect}_address"))
 
 
 @pytest.fixture

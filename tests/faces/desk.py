@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import click
+from tests.databases.migrated_file import lay_out
 from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.cli.main import main
@@ -110,6 +111,7 @@ class Desk:
 
     def ingested(self, resource: str = "issues") -> None:
         """Mirror one kind of list, whole."""
+        lay_out(self.folder / "lore.db")
         assert self.run("ingest", "--type", resource).code == 0
 
     def arguments(self, *argv: str) -> list[str]:

@@ -12,11 +12,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import httpx2
+from tests.databases.migrated_file import lay_out
 
 from tidelore.app import App, mirror
 from tidelore.config import Config, parse_config
@@ -142,25 +142,6 @@ class MortalApp(App, frozen=True):
     def open_store(self, *, create: bool = False) -> Database:
         assert isinstance(self.seam, Reaper)
         return Mortal(App.open_store(self, create=create), self.seam)
-
-
-@cache
-def migrated() -> bytes:
-    """An empty database as the migrations leave it: made once, for thousands of histories begin with one."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "lore.db"
-        database = open_database(str(path))
-        migrate(database, 0)
-        database.close()
-        return path.read_bytes()
-
-
-def lay_out(path: Path) -> None:
-    """Put an empty database there, unless there is one."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(migrated())
-        path.chmod(0o600)
 
 
 class House:

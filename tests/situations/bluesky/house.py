@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.databases.migrated_file import lay_out
 from tests.properties.inprocess import (
     BASE_URL,
     NEVER_SECONDS,
@@ -16,7 +17,6 @@ from tests.properties.inprocess import (
     Reaper,
     WorldTime,
     WorldTransport,
-    lay_out,
 )
 
 from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts

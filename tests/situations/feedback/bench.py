@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, WorldTime, WorldTransport, lay_out
+from tests.databases.migrated_file import lay_out
+from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, WorldTime, WorldTransport
 
 from tidelore.clock import format_instant
 from tidelore.config import Config, GitHubHost, parse_config, repo_settings

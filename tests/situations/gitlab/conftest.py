@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.databases.migrated_file import lay_out
 from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 
 from tidelore_world.server import serve
@@ -40,6 +41,7 @@ def bench(
     with serve(world) as server:
         bench = Bench(tmp_path, server.url, world, read)
         bench.set_up()
+        lay_out(bench.db)
         yield bench
     logger.handlers, logger.propagate = before[:2]
     logger.setLevel(before[2])

@@ -98,7 +98,7 @@ def copy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     world = build_world()
     with ExitStack() as stack:
         if request.param == "postgres":
-            address = stack.enter_context(request.getfixturevalue("postgres_server").fresh_database())
+            address = stack.enter_context(request.getfixturevalue("postgres_pool").lent()).address
         else:
             address = str(Path(tmp_path_factory.mktemp("integrity")) / "lore.db")
         server = stack.enter_context(serve(world))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.databases.migrated_file import lay_out
 
 from tidelore.config import Embedding, Http
 from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
@@ -18,7 +19,6 @@ from tidelore.search.finding import Request
 from tidelore.search.query import parse_query
 from tidelore.search.semantic import VectorIndex, best_places, mean_direction, open_index, rank_now
 from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.vector_blocks import BLOCK, WORTH_FILLING, Entry, choose_blocks, put, quantised
 from tidelore.store.vector_models import Model, ensure_model
@@ -28,9 +28,8 @@ DIMENSION = 32
 
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
-    opened = open_database(str(tmp_path / "lore.db"))
-    migrate(opened, 1)
-    return opened
+    lay_out(tmp_path / "lore.db")
+    return open_database(str(tmp_path / "lore.db"))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from tests.databases.migrated_file import lay_out
 from tests.unit.service.stepped import SteppedClock
 
 from tidelore.service.control import Control
@@ -14,7 +15,6 @@ from tidelore.service.outcome import Done, Job
 from tidelore.service.recording import Recorder
 from tidelore.service.schedule import JobSpec
 from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.service_jobs import JobRow, list_jobs
 
@@ -51,8 +51,8 @@ class Bench:
     def __init__(self, path: Path) -> None:
         self.clock = SteppedClock()
         self.control = Control()
+        lay_out(path / "lore.db")
         self.database: Database = open_database(str(path / "lore.db"))
-        migrate(self.database, self.clock.now_ms())
         self.jobs: list[Job] = []
         self.renewed: list[Job] | None = None
         self.beat: Callable[[], None] = lambda: None
