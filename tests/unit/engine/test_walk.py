@@ -59,6 +59,14 @@ def test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfil
     assert script.asked[0].since == NOW - 86_400_000 - 2000
 
 
+def test_no_answer_is_remembered_of_a_walk_of_two_pages_that_left_the_watermark_where_it_was() -> None:
+    shelf = PlainShelf(Cursor(watermark=Position(300, 3)))
+    pages = [Page([item(1, 299), item(2, 300)], next_token="2", validator=ETAG), Page([item(3, 300)], validator=ETAG)]
+    walk(Script(*pages, *pages), shelf)
+    assert shelf.cursor.watermark == Position(300, 3)
+    assert shelf.cursor.validator is None
+
+
 def test_an_answer_is_remembered_only_when_the_same_address_will_be_asked_again() -> None:
     shelf = PlainShelf()
     walk(Script(Page([item(1, 100)], validator=ETAG)), shelf)
