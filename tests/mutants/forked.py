@@ -8,6 +8,7 @@ the project, because it is copied next to the tree under test.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -30,6 +31,8 @@ LEAST_SECONDS = 8.0
 # A test may take this many times what it took before, by processor time; and by the wall on a busy machine.
 SLOWER = 5
 SLOWER_BY_THE_WALL = 30
+
+_PR_SET_PDEATHSIG = 1
 
 Code = dict[tuple[str, int], CodeType]
 
@@ -77,6 +80,8 @@ def _fork(session: pytest.Session, items: dict[str, pytest.Item], job: dict[str,
     if child == 0:
         os.close(reader)
         os.setsid()
+        # A child in an endless loop must not outlive a session that is killed.
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _work(session, items, job, writer)
     os.close(writer)
     said = b""

@@ -87,11 +87,20 @@ class LineMap:
     lines: dict[str, dict[str, list[str]]]
 
     def tests_of(self, change: Change) -> list[str]:
-        """The tests that run a change, the fastest first. What runs at the import is used by all tests of the file."""
+        """The tests that run a change, the fastest first; of one test with several parameters, one case before others.
+
+        What runs at the import is used by all tests of the file.
+        """
         by_line = self.lines.get(change.file, {})
         names = by_line if change.at_import else {str(line) for line in change.lines}
         found = {test for line in names for test in by_line.get(line, ()) if test in self.seconds}
-        return sorted(found, key=lambda test: (self.seconds[test], test))
+        cases: Counter[str] = Counter()
+        ranked: list[tuple[int, float, str]] = []
+        for test in sorted(found, key=lambda test: (self.seconds[test], test)):
+            function = test.partition("[")[0]
+            ranked.append((cases[function], self.seconds[test], test))
+            cases[function] += 1
+        return [test for _, _, test in sorted(ranked)]
 
     def runs_at_import(self, change: Change) -> bool:
         """Tell whether a change takes effect when its module is imported, before any test."""
@@ -300,6 +309,8 @@ def main() -> None:
     parser.add_argument("--map", type=Path, help="where the record is kept for another run over the same tree")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
     given = parser.parse_args()
+    # So that what was started ends and the copy is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="tidelore-mutants-") as folder:
         copy = Copy(given.tree.resolve(), Path(folder))
         modules = copy.modules(given.paths)
