@@ -88,12 +88,12 @@ class RepoPoll:
         elif known is not None and known.mode == "repo":
             self._hand_over(watched)
         scanner = Scanner(self._session, self._report, self._picture())
-        by_feed = mode == "repo" and not self._full
+        by_feed = mode == "repo"
         # What could not be understood is asked for again where it was met, however the rest is read.
         kinds = [kind for kind, surface in FEED_OF.items() if by_feed or self._has_due(self._scope(surface))]
         await together(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
-        await self._read_threads(scanner, watched, every=mode == "thread" or self._full)
+        await self._read_threads(scanner, watched, every=mode == "thread")
         await self._read_reviews(scanner, server_at)
         self._batch_followups()
         self._learn(mode, known)

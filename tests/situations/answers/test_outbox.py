@@ -145,6 +145,20 @@ def test_a_clock_that_is_far_ahead_of_the_server_does_not_hide_our_comment(hub: 
     assert len(hub.remarks()) == 1
 
 
+def test_with_a_clock_far_ahead_only_what_was_written_since_the_intent_is_read_back(hub: Hub) -> None:
+    for number in range(150):
+        hub.world.github.comment(REPO, hub.pr, f"Long ago {number}", "alex")
+    hub.let_pass(3600)
+    hub.manual.advance(40 * 86_400)
+    hub.host = replace(hub.host, settle_write_seconds=1)
+    hub.world.github.settings.lost_answers = 1
+    row = hub.send(hub.intend())
+    hub.let_pass(1)
+    hub.world.requests.clear()
+    assert hub.send(row).status == "observed"
+    assert hub.world.requests[READS] == 2, "one page by our clock, one page by the server's"
+
+
 @pytest.mark.parametrize("status", [403, 404, 410, 422])
 def test_a_refusal_is_final_and_says_why(hub: Hub, status: int) -> None:
     hub.world.faults.add("status", REPLIES, status=status, message="no, never")

@@ -66,6 +66,12 @@ def test_the_mark_moves_only_when_nothing_is_left_open() -> None:
     assert shelf.cursor.watermark == Position(999, "at://999")
 
 
+def test_the_mark_stays_when_the_newest_item_has_vanished() -> None:
+    shelf = PlainShelf(Cursor(watermark=TOP))
+    descend(Script(Page([item("at://older", 850)])), shelf)
+    assert shelf.cursor.watermark == TOP
+
+
 def test_a_pinned_item_does_not_end_the_walk() -> None:
     shelf = PlainShelf(Cursor(watermark=TOP))
     first = Page([item("at://950", 950), item("at://old", 1)], next_token="2", pinned=frozenset({"at://old"}))

@@ -132,6 +132,17 @@ def test_a_heartbeat_keeps_a_lease_from_going_stale() -> None:
     assert mine.generation == 1
 
 
+def test_the_error_about_a_held_lease_carries_its_holder_command_and_last_heartbeat() -> None:
+    error = held_error(LeaseRow("sync", 3, YOU, "lore sync", 0, 60_000), 90_000)
+    assert error.details == {
+        "lease": "sync",
+        "holder_pid": 200,
+        "holder_host": "there",
+        "holder_command": "lore sync",
+        "heartbeat_at": 60_000,
+    }
+
+
 def test_the_error_speaks_of_a_holder_it_does_not_know() -> None:
     row = LeaseRow("sync", 3, YOU, "ingest", 0, 0)
     assert "another process" in held_error(replace(row, holder=None), 1000).message

@@ -72,6 +72,15 @@ def test_a_repository_is_named_without_regard_to_case_or_by_its_ending(name: str
     assert [place.name for place in choose_places(ONE, name)] == ["Harbor/Cranes"]
 
 
+def test_without_a_name_the_error_lists_every_configured_repository_for_people_and_programs() -> None:
+    with pytest.raises(UserError) as raised:
+        choose_place(TWO, None)
+    names = [place.name for place in choose_places(TWO, None)]
+    assert len(names) == 3
+    assert raised.value.details == {"candidates": names}
+    assert raised.value.fix == f"name one with --repo: {', '.join(names)}"
+
+
 def test_between_two_nothing_is_guessed() -> None:
     with pytest.raises(UserError, match="3 repositories are configured"):
         choose_place(TWO, None)
