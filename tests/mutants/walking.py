@@ -153,6 +153,15 @@ FORWARD = (
         why="A list whose newest item was deleted would pull the watermark back.",
     ),
     Mutant(
+        name="newest-first-walk-moves-its-mark-back",
+        invariant="4",
+        file="engine/gaps.py",
+        before="watermark=forward(cursor.watermark, top), complete=True",
+        after="watermark=top, complete=True",
+        test="tests/unit/engine/test_gaps.py::test_the_mark_stays_when_the_newest_item_has_vanished",
+        why="The next walk would read again what lies between the two, at every deletion.",
+    ),
+    Mutant(
         name="full-run-leaves-no-note",
         invariant="4",
         file="pipeline/mirror.py",

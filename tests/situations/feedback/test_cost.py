@@ -92,6 +92,19 @@ def test_by_threads_a_quiet_poll_is_linear_in_what_is_followed(bench: Bench, awa
     assert cost["304"] == cost["all"]
 
 
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+def test_reviews_of_the_present_second_are_read_again_only_when_it_is_over(bench: Bench, fetch: str) -> None:
+    bench.host["fetch"] = fetch
+    bench.track(1)
+    bench.settle(3)
+    bench.hub.review(REPO, 1, "COMMENTED", "the first")
+    assert bench.counted(bench.poll)["reviews"] == 1
+    assert bench.counted(bench.poll)["reviews"] == 0
+    bench.world.advance(60)
+    assert bench.counted(bench.poll)["reviews"] == 1
+    assert bench.counted(bench.poll)["reviews"] == 0
+
+
 def test_talk_elsewhere_costs_the_feeds_its_pages_and_the_threads_nothing(bench: Bench) -> None:
     bench.host["fetch"] = "repo"
     bench.per_page = 10
