@@ -82,6 +82,8 @@ def from_trouble(
         return unclear_write(url, status)
     if trouble == "too_large":
         return ResponseTooLarge(f"the answer is too large: {detail}", status=status, url=url, reason="too_large")
+    if trouble == "address_refused":
+        return RemotePermanent(f"a server may not be read: {detail}", url=url, reason="server_refused")
     if trouble == "untrusted":
         return RemotePermanent(
             f"the server's certificate is not trusted: {detail}",

@@ -25,7 +25,7 @@ from tidelore.sources.origin import Origin, Params
 from tidelore.sources.redact import redact
 from tidelore.sources.reply import Outcome, Reply, RequestMetric, decode
 from tidelore.sources.request import Call, HeaderSet, bearer, encode_content, private_token
-from tidelore.sources.transport import Address, Answer, Transport, Wire, WireFailure, open_transport
+from tidelore.sources.transport import Address, Answer, Reach, Transport, Wire, WireFailure, open_transport
 from tidelore.waiting import backoff_seconds, parse_http_date
 
 __all__ = ["HttpClient", "Reply", "RequestMetric", "bearer", "private_token"]
@@ -62,6 +62,7 @@ class HttpClient:
         retry_backoff_seconds: float = 1.0,
         ca_file: str = "",
         proxy: str = "",
+        reach: Reach = "any",
         max_concurrency: int = 10,
         slots: asyncio.Semaphore | None = None,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
@@ -93,7 +94,7 @@ class HttpClient:
         )
         self._owned = transport is None
         self._transport = transport or open_transport(
-            self._origin.url, connections=max_concurrency, ca_file=ca_file, proxy=proxy
+            self._origin.url, connections=max_concurrency, ca_file=ca_file, proxy=proxy, reach=reach
         )
         total_seconds = total_timeout_seconds or timeout_seconds * _TOTAL_PER_STEP
         self._wire = Wire(self._transport, timeout_seconds=timeout_seconds, total_seconds=total_seconds)

@@ -19,6 +19,7 @@ import httpx2
 from tidelore.errors import ConfigError
 from tidelore.sources.body import BodyBroken, BodyReader, BodyTooLarge
 from tidelore.sources.proxy import choose_proxy
+from tidelore.sources.public_address import AddressRefused, PublicBackend
 from tidelore.sources.redact import redact
 from tidelore.sources.reply import Headers
 from tidelore.trust import add_authority, is_untrusted
@@ -26,7 +27,9 @@ from tidelore.trust import add_authority, is_untrusted
 Transport = httpx2.AsyncBaseTransport
 Address = httpx2.URL
 RawHeaders = list[tuple[bytes, bytes]]
-Trouble = Literal["timeout", "connection", "untrusted", "bad_body", "too_large"]
+Trouble = Literal["timeout", "connection", "untrusted", "bad_body", "too_large", "address_refused"]
+Reach = Literal["any", "public", "public_or_local"]
+"""Which addresses a host may resolve to. A host that a stranger named must be public."""
 
 # An error page is read to explain the error, and no further.
 _ERROR_BODY_BYTES = 64 * 1024
@@ -65,8 +68,13 @@ def parse_address(text: str) -> Address | None:
         return None
 
 
-def open_transport(base_url: str, *, connections: int, ca_file: str = "", proxy: str = "") -> Transport:
-    """Return a transport for one origin: HTTP/1.1, keep-alive, as many connections as may work at once."""
+def open_transport(
+    base_url: str, *, connections: int, ca_file: str = "", proxy: str = "", reach: Reach = "any"
+) -> Transport:
+    """Return a transport for one origin: HTTP/1.1, keep-alive, as many connections as may work at once.
+
+    Through a proxy it is the proxy that looks the host up, so `reach` is the proxy's to hold.
+    """
     needs_trust = base_url.lower().startswith("https:")
     chosen = choose_proxy(base_url, proxy, getproxies())
     context = _trust(ca_file) if needs_trust or ca_file else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -75,7 +83,7 @@ def open_transport(base_url: str, *, connections: int, ca_file: str = "", proxy:
         if chosen is not None:
             secure = chosen.lower().startswith("https:")
             through = httpx2.Proxy(chosen, ssl_context=_trust(ca_file) if secure else None)
-        return httpx2.AsyncHTTPTransport(
+        transport = httpx2.AsyncHTTPTransport(
             verify=context,
             trust_env=False,
             limits=httpx2.Limits(
@@ -85,6 +93,10 @@ def open_transport(base_url: str, *, connections: int, ca_file: str = "", proxy:
             ),
             proxy=through,
         )
+        if reach != "any" and through is None:
+            pool = transport._pool
+            pool._network_backend = PublicBackend(pool._network_backend, loopback=reach == "public_or_local")
+        return transport
     except (ValueError, TypeError, httpx2.InvalidURL, ImportError) as error:
         detail = redact(str(error))
     raise ConfigError(
@@ -111,6 +123,8 @@ class Wire:
         try:
             async with asyncio.timeout(self._total_seconds):
                 return await self._exchange(request, max_bytes)
+        except AddressRefused as error:
+            failure = WireFailure("address_refused", str(error), sent=False)
         except TimeoutError:
             failure = WireFailure("timeout", f"no complete answer in {self._total_seconds:g} s", sent=True)
         except (httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from tidelore.sources.bluesky.origins import Origins
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.credentials import is_loopback
 from tidelore.sources.http import HttpClient
 from tidelore.sources.registry import Wiring
+from tidelore.sources.transport import Reach
 
 
 @asynccontextmanager
@@ -22,7 +24,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
     config, settings = wiring.config, wiring.config.bluesky
     slots = asyncio.Semaphore(settings.max_concurrent)
 
-    def connect(base_url: str) -> HttpClient:
+    def connect(base_url: str, reach: Reach = "any") -> HttpClient:
         return HttpClient(
             base_url,
             timeout_seconds=config.http.timeout_seconds,
@@ -30,6 +32,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             retry_backoff_seconds=settings.retry_backoff_ms / 1000,
             ca_file=config.http.ca_file,
             proxy=config.http.proxy,
+            reach=reach,
             max_concurrency=settings.max_concurrent,
             slots=slots,
             rate_limit_rps=config.sync.rate_limit_rps,
@@ -39,7 +42,8 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             name="bluesky" if base_url == settings.base_url else "",
         )
 
-    origins = Origins(connect, local=is_loopback(settings.base_url) or is_loopback(settings.plc_url))
+    local = is_loopback(settings.base_url) or is_loopback(settings.plc_url)
+    origins = Origins(partial(connect, reach="public_or_local" if local else "public"), local=local)
     try:
         async with connect(settings.base_url) as appview, connect(settings.plc_url) as plc:
             yield BlueskySource(appview, plc, origins)

@@ -1,12 +1,14 @@
 """The servers of the network. Owns one HTTP client for each origin that is read, and which origins may be read at all.
 
-Where an account's records live is told by the account itself: an address that is not public https is refused, so
-nobody can point this program at the machines around it. Only when the configured servers are on this machine may
-others be too. Invariant: a client in use is never closed; of the idle ones only the latest are kept.
+An account itself says where its records live: an address that is not public https is refused, so that it cannot point
+this program at the machines around it. The name is judged here, the addresses it resolves to by `public_address`. Only
+when the configured servers are on this machine may others be too. Invariant: a client in use is never closed; of the
+idle ones only the latest are kept.
 """
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +21,7 @@ from tidelore.sources.http import HttpClient
 
 MOST_IDLE = 32
 
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
@@ -82,4 +85,6 @@ def _is_public(host: str) -> bool:
     try:
         return ip_address(host).is_global
     except ValueError:
-        return "." in host and not host.endswith(_LOCAL_ENDINGS)
+        name = host.rstrip(".")
+        # A name whose last part is a number is an address in an old spelling (127.1, 0x7f.1), not a name.
+        return "." in name and not name.endswith(_LOCAL_ENDINGS) and not _NUMBER.fullmatch(name.rpartition(".")[2])
