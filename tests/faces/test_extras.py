@@ -16,6 +16,11 @@ from tests.databases.samples import add_project, issue
 from tests.databases.talk import keep
 from tests.faces.desk import Outcome
 
+from tidelore.app import App
+from tidelore.app.service.forge_jobs import copy_jobs
+from tidelore.config import Config, Embedding, Http
+from tidelore.embedding.embedder import Unavailable
+from tidelore.embedding.registry import missing_extra, open_embedder
 from tidelore.extras import EXTRAS
 from tidelore.store.issues import ISSUES
 from tidelore.store.migrate import migrate
@@ -126,3 +131,28 @@ def test_what_reads_the_copy_needs_no_vectors(copy: Path, tmp_path: Path) -> Non
     assert [(command[0], outcome.code) for command, outcome in zip(commands, outcomes, strict=True)] == [
         (command[0], 0) for command in commands
     ], outcomes
+
+
+@pytest.mark.parametrize("hidden", [None, "wordllama"])
+def test_the_service_has_a_job_for_vectors_only_with_the_extra_vectors(
+    hidden: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if hidden is not None:
+        monkeypatch.setitem(sys.modules, hidden, None)
+    jobs = [job.spec.name for job in copy_jobs(App(Config(), {}))]
+    assert ("embeddings" in jobs) == (hidden is None)
+    assert [record.getMessage() for record in caplog.records] == (
+        []
+        if hidden is None
+        else ["no vectors are made: the extra 'vectors' is not installed (pip install 'tidelore[vectors]')"]
+    )
+
+
+def test_a_provider_that_asks_a_server_needs_only_numpy_of_the_extra_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    remote = Embedding(provider="ollama", base_url="http://127.0.0.1:1")
+    assert (missing_extra(Embedding()), missing_extra(remote)) == ("vectors", None)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    unavailable = open_embedder(remote, Http(), {})
+    assert isinstance(unavailable, Unavailable)
+    assert (missing_extra(remote), unavailable.extra) == ("vectors", "vectors")

@@ -102,6 +102,9 @@ def test_without_extras_it_mirrors_and_searches_by_words_and_names_what_is_missi
     assert "9. Searched by words" in told.stdout
     assert "pip install 'tidelore[vectors]'" in told.stdout
     assert "found: " in told.stdout.partition("10. ")[2]
+    lived = bare.lore("demo", "--console", "--for", "3", "--scale", "0.2")
+    assert lived.returncode == 0, lived.stdout + lived.stderr
+    assert "The service stored meanwhile" in lived.stdout
     postgres = ("count", "--db", "postgresql://harbor@127.0.0.1:9/lore")
     assert bare.error(*postgres) == (2, "EXTRA_MISSING", "pip install 'tidelore[postgres]'")
 
