@@ -215,7 +215,7 @@ def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Pa
         for key, shown in (
             ("2", "harborline/"),
             ("v", "review comment"),
-            ("v", "● arrived"),
+            ("v", "● confirmed"),
             ("3", "● established"),
             ("4", "poll bluesky"),
             ("6", "requests in"),
@@ -225,7 +225,7 @@ def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Pa
             os.write(end, key.encode())
             read(end, shown)
         os.write(end, b"vessel")
-        read(end, "found by words")
+        read(end, "found by keyword")
         # In the line a letter is a letter; in the results it is a key.
         os.write(end, b"\r")
         time.sleep(0.5)

@@ -26,7 +26,7 @@ ACCOUNTS = (
     Column("POSTS", right=True, descending=True),
     Column("FAILED", right=True, descending=True),
 )
-EMPTY = "Nobody is followed: `lore accounts add` follows somebody."
+EMPTY = "No accounts yet. Add one with `lore accounts add`."
 
 
 class AccountsScreen(BrowseScreen):
@@ -43,7 +43,7 @@ class AccountsScreen(BrowseScreen):
 
     def show(self, answer: list[AccountRow], now_ms: int) -> None:
         table = self.query_one("#accounts", RowTable)
-        table.empty = "No account holds this text; Esc shows all." if self.query_one("#filter", Input).value else EMPTY
+        table.empty = "No account matches; Esc clears the filter." if self.query_one("#filter", Input).value else EMPTY
         table.set_lines([_line(account, now_ms) for account in answer])
         self.tell_detail()
 
@@ -60,12 +60,12 @@ class AccountsScreen(BrowseScreen):
                 ("DID", account.did),
                 ("State", state(account.state)[0]),
                 ("Why", remote(account.reason)),
-                ("Read as", account.mode or "the setting bluesky.mode says"),
-                ("Asked every", span(account.interval_seconds)),
+                ("Mode", account.mode or "default (bluesky.mode)"),
+                ("Poll interval", span(account.interval_seconds)),
                 ("Next", moment(account.next_poll_at) if account.state != "paused" else None),
-                ("Last read", moment(account.last_polled_at)),
+                ("Last poll", moment(account.last_polled_at)),
                 ("Last post", moment(account.last_post_at)),
-                ("Posts read", f"{account.posts_fetched_count:,}"),
+                ("Posts fetched", f"{account.posts_fetched_count:,}"),
                 ("Failures", f"{account.failures:,}" if account.failures else None),
                 ("Last error", remote(account.last_error)),
                 ("Followed", f"{moment(account.created_at)} by {account.added_by}"),
@@ -83,14 +83,16 @@ class AccountsScreen(BrowseScreen):
         """Ask an account no more, or again."""
         line = self.table.line
         if line is None:
-            self.notify("Choose an account.", severity="warning")
+            self.notify("Select an account first.", severity="warning")
             return
         account: AccountRow = line.record
         hands = self.desk.hands
         resumes = account.state == "paused"
         self.change(
-            f"Ask @{account.handle} again?" if resumes else f"Pause @{account.handle}?",
-            "It goes on where it was." if resumes else "It is asked no more until it is resumed; what is stored stays.",
+            f"Resume polling @{account.handle}?" if resumes else f"Pause @{account.handle}?",
+            "Polling continues from its last position."
+            if resumes
+            else "It is not polled until you resume it. Stored posts are kept.",
             lambda: "" if hands is None else hands.pause_account(account),
         )
 

@@ -23,7 +23,7 @@ from tidelore.console.table import Line, RowTable
 
 def filter_line() -> Input:
     """Return the line in which a filter is typed; it is seen while there is one."""
-    line = Input(placeholder="filter: rows that hold this text; Esc clears", id="filter")
+    line = Input(placeholder="Filter rows by text; Esc clears the filter", id="filter")
     line.display = False
     return line
 
@@ -79,7 +79,7 @@ class BrowseScreen(PanelScreen):
         if key != self._told:
             self._told = key
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
-        self.query_one("#detail", Static).update(Text("Nothing here.", "dim") if line is None else self.detail(line))
+        self.query_one("#detail", Static).update(Text("No rows.", "dim") if line is None else self.detail(line))
 
     @property
     def room(self) -> int:
@@ -143,7 +143,7 @@ class BrowseScreen(PanelScreen):
     def open_page(self, address: str | None) -> None:
         """Open an address; it comes from a remote system, so only the web is opened."""
         if address is None or not address.startswith(("https://", "http://")):
-            self.notify("There is no page to open.", severity="warning")
+            self.notify("This item has no web page.", severity="warning")
             return
         self.app.open_url(address)
         self.notify(address, title="Opened", markup=False)
@@ -151,7 +151,7 @@ class BrowseScreen(PanelScreen):
     def copy_text(self, text: str | None) -> None:
         """Put a text into the clipboard of the terminal."""
         if not text:
-            self.notify("There is nothing to copy.", severity="warning")
+            self.notify("Nothing to copy.", severity="warning")
             return
         self.app.copy_to_clipboard(text)
         self.notify(text, title="Copied", markup=False)

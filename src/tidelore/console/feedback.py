@@ -45,9 +45,9 @@ ANSWERS = (
 )
 TITLES = {"pulls": "Pull requests", "events": "Pending events", "answers": "Outbox"}
 EMPTY = {
-    "pulls": "No pull request is followed: `lore feedback track` follows one.",
-    "events": "No event waits for anybody.",
-    "answers": "Nothing was answered yet.",
+    "pulls": "No tracked pull requests. Add one with `lore feedback track`.",
+    "events": "No pending events.",
+    "answers": "No answers sent yet.",
 }
 
 
@@ -116,12 +116,12 @@ class FeedbackScreen(BrowseScreen):
         """Follow a blocked pull request again."""
         pull = self._chosen_pull()
         if pull is None or pull.status != BLOCKED:
-            self.notify("Choose a pull request that is blocked.", severity="warning")
+            self.notify("Select a blocked pull request first.", severity="warning")
             return
         hands = self.desk.hands
         self.change(
             f"Unblock {pull.repo_full_name}#{pull.pr_number}?",
-            f"It is blocked: {remote(pull.blocked_reason)}. GitHub is asked for its head; what waits is handed out.",
+            f"Blocked: {remote(pull.blocked_reason)}. Fetches its head from GitHub, then delivers pending events.",
             lambda: "" if hands is None else hands.unblock(pull),
         )
 
@@ -129,13 +129,13 @@ class FeedbackScreen(BrowseScreen):
         """Hold the events of a pull request back, or hand them out again."""
         pull = self._chosen_pull()
         if pull is None:
-            self.notify("Choose a pull request.", severity="warning")
+            self.notify("Select a pull request first.", severity="warning")
             return
         hands = self.desk.hands
         name = f"{pull.repo_full_name}#{pull.pr_number}"
         self.change(
-            f"Hand out the events of {name} again?" if pull.paused else f"Pause {name}?",
-            "Nothing is lost either way: events are stored, and handed out when it is not paused.",
+            f"Resume delivery of events for {name}?" if pull.paused else f"Pause delivery of events for {name}?",
+            "Events are stored while it is paused and delivered after it is resumed.",
             lambda: "" if hands is None else hands.pause_pull(pull),
         )
 
@@ -143,12 +143,12 @@ class FeedbackScreen(BrowseScreen):
         """Let what waits in a thread be handed out at once."""
         line = self.table.line
         if line is None or not isinstance(line.record, EventRow):
-            self.notify("Choose an event: press v.", severity="warning")
+            self.notify("Select an event first (press v to show events).", severity="warning")
             return
         event, hands = line.record, self.desk.hands
         self.change(
-            f"Hand out {event.repo_full_name}#{event.thread_number} at once?",
-            "The failed attempts of what waits in this thread are forgotten.",
+            f"Retry the events of {event.repo_full_name}#{event.thread_number} now?",
+            "Resets the attempt counters of the pending events in this thread.",
             lambda: "" if hands is None else hands.retry_thread(event),
         )
 
@@ -209,19 +209,19 @@ def _pull_detail(pull: TrackedPr, now_ms: int, columns: int) -> Text:
             ("Title", remote(pull.title)),
             ("Status", f"{state(pull.status)[0]} since {moment(pull.entered_at)}"),
             ("Blocked", remote(pull.blocked_reason)),
-            ("Paused", "yes: events are held back" if pull.paused else None),
+            ("Paused", "yes (events are not delivered)" if pull.paused else None),
             ("Author", remote(pull.author)),
             ("Branch", remote(pull.branch)),
             ("Head", pull.last_seen_head_sha),
             ("Source issue", None if pull.issue_number is None else f"#{pull.issue_number}"),
-            ("Followed by", pull.tracked_by),
+            ("Tracked by", pull.tracked_by),
             ("Changed", f"{since(pull.pull_updated_at, now_ms)} ago" if pull.pull_updated_at else None),
             ("Page", remote(pull.url)),
         ],
         columns,
     )
     if pull.status == BLOCKED:
-        told.append("\nWhat to do\n", "bold")
+        told.append("\nNext step\n", "bold")
         told.append(f"lore feedback blocked unblock --pr {pull.repo_full_name}#{pull.pr_number}")
     return told
 
@@ -239,7 +239,7 @@ def _event_detail(event: EventRow, columns: int) -> Text:
             ("Attempts", str(event.attempts) if event.attempts else None),
             ("Last error", remote(event.last_error)),
             ("Again", moment(event.next_attempt_at)),
-            ("Taken by", remote(event.leased_by) if event.leased_until else None),
+            ("Leased by", remote(event.leased_by) if event.leased_until else None),
             ("Page", remote(event.url)),
         ],
         columns,

@@ -14,19 +14,19 @@ from tidelore.console.words import fields
 
 KEYS: tuple[tuple[str, str | None], ...] = (
     ("1 … 6", "overview feedback accounts runs search log"),
-    ("Tab", "the next part of a screen; arrows move in it"),
-    ("Enter", "the jobs of a source; a thread, whole"),
-    ("/  Esc", "filter a list, or type a query; back"),
-    ("s  S", "sort by the next column; turn it round"),
+    ("Tab", "next pane; arrow keys move inside it"),
+    ("Enter", "show the jobs of a source, or the full thread"),
+    ("/  Esc", "filter or search; go back"),
+    ("s  S", "sort by the next column; reverse"),
     ("o  c", "open in the browser; copy the reference"),
     ("v", "feedback: pull requests, events, outbox"),
     ("u *", "feedback: unblock a pull request"),
-    ("p *", "feedback, accounts: pause, or go on"),
-    ("r *", "run a source or job now; retry; hand out now"),
-    ("f  x", "runs: only failed ones; copy what helps"),
-    ("w  End", "log: only warnings; follow"),
-    ("d  g", "dark or light; read again now"),
-    ("q", "leave"),
+    ("p *", "feedback, accounts: pause or resume"),
+    ("r *", "run a source or job now; retry"),
+    ("f  x", "runs: failed only; copy the recovery command"),
+    ("w  End", "log: warnings only; follow"),
+    ("d  g", "dark or light theme; reload"),
+    ("q", "quit"),
 )
 
 
@@ -37,7 +37,7 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         text = fields(list(KEYS))
-        text.append("\n* asks first; `lore top` is read-only", "dim")
+        text.append("\n* asks for confirmation; not available in `lore top`", "dim")
         with VerticalScroll(id="keys") as window:
             window.border_title = "Keys"
             yield Static(text)

@@ -54,7 +54,7 @@ class JobsScreen(ModalScreen[None]):
             if self._source.jobs:
                 yield RowTable(JOBS, id="jobs")
             else:
-                yield Static("No service has taken this source up: it is read when somebody runs `lore sync`.")
+                yield Static("No service runs this source. It is updated when you run `lore sync`.")
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:

@@ -58,13 +58,13 @@ class LogScreen(PanelScreen):
             return "this process", self.desk.logbook.entries()
         if file:
             return file, read_tail(file)
-        return "the ledger (the service logs to no file: set log.file)", from_ledger(
+        return "the run history (set log.file to see the log of another process)", from_ledger(
             pulse.newest_runs(database, _LEDGER)
         )
 
     def show(self, answer: tuple[str, list[Entry]], now_ms: int) -> None:  # noqa: ARG002
         origin, self._entries = answer
-        self.query_one(RichLog).border_title = f"Log of {origin}".replace("[", "\\[")
+        self.query_one(RichLog).border_title = f"Log: {origin}".replace("[", "\\[")
         self._draw()
 
     def _draw(self, *, anew: bool = False) -> None:
@@ -136,8 +136,8 @@ class LogScreen(PanelScreen):
     def action_copy(self) -> None:
         """Copy the newest record."""
         if not self._shown:
-            self.notify("There is nothing to copy.", severity="warning")
+            self.notify("Nothing to copy.", severity="warning")
             return
         entry = self._shown[-1]
         self.app.copy_to_clipboard(f"{entry.at} {entry.level} {entry.logger} {entry.message}".strip())
-        self.notify("The newest record was copied.")
+        self.notify("Copied the newest record.")

@@ -61,7 +61,7 @@ def read_tail(path: str) -> list[Entry]:
             file.seek(max(size - _TAIL_BYTES, 0))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError as error:
-        return [Entry("", "warning", "log", f"{path} cannot be read: {error.strerror}")]
+        return [Entry("", "warning", "log", f"cannot read {path}: {error.strerror}")]
     whole = lines if size <= _TAIL_BYTES else lines[1:]
     return [_parse(line) for line in whole[-KEPT:] if line.strip()]
 
@@ -70,7 +70,7 @@ def from_ledger(runs: Iterable[RunRecord]) -> list[Entry]:
     """Return what the ledger tells of runs, in the order in which it happened."""
     entries: list[tuple[int, Entry]] = []
     for run in runs:
-        entries.append((run.started_at, _happened(run.started_at, "info", f"run {run.id} began: {run.command}")))
+        entries.append((run.started_at, _happened(run.started_at, "info", f"run {run.id} started: {run.command}")))
         if run.finished_at is not None:
             stored = run.issues_ingested + run.mrs_ingested
             told = f"run {run.id} {run.status}: {run.command}, {stored:,} stored, {run.requests:,} requests"

@@ -67,10 +67,10 @@ class OverviewScreen(BrowseScreen):
 
     def body(self) -> Iterable[Widget]:
         yield filter_line()
-        yield SourceTable(SOURCES, id="sources", title="Sources", empty="No source is configured: try `lore init`.")
+        yield SourceTable(SOURCES, id="sources", title="Sources", empty="No sources configured. Run `lore init`.")
         yield Container(Pulse("Requests", "asked"), Pulse("New items", "stored"), id="pulses")
-        yield RowTable(RUNNING, id="running", title="Running", empty="Nothing runs at the moment.")
-        yield RowTable(RUNS, id="newest", title="Newest runs", empty="Nothing was run yet.")
+        yield RowTable(RUNNING, id="running", title="Running", empty="No active runs.")
+        yield RowTable(RUNS, id="newest", title="Recent runs", empty="No runs yet.")
         yield Static("", id="waiting")
 
     def question(self, database: Database, now_ms: int) -> Glance:
@@ -107,9 +107,9 @@ class OverviewScreen(BrowseScreen):
         """Let the jobs of the selected source run at once."""
         line = self.query_one("#sources", RowTable).line
         if line is None or not self.query_one("#sources").has_focus:
-            self.notify("Choose a source.", severity="warning")
+            self.notify("Select a source first.", severity="warning")
         elif not line.record.jobs:
-            self.notify("The service does not look after this source.", severity="warning")
+            self.notify("The service has no jobs for this source.", severity="warning")
         else:
             self.ask_to_run(line.record.jobs, line.record.name)
 
@@ -144,9 +144,9 @@ def waiting_line(answer: Glance) -> str:
     """Return what waits for somebody, on one line."""
     found = (
         (answer.events, "event pending", "events pending", "$text-warning"),
-        (answer.answers, "answer on its way", "answers on their way", "$text-warning"),
+        (answer.answers, "answer being sent", "answers being sent", "$text-warning"),
         (answer.blocked, "pull request blocked", "pull requests blocked", "$text-error"),
-        (answer.documents, "document to be made", "documents to be made", "$text-muted"),
+        (answer.documents, "document to generate", "documents to generate", "$text-muted"),
         (answer.quarantined, "in quarantine", "in quarantine", "$text-warning"),
     )
     parts = [
@@ -154,4 +154,4 @@ def waiting_line(answer: Glance) -> str:
         for count, one, several, tone in found
         if count
     ]
-    return " [$text-muted]·[/] ".join(parts) or "[$text-muted]Nothing waits for anybody.[/]"
+    return " [$text-muted]·[/] ".join(parts) or "[$text-muted]Nothing pending.[/]"

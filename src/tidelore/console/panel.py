@@ -72,7 +72,7 @@ class TopBar(Static):
             fix = f" · {remote(error.fix)}" if error.fix else ""
             return f"[$text-error]✖ {_plain(remote(error.message, 120))}[/][$text-muted]{_plain(fix)}[/]"
         if standing is None:
-            return "[$text-muted]… reading the copy[/]"
+            return "[$text-muted]… loading[/]"
         parts = [self._service(standing.service, standing.now_ms), _health(standing.service)]
         parts.append(f"[$text-muted]{moment(standing.now_ms)[11:]}[/]")
         if self._desk.hands is None:
@@ -87,8 +87,8 @@ class TopBar(Static):
         if ours is not None and ours.error is not None:
             return f"[$text-error]✖ no service: {_plain(remote(ours.error.message, 60))}[/]"
         if ours is not None and ours.running:
-            return "[$text-warning]○ the service starts[/]"
-        return "[$text-muted]○ no service runs[/]"
+            return "[$text-warning]○ service starting[/]"
+        return "[$text-muted]○ no service running[/]"
 
 
 class PanelScreen(Screen[None]):
@@ -190,12 +190,12 @@ class PanelScreen(Screen[None]):
 
 def run_consequence(jobs: Sequence[JobRow], why: str = "") -> str:
     """Return what running jobs now means."""
-    several = f"These become due at once: {', '.join(job.name for job in jobs)}."
-    parts = [why, several if len(jobs) > 1 else "It becomes due at once."]
+    several = f"These jobs run now: {', '.join(job.name for job in jobs)}."
+    parts = [why, several if len(jobs) > 1 else "The job runs now."]
     if any(job.state == "running" for job in jobs):
-        parts.append("What runs already comes again right after.")
+        parts.append("A job that is already running runs again afterwards.")
     if any(job.state == "backing_off" for job in jobs):
-        parts.append("What is left alone after a failure is asked before its time.")
+        parts.append("A job in back-off after a failure is retried early.")
     return " ".join(part for part in parts if part)
 
 
@@ -203,7 +203,7 @@ def _health(status: ServiceStatus) -> str:
     stale = [one.source for one in status.health.sources if not one.ok]
     if stale:
         return f"[$text-error]▲ stale: {_plain(', '.join(stale))}[/]"
-    return "[$text-success]all within bounds[/]" if status.health.sources and status.holder is not None else ""
+    return "[$text-success]all up to date[/]" if status.health.sources and status.holder is not None else ""
 
 
 def _plain(text: str) -> str:

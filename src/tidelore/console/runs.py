@@ -52,8 +52,8 @@ class RunsScreen(BrowseScreen):
 
     def show(self, answer: list[RunRecord], now_ms: int) -> None:
         table = self.query_one("#runs", RowTable)
-        table.border_title = "Runs that did not reach their end" if self.unfinished else "Runs"
-        table.empty = "Every run reached its end." if self.unfinished else "Nothing was run yet: `lore sync` begins."
+        table.border_title = "Unsuccessful runs" if self.unfinished else "Runs"
+        table.empty = "No unsuccessful runs." if self.unfinished else "No runs yet. Start one with `lore sync`."
         table.set_lines([ledger_line(run, now_ms) for run in answer])
         self.tell_detail()
 
@@ -83,7 +83,7 @@ class RunsScreen(BrowseScreen):
         line = self.table.line
         actions = [] if line is None else recovery_actions(line.record)
         if line is None or not actions:
-            self.notify("This run left nothing to retry.", severity="warning")
+            self.notify("Nothing to retry in this run.", severity="warning")
             return
         again = [action for action in actions if "--retry-failed" in action]
         if not again:
@@ -91,8 +91,8 @@ class RunsScreen(BrowseScreen):
             return
         run_id, hands = line.record.id, self.desk.hands
         self.change(
-            f"Retry what run {run_id} left?",
-            f"As `{again[0]}` does: its hosts are asked, and what they answer is stored.",
+            f"Retry the failed items of run {run_id}?",
+            f"Same as `{again[0]}`: fetches the items from their servers again.",
             lambda: "" if hands is None else hands.retry_run(run_id),
         )
 
@@ -101,10 +101,12 @@ class RunsScreen(BrowseScreen):
         jobs = [] if self.standing is None else self.standing.service.jobs
         names = jobs_again(run, jobs) if self.served else []
         if names:
-            why = f"As `{command}` would, to do what run {run.id} did not."
+            why = f"Same as `{command}`, to finish the work of run {run.id}."
             self.ask_to_run([job for job in jobs if job.name in names], f"{len(names)} jobs", why)
         else:
-            self.notify(f"No job of a service here repeats it; x copies `{command}`.", severity="warning", markup=False)
+            self.notify(
+                f"No job of this service repeats it. Press x to copy `{command}`.", severity="warning", markup=False
+            )
 
 
 def ledger_line(run: RunRecord, now_ms: int) -> Line:
@@ -135,7 +137,7 @@ def _trouble(run: RunRecord) -> Text:
             f"✖ {failure.reference} {failure.stage}: {failure.code} {remote(failure.message, 300)}"
             for failure in failures
         ],
-        "What to run next": [f"  {action}" for action in recovery_actions(run)],
+        "Next steps": [f"  {action}" for action in recovery_actions(run)],
     }
     told = [Text.assemble((f"{name}\n", "bold"), "\n".join([*lines, ""])) for name, lines in parts.items() if lines]
     return Text("\n").join(told)

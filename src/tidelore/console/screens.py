@@ -47,7 +47,7 @@ class ConsoleApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(at), f"go('{name}')", name, show=False) for at, name in enumerate(PLACES, 1)),
-        Binding("g", "look", "Read again", show=False),
+        Binding("g", "look", "Reload", show=False),
         Binding("d", "dark", "Dark", show=False),
         Binding("question_mark", "keys", "Keys", key_display="?"),
         Binding("q", "quit", "Quit"),

@@ -34,7 +34,7 @@ RESULTS = (
     Column("UPDATED", right=True),
     Column("TITLE"),
 )
-EMPTY = "Results come while you type."
+EMPTY = "Results appear as you type."
 LIMIT = 50
 PAUSE_SECONDS = 0.12
 """How long to wait for the next key before a search is made."""
@@ -61,7 +61,7 @@ class SearchScreen(BrowseScreen):
         self._previewed: ThreadResult | None = None
 
     def body(self) -> Iterable[Widget]:
-        yield Input(placeholder='words, "a phrase", -without, label:bug, author:mira, since:7d', id="query")
+        yield Input(placeholder='keywords, "a phrase", -excluded, label:bug, author:mira, since:7d', id="query")
         yield filter_line()
         results = ResultTable(RESULTS, id="results", title="Results", empty=EMPTY)
         behind = VerticalScroll(Static("", id="detail", markup=False), id="behind")
@@ -130,10 +130,10 @@ class SearchScreen(BrowseScreen):
 
     def _tell(self, found: Found) -> None:
         table = self.query_one("#results", RowTable)
-        notices = [said for said in found.notices if "words only" not in said]
-        table.empty = notices[0] if notices else "Nothing holds these words."
+        notices = [said for said in found.notices if "keywords only" not in said]
+        table.empty = notices[0] if notices else "No results."
         table.set_lines([_line(result, self.desk.now_ms) for result in found.threads])
-        how = "by words and meaning" if found.mode == "hybrid" else "by words"
+        how = "by keyword and meaning" if found.mode == "hybrid" else "by keyword"
         notice = "".join(f" · {said}" for said in notices if found.threads)
         table.border_title = f"{found.total:,} found {how}{notice}".replace("[", "\\[")
         self.tell_detail()

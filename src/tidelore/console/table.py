@@ -87,7 +87,7 @@ class RowTable(DataTable[Text]):
         return Strip([Segment(told, muted)]).adjust_cell_length(self.size.width, muted)
 
     def _why_empty(self) -> str:
-        return f"No row holds “{self.part}”; Esc shows all." if self._all else self.empty
+        return f"No row matches “{self.part}”; Esc clears the filter." if self._all else self.empty
 
     @property
     def line(self) -> Line | None:

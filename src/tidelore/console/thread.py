@@ -34,7 +34,7 @@ class ThreadScreen(Screen[None]):
         self._found = found
 
     def compose(self) -> ComposeResult:
-        yield VerticalScroll(Static(Text("… reading", "dim"), id="text", markup=False), id="thread")
+        yield VerticalScroll(Static(Text("… loading", "dim"), id="text", markup=False), id="thread")
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
@@ -59,7 +59,7 @@ class ThreadScreen(Screen[None]):
         """Open the page in the browser."""
         address = self._found.web_url
         if address is None or not address.startswith(("https://", "http://")):
-            self.notify("There is no page to open.", severity="warning")
+            self.notify("This item has no web page.", severity="warning")
             return
         self.app.open_url(address)
         self.notify(address, title="Opened", markup=False)

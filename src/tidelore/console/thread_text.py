@@ -64,7 +64,7 @@ def _conversation(talk: Conversation, columns: int, titled: bool) -> Text:  # no
     spoken = [thread for thread in talk.threads if any(not note.is_system for note in thread.notes)]
     text.append(f"\n{len(spoken):,} discussions\n", "bold")
     if not parent.discussions_read:
-        text.append("not read yet\n", "dim")
+        text.append("not fetched yet\n", "dim")
     for thread in spoken:
         text.append("\n")
         text.append_text(_discussion(thread))

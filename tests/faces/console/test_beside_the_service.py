@@ -162,7 +162,7 @@ def test_a_source_runs_now_when_somebody_says_yes_and_so_does_what_failed(desk: 
             await seat.go("runs")
             await seat.press("f", "r")
             assert "Run gitlab:gitlab now?" in seat.text
-            assert "to do what run" in seat.text
+            assert "to finish the work of run" in seat.text
             await seat.press("y")
             await until(lambda: syncs() == before + 3)
         assert service.error is None
@@ -179,7 +179,7 @@ def test_all_jobs_of_a_source_run_when_it_is_asked_for(desk: Desk) -> None:
             await until(lambda: had_their_turns(app))
             await seat.press("g", "r")
             assert "Run copy now?" in seat.text
-            assert "These become due at once: documents, ledger." in seat.text
+            assert "These jobs run now: documents, ledger." in seat.text
             first = {job.name: job.started_at or 0 for job in jobs_of(app) if job.source == "copy"}
             await seat.press("y")
             assert seat.told == ["2 jobs: due now"]

@@ -18,8 +18,8 @@ from tidelore.store.tracked import BLOCKED, list_tracked, move
 
 WRITING = (
     ("feedback", ("u",), "Unblock harborline/quay#15?"),
-    ("feedback", ("down", "p"), "Pause harborline/quay#12?"),
-    ("feedback", ("v", "r"), "Hand out harborline/quay#12 at once?"),
+    ("feedback", ("down", "p"), "Pause delivery of events for harborline/quay#12?"),
+    ("feedback", ("v", "r"), "Retry the events of harborline/quay#12 now?"),
     ("accounts", ("p",), "Pause @mira.test?"),
     ("runs", ("down", "r"), "Retry what run 6 left?"),
 )
@@ -85,7 +85,7 @@ def test_a_pull_request_is_paused_and_goes_on(copy: App) -> None:
         await seat.go("feedback")
         await seat.press("down", "p", "y")
         assert paused()[12] == 1
-        assert seat.told == [f"{REPO}#12: its events are held back"]
+        assert seat.told == [f"{REPO}#12: its events are paused"]
         assert seat.column("pulls", 1)[1] == "■ paused"
         await seat.press("p", "y")
         assert paused()[12] == 0
@@ -97,7 +97,7 @@ def test_what_failed_in_a_thread_is_handed_out_at_once(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         await seat.press("v", "down", "down", "r", "y")
-        assert seat.told == [f"{REPO}#15: 1 waiting, to be handed out at once"]
+        assert seat.told == [f"{REPO}#15: retrying 1 pending"]
 
     watch(copy, look, hands=True)
     database = copy.open_store()
@@ -119,7 +119,7 @@ def test_an_account_is_paused_and_asked_again(copy: App) -> None:
         assert state() == "paused"
         assert "■ paused" in seat.column("accounts", 1)[0]
         await seat.press("p")
-        assert "Ask @mira.test again?" in seat.text
+        assert "Resume polling @mira.test?" in seat.text
         await seat.press("y")
         assert state() != "paused"
 
@@ -144,15 +144,15 @@ def test_a_key_without_a_row_to_act_on_says_so(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         await seat.press("down", "u")
-        assert seat.told == ["Choose a pull request that is blocked."]
+        assert seat.told == ["Select a blocked pull request first."]
         await seat.press("r")
-        assert seat.told[1:] == ["Choose an event: press v."]
+        assert seat.told[1:] == ["Select an event first (press v to show events)."]
         await seat.go("runs")
         await seat.press("r")
-        assert seat.told[2:] == ["This run left nothing to retry."]
+        assert seat.told[2:] == ["Nothing to retry in this run."]
         await seat.press("f", "down", "r")
         # Nothing is served here: somebody else has to run it.
-        assert seat.told[3:] == ["No job of a service here repeats it; x copies `lore sync`."]
+        assert seat.told[3:] == ["No job of this service repeats it. Press x to copy `lore sync`."]
 
     watch(copy, look, hands=True)
 
@@ -173,7 +173,7 @@ def test_a_blocked_pull_request_is_followed_again_from_its_present_head(follower
         await seat.press("u")
         assert len(follower.world.log) == asked
         await seat.press("y")
-        assert seat.told == [f"{pull.repo_full_name}#{pull.pr_number} is followed again"]
+        assert seat.told == [f"{pull.repo_full_name}#{pull.pr_number} is tracked again"]
         assert seat.column("pulls", 1) == ["● awaiting"]
 
     watch(app, look, hands=True)

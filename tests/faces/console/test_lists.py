@@ -17,17 +17,17 @@ def test_an_empty_list_says_why_it_is(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         await seat.press("slash", *"zzz")
-        assert "No row holds “zzz”; Esc shows all." in seat.text
+        assert "No row matches “zzz”; Esc clears the filter." in seat.text
         await seat.press("escape")
         assert "No row holds" not in seat.text
         await seat.go("accounts")
         await seat.press("slash", *"zzz")
-        assert "No account holds this text" in seat.text
+        assert "No account matches" in seat.text
         await seat.press("escape")
         await seat.go("search")
-        assert "Results come while you type." in seat.text
+        assert "Results appear as you type." in seat.text
         await seat.press(*"zzzz")
-        assert "Nothing holds these words." in seat.text
+        assert "No results." in seat.text
 
     watch(copy, look, (80, 24))
 
@@ -139,6 +139,6 @@ def test_the_address_of_a_remote_is_opened_only_if_it_is_a_page(copy: App, monke
         await seat.go("feedback")
         await seat.press("o")
         assert opened == []
-        assert seat.told == ["There is no page to open."]
+        assert seat.told == ["This item has no web page."]
 
     watch(copy, look)

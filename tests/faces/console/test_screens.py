@@ -40,7 +40,7 @@ SHOWN = {
     "accounts": ("@mira.test", "✖ unavailable", "■ paused", "did:plc:"),
     "runs": ("poll github", "✖ failed", "● succeeded", "▶ running", "Command"),
     "search": ("Results",),
-    "log": ("run 3 failed", "127.0.0.1", "the ledger"),
+    "log": ("run 3 failed", "127.0.0.1", "the run history"),
 }
 
 
@@ -124,7 +124,7 @@ def test_the_first_paint_waits_for_no_database(copy: App) -> None:
             return super().open_store(create=create)
 
     async def look(seat: Seat) -> None:
-        assert "… reading the copy" in seat.text
+        assert "… loading" in seat.text
         assert "1 Overview" in seat.text
         assert seat.table("sources").row_count == 0
         gate.set()

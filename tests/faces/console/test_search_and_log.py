@@ -16,7 +16,7 @@ def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
         await seat.go("search")
         await seat.press(*"tax office")
         assert seat.column("results") == [f"{LEDGER}!21"]
-        assert "1 found by words" in seat.text
+        assert "1 found by keyword" in seat.text
         await seat.press("enter")
         assert seat.table("results").has_focus
         await seat.press("enter")
@@ -64,7 +64,7 @@ def test_the_log_is_narrowed_to_what_went_wrong(copy: App) -> None:
         assert "run 2 succeeded" not in seat.text
         assert "run 3 failed" in seat.text
         await seat.press("w", "slash", *"github")
-        assert "run 4 began" in seat.text
+        assert "run 4 started" in seat.text
         assert "run 3 failed" not in seat.text
         await seat.press("escape", "c")
         assert "run 1 succeeded" in seat.console.clipboard

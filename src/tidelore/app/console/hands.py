@@ -35,14 +35,14 @@ class Hands:
         from tidelore.app.feedback.tracking import unblock
 
         row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
-        return f"{row.repo_full_name}#{row.pr_number} is followed again"
+        return f"{row.repo_full_name}#{row.pr_number} is tracked again"
 
     def pause_pull(self, pull: TrackedPr) -> str:
         """Hold the events of a pull request back, or hand them out again."""
         from tidelore.store.tracked import set_paused
 
         self._change(lambda tx, now: set_paused(tx, pull.id, not pull.paused, now))
-        done = "handed out again" if pull.paused else "held back"
+        done = "delivered again" if pull.paused else "paused"
         return f"{pull.repo_full_name}#{pull.pr_number}: its events are {done}"
 
     def retry_thread(self, event: EventRow) -> str:
@@ -50,7 +50,7 @@ class Hands:
         from tidelore.store.feedback_events import retry_now
 
         count = self._change(lambda tx, _now: retry_now(tx, event.project_id, event.thread_number))
-        return f"{event.repo_full_name}#{event.thread_number}: {count} waiting, to be handed out at once"
+        return f"{event.repo_full_name}#{event.thread_number}: retrying {count} pending"
 
     def pause_account(self, account: AccountRow) -> str:
         """Ask an account no more, or one that is paused again."""
@@ -58,7 +58,7 @@ class Hands:
 
         if account.state == "paused":
             self._change(lambda tx, now: resume_account(tx, account.id, now))
-            return f"@{account.handle} is asked again"
+            return f"@{account.handle} is polled again"
         self._change(lambda tx, now: pause_account(tx, account.id, "paused in the console", now))
         return f"@{account.handle} is paused"
 
@@ -71,7 +71,7 @@ class Hands:
         report = SurgicalReport()
         asyncio.run(surgical_sync(self._app, (), Flags(retry_failed=run_id), report, force=False))
         if report.run_id is None:
-            return f"run {run_id} left nothing to be done"
+            return f"run {run_id}: nothing to retry"
         failed = len(report.entity_failures)
         told = f", {failed} failed" if failed else ""
         return f"run {report.run_id}: {report.processed_count} of {report.requested_count} refreshed{told}"
@@ -82,7 +82,7 @@ class Hands:
         from tidelore.store.account_rounds import followed_dids, make_due
 
         if not service.running:
-            raise UserError("no service runs here any more", fix="start the console again")
+            raise UserError("the service of this console has stopped", fix="restart the console")
         if any((job.source, job.kind) == (SOURCE, "poll") for job in jobs):
             with self._store() as database:
                 everybody = followed_dids(database)
@@ -100,7 +100,7 @@ class Hands:
         for place in choose_places(self._app.config, None):
             if (place.host.name, place.name) == (project.source, project.configured):
                 return place
-        raise UserError(f"{project.path} is not configured any more", fix="list it under [[github.repos]]")
+        raise UserError(f"{project.path} is no longer configured", fix="list it under [[github.repos]]")
 
     def _change(self, change: Callable[[Transaction, int], int]) -> int:
         with self._store() as database, database.transaction() as tx:

@@ -66,4 +66,6 @@ class ServiceThread:
         except TideloreError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - told on the screen; a thread has nobody else to tell
-            self.error = TideloreError(f"the service ended unexpectedly: {error!r}", fix="look at the log, start again")
+            self.error = TideloreError(
+                f"the service stopped unexpectedly: {error!r}", fix="check the log, then restart"
+            )
