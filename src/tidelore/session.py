@@ -224,7 +224,7 @@ def _close(session: Session, *, cancelled: bool = False) -> None:
         if session.held is not None:
             session.held.heartbeat()
         raise LeaseLost(
-            "another process took this one for dead and closed its run; what is stored stays",
+            "another process marked this run as crashed; stored data is kept",
             fix="run the command again",
             run_id=session.run.id,
         ) from None

@@ -247,7 +247,7 @@ def test_a_run_that_left_something_did_not_bring_the_copy_up_to_date(database: D
     when = clock.now_ms()
     clock.advance(60)
     run = start(database, clock)
-    run.set_note(f"{LEFT_OFF} after 300 s; the next run goes on there")
+    run.set_note(f"{LEFT_OFF} after 300 s; the next run continues there")
     run.finish_succeeded()
     assert find_record(database, run.id).status == "succeeded"
     assert last_success_at(database) == when

@@ -255,7 +255,7 @@ def overtaken(stage: Stage, newer: bool) -> None:
     """Let a normal sync see, or change, what was fetched before it is stored."""
     held = stage.lore_held_at(Seam.AFTER_PREFLIGHT, 1, *SURGICAL)
     if newer:
-        change_the_world(stage.world, "newer than what was fetched")
+        change_the_world(stage.world, "the stored version is newer")
     assert stage.lore("sync", "--no-embed").code == 0
     before = content(stage)
     done = held.go_on()
@@ -263,7 +263,7 @@ def overtaken(stage: Stage, newer: bool) -> None:
     assert (done.data["skipped_stale"], done.data["skipped_stale_iids"]) == (3, NAMED)
     assert (done.data["fetched_count"], done.data["processed_count"], done.data["children"]) == (3, 0, {})
     assert content(stage) == before, "the fresher rows stay, and so does what belongs to them"
-    assert set(titles(stage).values()) == {"newer than what was fetched" if newer else "what is true now"}
+    assert set(titles(stage).values()) == {"the stored version is newer" if newer else "what is true now"}
     assert stage.rows(
         "SELECT issues_fetched, mrs_fetched, issues_ingested, mrs_ingested, skipped_stale FROM sync_runs"
         " WHERE mode = 'surgical'"

@@ -60,7 +60,7 @@ def test_accounts_are_added_by_handle_did_and_profile_address(sea: Desk) -> None
     did = sea.world.bluesky.network.account(CAROL).did
     added = sea.run("accounts", "add", f"@{ALICE}", f"https://bsky.app/profile/{BOB}", did)
     assert added.code == 0
-    assert added.out.endswith("3 accounts added, 0 followed already\n")
+    assert added.out.endswith("3 accounts added, 0 already followed\n")
     again = sea.robot("accounts", "add", ALICE).data
     assert [one["handle"] for one in again["known"]] == [ALICE]
     assert again["added"] == []
@@ -281,7 +281,7 @@ class when_listening:  # noqa: N801 - it reads as a sentence
 
 def test_doctor_tells_whether_the_network_is_within_reach_and_how_the_accounts_stand(followed: Desk) -> None:
     found = {finding["subject"]: finding for finding in followed.robot("doctor").data["findings"]}
-    assert found[f"bluesky AppView ({followed.url})"]["detail"] == "answers, no credentials needed"
+    assert found[f"bluesky AppView ({followed.url})"]["detail"] == "reachable, no credentials needed"
     assert found[f"bluesky PLC directory ({followed.url})"]["ok"]
     assert found["bluesky accounts"]["detail"] == "2 established"
     socket = followed.url.replace("http", "ws")

@@ -175,7 +175,7 @@ def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp
     demo.send_signal(signal.SIGTERM)
     _, errors = demo.communicate(timeout=60)
     assert demo.returncode == 130
-    assert "nothing is left behind" in errors
+    assert "the temporary directory was removed" in errors
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
 
@@ -191,7 +191,7 @@ def test_a_world_that_nobody_has_seen_yet_leaves_nothing_behind_either(tmp_path:
         said = read(end, None)
         _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 130
-    assert b"nothing is left behind" in said
+    assert b"the temporary directory was removed" in said
     assert list(tmp_path.iterdir()) == []
 
 
@@ -200,7 +200,7 @@ def test_a_world_that_is_watched_leaves_nothing_behind_when_it_is_ended(tmp_path
         read(end, "service here")
         os.kill(pid, signal.SIGTERM)
         # Once more while the service comes to its end: that goes on.
-        read(end, "finishes what it is at")
+        read(end, "Stopping the service")
         os.kill(pid, signal.SIGTERM)
         rest = read(end, None)
         os.waitpid(pid, 0)
@@ -234,5 +234,5 @@ def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Pa
         _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert b"Traceback" not in rest
-    assert b"Nothing of it is left behind." in rest
+    assert b"The temporary directory was removed." in rest
     assert list(tmp_path.iterdir()) == []

@@ -31,9 +31,9 @@ def test_events_come_in_their_order_and_one_at_a_time(talk: Follower) -> None:
     assert second is not None
     assert second["body"] == "Second."
     assert talk.robot("feedback", "ack", "--lease", second["lease_id"]).data["event"]["processed_at"]
-    assert talk.run("feedback", "next").out == "No event is ready.\n"
+    assert talk.run("feedback", "next").out == "No events ready.\n"
     assert talk.robot("feedback", "peek").data == {"items": [], "total": 0, "next": None}
-    assert talk.run("feedback", "peek").out == "No event waits.\n"
+    assert talk.run("feedback", "peek").out == "No pending events.\n"
 
 
 def test_what_is_taken_is_told_as_documented_and_to_people(talk: Follower) -> None:
@@ -49,7 +49,7 @@ def test_what_is_taken_is_told_as_documented_and_to_people(talk: Follower) -> No
     assert "Second." in shown
     assert "Lease 2-" in shown
     listed = talk.run("feedback", "peek").out
-    assert "at work" in listed
+    assert "in progress" in listed
     assert "Why 40?" in listed
 
 

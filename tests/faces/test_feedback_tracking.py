@@ -121,7 +121,7 @@ def test_show_tells_history_positions_answers_and_commands(follower: Follower) -
     assert [(found["command"], found["status"]) for found in data["commands"]] == [("pause", "applied")]
     assert [answer["status"] for answer in data["answers"]] == ["observed"]
     shown = follower.run("feedback", "show", "--pr", f"{REPO}#{follower.pr}").out
-    for told in ("awaiting_feedback, paused", "History:", "Read so far:", "Answers:", "Commands:"):
+    for told in ("awaiting_feedback, paused", "History:", "Positions:", "Answers:", "Commands:"):
         assert told in shown
     failed(follower.robot("feedback", "show", "--pr", "99"), 6, "NOT_FOUND")
 
@@ -142,7 +142,7 @@ def test_list_is_told_as_documented_and_narrows_by_status(follower: Follower) ->
 def test_nothing_followed_yet_is_said_with_how_to_begin(follower: Follower) -> None:
     failed(follower.robot("feedback", "list"), 6, "NOT_FOUND")
     follower.poll()
-    assert "No pull request is followed." in follower.run("feedback", "list").out
+    assert "No tracked pull requests." in follower.run("feedback", "list").out
     error = failed(follower.robot("feedback", "show", "--pr", "1"), 6, "NOT_FOUND")
     assert "lore feedback track" in error["fix"]
 

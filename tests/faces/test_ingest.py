@@ -73,7 +73,7 @@ def test_a_full_run_is_recorded_in_the_ledger(desk: Desk) -> None:
     data = desk.robot("ingest", "--type", "issues", "--full").data
     assert [scope["replayed"] for scope in data["scopes"]] == [5, 2]
     runs = desk.robot("sync-status").data["runs"]
-    assert [run["note"] for run in runs] == ["full: cursors and watermarks reset by the operator", None]
+    assert [run["note"] for run in runs] == ["full sync: cursors were reset", None]
 
 
 def test_one_forbidden_project_fails_alone_and_the_run_is_partial(desk: Desk) -> None:

@@ -102,7 +102,7 @@ def test_trending_counts_people_and_names_them(talk: Desk) -> None:
     assert "How to lash" in out
     assert "@mira.test, @noor.test, @otto.test" in out
     talk.query("DELETE FROM post_links")
-    assert talk.run("trending", "--hours", "1").out == "nothing was shared in the last 1 hours\n"
+    assert talk.run("trending", "--hours", "1").out == "No links shared in the last 1 hours.\n"
 
 
 def test_a_copy_with_posts_is_sound(talk: Desk) -> None:

@@ -90,7 +90,7 @@ def test_the_list_of_runs_tells_under_each_how_far_it_is_or_where_it_stopped(des
     assert below == [
         f"     dependents 2 ({NOTE})",
         f"     stopped at 3 of 4 ({NOTE})",
-        "     the process ended without closing its run",
+        "     the process ended unexpectedly",
     ]
 
 

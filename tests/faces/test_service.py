@@ -121,7 +121,7 @@ def test_status_tells_of_the_running_service_and_asks_nobody(desk: Desk) -> None
         told = desk.robot("status").data
         assert told["service"]["pid"] == process.pid
         lines = desk.run("status").out.splitlines()
-        assert lines[0].startswith("The service runs (pid ")
+        assert lines[0].startswith("Service running for ")
         assert any(line.startswith("gitlab:gitlab") for line in lines)
         assert all(len(line) <= 80 for line in lines[1:])
         assert len(desk.world.log) == asked
@@ -131,7 +131,7 @@ def test_status_tells_of_the_running_service_and_asks_nobody(desk: Desk) -> None
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
     assert process.returncode == 0, (out, err)
-    assert desk.run("status").out.startswith("No service runs on this database")
+    assert desk.run("status").out.startswith("No service is running on this database")
 
 
 def wait_for(desk: Desk, process: ForkedProcess) -> None:

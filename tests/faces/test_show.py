@@ -114,7 +114,7 @@ Description:
   The crane stops at 40 %.
 
 Discussions (0):
-  (not read yet: `lore ingest` reads them)
+  (not fetched yet; run `lore ingest`)
 """
 
 
@@ -189,7 +189,7 @@ def test_a_tombstone_is_shown_and_marked(filled: Desk) -> None:
 
 def test_discussions_of_an_earlier_version_say_so(filled: Desk) -> None:
     filled.query("UPDATE merge_requests SET updated_at = updated_at + 1 WHERE iid = 847")
-    assert "Discussions (2):\n  (as of an earlier version" in filled.run("show", "mr", "847").out
+    assert "Discussions (2):\n  (may be incomplete" in filled.run("show", "mr", "847").out
     assert filled.robot("show", "mr", "847").data["discussions_fresh"] is False
 
 

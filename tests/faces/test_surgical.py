@@ -114,7 +114,7 @@ def test_people_read_what_failed_and_how_to_go_on(desk: Desk) -> None:
     assert lines[2].startswith(f"  {LEDGER}!99 fetch: NOT_FOUND, ")
     assert lines[3] == "To retry: lore sync --retry-failed 1"
     assert lines[4] == f"or: lore sync --issue '{LEDGER}#1'"
-    assert "2 of 3 could not be fetched, nothing was stored" in done.err
+    assert "failed to fetch 2 of 3 items, nothing was stored" in done.err
 
 
 def test_people_read_which_children_are_missing(desk: Desk) -> None:
@@ -152,7 +152,7 @@ def test_a_failed_run_is_shown_with_what_became_of_each_item(desk: Desk) -> None
     assert shown["recovery_actions"] == ["lore sync --retry-failed 1"]
     said = desk.run("sync-runs", "show", "1").out
     assert f"  {LEDGER}#1: stored\n" in said
-    assert f"  {LEDGER}#2: stored, and not all that belongs to it\n  {LEDGER}#2 discussions: FETCH_ERROR" in said
+    assert f"  {LEDGER}#2: stored, but incomplete\n  {LEDGER}#2 discussions: FETCH_ERROR" in said
     assert "outcomes_json" not in said
     (item,) = desk.robot("sync-runs").data["items"]
     assert "outcomes_json" not in item

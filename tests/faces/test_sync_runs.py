@@ -85,8 +85,8 @@ def test_an_empty_ledger_says_so(desk: Desk) -> None:
     database = open_database(str(desk.db))
     migrate(database, 1)
     database.close()
-    assert desk.run("sync-runs").out == "There are no runs yet.\n"
-    assert desk.run("sync-runs", "--failed").out == "No run failed, crashed or was cancelled.\n"
+    assert desk.run("sync-runs").out == "No runs yet.\n"
+    assert desk.run("sync-runs", "--failed").out == "No unsuccessful runs.\n"
     assert desk.robot("sync-runs").data == {"items": [], "total": 0, "next": None}
 
 
@@ -116,7 +116,7 @@ def test_a_run_is_shown_with_every_column_of_its_row(filled: Desk) -> None:
 )
 def test_a_run_that_did_not_reach_its_end_says_what_to_run_next(filled: Desk, run_id: int, actions: list[str]) -> None:
     assert filled.robot("sync-runs", "show", str(run_id)).data["recovery_actions"] == actions
-    said = filled.run("sync-runs", "show", str(run_id)).out.partition("\nWhat to run next:\n")[2]
+    said = filled.run("sync-runs", "show", str(run_id)).out.partition("\nNext steps:\n")[2]
     assert said == "".join(f"  {action}\n" for action in actions)
 
 

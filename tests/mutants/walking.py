@@ -165,7 +165,7 @@ FORWARD = (
         name="full-run-leaves-no-note",
         invariant="4",
         file="pipeline/mirror.py",
-        before='    note = "full: cursors and watermarks reset by the operator" if request.full else None\n',
+        before='    note = "full sync: cursors were reset" if request.full else None\n',
         after="    note = None\n",
         test="tests/faces/test_ingest.py::test_a_full_run_is_recorded_in_the_ledger",
         why="A watermark that moved back with nothing to show who moved it.",

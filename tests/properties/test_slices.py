@@ -135,7 +135,7 @@ def test_the_ledger_tells_what_was_left_and_only_the_last_slice_brought_the_copy
         assert last_success_at(database) is None
     sliced.slices(20.0)
     *before, last = sliced.ledger()
-    assert set(before) == {("succeeded", 0, 0, "left off after 20 s; the next run goes on there")}
+    assert set(before) == {("succeeded", 0, 0, "left off after 20 s; the next run continues there")}
     assert last == ("succeeded", 1, 0, None)
     with sliced.database() as database:
         assert last_success_at(database) is not None

@@ -20,7 +20,7 @@ from tidelore_world.world import World
 
 CRANE, QUAY = "port/crane", "port/quay"
 GRAPHQL = "GET /api/graphql"
-UNSUPPORTED = "offers no issue status; use --no-status to stop asking"
+UNSUPPORTED = "has no issue statuses; use --no-status to skip the request"
 OFFERS_NONE = ({"statuses": False}, {"old_server": True})
 
 
@@ -231,7 +231,7 @@ def test_statuses_that_cannot_be_read_are_a_warning_and_stay_due(copy: Copy) -> 
         f"WARNING tidelore.pipeline.statuses: {CRANE}: issue statuses could not be read:"
         " the server failed (status 502)\n"
     )
-    assert f"{CRANE}: the status of 4 could not be read; they stay due" in out
+    assert f"{CRANE}: 4 issues: failed to fetch status; will retry" in out
     assert copy.held(QUAY) == copy.world.gitlab.truth_statuses(QUAY)
     assert copy.due() == 4
     assert copy.query("SELECT status, warnings_count FROM sync_runs") == [("succeeded", 4)]
@@ -250,7 +250,7 @@ def test_a_query_the_server_refuses_leaves_what_is_stored_and_the_issues_due(cop
     report = copy.ingest()
     run(copy, rename.format(CRANE, "port/gone"))
     (warning,) = report["scopes"][0]["warnings"]
-    assert warning.startswith("issue statuses could not be read: there is no project port/gone")
+    assert warning.startswith("failed to fetch issue statuses: there is no project port/gone")
     assert statuses(report)[0]["failed"] == 1
     assert copy.held(CRANE) == before
     assert copy.due() == 1

@@ -123,7 +123,7 @@ class Week:
         deadline, since, before, bit = time.monotonic() + PATIENCE_SECONDS, time.monotonic(), None, 1.0
         while True:
             assert self.process is not None
-            assert self.process.poll() is None, "the service has ended by itself"
+            assert self.process.poll() is None, "service stopped by itself"
             jobs = self.jobs()
             busy = [job for job in jobs if job.state == "running" or (job.due_at or 0) <= self.now_ms]
             if jobs and not busy:
@@ -148,7 +148,7 @@ class Week:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not self.read(f"SELECT 1 FROM leases WHERE name = 'service' AND holder_pid = {self.process.pid}"):
             assert time.monotonic() < deadline, "never starts"
-            assert self.process.poll() is None, "the service has ended by itself"
+            assert self.process.poll() is None, "service stopped by itself"
             self.advance(0.01)
             time.sleep(0.02)
         while any(job.state == "stopped" for job in self.jobs()):

@@ -229,7 +229,7 @@ async def _make_vectors(
     try:
         embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
         if embedder is None:
-            made.notice = 'no vectors are wanted: embedding.provider is "none"'
+            made.notice = 'embeddings are disabled (embedding.provider = "none")'
             return
         if isinstance(embedder, Unavailable):
             failure = UserError if embedder.extra is None else ExtraMissing
@@ -286,7 +286,7 @@ def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     except RemoteError as error:
         return Meaning(notice=error.message)
     if ranker is None:
-        return Meaning(notice="the vectors are of another model (`lore embed` makes new ones)")
+        return Meaning(notice="embeddings were made with another model; run `lore embed`")
     return Meaning(ranker)
 
 
@@ -364,7 +364,7 @@ async def diagnose(app: App) -> list[Finding]:
     return findings
 
 
-def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything read so far is stored") -> T:
+def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fetched so far is stored") -> T:
     """Run a coroutine; SIGINT and SIGTERM cancel it, so that its run row is finalised, and exit 130."""
     import asyncio
     import signal

@@ -88,9 +88,9 @@ def account_lines(data: dict[str, Any]) -> list[str]:
 def following_answer(found: Following) -> Answer:
     """Return what became of a wish to follow; a name that leads nowhere is an error, the others are followed."""
     lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.created]
-    lines += [f"{one_line(account.handle)} was followed already" for account in found.known]
+    lines += [f"{one_line(account.handle)}: already followed" for account in found.known]
     lines += [f"{name}: {error.message}" for name, error in found.unresolved.items()]
-    lines.append(f"{plural(len(found.created), 'account')} added, {len(found.known):,} followed already")
+    lines.append(f"{plural(len(found.created), 'account')} added, {len(found.known):,} already followed")
     data = {
         "added": [{"did": one.did, "handle": one.handle} for one in found.created],
         "known": [{"did": one.did, "handle": one.handle} for one in found.known],

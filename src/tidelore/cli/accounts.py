@@ -107,7 +107,7 @@ def list_command(ctx: click.Context, state: str | None) -> Answer:
         database.close()
     config = face.app().config
     items = [account_data(row, config) for row in rows]
-    lines = account_table(rows, config) if rows else ["Nobody is followed yet; `lore accounts add` begins."]
+    lines = account_table(rows, config) if rows else ["No accounts yet. Add one with `lore accounts add`."]
     if counts:
         lines.append(", ".join(f"{counts[name]:,} {name}" for name in STATES if name in counts))
     return Answer({"items": items, "total": len(items), "next": None, "states": counts}, lines)
@@ -201,8 +201,8 @@ def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
 
     face = face_of(ctx)
     rows, changed = run_until_signalled(refresh_accounts(face.app(), names))
-    lines = [f"{old} is {new} now" for old, new in changed]
-    lines.append(f"{plural(len(rows), 'account')} asked for, {len(changed):,} renamed")
+    lines = [f"{old} was renamed to {new}" for old, new in changed]
+    lines.append(f"{plural(len(rows), 'account')} checked, {len(changed):,} renamed")
     renamed = [{"before": old, "after": new} for old, new in changed]
     return Answer({"accounts": len(rows), "renamed": renamed}, lines)
 
@@ -218,7 +218,7 @@ def _told(face: Face, work: Callable[[App], Coroutine[Any, Any, Following]]) -> 
 
     app = face.app()
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
-    return following_answer(run_until_signalled(work(app), "nobody was added"))
+    return following_answer(run_until_signalled(work(app), "no accounts were added"))
 
 
 def _change(
@@ -278,5 +278,5 @@ def _find(database: Database, names: tuple[str, ...]) -> list[AccountRow]:
 def _changed(rows: list[AccountRow], changed: list[AccountRow], word: str) -> Answer:
     ids = {row.id for row in changed}
     items = [{"did": row.did, "handle": row.handle, "changed": row.id in ids} for row in rows]
-    lines = [f"{row.handle}: {word if row.id in ids else f'nothing to change, it is not to be {word}'}" for row in rows]
+    lines = [f"{row.handle}: {word if row.id in ids else 'no change'}" for row in rows]
     return Answer({word: [item for item in items if item["changed"]], "items": items}, lines)

@@ -137,7 +137,7 @@ def _answer(
         run, before = repair
         found, mended = len(before.differences), len(set(before.differences) - set(report.differences))
         data["repair"] = {"run_id": run.run_id, "requests": run.requests, "found": found, "mended": mended}
-        lines.insert(0, f"Repaired by run {run.run_id}: {mended:,} of {plural(found, 'difference')} mended")
+        lines.insert(0, f"Repaired by run {run.run_id}: {mended:,} of {plural(found, 'difference')} corrected")
     return Answer(data, lines, doing.judge(report))
 
 
@@ -177,8 +177,8 @@ def _scope(scope: ScopeAudit) -> dict[str, Any]:
 
 def _lines(report: AuditReport, limit: int) -> list[str]:
     synced = instant(report.synced_at)
-    since = f"last synced {synced} ({ago(report.synced_at)})" if synced else "never synced as a whole"
-    lines = [f"The copy was {since}; what changed after that is a difference."]
+    since = f"last synced {synced} ({ago(report.synced_at)})" if synced else "never fully synced"
+    lines = [f"Local copy: {since}. Later changes on the server count as differences."]
     lines += [f"  {scope.project} {_list(scope)}: {_found(scope)}" for scope in report.scopes]
     shown = report.differences[:limit]
     if shown:
@@ -186,7 +186,7 @@ def _lines(report: AuditReport, limit: int) -> list[str]:
         lines += ["", *table(["VERDICT", "KIND", "ITEM", "KEY"], rows, always_headings=True)]
     if len(report.differences) > limit:
         more = len(report.differences) - limit
-        lines.append(f"... and {more:,} more; --limit prints more, --robot all")
+        lines.append(f"... and {more:,} more; use --limit or --robot to see more")
     lines += [f"{entry.reference} {entry.kind} could not be read: {entry.error.message}" for entry in report.unread]
     compared = sum(scope.items + scope.children for scope in report.scopes)
     lines.append(

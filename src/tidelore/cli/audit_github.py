@@ -99,7 +99,7 @@ def _lines(outcome: AuditOutcome, limit: int, *, shadow: bool) -> list[str]:
     report = outcome.report
     lines = []
     if outcome.mended is not None:
-        lines.append(f"Repaired: {plural(outcome.mended, 'event')} ingested of {outcome.found:,} missing")
+        lines.append(f"Repaired: {plural(outcome.mended, 'event')} added of {outcome.found:,} missing")
     for repo in report.repos:
         told = repo.error.message if repo.error is not None else plural(len(repo.threads), "thread") + " compared"
         lines.append(f"{repo.repo}: {told}")
@@ -119,8 +119,8 @@ def _lines(outcome: AuditOutcome, limit: int, *, shadow: bool) -> list[str]:
     lines += _listed(outcome, limit)
     total = counts_of([one for repo in report.repos for one in repo.surfaces])
     lines.append(
-        f"{plural(total['qualifying'], 'comment')} qualify, {total['missing']:,} of them missing, "
-        f"{plural(total['gone'], 'event')} of comments that are gone; "
+        f"{plural(total['qualifying'], 'matching comment')}, {total['missing']:,} without an event, "
+        f"{plural(total['gone'], 'event')} of deleted comments; "
         f"{plural(report.requests, 'request')} in {report.seconds:.1f} s"
     )
     return lines
@@ -138,5 +138,5 @@ def _listed(outcome: AuditOutcome, limit: int) -> list[str]:
     found.sort(key=lambda entry: entry[0] != "missing")
     lines = table(["VERDICT", "THREAD", "EVENT KEY"], found[:limit], always_headings=True) if found[:limit] else []
     if len(found) > limit:
-        lines.append(f"... and {len(found) - limit:,} more; --limit prints more, --robot all")
+        lines.append(f"... and {len(found) - limit:,} more; use --limit or --robot to see more")
     return lines

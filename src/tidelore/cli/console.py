@@ -50,7 +50,7 @@ def command(ctx: click.Context, theme: str) -> Answer:
         config_file=config_path(face.choices.config, os.environ),
         theme=theme,
         color=face.choices.color,
-        on_leaving=lambda: click.echo("The service finishes what it is at …", err=True),
+        on_leaving=lambda: click.echo("Stopping the service …", err=True),
     )
     return Answer(None, error=error)
 

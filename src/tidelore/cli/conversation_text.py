@@ -156,9 +156,9 @@ def _discussions(talk: Conversation, view: View) -> list[str]:
 def _caveats(parent: ParentRow) -> list[str]:
     """Say when there may be more than is shown."""
     if not parent.discussions_read:
-        said = "not read yet: `lore ingest` reads them"
+        said = "not fetched yet; run `lore ingest`"
     elif not parent.discussions_fresh:
-        said = "as of an earlier version: `lore ingest` reads what was added"
+        said = "may be incomplete; run `lore ingest` to update"
     else:
         return []
     return [f"{_STEP}({said})"]

@@ -36,7 +36,7 @@ def list_command(ctx: click.Context) -> Answer:
     finally:
         database.close()
     items = [cursor_data(cursor) for cursor in cursors]
-    lines = cursor_table(cursors) if cursors else ["There are no cursors yet."]
+    lines = cursor_table(cursors) if cursors else ["No cursors yet."]
     return Answer({"items": items, "total": len(items), "next": None}, lines)
 
 

@@ -87,7 +87,7 @@ def _followed(app: App) -> Finding | None:
 def _configuration(face: Face) -> Finding:
     path = Path(config_path(face.choices.config, os.environ))
     if not path.exists():
-        return Finding("configuration", True, f"none at {path}; defaults are used (`lore init` writes one)")
+        return Finding("configuration", True, f"no file at {path}, using defaults (create one with `lore init`)")
     return Finding("configuration", True, str(path))
 
 
@@ -95,12 +95,12 @@ def _database(app: App) -> Finding:
     try:
         database = app.open_store()
     except NotFound:
-        return Finding("database", True, f"none yet at {app.address}; the first run creates it")
+        return Finding("database", True, f"no file at {app.address} yet; the first sync creates it")
     except TideloreError as error:
         return trouble("database", error)
     dialect = database.dialect
     database.close()
     if dialect == "sqlite" and stat.S_IMODE(Path(app.address).stat().st_mode) & 0o077:
-        problem = TideloreError("others can read it", fix=f"chmod 600 {app.address}")
-        return Finding("database", False, f"{app.address}: others can read it", problem)
+        problem = TideloreError("other users can read the file", fix=f"chmod 600 {app.address}")
+        return Finding("database", False, f"{app.address}: other users can read the file", problem)
     return Finding("database", True, f"{dialect}, schema up to date")

@@ -31,7 +31,9 @@ def command(ctx: click.Context, full: bool) -> Answer:  # noqa: FBT001
     app = face.app()
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
     with progress(face) as on_progress:
-        made = run_until_signalled(embed(app, full=full, on_progress=on_progress), "the vectors made so far are stored")
+        made = run_until_signalled(
+            embed(app, full=full, on_progress=on_progress), "embeddings computed so far are stored"
+        )
     face.open_store().close()
     lines = [f"{embed_line(made)} in {made.seconds:.1f} s"] if made.model else []
     lines += [f"note: {made.notice}"] if made.notice and made.error is None else []
@@ -51,5 +53,5 @@ def embed_line(made: EmbedReport) -> str:
     if made.removed:
         parts.append(f"{plural(made.removed, 'old vector')} removed")
     if made.failed:
-        parts.append(f"{made.failed:,} still without")
+        parts.append(f"{made.failed:,} failed")
     return ", ".join(parts)

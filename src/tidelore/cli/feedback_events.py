@@ -60,7 +60,7 @@ def next_command(
     request = TakeRequest(places, number, wait, timeout, poll)
     event = run_until_signalled(take_event(app, request), "no event was taken")
     if event is None:
-        return Answer({"event": None}, ["No event is ready."])
+        return Answer({"event": None}, ["No events ready."])
     return Answer({"event": event_data(event, lease=True)}, [*_lines(event), f"Lease {event.lease_id}"])
 
 
@@ -145,11 +145,11 @@ def nack_command(ctx: click.Context, event: int | None, lease: str | None, error
     blocked = pull is not None and pull.status == BLOCKED
     told = f"Event {row.id} of {_thread(row)} failed, attempt {row.attempts}"
     if row.processed_at is not None:
-        told = f"Event {row.id} of {_thread(row)} was done before."
+        told = f"Event {row.id} of {_thread(row)} was already done."
     elif blocked:
         told += "; the pull request is blocked (`lore feedback blocked list`)."
     else:
-        told += "; it is handed out again after a pause."
+        told += "; it will be retried."
     return Answer({"event": event_data(row), "blocked": blocked}, [told])
 
 
@@ -177,7 +177,7 @@ def _lines(row: EventRow) -> list[str]:
 
 def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
     if not rows:
-        return ["No event waits."]
+        return ["No pending events."]
     cells = [
         [
             str(row.id),
@@ -200,11 +200,11 @@ def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
         return table(columns, cells)
     lines = [f"Pending events (showing {len(rows):,} of {total:,})", *table(columns, cells)]
     failed = sum(row.attempts > 0 for row in rows)
-    return lines + ([f"{plural(failed, 'event')} failed before; `--robot` gives the error."] if failed else [])
+    return lines + ([f"{plural(failed, 'event')} failed before; see the error with --robot."] if failed else [])
 
 
 def _standing(row: EventRow, now_ms: int) -> str:
     if row.leased_until is not None and row.leased_until > now_ms:
-        return "at work"
+        return "in progress"
     resting = row.next_attempt_at is not None and row.next_attempt_at > now_ms
-    return f"resting after {row.attempts}" if resting else "waiting"
+    return f"retry after {row.attempts} failures" if resting else "pending"

@@ -54,10 +54,14 @@ def list_command(ctx: click.Context, repo: str | None, status: str | None) -> An
         database.close()
     items = [pull_data(row, waiting) for row in rows]
     data = {"items": items, "total": len(items), "next": None, "issues": [issue_data(row) for row in issues]}
-    lines = _table(items) if items else ["No pull request is followed." if not status else f"None is {status}."]
+    lines = (
+        _table(items)
+        if items
+        else ["No tracked pull requests." if not status else f"No pull requests with status {status}."]
+    )
     for row in issues:
-        leads = f"leads to #{row.pr_number}" if row.pr_number else "has no pull request yet"
-        lines.append(f"{row.repo_full_name}#{row.issue_number}, a source issue, {leads}")
+        leads = f"linked to #{row.pr_number}" if row.pr_number else "has no pull request yet"
+        lines.append(f"{row.repo_full_name}#{row.issue_number}: source issue, {leads}")
     return Answer(data, lines)
 
 
@@ -80,7 +84,7 @@ def show_command(ctx: click.Context, repo: str | None, pr: str) -> Answer:
         row = find_tracked(database, project.id, number)
         if row is None:
             raise NotFound(
-                f"{project.path}#{number} is not followed",
+                f"{project.path}#{number} is not tracked",
                 fix=f"follow it with: lore feedback track --repo {project.path} --pr {number}",
                 number=number,
             )
@@ -154,13 +158,13 @@ def _show_lines(data: dict[str, Any], row: TrackedPr) -> list[str]:
     lines = [f"{pull['repo']}#{pull['pr_number']} {one_line(pull['title'] or '')}".rstrip()]
     why = f" ({pull['blocked_reason']})" if pull["blocked_reason"] else ""
     paused = ", paused" if pull["paused"] else ""
-    lines.append(f"  {pull['status']}{why}{paused}, {ago(row.entered_at)}; followed by {pull['tracked_by']}")
+    lines.append(f"  {pull['status']}{why}{paused}, {ago(row.entered_at)}; tracked by {pull['tracked_by']}")
     if pull["head_sha"]:
         lines.append(f"  head {pull['head_sha'][:12]} of {one_line(pull['branch'] or '-')}")
     if pull["issue_number"]:
         lines.append(f"  source issue #{pull['issue_number']}")
-    told = f"{plural(data['events'], 'event')}, {data['processed']:,} done, {pull['in_flight']:,} at work"
-    lines.append(f"  {told}, {pull['pending'] - pull['in_flight']:,} waiting")
+    told = f"{plural(data['events'], 'event')}, {data['processed']:,} done, {pull['in_flight']:,} in progress"
+    lines.append(f"  {told}, {pull['pending'] - pull['in_flight']:,} pending")
     lines.append("History:")
     for step in data["history"]:
         detail = f": {shorten(one_line(step['detail']), 80)}" if step["detail"] else ""
@@ -169,9 +173,9 @@ def _show_lines(data: dict[str, Any], row: TrackedPr) -> list[str]:
 
 
 def _talk_lines(data: dict[str, Any]) -> list[str]:
-    lines = ["Read so far:"] if data["cursors"] else []
+    lines = ["Positions:"] if data["cursors"] else []
     for cursor in data["cursors"]:
-        whole = "whole" if cursor["bootstrap_complete"] else "not whole yet"
+        whole = "complete" if cursor["bootstrap_complete"] else "incomplete"
         lines.append(f"  {cursor['surface']}: {whole}, up to {cursor['last_updated_at'] or '-'}")
     lines += ["Answers:"] if data["answers"] else []
     for sent in data["answers"]:

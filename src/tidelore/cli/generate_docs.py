@@ -33,8 +33,8 @@ def command(ctx: click.Context, full: bool, force: bool) -> Answer:  # noqa: FBT
     error = None
     if made.failed:
         error = PartialSuccess(
-            f"{plural(made.failed, 'source')} could not be made into a document; they stay marked",
-            fix="`lore check` names them; report what it prints",
+            f"{plural(made.failed, 'source')} could not be converted to a document; will retry",
+            fix="run `lore check` and report its output",
             failed=made.failed,
         )
     return Answer(data, [line], error)

@@ -88,7 +88,7 @@ def _plan(app: App, request: PollRequest) -> Answer:
         }
         for row in rows
     ]
-    lines = [f"Nothing is done: a poll would ask {plural(len(chosen), 'account')}."]
+    lines = [f"Dry run. A poll would read {plural(len(chosen), 'account')}."]
     lines += [f"  {one_line(row.handle)} ({row.state})" for row in rows]
     return Answer({"dry_run": True, "accounts": len(chosen), "chosen": chosen}, lines)
 
@@ -113,15 +113,19 @@ def poll_lines(report: PollReport) -> list[str]:
     """Return a cycle in the words of its log, then its summary."""
     from tidelore.pipeline.poll_report import account_line
 
-    lines = [f"closed run {run_id}: its process was gone" for run_id in report.crashed_runs]
+    lines = [f"run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs]
     lines += [one_line(line) for account in report.told if (line := account_line(account)) is not None]
-    lines += [f"{one_line(one.renamed_from)} is {one_line(one.handle)} now" for one in report.told if one.renamed_from]
+    lines += [
+        f"{one_line(one.renamed_from)} was renamed to {one_line(one.handle)}" for one in report.told if one.renamed_from
+    ]
     lines += [f"[ERROR] {one_line(name)}: {error.message}" for name, error in report.unresolved.items()]
     lines += [f"[ERROR] {server}: {error.message}" for server, error in report.outages.items()]
     if report.verified:
         corrected = sum(one.tally.created + one.tally.changed for one in report.verified)
         gone = sum(one.tally.gone for one in report.verified)
-        lines.append(f"Verified {plural(len(report.verified), 'account')}: {corrected:,} corrected, {gone:,} gone")
+        lines.append(
+            f"Verified {plural(len(report.verified), 'account')}: {corrected:,} corrected, {gone:,} deleted remotely"
+        )
     if report.documents is not None:
         lines.append(f"Documents: {documents_line(report.documents)}")
     lines.append(

@@ -80,9 +80,9 @@ def _plan(config: Config, request: PollRequest) -> Answer:
         }
         for place in places
     ]
-    lines = ["Nothing is done: this is what a poll would do."]
+    lines = ["Dry run. A poll would read:"]
     for told in repos:
-        how = "only what changed" if told["incremental"] else "every thread from its beginning"
+        how = "only what changed" if told["incremental"] else "every thread from the beginning"
         handler = told["handler"]
         after = f", then run {handler[0]}" if isinstance(handler, list) and handler else ""
         lines.append(
@@ -143,12 +143,12 @@ def _repo_lines(found: RepoReport) -> list[str]:
     parts = [plural(counts["events"], "new event")]
     parts += [plural(counts[name], word) for name, word in _WORDS.items() if counts[name]]
     if not found.mode:
-        parts = ["nothing is followed (`lore feedback track` follows a pull request)"]
+        parts = ["nothing tracked (add a pull request with `lore feedback track`)"]
     lines = [f"{found.repo}: {', '.join(parts)}"]
     lines += [f"  {step}" for step in found.moved]
-    lines += [f"  #{number} is followed by rule" for number in found.tracked]
+    lines += [f"  #{number}: tracking started by rule" for number in found.tracked]
     if found.unfinished:
-        lines.append(f"  {plural(found.unfinished, 'thread list')} not read to the end yet; the next poll goes on")
+        lines.append(f"  {plural(found.unfinished, 'thread list')} not fully read yet; the next poll continues")
     return lines + [f"  {where} could not be read: {error.message}" for where, error in found.failures.items()]
 
 

@@ -20,6 +20,9 @@ EXTRAS = {
     "reviewers": "verified reviewer",
 }
 
+_PARENTS = {"issues": "issue", "merge_requests": "merge request"}
+_CHILD_NAMES = {"closes_issues": "closing issues", "resource_events": "events", "diffs": "changed files"}
+
 
 def report_data(report: RunReport) -> dict[str, Any]:
     """Return a report as data."""
@@ -38,7 +41,7 @@ def report_lines(report: RunReport, resource: str) -> list[str]:
     """Return the summary of an ingestion."""
     noun = NOUNS.get(resource, resource)
     lines = [f"Ingesting {resource.replace('_', ' ')}..."]
-    lines += [f"  closed run {run_id}: its process was gone" for run_id in report.crashed_runs]
+    lines += [f"  run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs]
     lines += [f"  {scope.project}: {_found(scope, noun)}" for scope in report.scopes]
     lines += _children_lines(report.scopes, noun)
     tallies = [scope.tally for scope in report.scopes]
@@ -88,15 +91,18 @@ def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
 
 
 def _behind(scope: ScopeReport) -> list[str]:
+    """Return which details of a list's items failed, are in quarantine, or are fetched again later."""
+    noun = _PARENTS.get(scope.surface.rpartition(".")[2], "item")
     lines = []
     for child in scope.children.values():
-        word = child.kind.replace("_", " ")
+        word = _CHILD_NAMES.get(child.kind, child.kind.replace("_", " "))
         if child.tally.failed:
-            lines.append(f"the {word} of {child.tally.failed:,} could not be read; they stay due")
+            lines.append(f"{plural(child.tally.failed, noun)}: failed to fetch {word}; will retry")
         if child.tally.quarantined:
-            lines.append(f"{child.tally.quarantined:,} {word} in quarantine; what was stored of them stays")
+            lines.append(f"{child.tally.quarantined:,} {word} in quarantine; stored versions are kept")
         if child.tally.waiting:
-            lines.append(f"the {word} of {child.tally.waiting:,} settle first; a later run reads them again")
+            told = f"{word} changed just now; will be fetched again after the settle time"
+            lines.append(f"{plural(child.tally.waiting, noun)}: {told}")
     return lines
 
 
@@ -111,14 +117,16 @@ def seen_of(scopes: Sequence[ScopeReport]) -> Counter[str]:
 def scrub_lines(report: RunReport) -> list[str]:
     """Return the summary of a verification."""
     if not report.scrubbed:
-        return ["Verified: nothing to verify yet; run `lore ingest` first"]
+        return ["Nothing to verify yet; run `lore ingest` first"]
     verified = sum(scope.tally.fetched for scope in report.scrubbed)
     changed = sum(scope.tally.created + scope.tally.changed for scope in report.scrubbed)
     gone = sum(scope.tally.gone for scope in report.scrubbed)
     lines = []
     if verified or any(scope.tally.pages for scope in report.scrubbed):
         lists = plural(sum(1 for scope in report.scrubbed if scope.tally.pages), "list")
-        lines.append(f"Verified {plural(verified, 'stored item')} in {lists}: {changed:,} corrected, {gone:,} gone")
+        lines.append(
+            f"Verified {plural(verified, 'stored item')} in {lists}: {changed:,} corrected, {gone:,} deleted remotely"
+        )
     children = [child.tally for scope in report.scrubbed for child in scope.children.values()]
     read = sum(tally.fetched for tally in children)
     if read:
@@ -135,7 +143,7 @@ def _found(scope: ScopeReport, noun: str) -> str:
     tally = scope.tally
     parts = [f"{plural(tally.created + tally.changed, noun)} fetched"]
     if tally.changed:
-        parts.append(f"{tally.changed:,} of them changed")
+        parts.append(f"{tally.changed:,} of them updated")
     if scope.links.labels_created:
         parts.append(f"{plural(scope.links.labels_created, 'new label')}")
     if scope.links.assignees:

@@ -100,9 +100,9 @@ def _explanation(found: Found, query: Query, columns: int) -> Iterator[str]:
         return
     gates = [term for gate in found.lexical.gates for term in gate.terms]
     yield ""
-    yield shorten(f"mode {found.mode}; words, the rarest first:", columns)
+    yield shorten(f"mode {found.mode}; terms, rarest first:", columns)
     for entry in found.lexical.counted:
-        mark = "  (opened a gate)" if entry.term in gates else ""
+        mark = "  (used to select documents)" if entry.term in gates else ""
         yield shorten(f"{_STEP}{one_line(entry.term.text)}: {plural(entry.documents, 'document')}{mark}", columns)
     if query.names:
         yield shorten(f"{_STEP}also by name: {one_line(', '.join(query.names))}", columns)

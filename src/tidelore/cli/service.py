@@ -81,7 +81,7 @@ def _verdict(report: ServiceReport) -> TideloreError | None:
     if len(errors) == 1 and len(report.jobs) == 1:
         return errors[0]
     return PartialSuccess(
-        f"{len(errors)} of {len(report.jobs)} jobs did not end well; the others did",
-        fix=errors[0].fix or "`lore status` shows what is wrong with each",
+        f"{len(errors)} of {len(report.jobs)} jobs failed",
+        fix=errors[0].fix or "`lore status` shows the errors",
         failed=[{"job": name, "code": error.code, "message": error.message} for name, error in report.errors.items()],
     )

@@ -154,11 +154,11 @@ def _run_data(run: RunView) -> dict[str, Any]:
 def _service_line(service: ServiceStatus, now_ms: int) -> str:
     lease = service.holder
     if lease is None or lease.holder is None:
-        return "No service runs on this database (`lore service` starts one)."
+        return "No service is running on this database. Start one with `lore service`."
     since = describe_age((now_ms - lease.acquired_at) / 1000)
     behind = [source.source for source in service.health.sources if not source.ok]
-    told = f"behind: {', '.join(behind)}" if behind else "every source is within its bound"
-    return f"The service runs (pid {lease.holder.pid} on {lease.holder.host}), since {since}; {told}."
+    told = f"behind: {', '.join(behind)}" if behind else "all sources up to date"
+    return f"Service running for {since} (pid {lease.holder.pid} on {lease.holder.host}); {told}."
 
 
 def _job_lines(service: ServiceStatus, now_ms: int) -> list[str]:
@@ -202,7 +202,7 @@ def _totals_lines(totals: Totals) -> list[str]:
         (totals.documents_waiting, "document"),
     ]
     told = ", ".join(plural(count, noun) for count, noun in waiting if count)
-    lines = [f"Waiting: {told or 'nothing'}"]
+    lines = [f"Pending: {told or 'nothing'}"]
     lines += [f"Pull requests: {pulls}"] if pulls else []
     lines += [f"Accounts: {accounts}"] if accounts else []
     lines += [f"Quarantine: {totals.quarantined:,}"] if totals.quarantined else []

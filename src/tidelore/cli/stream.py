@@ -77,9 +77,9 @@ def stream_lines(report: StreamReport) -> list[str]:
         f"{plural(report.posts, 'post')}, {changed}, {plural(report.urls, 'URL')}; {report.replayed:,} already stored"
     ]
     if report.handed_over:
-        lines.append(f"{plural(report.handed_over, 'account')} left to the next poll: the stream has a hole")
+        lines.append(f"{plural(report.handed_over, 'account')} left to the next poll: the stream had a gap")
     if report.unreadable:
-        lines.append(f"{plural(report.unreadable, 'post')} in quarantine; the next polls ask for them again")
+        lines.append(f"{plural(report.unreadable, 'post')} in quarantine; the next polls fetch them again")
     lines.append(
         f"{plural(report.events, 'event')} of {plural(report.accounts, 'account')} over "
         f"{plural(report.connections, 'connection')} in {report.seconds:.1f} s"

@@ -41,7 +41,7 @@ def plan(app: App, asked: Sequence[Asked], flags: Flags, left_out: Collection[st
         }
         for outcome in (choice.begin() for choice in choices)
     ]
-    lines = ["Nothing is done: this is what would be fetched."]
+    lines = ["Dry run. Would fetch:"]
     lines += [f"  {target['reference']} from {target['source']}" for target in targets]
     lines.append(f"  stages: {', '.join(_STAGES[name] for name in stages)}")
     return Answer({"dry_run": True, "targets": targets, "stages": stages, "left_out": sorted(left_out)}, lines)
@@ -60,7 +60,7 @@ def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bo
             work = surgical_sync(
                 app, asked, flags, report, force=force, wait_seconds=wait_seconds, on_progress=on_progress
             )
-            run_until_signalled(work, "what was stored stays")
+            run_until_signalled(work, "stored data is kept")
         error = verdict(report)
     except TideloreError as stopped:
         if report.run_id is None:
@@ -99,9 +99,9 @@ def report_data(report: SurgicalReport) -> dict[str, Any]:
 def outcome_line(outcome: EntityOutcome) -> str:
     """Return what became of one item."""
     if outcome.stale_skipped:
-        fate = "skipped: the copy is newer than what was fetched"
+        fate = "skipped: the stored version is newer"
     elif outcome.ingested:
-        fate = "stored" if not outcome.dependent_failures else "stored, and not all that belongs to it"
+        fate = "stored" if not outcome.dependent_failures else "stored, but incomplete"
     else:
         fate = "fetched, not stored" if outcome.fetched else "not fetched"
     return f"{outcome.reference}: {fate}"
@@ -119,7 +119,7 @@ def failure_lines(outcomes: Sequence[EntityOutcome]) -> list[str]:
 def _lines(report: SurgicalReport, flags: Flags) -> list[str]:
     """Return one line for each stage, then what failed and how to go on, then what it cost."""
     if report.run_id is None:
-        return [f"Run {flags.retry_failed} left nothing to retry."]
+        return [f"Run {flags.retry_failed}: nothing to retry."]
     told, troubled = _told(report), _troubled(report)
     lines = [
         stage_line(_STAGES[name], told[name], took / 1000, troubled=troubled[name])

@@ -142,12 +142,12 @@ def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
         for host in config.gitlab
     ]
     stages = [name for name in STAGES if name not in left_out]
-    lines = ["Nothing is done: this is what a sync would do."]
+    lines = ["Dry run. A sync would read:"]
     for host in hosts:
         named = [*host["projects"], *(f"{group}/*" for group in host["groups"])]
         lines.append(f"  {host['source']} ({host['base_url']}): {', '.join(named)}")
     if project:
-        lines.append(f"  only the project that {project!r} names")
+        lines.append(f"  only project {project!r}")
     lines.append(f"  stages: {', '.join(STAGES[name] for name in stages)}")
     kinds = sorted(name.replace("_", " ") for name in left_out - STAGES.keys())
     if kinds:

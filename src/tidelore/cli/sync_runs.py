@@ -86,7 +86,7 @@ def _outcome_lines(run: RunRecord) -> list[str]:
 
     outcomes = read_outcomes(run.outcomes_json)
     told = [line for outcome in outcomes for line in (f"  {outcome_line(outcome)}", *failure_lines([outcome]))]
-    return ["", "What became of each:", *told]
+    return ["", "Items:", *told]
 
 
 def _refuse_list_options(ctx: click.Context) -> None:
@@ -108,7 +108,7 @@ def _seconds(run: RunRecord) -> float | None:
 
 def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]:
     if not runs:
-        return ["No run failed, crashed or was cancelled." if failed else "There are no runs yet."]
+        return ["No unsuccessful runs." if failed else "No runs yet."]
     rows = [
         [
             str(run.id),
@@ -151,7 +151,7 @@ def _record_lines(data: dict[str, Any], outcomes: list[str]) -> list[str]:
     plain = {name: value for name, value in data.items() if name not in {"recovery_actions", "entity_outcomes"}}
     lines = [*fields({name: _shown(value) for name, value in plain.items()}), *outcomes]
     actions = data["recovery_actions"]
-    return [*lines, "", "What to run next:", *(f"  {action}" for action in actions)] if actions else lines
+    return [*lines, "", "Next steps:", *(f"  {action}" for action in actions)] if actions else lines
 
 
 def _shown(value: Any) -> Any:

@@ -69,7 +69,7 @@ def cursor_table(cursors: list[CursorRow]) -> list[str]:
             cursor.surface,
             f"{cursor.account} {cursor.scope}" if cursor.account else cursor.place,
             instant(cursor.watermark_at) or "(empty)",
-            "complete" if cursor.bootstrap_complete else "first read under way",
+            "complete" if cursor.bootstrap_complete else "first sync running",
             ago(cursor.polled_at),
             instant(cursor.verified_at) or "not yet",
         ]
@@ -153,7 +153,7 @@ def _accounts(accounts: AccountTotals) -> list[str]:
 def _lines(status: Status, accounts: AccountTotals) -> list[str]:
     if not status.lists and not accounts.accounts:
         under_way = running_lines(status.runs, page_columns())
-        return under_way or ["Nothing has been mirrored yet. Run `lore ingest --type issues`."]
+        return under_way or ["Nothing synced yet. Run `lore sync`."]
     lists = [entry for entry in status.lists if entry.cursor.surface not in SURFACES.values()]
     several = len({entry.cursor.source for entry in status.lists}) > 1
     lines = _accounts(accounts) if accounts.accounts else []
@@ -168,8 +168,8 @@ def _lines(status: Status, accounts: AccountTotals) -> list[str]:
     if len(status.quarantine) > QUARANTINE_SHOWN:
         lines.append(f"  ... and {len(status.quarantine) - QUARANTINE_SHOWN:,} more; --robot shows all")
     verified, children = status.oldest_verification, status.oldest_children
-    lines.append(f"Oldest verification of a list: {instant(verified) or 'some have not been verified yet'}")
-    lines.append(f"Oldest verification of children: {instant(children) or 'none have been read yet'}")
+    lines.append(f"Oldest verification of a list: {instant(verified) or 'some lists have not been verified yet'}")
+    lines.append(f"Oldest verification of children: {instant(children) or 'none fetched yet'}")
     return (
         [*lines, "", "Last runs", *_runs(status.runs), *running_lines(status.runs, page_columns())]
         if status.runs

@@ -62,7 +62,7 @@ def _item(trend: Trend) -> dict[str, Any]:
 
 def _lines(found: list[Trend], hours: float) -> list[str]:
     if not found:
-        return [f"nothing was shared in the last {hours:g} hours"]
+        return [f"No links shared in the last {hours:g} hours."]
     columns = line_columns()
     lines: list[str] = []
     for trend in found:

@@ -184,7 +184,7 @@ def close_crashed(
             status="crashed",
             phase="crashed",
             finished_at=now,
-            error="the process ended without closing its run",
+            error="the process ended unexpectedly",
         )
     ]
 

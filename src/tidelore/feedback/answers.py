@@ -146,7 +146,8 @@ def judge(row: OutboxRow) -> TideloreError | None:
         )
     why = f": {row.last_error}" if row.last_error else ""
     return PartialSuccess(
-        f"the answer is stored and not confirmed yet{why}", fix="`lore poll github` finishes it; ask for nothing twice"
+        f"the answer is stored but not confirmed yet{why}",
+        fix="run `lore poll github` to send it; do not repeat the request",
     )
 
 

@@ -56,7 +56,7 @@ class SurfaceAudit(Struct):
 
 
 class ThreadAudit(Struct):
-    """One pull request. `error` is why it could not be read whole: then nothing is concluded about it."""
+    """One pull request. `error` says why it could not be fetched; then nothing is concluded about it."""
 
     number: int
     surfaces: list[SurfaceAudit] = field(default_factory=list)
@@ -177,8 +177,8 @@ def judge(report: AuditReport) -> TideloreError | None:
     """Return what the comparison ends with: a fault where something is missing, less where something was not read."""
     if report.missing:
         return IntegrityError(
-            f"{report.missing:,} comments that qualify have no event",
-            fix="run `lore poll github`; `lore audit github --repair` ingests what it still leaves out",
+            f"{report.missing:,} comments have no event",
+            fix="run `lore poll github`; `lore audit github --repair` adds what is still missing",
             missing=report.missing,
         )
     errors = [repo.error for repo in report.repos if repo.error is not None]
@@ -186,7 +186,7 @@ def judge(report: AuditReport) -> TideloreError | None:
     if errors and all(repo.error is not None for repo in report.repos):
         return errors[0]
     if errors:
-        return PartialSuccess("some threads could not be read; nothing is missing in the others", fix="run it again")
+        return PartialSuccess("some threads could not be read; no events are missing in the others", fix="run it again")
     return None
 
 

@@ -35,14 +35,12 @@ class Shape(Struct, frozen=True):
 COMMANDS: Mapping[str, Shape] = MappingProxyType(
     {
         "help": Shape("show these commands"),
-        "status": Shape("show how this pull request is followed", ("pr",)),
-        "unblock": Shape(
-            "follow a blocked pull request again, from its present head or from head_sha", ("pr", "head_sha")
-        ),
-        "retry": Shape("hand failed events to the handler again, at once", ("pr", "issue")),
-        "pause": Shape("hold events back; they are still collected", ("pr",)),
-        "resume": Shape("hand events out again after a pause", ("pr",)),
-        "sync": Shape("read the whole thread again at the next poll", ("pr",)),
+        "status": Shape("show the status of this pull request", ("pr",)),
+        "unblock": Shape("unblock a pull request, at its current head or at head_sha", ("pr", "head_sha")),
+        "retry": Shape("retry failed events now", ("pr", "issue")),
+        "pause": Shape("pause delivery; events are still collected", ("pr",)),
+        "resume": Shape("resume delivery after a pause", ("pr",)),
+        "sync": Shape("fetch the whole thread again at the next poll", ("pr",)),
     }
 )
 
@@ -84,7 +82,7 @@ def parse_command(body: str, prefix: str) -> Command | None:
         return Command("help", {})
     name = words[0].casefold()
     if name not in COMMANDS:
-        return Command(_shown(words[0]), {}, f"there is no command {_shown(words[0])!r}")
+        return Command(_shown(words[0]), {}, f"unknown command {_shown(words[0])!r}")
     return _with_args(name, words[1:])
 
 

@@ -52,7 +52,7 @@ def fail(
     database: Database, source_name: str, handle: int | str, error: str, settings: RepoSettings, now_ms: int
 ) -> EventRow:
     """Note that acting on an event failed: it is handed out again later, or its pull request is blocked."""
-    text = error.strip()[-_LONGEST_ERROR:] or "no reason was given"
+    text = error.strip()[-_LONGEST_ERROR:] or "no error message given"
     before = find_event(database, handle if isinstance(handle, int) else int(handle.partition("-")[0] or 0))
     exhausted = before.attempts + 1 >= settings.handler_max_attempts
     # Where there is no pull request to block, the event itself rests.

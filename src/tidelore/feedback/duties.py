@@ -107,6 +107,6 @@ def overall(polled: TideloreError | None, deeds: Deeds) -> TideloreError | None:
     if len(errors) < 2:
         return errors[0] if errors else None
     return PartialSuccess(
-        f"{len(errors)} things went wrong: " + "; ".join(dict.fromkeys(error.message for error in errors)),
-        fix="what was read is stored, and the next poll goes on",
+        f"{len(errors)} errors: " + "; ".join(dict.fromkeys(error.message for error in errors)),
+        fix="fetched data is stored and the next poll continues",
     )

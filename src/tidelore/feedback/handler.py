@@ -81,9 +81,7 @@ class HandlerRunner:
             # Not the handler's failure: it is ready again at once, and blocks nothing.
             with suppress(LockHeld):
                 now = self._clock.now_ms()
-                nack(
-                    self._database, event.lease_id, error="interrupted: we were stopped meanwhile", next_attempt_at=now
-                )
+                nack(self._database, event.lease_id, error="interrupted: the service was stopped", next_attempt_at=now)
             raise
         if ending.error is not None:
             return self._fail(event, ending.error)

@@ -143,7 +143,7 @@ class Lifecycle:
         row = store.find_tracked(self._database, self._project.id, number)
         if row is None:
             raise NotFound(
-                f"{self._project.path}#{number} is not followed",
+                f"{self._project.path}#{number} is not tracked",
                 fix=f"follow it with: lore feedback track --repo {self._project.path} --pr {number}",
                 number=number,
             )

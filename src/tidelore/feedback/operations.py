@@ -80,7 +80,7 @@ class Operations:
             except IllegalTransition:
                 # Somebody moved the pull request between our look and our step: look again.
                 continue
-        return self._record(command, Outcome("Failed: the pull request changes too fast.", status="failed"))
+        return self._record(command, Outcome("Failed: the pull request kept changing. Try again.", status="failed"))
 
     def _record(self, command: CommandRow, outcome: Outcome) -> bool:
         now, number = self._clock.now_ms(), command.issue_number
@@ -133,20 +133,20 @@ class Operations:
         lines = []
         for row in self._meant(command):
             count = waiting.get(row.pr_number)
-            events = f"{count.pending} events wait, {count.in_flight} in flight" if count else "no event waits"
+            events = f"{count.pending} pending events, {count.in_flight} in progress" if count else "no pending events"
             why = f" ({row.blocked_reason})" if row.blocked_reason else ""
             paused = ", paused" if row.paused else ""
             head = f", head {row.last_seen_head_sha[:12]}" if row.last_seen_head_sha else ""
             since = format_instant(row.entered_at)
             lines.append(f"- #{row.pr_number}: {row.status}{why} since {since}{paused}{head}; {events}")
-        return Outcome("\n".join(lines) or "No pull request of this repository is followed.")
+        return Outcome("\n".join(lines) or "No tracked pull requests in this repository.")
 
     async def _unblock(self, command: CommandRow) -> Outcome:
         row = self._only(command)
         head = await self._lifecycle.head_for_unblock(row, command.args.get("head_sha"))
         author = command.author or "operator"
         return Outcome(
-            f"Unblocked: #{row.pr_number} is followed again from {head[:12]}.",
+            f"Unblocked: #{row.pr_number} is tracked again from {head[:12]}.",
             (partial(self._lifecycle.unblock_in, row=row, head_sha=head, by=author),),
         )
 
@@ -160,15 +160,17 @@ class Operations:
         acts: list[Act] = [partial(retry_now, project_id=self._project.id, thread_number=number) for number in threads]
         acts += [partial(self._lifecycle.unblock_in, row=row, head_sha=None, by=author) for row in failed]
         names = ", ".join(f"#{number}" for number in threads)
-        return Outcome(f"Retrying: what waits in {names} is handed out again at once.", acts)
+        return Outcome(f"Retrying: pending events of {names} are delivered again now.", acts)
 
     def _pause(self, command: CommandRow, *, paused: bool) -> Outcome:
         rows, now = self._meant(command), self._clock.now_ms()
         names = ", ".join(f"#{row.pr_number}" for row in rows)
         if not rows:
-            raise UserError("no pull request of this repository is followed")
+            raise UserError("no tracked pull requests in this repository")
         said = (
-            "Paused: events of {} are collected and held back." if paused else "Resumed: events of {} are handed out."
+            "Paused: events of {} are collected but not delivered."
+            if paused
+            else "Resumed: events of {} are delivered."
         )
         acts = [partial(set_paused, tracked_id=row.id, paused=paused, now_ms=now) for row in rows]
         return Outcome(said.format(names), acts)
@@ -176,11 +178,11 @@ class Operations:
     def _sync(self, command: CommandRow) -> Outcome:
         rows = self._meant(command)
         if not rows:
-            raise UserError("no pull request of this repository is followed")
+            raise UserError("no tracked pull requests in this repository")
         names = ", ".join(f"#{row.pr_number}" for row in rows)
         source, repo = self._project.source, self._project.path
         acts = [partial(forget_thread, source=source, repo_full_name=repo, number=row.pr_number) for row in rows]
-        return Outcome(f"Syncing: {names} will be read again from the beginning at the next poll.", acts)
+        return Outcome(f"Syncing: {names} will be fetched again from the beginning at the next poll.", acts)
 
     def _meant(self, command: CommandRow) -> list[TrackedPr]:
         """Return the pull requests a command is about: the one it names, its thread's own, or all that are followed."""
@@ -192,10 +194,10 @@ class Operations:
         named = command.args.get("pr")
         number = int(named) if named else command.pr_number
         if number is None:
-            raise UserError(f"`{command.command}` needs to know which pull request: add pr=NUMBER")
+            raise UserError(f"`{command.command}` needs a pull request: add pr=NUMBER")
         row = find_tracked(self._database, self._project.id, number)
         if row is None:
-            raise UserError(f"#{number} is not followed")
+            raise UserError(f"#{number} is not tracked")
         if row.status not in {AWAITING, BLOCKED}:
             raise UserError(f"#{number} is {row.status}")
         return row
@@ -208,5 +210,5 @@ class Operations:
             return [int(number)] if number else [command.issue_number]
         issue = find_issue(self._database, self._project.id, int(named))
         if issue is None:
-            raise UserError(f"issue #{named} is not followed")
+            raise UserError(f"issue #{named} is not tracked")
         return [int(named), *([] if issue.pr_number is None else [issue.pr_number])]

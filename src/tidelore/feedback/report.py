@@ -87,6 +87,6 @@ def verdict(report: PollReport) -> TideloreError | None:
     if not failed and not troubled:
         return None
     return PartialSuccess(
-        f"{len(failed) + len(troubled)} of {len(report.repos)} repositories could not be read whole",
-        fix="the lines above say why; what was read is stored, and the next poll goes on",
+        f"{len(failed) + len(troubled)} of {len(report.repos)} repositories could not be fully read",
+        fix="see the errors above; fetched data is stored and the next poll continues",
     )

@@ -54,7 +54,7 @@ def examine_accounts(database: Database) -> Finding | None:
         return None
     told = ", ".join(f"{counts[state]:,} {state}" for state in STATES if state in counts)
     nameless = sum(account.handle == NO_HANDLE for account in list_accounts(database))
-    unresolved = f"; {nameless:,} without a handle that leads to them" if nameless else ""
+    unresolved = f"; {nameless:,} without a valid handle" if nameless else ""
     return Finding("bluesky accounts", True, f"{told}{unresolved}")
 
 
@@ -62,10 +62,10 @@ async def _answers(subject: str, asked: Awaitable[object]) -> Finding:
     try:
         await asked
     except RemoteNotFound:
-        return Finding(subject, True, "answers, no credentials needed")
+        return Finding(subject, True, "reachable, no credentials needed")
     except RemoteError as error:
         return trouble(subject, error)
-    return Finding(subject, True, "answers, no credentials needed")
+    return Finding(subject, True, "reachable, no credentials needed")
 
 
 async def _configured(source: BlueskySource, settings: Bluesky) -> list[Finding]:

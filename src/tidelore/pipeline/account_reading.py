@@ -186,7 +186,7 @@ class Reader(Struct, frozen=True):
                 raise
             return known
         if home is None:
-            raise RemoteNotFound(f"the document of {account.handle} names no server for its records", did=account.did)
+            raise RemoteNotFound(f"the DID document of {account.handle} names no data server", did=account.did)
         with shop.database.transaction() as tx:
             fence(tx, self.session.lease)
             note_home(tx, account.id, home, now)

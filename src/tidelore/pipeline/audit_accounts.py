@@ -50,7 +50,7 @@ async def audit_accounts(
             cursor = load_cursor(database, account_scope(account, mode))
             reach = reach_of(cursor)
             if reach is None or not cursor.complete:
-                scope.skipped = "it was not read whole yet"
+                scope.skipped = "it was not fully fetched yet"
                 return scope
             try:
                 await AccountComparison(database, clock, source, account, scope, reach.floor).run()
@@ -69,7 +69,7 @@ def judge_accounts(report: AuditReport) -> TideloreError | None:
     """Return the error an audit of accounts ends with, if any."""
     error = judge(report)
     if error is not None and report.differences:
-        error.fix = "`lore poll bluesky --all` brings what is new, `lore audit bluesky --repair` mends the rest"
+        error.fix = "run `lore poll bluesky --all` to fetch new posts; `lore audit bluesky --repair` corrects the rest"
     return error
 
 
@@ -98,7 +98,7 @@ class AccountComparison:
         did = self._account.did
         home = (await self._source.document(did)).pds_url
         if home is None:
-            raise RemoteNotFound(f"the document of {self._account.handle} names no server for its records", did=did)
+            raise RemoteNotFound(f"the DID document of {self._account.handle} names no data server", did=did)
         for collection in COLLECTIONS:
             await self._compare_collection(collection, self._source.records(home, did, collection, PER_PAGE))
         feed = self._source.author_feed(did, PER_PAGE)

@@ -94,8 +94,8 @@ def judge(report: AuditReport) -> TideloreError | None:
     counts = report.counts
     if counts:
         return IntegrityError(
-            f"the copy and the remote differ: {describe(counts)}",
-            fix="`lore ingest` brings what changed since the last sync, `lore audit gitlab --repair` mends the rest",
+            f"the local copy differs from the server: {describe(counts)}",
+            fix="run `lore sync` to fetch recent changes; `lore audit gitlab --repair` corrects the rest",
             **{verdict: counts[verdict] for verdict in VERDICTS},
         )
     failed = [(scope, scope.error) for scope in report.scopes if scope.error is not None]
@@ -107,7 +107,7 @@ def judge(report: AuditReport) -> TideloreError | None:
     parts = [f"{len(failed)} of {len(report.scopes)} lists"] if failed else []
     parts += [f"{len(report.unread):,} lists of children"] if report.unread else []
     return PartialSuccess(
-        f"no difference was found, but not all could be read: {' and '.join(parts)} could not",
+        f"no differences found, but {' and '.join(parts)} could not be read",
         fix=errors[0].fix or "run the command again",
         failed=[
             {"project": scope.project, "surface": scope.surface, "code": error.code, "message": error.message}

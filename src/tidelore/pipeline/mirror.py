@@ -80,7 +80,7 @@ async def mirror(
     `embed` comes last and without the lease, and writes down what it did as it goes.
     """
     started = shop.clock.monotonic()
-    note = "full: cursors and watermarks reset by the operator" if request.full else None
+    note = "full sync: cursors were reset" if request.full else None
     async with open_session(shop, force=request.force, note=note, wait_seconds=request.wait_seconds) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
@@ -102,7 +102,7 @@ async def mirror(
 
 
 def _left_off(request: MirrorRequest) -> str:
-    return f"{LEFT_OFF} after {request.seconds:g} s; the next run goes on there"
+    return f"{LEFT_OFF} after {request.seconds:g} s; the next run continues there"
 
 
 def _judge(session: Session, report: RunReport) -> None:

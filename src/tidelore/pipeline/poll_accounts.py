@@ -100,7 +100,7 @@ async def poll(
 ) -> PollReport:
     """Run one cycle and report."""
     started = shop.clock.monotonic()
-    note = "full: positions of accounts reset by the operator" if request.full else None
+    note = "full poll: account positions were reset" if request.full else None
     async with open_session(shop, force=request.force, note=note, lease=LEASE) as session:
         report = PollReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
@@ -279,7 +279,7 @@ def chosen_accounts(shop: Workshop, request: PollRequest) -> list[AccountRow]:
         named = [find_account(shop.database, name) for name in request.accounts]
         paused = [account.handle for account in named if account.state == "paused"]
         if paused:
-            raise UserError(f"{', '.join(paused)}: paused", fix=f"`lore accounts resume {paused[0]}` asks again")
+            raise UserError(f"{', '.join(paused)}: paused", fix=f"resume it with `lore accounts resume {paused[0]}`")
         return list({account.id: account for account in named}.values())
     if request.everyone or request.full:
         return [account for account in list_accounts(shop.database) if account.state != "paused"]
@@ -288,7 +288,7 @@ def chosen_accounts(shop: Workshop, request: PollRequest) -> list[AccountRow]:
 
 def _too_slow(seconds: float) -> RemoteTransient:
     return RemoteTransient(
-        f"took longer than {seconds:g} s; what was read is stored, the next poll goes on there",
+        f"timed out after {seconds:g} s; fetched posts are stored and the next poll continues there",
         reason="account_timeout",
-        fix="nothing needs to be done; --timeout gives an account more time",
+        fix="no action needed; use --timeout to allow more time per account",
     )

@@ -38,7 +38,7 @@ class AccountReport(Struct):
 
     @property
     def is_troubled(self) -> bool:
-        """Whether something of it could not be read."""
+        """Whether some of it could not be fetched."""
         return bool(self.refused or self.error or self.tally.quarantined)
 
     @property
@@ -113,11 +113,11 @@ def verdict(report: PollReport) -> TideloreError | None:
     if report.accounts == report.failed and len({type(error) for error in errors}) == 1:
         return errors[0]
     parts = [f"{report.failed:,} of {report.accounts:,} accounts could not be read"] if report.failed else []
-    parts += [f"{report.left:,} were left for the next cycle"] if report.left else []
+    parts += [f"{report.left:,} postponed to the next poll"] if report.left else []
     parts += [f"{len(report.unresolved):,} configured accounts were not found"] if report.unresolved else []
     return PartialSuccess(
         f"{', '.join(parts)}; everything else is stored",
-        fix=errors[0].fix or "run the command again; `lore accounts list` shows who is behind",
+        fix=errors[0].fix or "run the command again; `lore accounts list` shows the errors",
         failed=[
             {"account": account.handle, "code": account.error.code, "message": account.error.message}
             for account in failed

@@ -86,12 +86,12 @@ def judge(page: Page[ParentRecord], remote_id: int) -> Item[ParentRecord] | Refu
     if page.rejected:
         return Refusal(UNREADABLE, page.rejected[0].error)
     if not page.items:
-        return Refusal(NOT_FOUND, "it is not there, or the token may not see it")
+        return Refusal(NOT_FOUND, "not found, or the token has no access")
     item = page.items[0]
     said = msgspec.json.decode(item.payload, type=_Whereabouts)
     project_id = said.project_id if said.target_project_id is None else said.target_project_id
     if project_id not in (None, remote_id):
-        return Refusal(PROJECT_MISMATCH, f"the answer belongs to project {project_id}, not to {remote_id}")
+        return Refusal(PROJECT_MISMATCH, f"the server returned project {project_id} instead of {remote_id}")
     return item
 
 
@@ -159,11 +159,11 @@ class Preflight(Struct):
             page = await lister.fetch_one(str(choice.iid))
         except RemoteNotFound:
             # An item that is gone is an empty answer: this is the project.
-            return Refusal(NOT_FOUND, f"project {choice.path} is not there, or the token may not see it")
+            return Refusal(NOT_FOUND, f"project {choice.path} not found, or the token has no access")
         return judge(page, home.remote_id)
 
     def _refuse(self, choice: Choice, outcome: EntityOutcome, home: Home, why: Refusal) -> None:
         row = home.row
         held = row is not None and why.code == NOT_FOUND and holds(self.database, choice.kind, row.id, choice.iid)
-        message = f"{why.message}; the copy still holds it, and nothing was deleted" if held else why.message
+        message = f"{why.message}; the local copy was not changed" if held else why.message
         outcome.fail(FETCH, why.code, message, held=held)

@@ -140,8 +140,8 @@ def verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
     if len(failed) == len(scopes) and len({type(error) for error in errors}) == 1:
         return errors[0]
     return PartialSuccess(
-        f"{len(failed)} of {len(scopes)} lists could not be read; the others are stored",
-        fix=errors[0].fix or "run the command again; `lore sync-status` shows what is behind",
+        f"{len(failed)} of {len(scopes)} lists failed; the others are stored",
+        fix=errors[0].fix or "run the command again; `lore sync-status` shows the errors",
         failed=[
             {"project": scope.project, "surface": scope.surface, "code": error.code, "message": error.message}
             for scope, error in failed
@@ -156,8 +156,8 @@ def _children_verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
         return None
     count = sum(child.tally.failed for _, child in behind)
     return PartialSuccess(
-        f"the children of {count:,} items could not be read; what was stored of them stays, and they stay due",
-        fix="run the command again; `lore sync-status` shows what is due and why",
+        f"failed to fetch the discussions or other details of {count:,} items; will retry",
+        fix="run the command again; `lore sync-status` shows the errors",
         failed=[
             {"project": scope.project, "surface": scope.surface, "kind": child.kind, "failed": child.tally.failed}
             for scope, child in behind

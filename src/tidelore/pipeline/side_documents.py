@@ -22,7 +22,7 @@ async def make_documents_aside(session: Session, on_progress: OnProgress = silen
     try:
         lease = acquire_lease(session.shop, force=False, name=LEASE)
     except LockHeld as error:
-        _LOG.info("the documents are left to another command: %s", error.message)
+        _LOG.info("documents were not updated: %s", error.message)
         return None
     try:
         return await make_documents(replace(session, held=lease), on_progress)

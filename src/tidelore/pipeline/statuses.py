@@ -125,13 +125,13 @@ class StatusStage:
         name = project.source.name
         if name not in self._without:
             self._without.add(name)
-            warning = f"{name} offers no issue status; use --no-status to stop asking"
+            warning = f"{name} has no issue statuses; use --no-status to skip the request"
             project.report.warnings.append(warning)
             _LOG.warning("%s", warning)
 
     def _tell(self, subject: str, error: RemoteError, *, told: bool) -> None:
         if not told:
-            _LOG.warning("%s: issue statuses could not be read: %s", subject, error.message)
+            _LOG.warning("%s: failed to fetch issue statuses: %s", subject, error.message)
 
     def _refusal(self, project: _Project) -> RemoteError | None:
         return self._stopped.get(project.source.name) or self._failed.get(project.home.id)
@@ -140,4 +140,4 @@ class StatusStage:
         error, child = self._refusal(project), project.child
         if error is not None and child.due > child.tally.fetched:
             child.tally.failed = child.due - child.tally.fetched
-            project.report.warnings.append(f"issue statuses could not be read: {error.message}")
+            project.report.warnings.append(f"failed to fetch issue statuses: {error.message}")

@@ -90,9 +90,9 @@ async def _read(session: Session, one: Kin, kind: str, stopped: dict[str, Remote
         one.outcome.fail(stage, "WRITE_ERROR", error.message)
     else:
         if gone:
-            one.outcome.fail(stage, NOT_FOUND, "it was deleted while it was read")
+            one.outcome.fail(stage, NOT_FOUND, "deleted on the server while it was being fetched")
         elif child.tally.failed or child.tally.quarantined:
             why = last_trouble(session.shop.database, one.choice.kind, kind, one.parent.id)
             code = UNREADABLE if child.tally.quarantined else FETCH_ERROR
-            one.outcome.fail(stage, code, why or "it could not be read")
+            one.outcome.fail(stage, code, why or "could not be fetched")
     return child.seen

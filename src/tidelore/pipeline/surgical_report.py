@@ -168,13 +168,13 @@ def preflight_error(report: SurgicalReport) -> SurgicalPreflightFailed:
     failures = report.entity_failures
     told = ", ".join(f"{failure.reference} {failure.code}" for failure in failures)
     return SurgicalPreflightFailed(
-        f"{len(failures)} of {report.requested_count} could not be fetched, nothing was stored: {told}",
+        f"failed to fetch {len(failures)} of {report.requested_count} items, nothing was stored: {told}",
         run_id=report.run_id,
         total=report.requested_count,
         failures=[plain(failure) for failure in failures],
         entity_outcomes=[plain(outcome) for outcome in report.entity_outcomes],
         recovery_actions=report.recovery_actions,
-        fix=f"correct or leave out what failed; later: lore sync --retry-failed {report.run_id}",
+        fix=f"fix or omit the failed items; retry later with: lore sync --retry-failed {report.run_id}",
     )
 
 
@@ -184,7 +184,7 @@ def verdict(report: SurgicalReport) -> PartialSuccess | None:
     if not failures:
         return None
     return PartialSuccess(
-        f"{len(failures)} of the lists that belong to the items could not be read; they stay due",
+        f"failed to fetch {len(failures)} lists of these items; will retry",
         fix=f"lore sync --retry-failed {report.run_id}",
         failed=[plain(failure) for failure in failures],
     )

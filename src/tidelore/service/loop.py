@@ -112,7 +112,7 @@ class Loop:
         if self._wanted is not None:
             self._wanted.update(found)
         for name in found:
-            _LOG.info("%s is to run now", name, extra={"event": "job_hastened", "job": name})
+            _LOG.info("%s: run requested", name, extra={"event": "job_hastened", "job": name})
         self._recorder.save(self.schedule, found, now)
 
     def _start(self, now: float) -> None:
@@ -138,7 +138,7 @@ class Loop:
         dones: Mapping[str, Done] = {}
         errors: dict[str, TideloreError | None] = dict.fromkeys(names)
         try:
-            _LOG.debug("%s begins", names[0], extra={"event": "job_started", "job": names[0], "jobs": len(names)})
+            _LOG.debug("%s: started", names[0], extra={"event": "job_started", "job": names[0], "jobs": len(names)})
             alone = len(jobs) == 1 or first.together is None
             dones = {names[0]: await first.run()} if alone or first.together is None else await first.together(names)
             endings = endings_of(dones, sources)
@@ -151,7 +151,7 @@ class Loop:
             _LOG.exception("%s failed unexpectedly", names[0], extra={"event": "job_crashed", "job": names[0]})
             endings = dict.fromkeys(names, failure_of(failure))
             said = endings[names[0]].error or "failed"
-            errors = dict.fromkeys(names, TideloreError(said, fix="report what the log says"))
+            errors = dict.fromkeys(names, TideloreError(said, fix="report this with the log"))
         now = self._clock.monotonic()
         for job in jobs:
             self._note(job, endings[job.spec.name], errors[job.spec.name], now - began)
@@ -195,7 +195,7 @@ class Loop:
             told = {"event": "job_finished", **facts}
             _LOG.log(level, "%s: %d requests in %.1f s", name, ending.requests, seconds, extra=told)
         elif ending.blame == "nobody":
-            _LOG.info("%s waits: %s", name, ending.error, extra={"event": "job_held", **facts})
+            _LOG.info("%s: backing off: %s", name, ending.error, extra={"event": "job_held", **facts})
         else:
             event = "job_finished" if ending.blame is None else "job_failed"
             _LOG.warning("%s: %s", name, ending.error, extra={"event": event, **facts})
@@ -223,7 +223,7 @@ class Loop:
             task.cancel()
         await self._drain(LAST_SECONDS, patient=False)
         for name in self._tasks:
-            _LOG.error("%s did not end", name, extra={"event": "job_stuck", "job": name})
+            _LOG.error("%s: did not stop in time", name, extra={"event": "job_stuck", "job": name})
         self.schedule.stop()
         self._recorder.save(self.schedule, list(self.schedule.specs), self._clock.monotonic())
 

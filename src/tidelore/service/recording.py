@@ -38,7 +38,7 @@ class Recorder:
         try:
             save_jobs(self._database, rows)
         except StorageFailed as error:
-            _tell("how the jobs stand could not be written", error)
+            _tell("failed to save the state of the jobs", error)
 
     def save_budgets(self, budgets: Mapping[str, Budget | None]) -> None:
         """Write what sources said is left of their rate limits."""
@@ -52,14 +52,14 @@ class Recorder:
         try:
             save_budgets(self._database, rows)
         except StorageFailed as error:
-            _tell("what is left could not be written", error)
+            _tell("failed to save the rate limits", error)
 
     def keep(self, names: Collection[str]) -> None:
         """Forget the rows of jobs that are no more."""
         try:
             keep_jobs(self._database, names)
         except StorageFailed as error:
-            _tell("old jobs could not be forgotten", error)
+            _tell("failed to remove old jobs", error)
 
     def restore(self, now: float) -> dict[str, Standing]:
         """Return what an earlier service left: what went well is due when it was, anything else at once."""
@@ -67,7 +67,7 @@ class Recorder:
         try:
             return {row.name: standing_of(row, now, now_ms) for row in list_jobs(self._database)}
         except StorageFailed as error:
-            _tell("how the jobs stood could not be read", error)
+            _tell("failed to load the state of the jobs", error)
             return {}
 
 

@@ -62,5 +62,5 @@ class Reloading(Generic[T]):
             return self._load()
         except TideloreError as error:
             said = {"event": "config_refused", "code": error.code, "fix": error.fix}
-            _LOG.error("the new configuration is refused, the old one goes on: %s", error.message, extra=said)
+            _LOG.error("invalid configuration, keeping the previous one: %s", error.message, extra=said)
             return None

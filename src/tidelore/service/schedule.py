@@ -2,7 +2,7 @@
 
 Pure: no clock, no I/O. Times are seconds that only grow, handed in with every step; dice are handed in too.
 
-    idle ──> running ──> idle | backing_off ──> running …          stopped: the service has ended
+    idle ──> running ──> idle | backing_off ──> running …          stopped: service stopped
 
 Upholds that every due scope is run in each interval: what may start is taken by how long it has been due, so nobody
 has a second turn while somebody waits for a first; a job that left something goes on when the others had theirs. Jobs

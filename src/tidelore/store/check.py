@@ -82,7 +82,7 @@ def _counted(check: str, holds: str, broken: str, offenders: Iterator[str]) -> F
 
 
 def _own_integrity(database: Database) -> Finding:
-    return _finding("database", "the database finds itself sound", "the database reports", database.problems())
+    return _finding("database", "integrity check passed", "the database reports", database.problems())
 
 
 def _schema(database: Database) -> Finding:
@@ -90,12 +90,12 @@ def _schema(database: Database) -> Finding:
     shipped = {(step.version, step.checksum) for step in migrations(database.dialect)}
     recorded = {(version, text) for version, text in database.read("SELECT version, checksum FROM schema_version")}
     bad = [f"step {version}" for version in sorted({version for version, _ in shipped ^ recorded})]
-    return _finding("schema", "every step of the schema is ours", "steps that differ", bad)
+    return _finding("schema", "all migrations match", "steps that differ", bad)
 
 
 def _payloads_intact(database: Database) -> Finding:
     bad = map(str, _damaged_payloads(database))
-    return _counted("payloads-intact", "every payload hashes to its address", "payloads that do not", bad)
+    return _counted("payloads-intact", "all payload hashes match", "payloads with a wrong hash", bad)
 
 
 def _damaged_payloads(database: Database) -> Iterator[int]:
@@ -117,7 +117,7 @@ def _damaged_payloads(database: Database) -> Iterator[int]:
 def _windows(database: Database) -> Finding:
     rows = database.read(f"SELECT {SCOPE}, reading FROM cursors WHERE reading IS NOT NULL ORDER BY 1")
     bad = [str(name) for name, reading in rows if decode_window(reading) is None]
-    return _finding("windows", "every stored window can be read", "unreadable windows", bad)
+    return _finding("windows", "all stored windows are readable", "unreadable windows", bad)
 
 
 def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> Finding:
@@ -130,7 +130,7 @@ def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> Findin
 
 
 def _vectors(database: Database) -> Finding:
-    holds, broken = "every vector is where its row says", "vectors that are missing or somebody else's"
+    holds, broken = "all vectors match their rows", "missing or mismatched vectors"
     if not database.read("SELECT 1 FROM embeddings UNION ALL SELECT 1 FROM embedding_blocks LIMIT 1"):
         return _finding("vectors", holds, broken, [])
     if find_missing(["numpy"]) is not None:

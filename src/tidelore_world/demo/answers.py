@@ -34,7 +34,7 @@ class Answers:
 
     def prepare(self) -> dict[str, int]:
         """Make documents and vectors out of the copy."""
-        self._say("\n8. Documents and vectors, made from the copy alone")
+        self._say("\n8. Generate search documents and embeddings (offline)")
         made = run_until_signalled(document(self._app, full=False, force=False), FATE)
         vectors = run_until_signalled(embed(self._app), FATE)
         self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} with vectors")
@@ -50,7 +50,7 @@ class Answers:
         self._say(f'\n9. Searched by {"meaning" if self._by_meaning else "words"}: "{question}"')
         found = [answer for answer in self._search(question) if answer.type == "mr" and answer.found_in == "discussion"]
         if not found:
-            self._say("   so small a world has no thread in a merge request")
+            self._say("   no matching review thread in a world of this size")
             return None
         best = found[0]
         self._say(f"   {best.reference}  {best.title}")
@@ -69,7 +69,7 @@ class Answers:
         self._say(f"   lore sync --mr '{answer.reference}'")
         self._say(f"   {plural(report.requests, 'request')}, {plural(written, 'document')} written")
         found = [entry for entry in self._search(_TELLING) if entry.reference == answer.reference]
-        self._say(_filled(f"found: {found[0].snippet}") if found else "   what was said is NOT found")
+        self._say(_filled(f"found: {found[0].snippet}") if found else "   the reply was NOT found")
         return {
             "reference": answer.reference,
             "requests": report.requests,

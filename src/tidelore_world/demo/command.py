@@ -76,7 +76,7 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
     world = World(seed)
     world.gitlab.populate(scale)
     with ended_in_order(FATE), tempfile.TemporaryDirectory(prefix="tidelore-demo-") as folder, serve(world) as server:
-        say(f"A simulated GitLab at {server.url} (seed {seed}); the copy is in a temporary directory.")
+        say(f"Simulated GitLab at {server.url} (seed {seed}). The local copy is in a temporary directory.")
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()
         data |= story.answer()
@@ -108,16 +108,16 @@ class Story:
         resumed, repeated = self._resume()
         changes = self._change()
         changed = mirror_all(self.app)
-        self.say(f"   {_news(changed)}; {_early(changed)} to be read once more when settled")
+        self.say(f"   {_news(changed)}; {_early(changed)} will be fetched again after the settle time")
         silent = self._change_silently()
         settled = mirror_all(self.app)
         self.say(f"   {_reread(settled)}, in {plural(settled.requests, 'request')}")
-        self.say("\n5. Verification: everything is read again and compared")
+        self.say("\n5. Verification: every item is fetched again and compared")
         verified = mirror_all(self.app, walk=False, scrub_budget=1_000_000)
         runs = {"resumed": resumed, "changed": changed, "settled": settled, "verification": verified}
         corrected = _corrected(list(runs.values()))
         self.say(f"   {_told(corrected)}, in {plural(verified.requests, 'request')}")
-        self.say("\n6. Nothing changes any more")
+        self.say("\n6. Sync without any changes")
         runs["quiet"] = quiet = mirror_all(self.app)
         lists = plural(len(quiet.scopes), "list")
         self.say(f"   {plural(quiet.requests, 'request')} for {lists} and all their children, {_stored(quiet)} stored")
@@ -140,7 +140,7 @@ class Story:
         best = answers.ask()
         if best is None or best.project is None or best.iid is None:
             return told
-        self.say("\n10. Somebody answers there, and this merge request alone is refreshed")
+        self.say("\n10. A reply is posted there; only this merge request is synced")
         with self.world.lock:
             merge_request = self.world.gitlab.merge_request(best.project, best.iid)
             self.world.gitlab.add_note(merge_request, REPLY, discussion=merge_request.discussions[0])
@@ -149,7 +149,7 @@ class Story:
     def _be_killed(self) -> dict[str, Any]:
         from tidelore_world.demo.killed_mirror import mirror_and_die
 
-        self.say("\n1. First mirror, in a process that is killed half way")
+        self.say("\n1. First sync, in a process that is killed halfway")
         projects = self.world.gitlab.projects.values()
         issues = sum(len(project.issues) for project in projects)
         merge_requests = sum(len(project.merge_requests) for project in projects)
@@ -157,7 +157,7 @@ class Story:
         mirror_and_die(self.url, self.database, self.paths, conversations // 2)
         requests = sum(self.asked.values())
         stored = self._count()
-        self.say(f"   SIGKILL inside a transaction, after {plural(requests, 'request')}. Stored so far:")
+        self.say(f"   Killed (SIGKILL) inside a transaction, after {plural(requests, 'request')}. Stored so far:")
         self.say(counted(stored))
         return {"requests": requests, "stored": stored}
 
@@ -167,18 +167,18 @@ class Story:
         before = Counter(self.asked)
         report = mirror_all(self.app)
         repeated = sum(count for target, count in (self.asked - before).items() if target in before)
-        self.say("\n2. Resumed")
+        self.say("\n2. Sync again: continues where the killed process stopped")
         for path in self.paths:
             stored = self._count(path)
             listed = " ".join(f"{stored[name]:>5,} {title(name)}" for name in ("issues", "merge_requests", "notes"))
             self.say(f"   {path:<32}{listed}")
-        self.say(f"   {plural(report.requests, 'request')}, {repeated:,} of them for the second time")
+        self.say(f"   {plural(report.requests, 'request')}, {repeated:,} of them repeated")
         return report, repeated
 
     def _change(self) -> dict[str, int]:
         from tidelore_world.gitlab.actions import EVERYDAY, ON_REQUEST
 
-        self.say("\n3. The world changes, and is mirrored in the same minute")
+        self.say("\n3. Data changes on the server and is synced within the same minute")
         world = self.world
         with world.lock:
             done = world.gitlab.change(60, world.rng, [*EVERYDAY, *ON_REQUEST], world.advance)
@@ -187,7 +187,7 @@ class Story:
         return self._tell_changes(done)
 
     def _change_silently(self) -> dict[str, int]:
-        self.say("\n4. Changes that leave no trace, and a day passes")
+        self.say("\n4. Changes without a new updated_at; then a day passes")
         world = self.world
         with world.lock:
             done = [change for kind in SILENT for change in world.gitlab.change(4, world.rng, [kind])]
@@ -202,7 +202,7 @@ class Story:
     def _compare(self) -> list[Difference]:
         from tidelore_world.demo.truth import true_rows
 
-        self.say("\n7. Comparison with the simulator's truth")
+        self.say("\n7. Local copy compared with the simulated server")
         database = self.app.open_store()
         try:
             differences = compare(database, partial(true_rows, self.world.gitlab), self.paths)
@@ -238,7 +238,7 @@ def _early(report: RunReport) -> str:
 def _reread(report: RunReport) -> str:
     tallies = [scope.children["discussions"].tally for scope in report.scopes]
     reread = plural(sum(tally.fetched for tally in tallies), "conversation")
-    return f"{reread} read once more, {plural(sum(tally.changed for tally in tallies), 'discussion')} changed in them"
+    return f"{reread} fetched again, {plural(sum(tally.changed for tally in tallies), 'discussion')} changed"
 
 
 def _corrected(reports: list[RunReport]) -> dict[str, int]:
@@ -253,7 +253,7 @@ def _corrected(reports: list[RunReport]) -> dict[str, int]:
 
 def _told(corrected: dict[str, int]) -> str:
     items, children = plural(corrected["items"], "item"), f"{corrected['children']:,} children"
-    return f"{corrected['gone']:,} gone, {items} and {children} corrected"
+    return f"{corrected['gone']:,} deleted on the server, {items} and {children} corrected"
 
 
 def _stored(report: RunReport) -> int:

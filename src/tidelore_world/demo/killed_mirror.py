@@ -50,7 +50,7 @@ def mirror_and_die(url: str, database: str, paths: Sequence[str], commit: int) -
     )
     if child.returncode != -signal.SIGKILL:
         raise TideloreError(
-            f"the mirror that was to be killed ended with {child.returncode}: {child.stderr.strip()}",
+            f"the process that should have been killed exited with {child.returncode}: {child.stderr.strip()}",
             fix="run it again with --verbose and report what it prints",
         )
 

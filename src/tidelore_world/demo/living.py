@@ -152,7 +152,7 @@ def run_live(face: Face, seed: int, scale: float, seconds: float | None) -> Answ
     if seconds is None and (face.choices.robot or not is_terminal()):
         raise UserError(
             "`lore demo --console` needs a terminal",
-            fix="`--for SECONDS` runs the same without one, and compares the copy with the truth at its end",
+            fix="use `--for SECONDS` to run it without a terminal",
         )
     if seconds is None:
         require("console", "`lore demo --console`")
@@ -204,9 +204,9 @@ def _show(stage: Stage, face: Face) -> Answer:
             config_file=stage.config_file,
             theme="auto",
             color=face.choices.color,
-            on_leaving=lambda: click.echo("The service finishes what it is at …", err=True),
+            on_leaving=lambda: click.echo("Stopping the service …", err=True),
         )
-    lines = [_lived(stage), "The copy held:", counted(stage.held()), "Nothing of it is left behind."]
+    lines = [_lived(stage), "Stored in the local copy:", counted(stage.held()), "The temporary directory was removed."]
     return Answer(None, lines, error)
 
 
@@ -221,9 +221,9 @@ def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
         run_service(stage.app, ServeRequest(seconds=seconds), load=stage.load, config_file=stage.config_file)
     held = stage.held()
     say(_lived(stage))
-    say("The service stored meanwhile:")
+    say("The service stored:")
     say(counted(held))
-    say("Everything comes to rest, and is read once more. Comparison with the simulator's truth:")
+    say("Final sync after the last change. Local copy compared with the simulated server:")
     run_until_signalled(stage.come_to_rest(), FATE)
     differences = stage.compare()
     for found in differences:
@@ -241,4 +241,4 @@ def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
 
 def _lived(stage: Stage) -> str:
     parts = [f"{count:,} changes in {name}" for name, count in stage.life.changes.items()]
-    return f"The world went on: {', '.join(parts)}; the operator asked {plural(stage.life.commands, 'time')}."
+    return f"Simulated activity: {', '.join(parts)}, {plural(stage.life.commands, 'operator command')}."

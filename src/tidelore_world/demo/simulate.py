@@ -38,7 +38,7 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: 
     def ready(url: str) -> None:
         size = f"{len(projects)} projects, {len(repos)} repositories and {len(accounts)} accounts"
         lines = [
-            f"A world of {size} at {url} (seed {seed}, scale {scale:g}). Ctrl-C ends it.",
+            f"Simulated servers with {size} at {url} (seed {seed}, scale {scale:g}). Press Ctrl-C to stop.",
             f'\n[[gitlab]]\nbase_url = "{url}"\nprojects = {json.dumps(projects)}',
             f'\n[[github]]\nbase_url = "{url}"',
             *(f"[[github.repos]]\nname = {json.dumps(name)}" for name in repos),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from tidelore.errors import IntegrityError
 from tidelore_world.demo.comparison import Difference
 
-FATE = "nothing is left behind"
+FATE = "the temporary directory was removed"
 """What becomes of a demonstration that somebody ends before its time."""
 
 
@@ -30,7 +30,7 @@ def fill(parts: Sequence[str]) -> str:
 
 def verdict(found: Difference) -> str:
     """Return how the copy of a list compares with the world, on one line."""
-    sizes = f"{found.truth:>5,} in the world, {found.copy:>5,} in the copy"
+    sizes = f"{found.truth:>5,} on the server, {found.copy:>5,} in the copy"
     faults = f"{found.missing:,} missing, {found.extra:,} extra, {found.different:,} different"
     return f"{title(found.list):<16} {sizes}: {faults}"
 
@@ -40,4 +40,4 @@ def judge(differences: Sequence[Difference]) -> IntegrityError | None:
     wrong = sum(difference.faults for difference in differences)
     if not wrong:
         return None
-    return IntegrityError(f"the copy and the world differ in {wrong} places", fix="report this with the seed")
+    return IntegrityError(f"the local copy differs from the server in {wrong} places", fix="report this with the seed")

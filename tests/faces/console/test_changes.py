@@ -21,7 +21,7 @@ WRITING = (
     ("feedback", ("down", "p"), "Pause delivery of events for harborline/quay#12?"),
     ("feedback", ("v", "r"), "Retry the events of harborline/quay#12 now?"),
     ("accounts", ("p",), "Pause @mira.test?"),
-    ("runs", ("down", "r"), "Retry what run 6 left?"),
+    ("runs", ("down", "r"), "Retry the failed items of run 6?"),
 )
 
 

@@ -19,7 +19,7 @@ def test_an_empty_list_says_why_it_is(copy: App) -> None:
         await seat.press("slash", *"zzz")
         assert "No row matches “zzz”; Esc clears the filter." in seat.text
         await seat.press("escape")
-        assert "No row holds" not in seat.text
+        assert "No row matches" not in seat.text
         await seat.go("accounts")
         await seat.press("slash", *"zzz")
         assert "No account matches" in seat.text

@@ -87,14 +87,14 @@ def test_status_says_how_it_is_followed(hub: Hub, tracked: TrackedPr) -> None:
     row, _ = applied(hub, "status")
     assert row.result is not None
     assert row.result.startswith("- #1: awaiting_feedback since 2026-03-02T09:00:00.000Z, head ")
-    assert row.result.endswith("; 1 events wait, 0 in flight")
+    assert row.result.endswith("; 1 pending events, 0 in progress")
 
 
 def test_unblock_follows_again_from_the_present_head(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     head = hub.world.github.push(REPO, hub.pr, force=True)
     row, _ = applied(hub, "unblock")
-    assert (row.status, row.result) == ("applied", f"Unblocked: #1 is followed again from {head[:12]}.")
+    assert (row.status, row.result) == ("applied", f"Unblocked: #1 is tracked again from {head[:12]}.")
     assert (now_tracked(hub).status, now_tracked(hub).last_seen_head_sha) == ("awaiting_feedback", head)
 
 
@@ -117,7 +117,7 @@ def test_a_command_that_cannot_be_carried_out_fails_with_the_reason(hub: Hub, tr
     row, _ = applied(hub, "unblock", number=OPERATIONS_ISSUE)
     assert "add pr=NUMBER" in (row.result or "")
     row, _ = applied(hub, "pause", number=OPERATIONS_ISSUE, pr="99")
-    assert row.result == "Failed: #99 is not followed."
+    assert row.result == "Failed: #99 is not tracked."
 
 
 def test_a_merged_pull_request_is_not_unblocked(hub: Hub, tracked: TrackedPr) -> None:
@@ -152,9 +152,9 @@ def test_retry_of_an_issue_is_about_its_pull_request_too(hub: Hub, tracked: Trac
     with hub.database.transaction() as tx:
         follow_issue(tx, hub.project_id, REPO, 7, pr_number=hub.pr, now_ms=hub.clock.now_ms())
     row, _ = applied(hub, "retry", number=OPERATIONS_ISSUE, issue="7")
-    assert row.result == "Retrying: what waits in #7, #1 is handed out again at once."
+    assert row.result == "Retrying: pending events of #7, #1 are delivered again now."
     row, _ = applied(hub, "retry", number=OPERATIONS_ISSUE, issue="8")
-    assert row.result == "Failed: issue #8 is not followed."
+    assert row.result == "Failed: issue #8 is not tracked."
 
 
 def test_pause_holds_events_back_and_resume_hands_them_out(hub: Hub, tracked: TrackedPr) -> None:

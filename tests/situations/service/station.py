@@ -214,7 +214,7 @@ class Watch:
             assert time.monotonic() < deadline, what or "it never came true"
             if self.running.done():
                 self.running.result()
-                raise AssertionError("the service has ended")
+                raise AssertionError("service stopped")
             await asyncio.sleep(0.02)
 
     async def rounds(self, name: str, count: int = 2) -> None:

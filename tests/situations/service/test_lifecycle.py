@@ -224,7 +224,7 @@ def test_a_port_that_is_taken_is_refused_and_the_lease_given_back(ready: Station
 
 def test_nothing_to_look_after_is_a_mistake_of_the_configuration(post: Station) -> None:
     post.write()
-    with pytest.raises(ConfigError, match="nothing to look after"):
+    with pytest.raises(ConfigError, match="nothing to do"):
         post.once()
 
 

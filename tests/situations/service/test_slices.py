@@ -85,7 +85,7 @@ def test_a_mirror_in_slices_asks_for_nothing_twice_and_its_ledger_tells_of_each(
     )
     left = [run for run in runs if run[2] is not None]
     assert len(left) >= 4
-    assert set(left) == {("succeeded", 0, f"left off after {SLICE:g} s; the next run goes on there", 1)}
+    assert set(left) == {("succeeded", 0, f"left off after {SLICE:g} s; the next run continues there", 1)}
     assert ("succeeded", 0, None, 0) in runs
     # Each run polls each of the two lists once; the first reading had one more page.
     assert sum(bool(_LIST.search(target)) for _, target, _ in big.world.log) <= 2 * len(runs) + 1

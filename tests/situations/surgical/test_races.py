@@ -87,13 +87,13 @@ def test_what_a_normal_sync_stored_after_the_preflight_is_not_overwritten(filled
 
     def newer() -> None:
         filled.world.advance(60)
-        filled.world.gitlab.edit_issue(PROJECT, 1, title="newer than what was fetched")
+        filled.world.gitlab.edit_issue(PROJECT, 1, title="the stored version is newer")
         mirror_issues(filled)
 
     done = operate(filled, "--issue", "1", "--issue", "2", "--no-embed", seam=once(Seam.AFTER_PREFLIGHT, newer))
     data = done.data
     assert (data["skipped_stale"], data["skipped_stale_iids"]) == (2, [["issue", 1], ["issue", 2]])
-    assert filled.column("SELECT title FROM issues WHERE iid = 1") == ["newer than what was fetched"]
+    assert filled.column("SELECT title FROM issues WHERE iid = 1") == ["the stored version is newer"]
     run = data["run_id"]
     assert filled.query(f"SELECT issues_fetched, issues_ingested, skipped_stale FROM sync_runs WHERE id = {run}") == [
         (2, 0, 2)

@@ -45,7 +45,7 @@ def test_a_run_that_left_nothing_says_so(filled: Bench) -> None:
     before = content(filled)
     asked = filled.world.requests.total()
     done = filled.run("sync", "--retry-failed", "1")
-    assert (done.code, done.out) == (0, "Run 1 left nothing to retry.\n")
+    assert (done.code, done.out) == (0, "Run 1: nothing to retry.\n")
     assert (content(filled), filled.world.requests.total()) == (before, asked)
     assert last_run(filled, "id") == (1,)
 

@@ -51,7 +51,7 @@ def test_the_prefix_can_be_another() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("explode", "there is no command 'explode'"),
+        ("explode", "unknown command 'explode'"),
         ("unblock now", "'now' is not of the form key=value"),
         ("unblock issue=7", "`unblock` takes pr=, head_sha=, not 'issue'"),
         ("help pr=7", "`help` takes no keys, not 'pr'"),

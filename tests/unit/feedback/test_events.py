@@ -178,7 +178,7 @@ def test_a_stranger_is_told_once_and_nothing_is_run() -> None:
 def test_an_unknown_command_is_answered_with_help() -> None:
     command, (reply,) = the_command(comment("/lore explode", author="operator"))
     assert (command.command, command.status) == ("explode", "rejected")
-    assert "there is no command 'explode'" in reply.body
+    assert "unknown command 'explode'" in reply.body
     assert "/lore unblock" in reply.body
 
 

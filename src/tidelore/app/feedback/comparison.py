@@ -82,7 +82,7 @@ async def _mend(hub: Hub, report: AuditReport, *, force: bool) -> int:
 
     app, mended = hub.app, 0
     shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore audit github --repair")
-    async with open_session(shop, force=force, lease=LEASE, note="events that an audit found missing") as session:
+    async with open_session(shop, force=force, lease=LEASE, note="events found missing by an audit") as session:
         for place, found in zip(hub.places, report.repos, strict=True):
             project = hub.known(place)
             for thread in found.threads if project is not None else ():

@@ -76,8 +76,8 @@ def find_followed(database: Database, place: Place) -> ProjectRow:
     project = find_configured(database, place.host.name, place.name)
     if project is None:
         raise NotFound(
-            f"nothing of {place.name} is followed yet",
-            fix=f"follow a pull request with: lore feedback track --repo {place.name} --pr NUMBER",
+            f"nothing is tracked in {place.name} yet",
+            fix=f"track a pull request with: lore feedback track --repo {place.name} --pr NUMBER",
             repo=place.name,
         )
     return project

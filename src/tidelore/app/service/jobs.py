@@ -31,8 +31,8 @@ def build_some_jobs(app: App, database: Database) -> list[Job]:
     jobs = build_jobs(app, database)
     if not any(job.spec.staleness_bound_seconds is not None for job in jobs):
         raise ConfigError(
-            "there is nothing to look after: no project, no repository and no account is configured",
-            fix="list projects under [[gitlab]], repositories under [[github.repos]], or accounts under [bluesky]",
+            "nothing to do: no projects, repositories or accounts are configured",
+            fix="add projects under [[gitlab]], repositories under [[github.repos]], or accounts under [bluesky]",
             key="gitlab.projects",
         )
     return jobs

@@ -69,7 +69,7 @@ class Keeper:
         except LeaseLost:
             raise
         except TideloreError as error:
-            _LOG.warning("no sign of life could be given: %s", error.message, extra={"event": "heartbeat_failed"})
+            _LOG.warning("failed to write a heartbeat: %s", error.message, extra={"event": "heartbeat_failed"})
 
     def renew(self) -> list[Job] | None:
         """Return new jobs when the settings are new, somebody is followed now, or the database is back."""
@@ -88,7 +88,7 @@ class Keeper:
         asked, source, now = self._control.take_reload(), self._source, self._app.clock.monotonic()
         loaded = source.load() if source is not None and (asked or source.changed(now)) else None
         if loaded is not None:
-            _LOG.info("new settings are in force", extra={"event": "config_reloaded"})
+            _LOG.info("configuration reloaded", extra={"event": "config_reloaded"})
             self._take(loaded)
         return loaded is not None
 
@@ -98,7 +98,7 @@ class Keeper:
             LeaseTable(self._database).read(self._lease.name)
         except DatabaseUnreachable as error:
             if not self._looks_away:
-                _LOG.warning("%s; the service waits for it", error.message, extra={"event": "database_lost"})
+                _LOG.warning("%s; waiting for the database", error.message, extra={"event": "database_lost"})
             self._looks_away = STEADY_LOOKS
             raise
         if not self._looks_away:
@@ -106,7 +106,7 @@ class Keeper:
         self._looks_away -= 1
         if self._looks_away:
             return False
-        _LOG.info("the database is back, everything is tried again", extra={"event": "database_back"})
+        _LOG.info("the database is available again; retrying all jobs", extra={"event": "database_back"})
         return True
 
     def _take(self, app: App) -> None:

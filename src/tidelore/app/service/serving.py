@@ -78,7 +78,7 @@ async def serve(
                 await loop.run(seconds=request.seconds, once=request.once)
             finally:
                 await keeper.close_port()
-                _LOG.info("the service has ended", extra={"event": "service_stopped", "ended": loop.ended})
+                _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
             return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
     finally:
         database.close()
@@ -130,8 +130,8 @@ def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[
         new = load()
         if new.address != app.address:
             raise ConfigError(
-                "storage.path names another database than the one the service works on",
-                fix="stop the service and start it again",
+                "storage.path changed; the running service keeps its database",
+                fix="restart the service to use the new database",
                 key="storage.path",
             )
         build_some_jobs(new, database)
