@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 import types
 import typing
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 from tests.architecture.command_reference import PAGE, every_page_command, reference_text
-from tests.architecture.reference import code, preface, rows, sections
+from tests.architecture.reference import PAGES, code, preface, rows, sections
 from tests.architecture.source_tree import read_modules
 
 from tidelore.cli.schemas import read_sections
@@ -162,3 +163,14 @@ def test_the_command_reference_is_the_generated_one() -> None:
 
 def test_every_command_has_a_section_of_fields_and_no_other() -> None:
     assert set(read_sections()) == set(every_page_command())
+
+
+# Glossary
+
+
+def test_the_glossary_defines_each_word_once_and_one_word_per_row() -> None:
+    text = (PAGES.parent / "glossary.md").read_text(encoding="utf-8")
+    words = [row[0] for part in re.split(r"^## ", text, flags=re.MULTILINE)[1:] for row in rows(part) if row and row[0]]
+    assert len(words) > 50
+    assert sorted(word for word in set(words) if words.count(word) > 1) == []
+    assert [word for word in words if "," in word] == []

@@ -72,15 +72,15 @@ def test_a_failed_event_comes_again_and_blocks_past_the_limit(talk: Follower) ->
     assert talk.take() is None
     assert talk.robot("feedback", "blocked", "list").data["items"][0]["detail"] == FLOW[1]
     assert "is done" in talk.run("feedback", "ack", "1").out
-    assert "was done before" in talk.run("feedback", "nack", "1", *FLOW).out
+    assert "was already done" in talk.run("feedback", "nack", "1", *FLOW).out
 
 
 def test_a_failed_event_rests_as_long_as_is_configured(talk: Follower) -> None:
     talk.config.write_text(talk.config.read_text().replace("backoff_seconds = 0", "backoff_seconds = 3600"))
     shown = talk.run("feedback", "nack", str((talk.take() or {})["id"]), *FLOW)
-    assert "after a pause" in shown.out
+    assert "will be retried" in shown.out
     assert talk.take() is None
-    assert "resting after 1" in talk.run("feedback", "peek").out
+    assert "retrying (1 failed)" in talk.run("feedback", "peek").out
 
 
 def test_a_lease_that_ran_out_counts_until_somebody_takes_the_event_over(talk: Follower) -> None:

@@ -136,7 +136,7 @@ def test_list_is_told_as_documented_and_narrows_by_status(follower: Follower) ->
         "next": None,
         "issues": [],
     }
-    assert "None is merged." in follower.run("feedback", "list", "--status", "merged").out
+    assert "No pull requests with status merged." in follower.run("feedback", "list", "--status", "merged").out
 
 
 def test_nothing_followed_yet_is_said_with_how_to_begin(follower: Follower) -> None:

@@ -207,4 +207,4 @@ def _standing(row: EventRow, now_ms: int) -> str:
     if row.leased_until is not None and row.leased_until > now_ms:
         return "in progress"
     resting = row.next_attempt_at is not None and row.next_attempt_at > now_ms
-    return f"retry after {row.attempts} failures" if resting else "pending"
+    return f"retrying ({row.attempts} failed)" if resting else "pending"
