@@ -161,7 +161,7 @@ def test_scrub_finds_what_no_cursor_can_see(desk: Desk) -> None:
     done = desk.run("scrub", "--all")
     assert done.code == 0
     assert done.out.splitlines() == [
-        "Verified 6 stored items in 2 lists: 0 corrected, 1 gone",
+        "Verified 6 stored items in 2 lists: 0 corrected, 1 deleted remotely",
         "Verified the children of 12 items: 0 corrected",
     ]
     assert desk.robot("count", "issues").data["issues"] == {

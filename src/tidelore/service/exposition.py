@@ -81,10 +81,10 @@ class Exposition:
         try:
             return page(environ, start_response)
         except TideloreError as error:
-            _LOG.warning("a page could not be made: %s", error.message, extra={"event": "page_failed"})
+            _LOG.warning("failed to render a page: %s", error.message, extra={"event": "page_failed"})
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, start_response)
         except Exception:  # noqa: BLE001 - one failed page must not end the server
-            _LOG.exception("a page could not be made", extra={"event": "page_failed"})
+            _LOG.exception("failed to render the page", extra={"event": "page_failed"})
             return _refuse(HTTPStatus.INTERNAL_SERVER_ERROR, start_response)
 
 

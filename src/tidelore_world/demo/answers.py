@@ -37,7 +37,7 @@ class Answers:
         self._say("\n8. Generate search documents and embeddings (offline)")
         made = run_until_signalled(document(self._app, full=False, force=False), FATE)
         vectors = run_until_signalled(embed(self._app), FATE)
-        self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} with vectors")
+        self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} embedded")
         self._by_meaning = vectors.notice is None
         if vectors.notice:
             fix = "" if vectors.error is None else f": {vectors.error.fix}"

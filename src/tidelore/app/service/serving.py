@@ -74,7 +74,7 @@ async def serve(
             started = {"event": "service_started", "jobs": len(jobs)}
             try:
                 keeper.open_port()
-                _LOG.info("the service looks after %d jobs", len(jobs), extra=started)
+                _LOG.info("service started with %d jobs", len(jobs), extra=started)
                 await loop.run(seconds=request.seconds, once=request.once)
             finally:
                 await keeper.close_port()
