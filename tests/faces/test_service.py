@@ -155,7 +155,7 @@ def test_status_is_drawn_again_and_again_until_interrupted(served: Desk) -> None
     while drawn < 2:
         line = process.stdout.readline()
         assert line, "ended by itself"
-        drawn += "No service runs" in line
+        drawn += "No service is running" in line
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130

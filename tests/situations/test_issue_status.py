@@ -228,8 +228,7 @@ def test_statuses_that_cannot_be_read_are_a_warning_and_stay_due(copy: Copy) -> 
     assert fault.fired
     assert code == 0
     assert err == (
-        f"WARNING tidelore.pipeline.statuses: {CRANE}: failed to fetch issue statuses:"
-        " the server failed (status 502)\n"
+        f"WARNING tidelore.pipeline.statuses: {CRANE}: failed to fetch issue statuses: the server failed (status 502)\n"
     )
     assert f"{CRANE}: 4 issues: failed to fetch status; will retry" in out
     assert copy.held(QUAY) == copy.world.gitlab.truth_statuses(QUAY)
