@@ -99,7 +99,7 @@ def test_without_extras_it_mirrors_and_searches_by_words_and_names_what_is_missi
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     told = bare.lore("demo")
     assert told.returncode == 0, told.stdout + told.stderr
-    assert "9. Searched by words" in told.stdout
+    assert "9. Search by words" in told.stdout
     assert "pip install 'tidelore[vectors]'" in told.stdout
     assert "found: " in told.stdout.partition("10. ")[2]
     lived = bare.lore("demo", "--console", "--for", "3", "--scale", "0.2")

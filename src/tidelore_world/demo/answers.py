@@ -47,7 +47,7 @@ class Answers:
     def ask(self) -> ThreadResult | None:
         """Ask by meaning, or else by words, and show the best answer that stands in a merge request's thread."""
         question = QUESTION if self._by_meaning else QUESTION_BY_WORDS
-        self._say(f'\n9. Searched by {"meaning" if self._by_meaning else "words"}: "{question}"')
+        self._say(f'\n9. Search by {"meaning" if self._by_meaning else "words"}: "{question}"')
         found = [answer for answer in self._search(question) if answer.type == "mr" and answer.found_in == "discussion"]
         if not found:
             self._say("   no matching review thread in a world of this size")
