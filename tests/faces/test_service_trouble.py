@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.faces.desk import LEDGER, Desk, Outcome
 from tests.situations.service.station import LAB, Program, Station, Watch, end, station
+from tests.support.fork_server import fork_lore
 
 from tidelore.clock import SystemClock
 from tidelore.store.check import check_database
@@ -112,6 +114,44 @@ def test_a_copy_that_may_only_be_read_is_refused_and_stays_as_it_is(desk: Desk, 
         done = spawn_on(desk, str(copied))
         assert (done.code, done.error["code"]) == (1, "STORAGE_FAILED")
         assert copied.read_bytes() == before
+
+
+def test_a_copy_on_a_read_only_disk_is_listed_searched_and_shown(desk: Desk, tmp_path: Path) -> None:
+    desk.configure(LEDGER, extra=GENERAL)
+    assert desk.run("service", "--once").code == 0
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "size=8m"):
+        copied = disk / "lore.db"
+        with closing(sqlite3.connect(desk.db)) as there, closing(sqlite3.connect(copied)) as here:
+            there.backup(here)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        for line in ("list issues", "count", "search issue", "status", "sync-status", "show issue 1"):
+            done = read_from(desk, copied, *line.split())
+            assert done.code == 0, (line, done)
+        assert [file.name for file in disk.iterdir()] == ["lore.db"]
+
+
+def test_a_log_left_beside_a_copy_on_a_read_only_disk_is_read_too(desk: Desk, tmp_path: Path) -> None:
+    desk.configure(LEDGER, extra=GENERAL)
+    assert desk.run("service", "--once").code == 0
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with mounted(disk, "size=8m"):
+        with closing(sqlite3.connect(desk.db)) as kept_open:
+            kept_open.execute("UPDATE issues SET title = 'only in the log'")
+            kept_open.commit()
+            for end_of_name in ("", "-wal", "-shm"):
+                shutil.copyfile(f"{desk.db}{end_of_name}", disk / f"lore.db{end_of_name}")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        done = read_from(desk, disk / "lore.db", "list", "issues", "--state", "all")
+    assert (done.code, "only in the log" in done.out) == (0, True), done
+
+
+def read_from(desk: Desk, copy: Path, *words: str) -> Outcome:
+    process = fork_lore([*words, "--config", str(desk.config), "--db", str(copy)], os.environ)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
+    return Outcome(process.wait(), out, err)
 
 
 def test_a_full_disk_stops_nobody_for_good_and_with_room_the_copy_is_completed(tmp_path: Path) -> None:

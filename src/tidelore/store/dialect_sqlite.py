@@ -52,17 +52,19 @@ class SqliteDatabase:
                 path=path,
             ) from None
         with self._translated:
-            self._connection = apsw.Connection(path, statementcachesize=STATEMENTS)
+            read_only = not create and not _is_writable(path)
+            self._connection = _connect_read_only(path) if read_only else _connect(path)
             try:
                 self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
                 # Else a statement whose plan looked at a value is prepared again for each new one.
                 self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 self._refuse_foreign()
-                self._choose_wal()
+                if not read_only:
+                    self._choose_wal()
+                    self._connection.wal_autocheckpoint(CHECKPOINT_PAGES)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._connection.execute("PRAGMA temp_store = MEMORY")
-                self._connection.wal_autocheckpoint(CHECKPOINT_PAGES)
             except BaseException:
                 # What is refused stays as it is, down to the log another program left beside it.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -170,6 +172,28 @@ class SqliteDatabase:
             else:
                 return
         self._connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _connect(path: str) -> apsw.Connection:
+    return apsw.Connection(path, statementcachesize=STATEMENTS)
+
+
+def _connect_read_only(path: str) -> apsw.Connection:
+    """Open a file on a read-only file system, where SQLite cannot keep its log beside the file.
+
+    With a log left there, what it holds is read too; without one nothing can change the file.
+    """
+    from urllib.parse import quote
+
+    has_log = os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal") > 0
+    mode = "mode=ro" if has_log else "mode=ro&immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    address = f"file:{quote(os.path.abspath(path))}?{mode}"
+    return apsw.Connection(address, flags=flags, statementcachesize=STATEMENTS)
+
+
+def _is_writable(path: str) -> bool:
+    return os.access(path, os.W_OK) and os.access(os.path.dirname(os.path.abspath(path)), os.W_OK)
 
 
 class Translation:
