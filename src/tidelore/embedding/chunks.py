@@ -10,8 +10,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # What counts as a word bounds what a model must take in: a blob or an address counts by its length, and so does a
 # script that is written without blanks.
@@ -19,14 +17,6 @@ _WORD = re.compile(rf"[{_WIDE}]{{1,2}}|[^\s{_WIDE}]{{1,32}}")
 # The same of a text without such a script, in half the time.
 _PLAIN_WORD = re.compile(r"\S{1,32}")
 BETWEEN_PARTS = "\n\n"
-
-
-class Chunk(Struct, frozen=True):
-    """A piece of a document and the parts that it touches."""
-
-    text: str
-    first_part: int
-    last_part: int
 
 
 class _Measured:
@@ -45,7 +35,7 @@ class _Measured:
                 self.borders.append(before)
                 self._parts.append(place)
 
-    def piece(self, start: int, end: int) -> Chunk:
+    def piece(self, start: int, end: int) -> str:
         """Return the words from one to before another, with what stands between them in their parts."""
         first, last = bisect_right(self.borders, start) - 1, bisect_right(self.borders, end - 1) - 1
         texts = []
@@ -53,16 +43,16 @@ class _Measured:
             until = end if at == last else self.borders[at + 1]
             begin, stop = self.words[max(start, self.borders[at])][0], self.words[until - 1][1]
             texts.append(self._texts[self._parts[at]][begin:stop])
-        return Chunk(BETWEEN_PARTS.join(texts), self._parts[first], self._parts[last])
+        return BETWEEN_PARTS.join(texts)
 
 
-def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[Chunk]:
+def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[str]:
     """Return the pieces of a document, each of at most `words` words, at most `overlap` of them said before."""
     if words < 1 or not 0 <= overlap < words:
         raise ValueError(f"no chunks of {words} words with {overlap} of overlap")
     measured = _Measured(parts)
     count, borders = len(measured.words), measured.borders
-    chunks: list[Chunk] = []
+    chunks: list[str] = []
     start = 0
     while start < count:
         end = _end(start, count, borders, words, overlap)

@@ -167,7 +167,7 @@ class _Stage:
 
 def cut(text: Text, held: dict[int, bytes], words: int, overlap: int) -> _Cut:
     """Return a document in pieces: its title, then what was said; a document without a word is one empty piece."""
-    pieces = [piece.text for piece in chunk([text.title, *text.content.split(PART)], words=words, overlap=overlap)]
+    pieces = chunk([text.title, *text.content.split(PART)], words=words, overlap=overlap)
     pieces = pieces or [""]
     hashes = tuple(digest(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
     missing = {place: piece for place, piece in enumerate(pieces) if held.get(place) != hashes[place]}
