@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.databases.migrated_file import lay_out
 from tests.support.manual_clock import ManualClock
+from tests.support.memory import memory_folder
 
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from tests.databases.postgres_server import PostgresServer
 
 DIALECTS = ("sqlite", "postgres")
+
+if memory := memory_folder():
+    # Where pytest makes its folders, unless --basetemp or the environment names another place.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 @pytest.fixture

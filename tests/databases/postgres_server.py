@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from tests.support.memory import memory_folder
 
 _INITIAL = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 # The data lives as long as the tests do: nothing of it has to survive a power cut.
@@ -98,7 +99,7 @@ class PostgresServer:
 def running_server() -> Iterator[PostgresServer]:
     """Make a server, start it, and take it away again."""
     # A socket's path may have about 100 characters, and pytest's own folder is closed to `nobody`.
-    folder = Path(tempfile.mkdtemp(prefix="tidelore-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="tidelore-pg-", dir=memory_folder()))
     how: dict[str, Any] = {"cwd": folder, "stdin": subprocess.DEVNULL, **_identity(folder)}
     try:
         with (folder / "log").open("wb") as log:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 
 import httpx2
 from tests.databases.migrated_file import lay_out
+from tests.support.memory import memory_folder
 
 from tidelore.app import App, mirror
 from tidelore.config import Config, parse_config
@@ -41,8 +41,7 @@ RUNAWAY = 3000
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder for one example, in memory where the system has such a place: a disk's flushes prove nothing here."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+    with tempfile.TemporaryDirectory(dir=memory_folder()) as folder:
         yield Path(folder)
 
 
