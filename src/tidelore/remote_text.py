@@ -54,6 +54,20 @@ def shorten(text: str, columns: int) -> str:
     return f"{text[:kept]}…"
 
 
+def shorten_start(text: str, columns: int) -> str:
+    """Return text cut at its beginning to at most `columns` terminal cells; a cut text starts with an ellipsis."""
+    if width(text) <= columns:
+        return text
+    kept, beyond = len(text), 0
+    while kept - beyond > 1:
+        middle = (kept + beyond) // 2
+        if width(text[middle:]) <= columns - 1:
+            kept = middle
+        else:
+            beyond = middle
+    return f"…{text[kept:]}"
+
+
 def width(text: str) -> int:
     """Return how many terminal cells a line takes: wide characters and emoji take two, combining marks none."""
     if text.isascii():

@@ -43,7 +43,7 @@ def test_doctor_tells_login_scopes_expiry_and_budget(hub: Desk) -> None:
     detail = found[f"github ({hub.url})"]
     assert detail.startswith("signed in as mira-holt, scopes repo, read:org, expires in 3 weeks (2026-03-27), ")
     assert detail.endswith(", 4,999 requests left")
-    assert found[f"github {REPO}"] == f"number {github.repository(REPO).id}"
+    assert found[f"github {REPO}"] == f"id {github.repository(REPO).id}"
     shown = hub.run("doctor")
     assert shown.code == 0
     assert TOKEN not in shown.out

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from tidelore.cli.table import Column, fields, table
-from tidelore.remote_text import shorten, width
+from tidelore.remote_text import shorten, shorten_start, width
 
 COLUMNS = [
     Column("NUMBER", colour="cyan"),
@@ -94,5 +94,6 @@ def test_control_characters_of_a_cell_reach_neither_terminal_nor_pipe(terminal: 
 def test_a_cut_text_keeps_combining_marks_and_joined_emoji_together() -> None:
     assert shorten("cafe\u0301s", 5) == "cafe\u0301s"
     assert shorten("cafe\u0301 noir", 5) == "cafe\u0301…"
+    assert shorten_start("group/platform/ledger", 10) == "…rm/ledger"
     assert shorten("👩‍🚀👩‍🚀", 3) == "👩‍🚀…"
     assert width(shorten("x" * 100_000 + "é", 50)) == 50

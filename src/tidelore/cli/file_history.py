@@ -24,7 +24,7 @@ _CHANGES = (
 )
 _THREADS = (
     Column("NUMBER", colour="cyan"),
-    Column("PLACE"),
+    Column("PLACE", path=True),
     Column("AUTHOR"),
     Column("STARTED"),
     Column("STATE", state=True),

@@ -170,7 +170,7 @@ def _lines(found: Listing, family: Family) -> list[str]:
         return [f"{title}: nothing matches"]
     middle = "BRANCHES" if family is MERGE_REQUESTS else "LABELS"
     columns = [
-        Column("PROJECT"),
+        Column("PROJECT", path=True),
         Column("NUMBER", colour="cyan"),
         Column("TITLE", shrinks=True),
         Column("STATE", state=True),

@@ -21,7 +21,7 @@ EXTRAS = {
 }
 
 _PARENTS = {"issues": "issue", "merge_requests": "merge request"}
-_CHILD_NAMES = {"closes_issues": "closing issues", "resource_events": "events", "diffs": "changed files"}
+CHILD_NAMES = {"closes_issues": "closing issues", "resource_events": "events", "diffs": "changed files"}
 
 
 def report_data(report: RunReport) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _behind(scope: ScopeReport) -> list[str]:
     noun = _PARENTS.get(scope.surface.rpartition(".")[2], "item")
     lines = []
     for child in scope.children.values():
-        word = _CHILD_NAMES.get(child.kind, child.kind.replace("_", " "))
+        word = CHILD_NAMES.get(child.kind, child.kind.replace("_", " "))
         if child.tally.failed:
             lines.append(f"{plural(child.tally.failed, noun)}: failed to fetch {word}; will retry")
         if child.tally.quarantined:

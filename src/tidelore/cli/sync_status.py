@@ -11,6 +11,7 @@ import click
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.run_progress import running_lines
+from tidelore.cli.runs import CHILD_NAMES
 from tidelore.cli.table import Column, page_columns, table
 from tidelore.service.status import ListStatus, Status, read_status
 from tidelore.store.account_totals import STATES, AccountTotals, read_account_totals
@@ -68,14 +69,22 @@ def cursor_table(cursors: list[CursorRow]) -> list[str]:
         [
             cursor.surface,
             f"{cursor.account} {cursor.scope}" if cursor.account else cursor.place,
-            instant(cursor.watermark_at) or "(empty)",
+            _second(cursor.watermark_at) or "(empty)",
             "complete" if cursor.bootstrap_complete else "first sync running",
             ago(cursor.polled_at),
-            instant(cursor.verified_at) or "not yet",
+            _second(cursor.verified_at) or "not yet",
         ]
         for cursor in cursors
     ]
-    return table(["LIST", Column("SCOPE", shrinks=True), "WATERMARK", "STATE", "READ", "VERIFIED"], rows)
+    columns = [
+        Column("LIST", path=True, shrinks=True),
+        Column("SCOPE", path=True, shrinks=True),
+        Column("WATERMARK"),
+        Column("STATE", optional=True),
+        Column("READ"),
+        Column("VERIFIED", optional=True),
+    ]
+    return table(columns, rows)
 
 
 def _data(status: Status) -> dict[str, Any]:
@@ -193,7 +202,7 @@ def _project(lists: Sequence[ListStatus]) -> list[str]:
     if found:
         below = [
             [
-                f"{noun} {_words(backlog.kind)}",
+                f"{noun} {CHILD_NAMES.get(backlog.kind, _words(backlog.kind))}",
                 f"{backlog.due:,}",
                 f"{backlog.settling:,}",
                 f"{backlog.failing:,}",
@@ -205,7 +214,7 @@ def _project(lists: Sequence[ListStatus]) -> list[str]:
         lines += table(["CHILDREN", *numbers, "OLDEST READ"], below, indent="  ", always_headings=True)
     for noun, backlog in found:
         if backlog.error is not None:
-            lines += _fit(f"{noun} {_words(backlog.kind)}: {backlog.error}")
+            lines += _fit(f"{noun} {CHILD_NAMES.get(backlog.kind, _words(backlog.kind))}: {backlog.error}")
     return lines
 
 

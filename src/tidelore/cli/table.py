@@ -16,7 +16,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from tidelore.remote_text import one_line, shorten, width
+from tidelore.remote_text import one_line, shorten, shorten_start, width
 
 _WIDEST_PROSE = 120
 _DEFAULT_COLUMNS = 80
@@ -41,6 +41,8 @@ class Column(Struct, frozen=True):
     optional: bool = False
     """Leave the column out on a terminal that has no room for it; the last one goes first."""
     colour: str | None = None
+    path: bool = False
+    """Cut the beginning instead of the end: the last part of a path says most."""
     state: bool = False
     """Colour each cell by the state it names."""
 
@@ -148,7 +150,8 @@ def _line(
     """Return one row; a terminal too narrow for even the shortest columns cuts it at the right edge."""
     parts, left = [], room - len(indent)
     for at, (head, cell, columns) in enumerate(zip(heads, cells, widths, strict=True)):
-        shown = shorten(cell, min(columns, left)) if left > 0 else ""
+        cut = shorten_start if head.path else shorten
+        shown = cut(cell, min(columns, left)) if left > 0 else ""
         blank = " " * max(min(columns, left) - width(shown), 0)
         if head.right:
             parts.append(blank + _styled(head, shown, heading=heading))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tidelore.remote_text import shorten, width
+from tidelore.remote_text import shorten, shorten_start
 
 Yields = Literal["beginning", "end"]
 
@@ -49,10 +49,5 @@ def fit(natural: Sequence[int], floors: Sequence[int], room: int) -> tuple[int, 
 
 
 def clip(text: str, columns: int, yields: Yields) -> str:
-    """Return text that takes at most so many columns, with a sign where some is missing."""
-    if yields == "end" or width(text) <= columns:
-        return shorten(text, columns)
-    kept = text
-    while width(kept) > columns - 1:
-        kept = kept[1:]
-    return f"…{kept}"
+    """Return text cut to at most `columns`, with an ellipsis where it was cut."""
+    return shorten(text, columns) if yields == "end" else shorten_start(text, columns)

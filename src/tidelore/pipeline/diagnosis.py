@@ -63,7 +63,7 @@ async def _repository(source: GitHubSource, configured: str) -> Finding:
     except RemoteError as error:
         return trouble(subject, error)
     renamed = f", renamed to {found.path}" if found.path.casefold() != configured.casefold() else ""
-    return Finding(subject, True, f"number {found.remote_id}{renamed}{', archived' if found.archived else ''}")
+    return Finding(subject, True, f"id {found.remote_id}{renamed}{', archived' if found.archived else ''}")
 
 
 async def _project(source: ProjectSource, configured: str, host: GitLabHost) -> Finding:
@@ -72,7 +72,7 @@ async def _project(source: ProjectSource, configured: str, host: GitLabHost) -> 
         project = await source.resolve(configured)
     except RemoteError as error:
         return trouble(subject, error)
-    return Finding(subject, True, f"number {project.remote_id}" + (_archived(host) if project.archived else ""))
+    return Finding(subject, True, f"id {project.remote_id}" + (_archived(host) if project.archived else ""))
 
 
 async def _group(source: ProjectSource, path: str, host: GitLabHost) -> Finding:

@@ -106,7 +106,7 @@ class GitLabSource:
         if reply.server_at is not None:
             skew = abs(reply.server_at - self._clock.now_ms()) // 1000
             if skew > 300:
-                parts.append(f"its clock differs from ours by {describe_age(skew)}")
+                parts.append(f"clock skew {describe_age(skew)}")
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
         return ", ".join(parts)
