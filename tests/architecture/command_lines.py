@@ -23,6 +23,8 @@ def explain_failure(line: str) -> str | None:
     words = words[: next((index for index, word in enumerate(words) if word in _SHELL), len(words))]
     if not words or words[0].rpartition("/")[2] != "lore":
         return "does not start with lore"
+    if words[1:] == []:  # the console, or the help
+        return None
     try:
         _parse(lore, "lore", words[1:], None)
     except click.exceptions.Exit:  # --help and --version
