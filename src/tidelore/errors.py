@@ -1,32 +1,32 @@
-"""The error tree. Owns every failure Tidelore reports; refuses to render: each face has one renderer.
+"""The error tree: every failure that Tidelore reports. Rendering is up to the faces.
 
-Errors carry fields (`details`), a stable `code`, the process exit code and whether trying again can help.
-They branch by who must act:
+An error has a message, a remedy (`fix`), fields (`details`), a stable `code` and an exit code, and says whether a retry
+can help. The tree branches by who has to act:
 
     TideloreError                      exit 1
     ├── UserError                      exit 2   the caller corrects the command or the configuration
     │   ├── ConfigError                exit 2   names the file, the key and the remedy
     │   ├── ExtraMissing               exit 2   an optional part of the package is not installed
     │   ├── CredentialsMissing         exit 4
-    │   └── NotFound                   exit 6   asked for something the copy does not hold
-    ├── RemoteError                    exit 1   the other side
-    │   ├── RemoteTransient            exit 1   trying again can help
+    │   └── NotFound                   exit 6   not in the local copy or the configuration
+    ├── RemoteError                    exit 1   a remote system failed
+    │   ├── RemoteTransient            exit 1   a retry can help
     │   │   └── RateLimited            exit 5
-    │   └── RemotePermanent            exit 1   trying again cannot help
+    │   └── RemotePermanent            exit 1   a retry cannot help
     │       ├── CredentialsRejected    exit 4
     │       ├── RemoteNotFound         exit 6
-    │       ├── ForeignOrigin          exit 1   a link led away from the configured host
+    │       ├── ForeignOrigin          exit 1   a link points to another host
     │       └── ResponseTooLarge       exit 1
     ├── LockHeld                       exit 3   names the holder
-    │   └── LeaseLost                  exit 3   somebody took the lease over while we worked
-    ├── PartialSuccess                 exit 7   some scopes failed, the others are stored
-    ├── SurgicalPreflightFailed        exit 1   4, 5 or 6 by what failed; nothing was changed
-    ├── IntegrityError                 exit 8   ours: an invariant is broken; nothing was changed
+    │   └── LeaseLost                  exit 3   another process took over the lock
+    ├── PartialSuccess                 exit 7   some lists failed, the rest is stored
+    ├── SurgicalPreflightFailed        exit 1   or 4, 5, 6, depending on the failures
+    ├── IntegrityError                 exit 8   an invariant is broken
     │   ├── SchemaTooNew               exit 8
     │   ├── IllegalTransition          exit 8
     │   └── DatabaseUnusable           exit 8
     ├── StorageFailed                  exit 1   disk full, no permission, database busy
-    │   └── DatabaseUnreachable        exit 1   the server of the database does not answer
+    │   └── DatabaseUnreachable        exit 1   the database server does not respond
     └── Cancelled                      exit 130
 """
 
@@ -50,11 +50,11 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         130: "interrupted",
     }
 )
-"""Every exit code of the program with its meaning."""
+"""Every exit code with its meaning."""
 
 
 class TideloreError(Exception):
-    """Root of the tree: a message for people, fields for programs."""
+    """An unexpected failure."""
 
     code: ClassVar[str] = "FAILURE"
     exit_code: int = 1
@@ -68,14 +68,14 @@ class TideloreError(Exception):
 
 
 class UserError(TideloreError):
-    """The command cannot be carried out as it was given."""
+    """The command line is invalid or cannot be executed in this state."""
 
     code = "USAGE"
     exit_code = 2
 
 
 class ConfigError(UserError):
-    """The configuration is wrong: `file`, `key` and, where one is near, the valid key."""
+    """The configuration is invalid; `file` and `key` say where."""
 
     code = "CONFIG_INVALID"
 
@@ -87,21 +87,21 @@ class ExtraMissing(UserError):
 
 
 class CredentialsMissing(UserError):
-    """No token could be found for a source that needs one."""
+    """No token was found for a host that needs one."""
 
     code = "CREDENTIALS_MISSING"
     exit_code = 4
 
 
 class NotFound(UserError):
-    """The copy holds nothing by that name."""
+    """The item is not in the local copy or in the configuration."""
 
     code = "NOT_FOUND"
     exit_code = 6
 
 
 class RemoteError(TideloreError):
-    """A remote system failed us. `url` is redacted before it gets here."""
+    """A remote system failed. `url` contains no secrets."""
 
     code = "REMOTE_FAILED"
 
@@ -122,7 +122,7 @@ class RemoteError(TideloreError):
 
 
 class RemoteTransient(RemoteError):
-    """Timeouts, dropped connections, 5xx, truncated or non-JSON bodies. `reason` tells which."""
+    """The server timed out, dropped the connection, or sent a 5xx status or a damaged response; see `reason`."""
 
     code = "REMOTE_UNAVAILABLE"
     retryable = True
@@ -151,46 +151,46 @@ class RemoteTransient(RemoteError):
 
 
 class RateLimited(RemoteTransient):
-    """The remote asked us to wait longer than this run may."""
+    """The server asked for a longer pause than a run may wait."""
 
     code = "RATE_LIMITED"
     exit_code = 5
 
 
 class RemotePermanent(RemoteError):
-    """400, 403, 405, 422: the same request will fail the same way."""
+    """The server refused the request (400, 403, 405, 422); a retry will not help."""
 
     code = "REMOTE_REFUSED"
 
 
 class CredentialsRejected(RemotePermanent):
-    """401: the whole source stops, with one clear error."""
+    """The server rejected the token (401)."""
 
     code = "CREDENTIALS_REJECTED"
     exit_code = 4
 
 
 class RemoteNotFound(RemotePermanent):
-    """404 or 410."""
+    """The server has no such item, or does not show it to this token (404, 410)."""
 
     code = "REMOTE_NOT_FOUND"
     exit_code = 6
 
 
 class ForeignOrigin(RemotePermanent):
-    """A link or redirect leads to another origin, which would receive the token."""
+    """A link or redirect points to another origin, which must not receive the token."""
 
     code = "FOREIGN_ORIGIN"
 
 
 class ResponseTooLarge(RemotePermanent):
-    """The answer exceeds the size limit."""
+    """The response exceeds the size limit."""
 
     code = "RESPONSE_TOO_LARGE"
 
 
 class LockHeld(TideloreError):
-    """Another process holds the lease; `holder` says who."""
+    """Another process is writing to this database; `holder` names it."""
 
     code = "LOCK_HELD"
     exit_code = 3
@@ -198,13 +198,13 @@ class LockHeld(TideloreError):
 
 
 class LeaseLost(LockHeld):
-    """The lease was taken over while we worked: nothing more may be written by this process."""
+    """Another process took over the lock; this one wrote nothing more."""
 
     code = "LEASE_LOST"
 
 
 class PartialSuccess(TideloreError):
-    """Some scopes failed; what the others brought is stored."""
+    """Some lists could not be read; the rest is stored."""
 
     code = "PARTIAL_SUCCESS"
     exit_code = 7
@@ -212,9 +212,9 @@ class PartialSuccess(TideloreError):
 
 
 class SurgicalPreflightFailed(TideloreError):
-    """Some of the items that were asked for could not be fetched, and so none was stored.
+    """Some of the requested items could not be fetched; nothing was stored.
 
-    The exit code is that of the failures: all of them not found, credentials, a rate limit, or anything else.
+    The exit code is 6 if all of them were not found, 4 for credentials, 5 for a rate limit, otherwise 1.
     """
 
     code = "SURGICAL_PREFLIGHT_FAILED"
@@ -248,45 +248,45 @@ def _preflight_exit(codes: set[object]) -> int:
 
 
 class IntegrityError(TideloreError):
-    """An invariant of ours is broken: stop loudly, change nothing."""
+    """An invariant of the database is broken; nothing was changed."""
 
     code = "INTEGRITY"
     exit_code = 8
 
 
 class SchemaTooNew(IntegrityError):
-    """The database was written by a newer program."""
+    """The database was written by a newer version."""
 
     code = "SCHEMA_TOO_NEW"
 
 
 class IllegalTransition(IntegrityError):
-    """A run ledger row was asked to make a step that does not exist."""
+    """A run or pull request was moved to a state it cannot reach."""
 
     code = "ILLEGAL_TRANSITION"
 
 
 class DatabaseUnusable(IntegrityError):
-    """The database file is corrupt, or is not a Tidelore database."""
+    """The database is corrupt, or belongs to another program."""
 
     code = "DATABASE_UNUSABLE"
 
 
 class StorageFailed(TideloreError):
-    """The database could not be opened or written; what is stored is intact."""
+    """The database or a file could not be opened or written; stored data is intact."""
 
     code = "STORAGE_FAILED"
     retryable = True
 
 
 class DatabaseUnreachable(StorageFailed):
-    """The server that keeps the database does not answer, or the connection to it was cut."""
+    """The database server does not respond, or the connection was lost; stored data is intact."""
 
     code = "DATABASE_UNREACHABLE"
 
 
 class Cancelled(TideloreError):
-    """SIGINT or SIGTERM: the run row is finalised, everything committed stays."""
+    """The command was interrupted by SIGINT or SIGTERM; committed data is kept."""
 
     code = "INTERRUPTED"
     exit_code = 130
@@ -294,7 +294,7 @@ class Cancelled(TideloreError):
 
 
 def every_error() -> list[type[TideloreError]]:
-    """Return every class of the tree, the root first: the documentation is tested against it."""
+    """Return every class of the tree, the root first."""
     found: list[type[TideloreError]] = []
     pending: list[type[TideloreError]] = [TideloreError]
     while pending:
