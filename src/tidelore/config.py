@@ -93,7 +93,9 @@ def load_config(explicit: str | None = None, environ: Mapping[str, str] | None =
     try:
         tree = _parse_toml(content.decode()) if content else {}
     except ValueError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}", fix="correct the line named above", file=path) from None
+        raise ConfigError(
+            f"{path} is not valid TOML: {error}", fix="correct the syntax error at that line", file=path
+        ) from None
     return parse_config(_overridden(tree, environ), path)
 
 
@@ -220,8 +222,8 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
     leaf = key.rpartition(".")[2]
     if leaf in {"token", "password", "private_token", "access_token"}:
         return ConfigError(
-            f"{file}: {key}: a secret does not belong in this file",
-            fix="export it in an environment variable and name that variable in token_env",
+            f"{file}: {key}: tokens must not be stored in this file",
+            fix="export the token in an environment variable and set token_env to its name",
             file=file,
             key=key,
         )
@@ -246,15 +248,15 @@ def _check_hosts(config: Config, file: str) -> None:
         if not _is_address(base_url):
             # What was written may hold a password and is not repeated.
             raise ConfigError(
-                f"{file}: {where}.base_url: not a plain http(s) address",
+                f"{file}: {where}.base_url: not an http(s) URL",
                 fix='write it like "https://gitlab.example.com"',
                 file=file,
                 key=f"{where}.base_url",
             )
         if name in names:
             raise ConfigError(
-                f"{file}: {where}.name: {name!r} is taken by {names[name]}",
-                fix="give each host a name of its own",
+                f"{file}: {where}.name: {name!r} is already used by {names[name]}",
+                fix="give each host a different name",
                 file=file,
                 key=f"{where}.name",
             )
@@ -273,8 +275,8 @@ def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
         key = f"{where}[{index}].project"
         if entry.project in seen:
             raise ConfigError(
-                f"{file}: {key}: {entry.project!r} is overridden already by {seen[entry.project]}",
-                fix="put everything for one project into one table",
+                f"{file}: {key}: {entry.project!r} already has overrides in {seen[entry.project]}",
+                fix="merge the two tables",
                 file=file,
                 key=key,
             )
@@ -282,7 +284,7 @@ def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
         if not host.groups and entry.project not in host.projects:
             raise ConfigError(
                 f"{file}: {key}: {entry.project!r} is not a project of this host",
-                fix="write it as it stands under `projects`",
+                fix="use a path listed under `projects`",
                 file=file,
                 key=key,
             )
@@ -297,15 +299,15 @@ def _check_repos(host: GitHubHost, where: str, file: str) -> None:
         owner, slash, name = repo.name.partition("/")
         if not (owner and slash and name) or "/" in name or repo.name != "".join(repo.name.split()):
             raise ConfigError(
-                f"{file}: {key}: {repo.name!r} is no repository",
-                fix='write it as "owner/repo"',
+                f"{file}: {key}: could not parse {repo.name!r} as a repository",
+                fix='use the form "owner/repo"',
                 file=file,
                 key=key,
             )
         if repo.name.casefold() in seen:
             raise ConfigError(
-                f"{file}: {key}: {repo.name!r} is listed already by {seen[repo.name.casefold()]}",
-                fix="put everything for one repository into one table",
+                f"{file}: {key}: {repo.name!r} is already listed in {seen[repo.name.casefold()]}",
+                fix="merge the two tables",
                 file=file,
                 key=key,
             )
@@ -323,7 +325,7 @@ def _check_app(host: GitHubHost, where: str, file: str) -> None:
     if missing and len(missing) < len(parts):
         raise ConfigError(
             f"{file}: {where}.{missing[0]}: a GitHub App needs app_id, installation_id and private_key_file",
-            fix=f"set {missing[0]}, or remove the others to sign in with a token",
+            fix=f"set {missing[0]}, or remove the others to authenticate with a token",
             file=file,
             key=f"{where}.{missing[0]}",
         )

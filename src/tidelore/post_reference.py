@@ -45,8 +45,8 @@ def parse_post_reference(text: str) -> PostReference:
     if found is not None:
         return PostReference(_authority(found[1]), COLLECTION, found[2])
     raise UserError(
-        f"{text!r} is no reference to a post",
-        fix="write its address, at://did:plc:…/app.bsky.feed.post/…, or that of its page, https://bsky.app/profile/…",
+        f"could not parse {text!r} as a post",
+        fix="use at://did:plc:…/app.bsky.feed.post/… or https://bsky.app/profile/…",
         reference=text,
     )
 

@@ -49,8 +49,8 @@ def parse_reference(text: str, kind: Kind) -> Reference:
         return reference
     sign = SIGNS[kind]
     raise UserError(
-        f"{text!r} is no reference to {NOUNS[kind]}",
-        fix=f"write its number, {sign}12, group/project{sign}12, or its web address",
+        f"could not parse {text!r} as {NOUNS[kind]}",
+        fix=f"use a number, {sign}12, group/project{sign}12 or a URL",
         reference=text,
     )
 

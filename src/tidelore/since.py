@@ -21,7 +21,7 @@ def parse_since(text: str, now_ms: int) -> int:
         return parse_instant(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
     except ValueError:
         raise UserError(
-            f"--since {text!r} is no time",
-            fix="write a duration (30m, 12h, 7d, 2w), a date (2026-03-01) or a timestamp with an offset",
+            f"invalid value for --since: {text!r}",
+            fix="use a duration (30m, 12h, 7d, 2w), a date (2026-03-01) or a timestamp with an offset",
             since=text,
         ) from None

@@ -22,9 +22,9 @@ def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:
     else:
         return context
     raise ConfigError(
-        f"http.ca_file cannot be used: {ca_file}: {detail}",
+        f"invalid http.ca_file: {ca_file}: {detail}",
         key="http.ca_file",
-        fix="name a readable file with the certificates of the authority in PEM format",
+        fix="set it to a readable PEM file with the CA certificates",
     )
 
 

@@ -33,7 +33,7 @@ class SimulatedTimeout(Broken):
     """The server holds the connection and never answers; `seconds` is how long a real server holds it."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"no answer within {seconds} s")
+        super().__init__(f"no response within {seconds} s")
         self.seconds = seconds
 
 

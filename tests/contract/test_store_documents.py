@@ -179,7 +179,7 @@ def test_an_item_that_nothing_will_make_a_document_of_is_found(database: Databas
     assert findings(database) == {}
     with database.transaction() as tx:
         tx.execute("DELETE FROM dirty_sources WHERE source_id = 2")
-    assert findings(database) == {"documents": "sources without a document that nothing will make: issue 2"}
+    assert findings(database) == {"documents": "items without a document and without a mark: issue 2"}
 
 
 def test_a_document_that_outlived_its_source_is_found(database: Database) -> None:

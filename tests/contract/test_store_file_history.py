@@ -163,7 +163,7 @@ def test_an_ending_starts_at_a_slash_and_is_taken_literally(filled: Database, pa
 
 @pytest.mark.parametrize("path", ["", " ", ".", "./", "..", "../a.ts", "a/../..", "/"])
 def test_what_is_no_path_of_a_file_is_refused(filled: Database, path: str) -> None:
-    with pytest.raises(UserError, match="no path of a file") as refused:
+    with pytest.raises(UserError, match="invalid file path") as refused:
         history(filled, path)
     assert refused.value.exit_code == 2
 

@@ -19,8 +19,6 @@ def test_a_killed_run_keeps_its_last_progress_and_the_ledger_says_so(stage: Stag
     process.signal(signal.SIGKILL)
     process.wait()
     stage.server.latency_seconds = 0.0
-    checked = stage.lore("check")
-    assert (checked.code, "interrupted: run 1" in checked.stdout) == (0, True), "a kill breaks nothing"
     ((_, *last),) = stage.rows(PROGRESS)
     assert last[0] > 0
     assert last[3] > 0

@@ -19,7 +19,7 @@ ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"
 
 @pytest.fixture
 def sea(home: Path, tmp_path: Path, quiet_logger: None, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
-    """A network of three accounts, its time about ours; nobody is followed."""
+    """A network of three accounts, its time about ours; no accounts are followed."""
     world = World(start=format_instant(SystemClock().now_ms() - 3_600_000))
     for name in (ALICE, BOB, CAROL):
         world.bluesky.create_account(name, display_name=name.partition(".")[0].title())
@@ -306,7 +306,7 @@ def test_doctor_refuses_an_address_that_is_no_stream_without_asking_anybody(sea:
     sea.config.write_text('[bluesky]\njetstream_url = "ftp://stream.test"\n')
     before = sea.world.requests.total()
     done = sea.robot("doctor", "--offline")
-    assert done.error["message"] == "bluesky.jetstream_url is no address of a stream"
+    assert done.error["message"] == "bluesky.jetstream_url is not a WebSocket URL"
     assert sea.world.requests.total() == before
 
 

@@ -117,10 +117,10 @@ def test_a_server_that_is_down_makes_a_note_of_a_sync_and_an_error_of_embed(desk
     desk.configure(LEDGER, CONSOLE, extra=DOWN)
     done = desk.run("sync")
     assert done.code == 0
-    assert "embedding stopped: no usable answer" in done.out
+    assert "embedding stopped: no usable response" in done.out
     assert desk.query("SELECT COUNT(*) FROM documents") == [(11,)]
     assert desk.query("SELECT status, docs_embedded, warnings_count FROM sync_runs") == [("succeeded", 0, 1)]
-    assert "no usable answer" in desk.robot("sync").data["embeddings"]["notice"]
+    assert "no usable response" in desk.robot("sync").data["embeddings"]["notice"]
     refused = desk.robot("embed")
     assert refused.code == 1
     assert refused.error["code"] == "REMOTE_UNAVAILABLE"
@@ -210,7 +210,7 @@ def test_what_is_missing_for_a_search_by_meaning_is_a_notice(desk: Desk) -> None
     desk.run("embed")
     assert meaning(desk, " ") == Meaning()
     desk.configure(LEDGER, CONSOLE, extra=DOWN)
-    assert "no usable answer" in (meaning(desk).notice or "")
+    assert "no usable response" in (meaning(desk).notice or "")
     with serving(ModelServer("ollama")) as server:
         desk.configure(LEDGER, CONSOLE, extra=served_by(server))
         assert "another model" in (meaning(desk).notice or "")

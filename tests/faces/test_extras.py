@@ -144,7 +144,7 @@ def test_the_service_has_a_job_for_vectors_only_with_the_extra_vectors(
     assert [record.getMessage() for record in caplog.records] == (
         []
         if hidden is None
-        else ["no vectors are made: the extra 'vectors' is not installed (pip install 'tidelore[vectors]')"]
+        else ["embeddings are not computed: the extra 'vectors' is not installed (pip install 'tidelore[vectors]')"]
     )
 
 

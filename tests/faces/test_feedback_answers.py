@@ -83,10 +83,10 @@ def test_a_body_may_come_from_stdin(follower: Follower, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "needs a body"),
+        (b"", "comment is empty"),
         (b"\xff\xfe", "not UTF-8"),
         (b"x" * 70_000, "characters"),
-        (b"x" * 1_100_000, "larger"),
+        (b"x" * 1_100_000, "too large"),
         (b"forged <!-- lore-action:" + b"0" * 64 + b" -->", "marker"),
     ],
 )

@@ -41,7 +41,7 @@ def test_nothing_is_missing_after_a_poll_and_nothing_is_changed(talk: Follower) 
     shown = talk.run("audit", "github", "--shadow")
     assert "pr_review_summaries" in shown.out
     assert "QUALIFYING" in shown.out
-    assert "0 of them missing" in shown.out
+    assert "0 without an event" in shown.out
 
 
 def test_what_was_said_since_the_poll_is_missing_until_it_is_polled(talk: Follower) -> None:

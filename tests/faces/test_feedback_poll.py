@@ -159,7 +159,7 @@ def test_a_full_poll_brings_the_same_and_nothing_twice(follower: Follower) -> No
 def test_a_dry_run_asks_nobody_and_makes_nothing(follower: Follower) -> None:
     assert not follower.counted(lambda: follower.poll("--dry-run"))
     assert not follower.db.exists()
-    assert "Nothing is done" in follower.run("poll", "github", "--dry-run").out
+    assert "Dry run" in follower.run("poll", "github", "--dry-run").out
 
 
 def test_a_poll_of_nothing_followed_says_how_to_follow(follower: Follower) -> None:

@@ -69,7 +69,7 @@ def test_an_issue_before_its_pull_request_gives_one_batched_event(follower: Foll
     assert "And by size." in event["body"]
     listed = follower.robot("feedback", "list").data
     assert [found["issue_number"] for found in listed["issues"]] == [issue]
-    assert "has no pull request yet" in follower.run("feedback", "list").out
+    assert "no pull request yet" in follower.run("feedback", "list").out
     told_as_documented(
         "feedback untrack", follower.robot("feedback", "untrack", "--issue", str(issue)).data, untracked(follower)
     )

@@ -182,7 +182,7 @@ def test_scrub_spends_no_more_than_its_budget(desk: Desk) -> None:
 def test_scrub_of_nothing_says_what_to_do_first(desk: Desk) -> None:
     done = desk.run("scrub")
     assert done.code == 0
-    assert "lore ingest" in done.out
+    assert "lore sync" in done.out
 
 
 def test_scrub_takes_one_project_only(desk: Desk) -> None:

@@ -70,5 +70,5 @@ def test_the_level_decides_what_is_logged_and_flags_win(desk: Desk, flags: list[
     done = desk.run("ingest", "--type", "issues", *flags)
     assert fault.fired == 1
     assert done.code == 0
-    assert ("could not be understood" in done.err) == warned
+    assert ("could not parse" in done.err) == warned
     assert ("GET http" in done.err) == ("--verbose" in flags)

@@ -54,7 +54,7 @@ def test_posts_are_listed_newest_first_and_narrowed(talk: Desk) -> None:
     page = talk.robot("list", "posts", "-n", "3").data
     assert keys("--after", page["next"]) == ["a"]
     assert talk.robot("list", "posts", "--fields", "kind", "-n", "1").data["items"] == [{"kind": "repost"}]
-    assert talk.run("list", "posts", "--author", "nobody.test").out == "Posts: nothing matches\n"
+    assert talk.run("list", "posts", "--author", "nobody.test").out == "Posts: no matches\n"
 
 
 @pytest.mark.parametrize("reference", [uri_of(MIRA, "a"), "at://mira.test/app.bsky.feed.post/a", PAGE, f"{PAGE}?ref=x"])
@@ -87,7 +87,7 @@ def test_posts_are_counted_by_kind_and_belong_to_no_project(talk: Desk) -> None:
     kinds = {"post": 1, "reply": 1, "quote": 1, "repost": 1}
     assert counted == {"total": 4, "by_kind": kinds, "deleted": 1, "links": 2}
     assert talk.run("count", "posts").out.splitlines()[0] == "Posts: 4"
-    assert talk.robot("count", "posts", "-p", "ledger").error["fix"] == "leave out --project"
+    assert talk.robot("count", "posts", "-p", "ledger").error["fix"] == "remove --project"
 
 
 def test_trending_counts_people_and_names_them(talk: Desk) -> None:

@@ -59,7 +59,7 @@ def test_a_copy_that_does_not_exist_is_not_found_and_not_made(desk: Desk) -> Non
         done = desk.robot(*command)
         assert done.code == 6
         assert done.error["code"] == "NOT_FOUND"
-        assert "lore ingest" in done.error["fix"]
+        assert "lore sync" in done.error["fix"]
     assert not desk.db.exists()
 
 

@@ -195,17 +195,17 @@ def test_the_age_of_the_copy_is_told(filled: Desk) -> None:
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [
-        ([], 2, "nothing to search"),
-        (["..."], 2, "nothing to search"),
+        ([], 2, "query is empty"),
+        (["..."], 2, "query is empty"),
         (["x", "--mode", "semantic"], 2, "lore embed"),
         (["x", "--fields", "colour"], 2, "colour"),
         (["x", "--after", "nonsense"], 2, "data.next"),
-        (["x", "--after", "3-00000000"], 2, "another query"),
+        (["x", "--after", "3-00000000"], 2, "different query"),
         (["x", "type:banana"], 2, "banana"),
         (["x", "since:yesterday"], 2, "7d"),
         (["x", "author:a", "--author", "b"], 2, "given twice"),
         (["x", "-p", "nowhere"], 6, "nowhere"),
-        (["zeppelin", "--open"], 6, "nothing to open"),
+        (["zeppelin", "--open"], 6, "no item to open"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_a_remedy(filled: Desk, argv: list[str], code: int, said: str) -> None:
@@ -216,7 +216,7 @@ def test_what_cannot_be_meant_is_refused_with_a_remedy(filled: Desk, argv: list[
 
 def test_nothing_that_matches_is_no_error(filled: Desk) -> None:
     done = filled.run("search", "zeppelin", "--mode", "lexical")
-    assert (done.code, done.out) == (0, "nothing matches\n")
+    assert (done.code, done.out) == (0, "No matches.\n")
 
 
 def test_a_process_of_its_own_survives_bytes_that_are_no_text(filled: Desk) -> None:

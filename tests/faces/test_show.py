@@ -173,9 +173,9 @@ def test_system_notes_files_and_the_number_of_discussions_are_chosen(filled: Des
     assert "  @mira (2024-03-19) [SYSTEM]:\n    approved this\n" in everything
     assert "Files (2):\n  R old.ts -> new.ts\n  M src/jwt.ts\n" in everything
     last = filled.run("show", "mr", "847", "--notes", "1").out
-    assert "Discussions (2):\n  (1 earlier discussion is left out)\n\n  @alice" in last
+    assert "Discussions (2):\n  (1 earlier discussion not shown)\n\n  @alice" in last
     assert "janedoe (2024" not in last
-    assert "(2 earlier discussions are left out)" in filled.run("show", "mr", "847", "--notes", "0").out
+    assert "(2 earlier discussions not shown)" in filled.run("show", "mr", "847", "--notes", "0").out
 
 
 def test_a_tombstone_is_shown_and_marked(filled: Desk) -> None:
@@ -334,7 +334,7 @@ def test_a_number_of_two_projects_is_asked_about_unless_one_is_the_default(fille
         (["mr", "#12"], 2, "`lore show issue 12`"),
         (["issue", ADDRESS], 2, f"`lore show mr '{ADDRESS}'`"),
         (["mr", "no/where!1"], 6, "port/harbour"),
-        (["mr", "quay!1", "-p", "harbour"], 2, "leave out one"),
+        (["mr", "quay!1", "-p", "harbour"], 2, "remove one"),
         (["mr", "twelve"], 2, "group/project!12"),
         (["mr"], 2, "lore show mr --help"),
         (["mr", "1", "--notes", "-1"], 2, "lore show mr --help"),

@@ -132,7 +132,7 @@ def test_a_full_disk_behind_stdout_is_told(desk: Desk, mode: list[str]) -> None:
             desk.arguments("count", *mode), stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
         )
     assert done.returncode == 1
-    assert done.stderr == "error: cannot write the answer: No space left on device\n"
+    assert done.stderr == "error: cannot write to stdout: No space left on device\n"
 
 
 NAME = "häfen/記録-😀"

@@ -40,7 +40,7 @@ def test_what_names_no_merge_request_is_refused_with_the_flag(desk: Desk, value:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--full", "--issue", "1", "-p", LEDGER], "--full is incompatible"),
+        (["--full", "--issue", "1", "-p", LEDGER], "--full cannot be combined"),
         (["--no-docs", "--issue", "1", "-p", LEDGER], "--no-docs requires --no-embed"),
         (["--preflight-only"], "--preflight-only requires --issue or --mr"),
         (["--retry-failed", "1", "--mr", "1"], "--retry-failed"),

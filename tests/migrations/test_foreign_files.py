@@ -46,7 +46,7 @@ def foreign(path: Path, *statements: str) -> None:
 def test_another_programs_file_is_refused_and_left_byte_identical(tmp_path: Path, table: str) -> None:
     path = tmp_path / "bookmarks.db"
     foreign(path, table)
-    assert "bookmarks.db is the database of some other program" in refused(path).message
+    assert "bookmarks.db belongs to another program" in refused(path).message
 
 
 def test_another_programs_unfinished_log_is_left_byte_identical(tmp_path: Path) -> None:

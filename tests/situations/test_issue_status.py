@@ -249,7 +249,7 @@ def test_a_query_the_server_refuses_leaves_what_is_stored_and_the_issues_due(cop
     report = copy.ingest()
     run(copy, rename.format(CRANE, "port/gone"))
     (warning,) = report["scopes"][0]["warnings"]
-    assert warning.startswith("failed to fetch issue statuses: there is no project port/gone")
+    assert warning.startswith("failed to fetch issue statuses: project port/gone does not exist")
     assert statuses(report)[0]["failed"] == 1
     assert copy.held(CRANE) == before
     assert copy.due() == 1

@@ -273,7 +273,7 @@ def test_a_host_without_a_variable_is_allowed() -> None:
 def test_a_secret_in_the_file_is_refused_and_not_repeated(section: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({section: [{key: "hunter2-hunter2"}]}, "my.toml")
-    assert "a secret does not belong in this file" in caught.value.message
+    assert "tokens must not be stored in this file" in caught.value.message
     assert "token_env" in str(caught.value.fix)
     assert "hunter2" not in f"{caught.value.message} {caught.value.fix} {caught.value.details}"
 
@@ -307,7 +307,7 @@ def test_two_hosts_of_one_name_are_refused(first: str) -> None:
     tree.setdefault("github", []).append({"name": "same"})
     with pytest.raises(ConfigError) as caught:
         parse_config(tree)
-    assert f"'same' is taken by {first}[0]" in caught.value.message
+    assert f"'same' is already used by {first}[0]" in caught.value.message
 
 
 @pytest.mark.parametrize("content", [b"[http", b"a = ", b"\xff\xfe", b"[http]\n[http]\n"])

@@ -130,13 +130,13 @@ def test_a_host_is_found_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", ["repo", "/repo", "owner/", "a/b/c", "owner/my repo", "https://github.com/owner/repo"])
 def test_what_is_no_repository_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="is no repository") as caught:
+    with pytest.raises(ConfigError, match="as a repository") as caught:
         parse_config({"github": [{"repos": [{"name": name}]}]}, "here.toml")
     assert caught.value.details == {"file": "here.toml", "key": "github[0].repos[0].name"}
 
 
 def test_two_tables_of_one_repository_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"'O/R' is listed already by github\[0\]\.repos\[0\]") as caught:
+    with pytest.raises(ConfigError, match=r"'O/R' is already listed in github\[0\]\.repos\[0\]") as caught:
         parse_config({"github": [{"repos": [{"name": "o/r"}, {"name": "O/R"}]}]})
     assert caught.value.details["key"] == "github[0].repos[1].name"
 

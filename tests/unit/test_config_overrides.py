@@ -52,7 +52,7 @@ def test_every_key_of_an_override_has_the_shape_of_the_setting_it_overrides() ->
 
 def test_two_overrides_of_one_project_are_refused() -> None:
     twice = OVERRIDDEN.replace("[[gitlab]]\nname", '[[gitlab.overrides]]\nproject = "a/b"\n[[gitlab]]\nname')
-    with pytest.raises(ConfigError, match="'a/b' is overridden already by gitlab") as caught:
+    with pytest.raises(ConfigError, match="'a/b' already has overrides in gitlab") as caught:
         parse_config(tomllib.loads(twice), "here.toml")
     assert caught.value.details == {"file": "here.toml", "key": "gitlab[0].overrides[1].project"}
 

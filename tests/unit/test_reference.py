@@ -79,7 +79,7 @@ def test_the_other_kind_is_refused_with_the_right_command(text: str, kind: Kind,
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["issue", "mr"])
 def test_anything_else_is_refused_with_the_forms_there_are(text: str, kind: Kind) -> None:
-    with pytest.raises(UserError, match="is no reference to") as refused:
+    with pytest.raises(UserError, match="could not parse") as refused:
         parse_reference(text, kind)
     assert "group/project" in str(refused.value.fix)
     assert refused.value.details == {"reference": text}

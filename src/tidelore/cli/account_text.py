@@ -1,4 +1,4 @@
-"""Accounts for people and for programs. Owns how they are shown; whatever the network told is made harmless first."""
+"""Renders accounts as text and as data. Text from the network is cleaned before it is printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def account_data(row: AccountRow, config: Config, positions: Sequence[Standing] | None = None) -> dict[str, Any]:
-    """Return an account for programs; with its positions where they were asked for."""
+    """Return an account as data, with its reading positions if given."""
     data: dict[str, Any] = {
         "did": row.did,
         "handle": row.handle,
@@ -46,7 +46,7 @@ def account_data(row: AccountRow, config: Config, positions: Sequence[Standing] 
 
 
 def account_table(rows: Sequence[AccountRow], config: Config) -> list[str]:
-    """Return accounts for people."""
+    """Return a table of accounts."""
     now = SystemClock().now_ms()
     cells = [
         [
@@ -73,7 +73,7 @@ def account_table(rows: Sequence[AccountRow], config: Config) -> list[str]:
 
 
 def account_lines(data: dict[str, Any]) -> list[str]:
-    """Return one account for people."""
+    """Return one account as text."""
     plain = {name: value for name, value in data.items() if name != "positions"}
     lines = fields(plain)
     for place in data["positions"]:
@@ -86,7 +86,7 @@ def account_lines(data: dict[str, Any]) -> list[str]:
 
 
 def following_answer(found: Following) -> Answer:
-    """Return what became of a wish to follow; a name that leads nowhere is an error, the others are followed."""
+    """Return the result of following accounts; names that could not be resolved are an error."""
     lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.created]
     lines += [f"{one_line(account.handle)}: already followed" for account in found.known]
     lines += [f"{name}: {error.message}" for name, error in found.unresolved.items()]
@@ -105,10 +105,12 @@ def _judge(found: Following) -> PartialSuccess | NotFound | None:
     if not found.unresolved:
         return None
     names = ", ".join(found.unresolved)
-    fix = "correct the handle; one that was changed is found by its DID"
+    fix = "check the handle; if it was changed, use the DID"
     if not found.created and not found.known:
-        return NotFound(f"there is no account {names}", fix=fix, accounts=list(found.unresolved))
-    return PartialSuccess(f"{names}: not found; the others are followed", fix=fix, accounts=list(found.unresolved))
+        return NotFound(f"account not found: {names}", fix=fix, accounts=list(found.unresolved))
+    return PartialSuccess(
+        f"account not found: {names}; the others are followed", fix=fix, accounts=list(found.unresolved)
+    )
 
 
 def _due(row: AccountRow, now: int) -> str:

@@ -1,4 +1,4 @@
-"""`lore accounts`: whom we follow on Bluesky."""
+"""`lore accounts`: manages followed Bluesky accounts."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} cannot be read: {error}", fix="give a text file of handles") from None
+        raise UserError(f"cannot read {file}: {error}", fix="pass a text file with one handle per line") from None
     names = parse_names(text)
     if not names:
-        raise UserError(f"{file} names nobody", fix="write one handle on each line")
+        raise UserError(f"{file} contains no account names", fix="write one handle per line")
     return _follow(face_of(ctx), names, "lore accounts import", mode)
 
 
@@ -243,7 +243,7 @@ def _change_alone(
     *,
     force: bool,
 ) -> Answer:
-    """Change what a poll under way relies on: only while none is, and on record."""
+    """Change something that a running poll relies on: under the lock, and recorded as a run."""
     from tidelore.app import run_until_signalled
     from tidelore.pipeline.poll_accounts import LEASE
     from tidelore.session import Workshop, open_session

@@ -1,4 +1,4 @@
-"""`lore audit`: compare the copy with the remote, whole; `--repair` mends what differs."""
+"""`lore audit`: checks the local copy against the server; `--repair` corrects differences."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def command(ctx: click.Context, /, source: str, project: str | None, **wanted: A
     With --repair, corrects differences with a sync and a full verification, then compares again.
     """
     if source not in SOURCES:
-        raise UserError(f"{source!r} cannot be audited", fix=f"known: {', '.join(SOURCES)}", source=source)
+        raise UserError(f"cannot audit {source!r}", fix=f"use one of: {', '.join(SOURCES)}", source=source)
     if wanted["shadow"] and source != "github":
-        raise UserError("--shadow goes with github", fix="leave out --shadow")
+        raise UserError("--shadow is only valid for github", fix="remove --shadow")
     face = face_of(ctx)
     repair, force, limit = wanted["repair"], wanted["force"], wanted["limit"]
     set_up_logging(face.app().config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
@@ -112,7 +112,7 @@ def _judge_accounts(report: AuditReport) -> TideloreError | None:
 
 
 class Doing(NamedTuple):
-    """How one kind of source is compared, mended and judged."""
+    """How one kind of source is compared, repaired and judged."""
 
     compare: Callable[[Face, str | None], AuditReport]
     mend: Callable[[Face, str | None, bool], RunReport | PollReport]

@@ -1,4 +1,4 @@
-"""`lore audit github`: the shadow comparison of events with what is said; `--repair` ingests what is missing."""
+"""`lore audit github`: compares events with the comments on GitHub; `--repair` ingests missing ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTS = ("comments", "qualifying", "ingested", "missing", "gone", "unreadable")
 
 
 def run(face: Face, repo: str | None, *, repair: bool, force: bool, shadow: bool, limit: int) -> Answer:
-    """Compare, mend if that was asked for, and tell."""
+    """Compare, repair if requested, and report."""
     from tidelore.app import run_until_signalled
     from tidelore.app.feedback.comparison import audit_github
     from tidelore.feedback.audit import judge
@@ -82,7 +82,7 @@ def _missing(repo: RepoAudit, thread: ThreadAudit) -> list[dict[str, Any]]:
 
 
 def counts_of(surfaces: list[SurfaceAudit]) -> dict[str, int]:
-    """Return what surfaces come to."""
+    """Return the totals of several lists."""
     return {
         "comments": sum(len(one.items) for one in surfaces),
         "qualifying": sum(one.qualifying for one in surfaces),

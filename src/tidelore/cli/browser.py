@@ -1,4 +1,4 @@
-"""Opening a page for a person. Owns the one way to the browser; refuses addresses that are not web pages."""
+"""Opens web pages in the browser. Refuses addresses that are not http(s)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tidelore.errors import NotFound, UserError
 
 
 def open_page(address: str | None) -> None:
-    """Open the address of something mirrored; it comes from a remote system, so only the web is opened."""
+    """Open the URL of an item. URLs come from remote systems, so only http(s) is allowed."""
     if address is None:
-        raise NotFound("there is nothing to open", fix="leave out --open, or loosen the filters")
+        raise NotFound("no item to open", fix="remove --open, or use a wider filter")
     if not address.startswith(("https://", "http://")):
-        raise UserError(f"{address!r} is no web address", fix="leave out --open", address=address)
+        raise UserError(f"cannot open {address!r}: not a web address", fix="remove --open", address=address)
     click.launch(address)

@@ -1,4 +1,4 @@
-"""`lore check`: verify the database against its invariants."""
+"""`lore check`: checks the database for inconsistencies."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def command(ctx: click.Context) -> Answer:
     if broken:
         error = IntegrityError(
             f"{len(broken)} of {len(findings)} checks failed: {', '.join(f.check for f in broken)}",
-            fix="keep the file, mirror into a new one with --db, and report what `lore check` prints",
+            fix="keep this database, sync into a new one with --db, and report the output of `lore check`",
         )
     return Answer(data, lines, error)

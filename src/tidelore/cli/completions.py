@@ -1,4 +1,4 @@
-"""`lore completions`: the completion script of a shell."""
+"""`lore completions`: prints a shell completion script."""
 
 from __future__ import annotations
 

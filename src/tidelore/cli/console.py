@@ -1,4 +1,4 @@
-"""`lore console`: the service, and everything at a glance, on a terminal."""
+"""`lore console`: runs the service with a live dashboard."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def command(ctx: click.Context, theme: str) -> Answer:
 
 
 def is_terminal() -> bool:
-    """Tell whether somebody looks and types."""
+    """Return whether both stdin and stdout are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def watched_app(face: Face, name: str) -> App:
-    """Return the application, or refuse where nobody could see it."""
+    """Return the application; raise UserError without a terminal."""
     if not is_terminal():
         raise UserError(
             f"`lore {name}` needs a terminal",
-            fix="`lore service` serves without one, `lore status --robot` tells the same to programs",
+            fix="use `lore service` to run without a terminal, or `lore status --robot` in scripts",
         )
     require("console", f"`lore {name}`")
     return face.app()

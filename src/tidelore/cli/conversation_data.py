@@ -1,4 +1,4 @@
-"""One conversation as programs read it. Owns the names of the documented fields; pure."""
+"""Renders one conversation as data, with the documented field names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One conversation as people read it: the fields, the description, the threads. Owns the layout; pure."""
+"""Renders one conversation as text: fields, description, threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEP = "  "
 
 
 class View(Struct, frozen=True):
-    """What of a conversation is shown: system notes, the changed files, only the last discussions."""
+    """Which parts of a conversation are shown."""
 
     system: bool = False
     files: bool = False
@@ -27,7 +27,7 @@ class View(Struct, frozen=True):
 
 
 def choose_threads(threads: Sequence[Thread], view: View) -> tuple[list[Thread], int]:
-    """Return the threads that are shown, with the notes that are, and how many earlier ones are left out."""
+    """Return the shown threads with their shown notes, and the number of hidden earlier threads."""
     seen = [
         replace(thread, notes=tuple(n for n in thread.notes if view.system or not n.is_system)) for thread in threads
     ]
@@ -52,7 +52,7 @@ def conversation_lines(talk: Conversation, view: View) -> list[str]:
 
 
 def describe_file(file: FileChangeRecord) -> str:
-    """Return a changed file on one line, with the letter of what happened to it."""
+    """Return a changed file on one line, with a letter for the kind of change."""
     if file.new_file:
         return f"A {file.new_path}"
     if file.deleted_file:
@@ -63,14 +63,14 @@ def describe_file(file: FileChangeRecord) -> str:
 
 
 def describe_duration(seconds: int) -> str:
-    """Return hours and minutes as forges write them."""
+    """Return a duration in hours and minutes, as GitLab writes it."""
     hours, minutes = seconds // 3600, seconds % 3600 // 60
     parts = [f"{hours:,}h" if hours else "", f"{minutes}m" if minutes or not hours else ""]
     return " ".join(part for part in parts if part)
 
 
 def _fields(talk: Conversation) -> Iterator[tuple[str, str | None]]:
-    """Yield names and values; what is None or empty is not shown."""
+    """Yield names and values; None and empty values are not shown."""
     parent = talk.parent
     yield "Project", talk.project
     yield "State", parent.state
@@ -126,7 +126,7 @@ def _links(talk: Conversation) -> Iterator[tuple[str, str | None]]:
 
 
 def _closed(reference: str, project: str) -> str:
-    """Return a reference as it is written inside the project."""
+    """Return a reference in its short form inside the project."""
     here = reference.startswith(f"{project}#")
     return reference.removeprefix(project) if here else reference
 
@@ -146,15 +146,15 @@ def _discussions(talk: Conversation, view: View) -> list[str]:
     threads, skipped = choose_threads(talk.threads, view)
     lines = ["", _heading(f"Discussions ({len(threads) + skipped:,}):"), *_caveats(talk.parent)]
     if skipped:
-        left_out = "1 earlier discussion is" if skipped == 1 else f"{skipped:,} earlier discussions are"
-        lines.append(f"{_STEP}({left_out} left out)")
+        left_out = "1 earlier discussion" if skipped == 1 else f"{skipped:,} earlier discussions"
+        lines.append(f"{_STEP}({left_out} not shown)")
     for thread in threads:
         lines += ["", *_thread(thread, view.columns)]
     return lines
 
 
 def _caveats(parent: ParentRow) -> list[str]:
-    """Say when there may be more than is shown."""
+    """Return notes about discussions that are missing or outdated."""
     if not parent.discussions_read:
         said = "not fetched yet; run `lore ingest`"
     elif not parent.discussions_fresh:

@@ -1,4 +1,4 @@
-"""`lore count`: how much the copy holds."""
+"""`lore count`: counts what the local copy holds."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: 
     """
     if kind is not None and entity not in _CHILDREN:
         raise UserError(
-            f"--type does not go with {entity or 'a count of issues and merge requests'}",
-            fix=f"it goes with {', '.join(_CHILDREN)}",
+            f"--type cannot be used with {entity or 'a count of issues and merge requests'}",
+            fix=f"use it with {', '.join(_CHILDREN)}",
         )
     if project and entity == "posts":
-        raise UserError("posts belong to no project", fix="leave out --project")
+        raise UserError("--project cannot be used with posts", fix="remove --project")
     database = face_of(ctx).open_store()
     try:
         chosen = match_project(database, project) if project else None

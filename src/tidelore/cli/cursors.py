@@ -1,4 +1,4 @@
-"""`lore cursors`: list, show or reset reading positions."""
+"""`lore cursors`: lists, shows and resets reading positions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
         cursor = find_cursor(database, surface, scope)
         name = f"{cursor.surface} {cursor.place}"
         if not yes and not _confirmed(face, name):
-            raise UserError(f"{name} was not reset", fix="confirm with --yes")
+            raise UserError(
+                f"reading position of {name} was not reset: confirmation required", fix="confirm with --yes"
+            )
 
         async def reset() -> None:
             shop = Workshop(database, app.config, app.clock, app.seam, "lore cursors reset")
@@ -90,10 +92,10 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
         run_until_signalled(reset())
     finally:
         database.close()
-    return Answer({"reset": cursor_data(cursor)}, [f"Reset {name}; the next run reads it from its beginning."])
+    return Answer({"reset": cursor_data(cursor)}, [f"Reset {name}; the next run reads it from the beginning."])
 
 
 def _confirmed(face: Face, name: str) -> bool:
-    """Ask, but only somebody who can answer."""
+    """Ask for confirmation if there is a terminal."""
     asked = not face.choices.robot and sys.stdin is not None and sys.stdin.isatty()
     return asked and click.confirm(f"Reset {name}?", err=True)

@@ -1,4 +1,4 @@
-"""`lore embed`: make the vectors by which conversations are found by meaning."""
+"""`lore embed`: computes missing embeddings."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def embed_data(made: EmbedReport) -> dict[str, Any]:
 
 def embed_line(made: EmbedReport) -> str:
     """Return what the stage did on one line."""
-    parts = [f"{plural(made.embedded, 'document')} embedded ({plural(made.chunks, 'vector')})"]
+    parts = [f"{plural(made.embedded, 'document')} embedded ({plural(made.chunks, 'embedding')})"]
     parts.append(f"{made.unchanged:,} unchanged")
     if made.removed:
-        parts.append(f"{plural(made.removed, 'old vector')} removed")
+        parts.append(f"{plural(made.removed, 'old embedding')} removed")
     if made.failed:
         parts.append(f"{made.failed:,} failed")
     return ", ".join(parts)

@@ -1,6 +1,6 @@
-"""The program's door. Answers `lore --version` before anything is imported, and leaves quietly through a pipe.
+"""The entry point of the program. Answers `lore --version` before anything is imported.
 
-Upholds that no state of stdout (closed, full, unable to write a character) ends in a traceback.
+No state of stdout (closed, full, unable to encode a character) ends in a traceback.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelore import __version__
 
 
 def run() -> None:
-    """Be the program."""
+    """Run the program and exit."""
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"lore {__version__}\n")
         return
@@ -37,18 +37,18 @@ def run() -> None:
         code = 0
     except OSError as error:
         _abandon_stdout()
-        sys.stderr.write(f"error: cannot write the answer: {error.strerror}\n")
+        sys.stderr.write(f"error: cannot write to stdout: {error.strerror}\n")
         code = 1
     _leave(code)
 
 
 def _leave(code: int) -> None:
-    """End at once: all is closed and written, and to take the interpreter apart costs more than a read."""
+    """Exit without tearing down the interpreter, which would take longer than a read."""
     if sys.stderr is not None:
         sys.stderr.flush()
     os._exit(code)
 
 
 def _abandon_stdout() -> None:
-    """Let what is still buffered go nowhere, or the interpreter would stumble over it at its end."""
+    """Redirect buffered output to /dev/null, so that the interpreter does not fail while exiting."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

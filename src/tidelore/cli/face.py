@@ -1,6 +1,6 @@
-"""What every command is given. Owns the global options, which mean the same before and after the command.
+"""The base of every command: global options, help with an example, access to settings and database.
 
-`lore --robot CMD` and `lore CMD --robot` are one.
+`lore --robot CMD` and `lore CMD --robot` mean the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "
 
 
 class Choices:
-    """The global options of one invocation, wherever they were written."""
+    """The global options of one invocation, given before or after the command."""
 
     def __init__(
         self,
@@ -43,17 +43,17 @@ class Choices:
 
 
 class Face:
-    """The doors a command may open."""
+    """What a command may use: the application, the database, the choices of the user."""
 
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
 
     def app(self) -> App:
-        """Return the application with its settings read."""
+        """Return the application with its settings."""
         return App(load_config(self.choices.config), os.environ, db=self.choices.db, seam=self.choices.seam)
 
     def open_store(self) -> Database:
-        """Open the copy for reading; answers then say how old it is."""
+        """Open the database for reading and remember when it was last synced."""
         from tidelore.store.runs import last_success_at
 
         database = self.app().open_store()
@@ -62,7 +62,7 @@ class Face:
 
     @property
     def interactive(self) -> bool:
-        """Whether progress may be drawn: on a terminal only, and not when silence was asked for."""
+        """Whether progress may be drawn: only on a terminal, not with --quiet or --robot."""
         return sys.stderr.isatty() and not self.choices.robot and not self.choices.quiet
 
 
@@ -76,7 +76,7 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 
 
 def global_options() -> list[click.Parameter]:
-    """Return the options every command takes."""
+    """Return the options that every command accepts."""
     return [
         click.Option(
             ["--config"],
@@ -140,7 +140,7 @@ def face_of(ctx: click.Context) -> Face:
 
 
 def command_path(argv: Sequence[str]) -> str:
-    """Return the words of a command line that name the command, for reports."""
+    """Return the name of the command in a command line, for `meta.command`."""
     words: list[str] = []
     skip = False
     for word in argv:

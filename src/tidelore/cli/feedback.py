@@ -1,4 +1,4 @@
-"""`lore feedback`: the pull requests that are followed, what is said on them, and what we answer."""
+"""`lore feedback`: tracked pull requests, their events and replies."""
 
 from __future__ import annotations
 

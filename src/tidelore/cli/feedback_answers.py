@@ -1,4 +1,4 @@
-"""`lore feedback reply|comment`: answers, each posted exactly once."""
+"""`lore feedback reply|comment`: posts replies, each exactly once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def comment_command(
 
     face = face_of(ctx)
     if pr is not None and issue is not None:
-        raise UserError("--pr and --issue exclude each other here", fix="a comment stands in one thread")
+        raise UserError("--pr and --issue cannot be combined", fix="pass only one of them")
     place, pull, found = repo_of_either(face.app().config, repo, pr, issue)
     body = _read_body(body_file)
     if pull is not None:
@@ -81,16 +81,16 @@ def _post(face: Face, place: Place, answering: Answering) -> Answer:
 
     app = face.app()
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
-    fate = "the answer may be stored; `lore poll github` finishes it, and the same command posts nothing twice"
+    fate = "the reply may be stored; `lore poll github` completes it, and repeating the command posts it only once"
     posted = run_until_signalled(post_answer(app, place, answering), fate)
     row = posted.row
     comment = f", comment {row.comment_id}" if row.comment_id else ""
-    told = f"Answer {row.id} on {row.repo_full_name}#{row.scope_number}: {row.status}{comment}"
+    told = f"Reply {row.id} on {row.repo_full_name}#{row.scope_number}: {row.status}{comment}"
     return Answer({"answer": answer_data(row)}, [told], posted.error)
 
 
 def _read_body(name: str) -> str:
-    """Return the body, or say what is wrong with the file."""
+    """Return the text of the file, or raise UserError."""
     try:
         if name == "-":
             content = sys.stdin.buffer.read(_MOST_BYTES + 1)
@@ -98,10 +98,12 @@ def _read_body(name: str) -> str:
             with Path(name).open("rb") as file:
                 content = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise UserError(f"cannot read {name}: {error.strerror}", fix="give a file, or - for stdin", file=name) from None
+        raise UserError(
+            f"cannot read {name}: {error.strerror}", fix="pass a file name, or - for stdin", file=name
+        ) from None
     try:
         if len(content) <= _MOST_BYTES:
             return content.decode()
     except UnicodeDecodeError:
-        raise UserError(f"{name} is not UTF-8", fix="write the body in UTF-8", file=name) from None
-    raise UserError(f"{name} is larger than any comment", fix="shorten it, or post it in parts", file=name)
+        raise UserError(f"{name} is not UTF-8", fix="convert the file to UTF-8", file=name) from None
+    raise UserError(f"{name} is too large for a comment", fix="shorten it or post it in parts", file=name)

@@ -1,4 +1,4 @@
-"""Feedback as data for programs: pull requests that are followed, events, answers, commands. Owns their shapes."""
+"""Renders tracked pull requests, events, replies and operator commands as data."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _EVENT_INSTANTS = ("created_at", "updated_at", "ingested_at", "processed_at", "n
 
 
 def waiting_by_thread(counts: Iterable[PendingCount]) -> Waiting:
-    """Return what waits, by project and thread."""
+    """Return the pending events by project and thread."""
     return {(count.project_id, count.thread_number): count for count in counts}
 
 
 def pull_data(row: TrackedPr, waiting: Waiting | None = None) -> dict[str, Any]:
-    """Return a pull request that is followed; with how much of it waits, where that was asked for."""
+    """Return a tracked pull request, with its pending events if given."""
     data = {
         "repo": row.repo_full_name,
         "pr_number": row.pr_number,
@@ -66,7 +66,7 @@ def pull_data(row: TrackedPr, waiting: Waiting | None = None) -> dict[str, Any]:
 
 
 def issue_data(row: IssueCursor) -> dict[str, Any]:
-    """Return a source issue that is followed."""
+    """Return a tracked source issue."""
     return {
         "repo": row.repo_full_name,
         "issue_number": row.issue_number,
@@ -78,14 +78,14 @@ def issue_data(row: IssueCursor) -> dict[str, Any]:
 
 
 def event_data(row: EventRow, *, lease: bool = False) -> dict[str, Any]:
-    """Return an event; only whoever takes it is told its lease."""
+    """Return an event; only the consumer that takes it gets the lease."""
     data = {"id": row.id, "repo": row.repo_full_name} | {name: getattr(row, name) for name in _EVENT}
     data |= {name: instant(getattr(row, name)) for name in _EVENT_INSTANTS}
     return data | {"lease_id": row.lease_id} if lease else data
 
 
 def answer_data(row: OutboxRow) -> dict[str, Any]:
-    """Return an answer of ours and how far it has come."""
+    """Return a reply and its status."""
     return {
         "id": row.id,
         "repo": row.repo_full_name,
@@ -104,7 +104,7 @@ def answer_data(row: OutboxRow) -> dict[str, Any]:
 
 
 def command_data(row: CommandRow) -> dict[str, Any]:
-    """Return a command of an operator and what became of it."""
+    """Return an operator command and its result."""
     return {
         "command_key": row.command_key,
         "repo": row.repo_full_name,
@@ -121,7 +121,7 @@ def command_data(row: CommandRow) -> dict[str, Any]:
 
 
 def step_data(step: StatusStep) -> dict[str, Any]:
-    """Return one line of a pull request's history."""
+    """Return one status change of a pull request."""
     names = ("from_status", "to_status", "reason", "detail")
     return {name: getattr(step, name) for name in names} | {"at": instant(step.at)}
 
@@ -138,7 +138,7 @@ def position_data(cursor: PollCursor) -> dict[str, Any]:
 
 
 def error_data(error: TideloreError | None) -> dict[str, Any] | None:
-    """Return an error inside an answer that goes on without it."""
+    """Return an error that is part of a partial answer."""
     if error is None:
         return None
     return {"code": error.code, "message": error.message, "retryable": error.retryable}

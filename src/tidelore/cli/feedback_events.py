@@ -1,4 +1,4 @@
-"""`lore feedback next|peek|ack|nack`: taking what was said, one event at a time, and saying what came of it."""
+"""`lore feedback next|peek|ack|nack`: takes events and records their outcome."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def next_command(
     face = face_of(ctx)
     app = face.app()
     if timeout is not None and not wait:
-        raise UserError("--timeout goes with --wait", fix="add --wait, or leave out --timeout")
+        raise UserError("--timeout requires --wait", fix="add --wait, or remove --timeout")
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
     number: int | None = None
     if pr is not None:
@@ -155,7 +155,10 @@ def nack_command(ctx: click.Context, event: int | None, lease: str | None, error
 
 def _handle(event: int | None, lease: str | None) -> int | str:
     if (event is None) == (lease is None):
-        raise UserError("name the event once", fix="give its number, or --lease with the lease it was taken under")
+        raise UserError(
+            "expected either an event number or --lease",
+            fix="pass the number, or --lease with the lease_id from `lore feedback next`",
+        )
     return lease if lease is not None else event or 0
 
 
@@ -198,7 +201,7 @@ def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
     ]
     if not on_terminal():
         return table(columns, cells)
-    lines = [f"Pending events (showing {len(rows):,} of {total:,})", *table(columns, cells)]
+    lines = [f"Unprocessed events (showing {len(rows):,} of {total:,})", *table(columns, cells)]
     failed = sum(row.attempts > 0 for row in rows)
     return lines + ([f"{plural(failed, 'event')} failed before; see the error with --robot."] if failed else [])
 

@@ -1,4 +1,4 @@
-"""`lore feedback list|show`: what is followed and how it stands; read from the copy, nobody is asked."""
+"""`lore feedback list|show`: shows tracked pull requests from the database."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def show_command(ctx: click.Context, repo: str | None, pr: str) -> Answer:
 
 
 def chosen_name(face: Face, repo: str | None) -> str | None:
-    """Return the repository that is meant, under the name it has in the copy; None for all."""
+    """Return the stored name of the chosen repository; None for all."""
     if repo is None:
         return None
     from tidelore.feedback.places import choose_place

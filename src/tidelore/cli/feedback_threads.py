@@ -1,4 +1,4 @@
-"""The options that name a repository, a pull request, an issue. Owns what they say and how they are read together."""
+"""The options --repo, --pr, --issue and --head-sha, and how they are parsed together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAD: Callable[..., Any] = click.option(
 
 
 def repo_and_number(config: Config, repo: str | None, pr: str) -> tuple[Place, int]:
-    """Return the repository and the pull request that are meant."""
+    """Return the repository and the number of the pull request."""
     from tidelore.feedback.places import choose_place, read_thread
 
     thread = read_thread(pr, "pr")
@@ -38,23 +38,25 @@ def repo_and_number(config: Config, repo: str | None, pr: str) -> tuple[Place, i
 def repo_of_either(
     config: Config, repo: str | None, pr: str | None, issue: str | None
 ) -> tuple[Place, int | None, int | None]:
-    """Return the repository, and the pull request and the issue, one of which must be named."""
+    """Return the repository, the pull request and the issue; at least one of the two must be given."""
     from tidelore.feedback.places import choose_place, read_thread
 
     pull = None if pr is None else read_thread(pr, "pr")
     found = None if issue is None else read_thread(issue, "issue")
     named = pull if pull is not None and (pull.repo or found is None) else found
     if named is None:
-        raise UserError("nothing is named", fix="name a pull request with --pr, or an issue with --issue")
+        raise UserError("no pull request or issue given", fix="pass --pr or --issue")
     place = choose_place(config, repo, named)
     for thread in (pull, found):
         if thread is not None and thread.repo is not None and choose_place(config, None, thread) != place:
-            raise UserError(f"{thread.repo} is not {place.name}", fix="name threads of one repository")
+            raise UserError(
+                f"{thread.repo} and {place.name} are different repositories", fix="name threads of one repository"
+            )
     return place, None if pull is None else pull.number, None if found is None else found.number
 
 
 def read_head(head_sha: str | None) -> str | None:
-    """Return a commit as it was named, or refuse what is none."""
+    """Return the commit in lower case, or raise UserError."""
     if head_sha is not None and not _SHA.fullmatch(head_sha):
-        raise UserError(f"--head-sha {head_sha!r} is no commit", fix="give 7 to 64 hex digits")
+        raise UserError(f"invalid value for --head-sha: {head_sha!r}", fix="use 7 to 64 hexadecimal digits")
     return None if head_sha is None else head_sha.lower()

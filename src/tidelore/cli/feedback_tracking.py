@@ -1,4 +1,4 @@
-"""`lore feedback track|untrack|resume|blocked`: what is followed, and following it again."""
+"""`lore feedback track|untrack|resume|blocked`: starts, stops and resumes tracking."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: s
     app = _app(face_of(ctx))
     place, pull, source_issue = repo_of_either(app.config, repo, pr, issue)
     done = run_until_signalled(track(app, place, pr=pull, issue=source_issue), "nothing was changed")
-    return _answer(done, "is followed")
+    return _answer(done, "is tracked")
 
 
 @click.command("untrack", cls=LoreCommand, example="lore feedback untrack --pr 12")
@@ -55,14 +55,17 @@ def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue:
     face = face_of(ctx)
     app = face.app()
     if pr is not None and issue is not None:
-        raise UserError("--pr and --issue exclude each other here", fix="a pull request's own issue goes with it")
+        raise UserError(
+            "--pr and --issue cannot be combined",
+            fix="remove --issue: untracking a pull request includes its source issue",
+        )
     place, pull, source_issue = repo_of_either(app.config, repo, pr, issue)
     database = face.open_store()
     try:
         done = untrack(app, database, place, pr=pull, issue=source_issue)
     finally:
         database.close()
-    return _answer(done, "is not followed any more")
+    return _answer(done, "is no longer tracked")
 
 
 @click.command("resume", cls=LoreCommand, example="lore feedback resume --pr 12")
@@ -82,7 +85,7 @@ def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str 
     app = _app(face_of(ctx))
     place, number = repo_and_number(app.config, repo, pr)
     row = run_until_signalled(resume(app, place, number, read_head(head_sha)), "nothing was changed")
-    return _answer(Followed(row, None), "is followed again")
+    return _answer(Followed(row, None), "is tracked again")
 
 
 @click.group(
@@ -140,7 +143,7 @@ def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_
     app = _app(face_of(ctx))
     place, number = repo_and_number(app.config, repo, pr)
     row = run_until_signalled(unblock(app, place, number, read_head(head_sha)), "nothing was changed")
-    return _answer(Followed(row, None), "is followed again")
+    return _answer(Followed(row, None), "is tracked again")
 
 
 def _app(face: Face) -> App:
@@ -157,6 +160,10 @@ def _answer(done: Followed, told: str) -> Answer:
         title = f" ({one_line(pull.title)})" if pull.title else ""
         lines.append(f"{pull.repo_full_name}#{pull.pr_number}{title} {told}: {pull.status}")
     if issue is not None:
-        where = f"its comments lead to #{issue.pr_number}" if issue.pr_number else "its comments become one event"
+        where = (
+            f"comments there are redirected to #{issue.pr_number}"
+            if issue.pr_number
+            else "comments there become one event"
+        )
         lines.append(f"{issue.repo_full_name}#{issue.issue_number}, a source issue, {told}: {where}")
     return Answer(data, lines)

@@ -1,4 +1,4 @@
-"""`lore file-history`: which merge requests changed a file, under whatever names it had."""
+"""`lore file-history`: lists the merge requests that changed a file, across renames."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def _fields(text: str | None) -> set[str]:
     chosen = {name.strip() for name in text.split(",") if name.strip()}
     if not chosen or chosen - known:
         raise UserError(
-            f"--fields names no field: {', '.join(sorted(chosen - known)) or 'nothing'}",
-            fix="the fields are: " + ", ".join(sorted(known)),
+            f"invalid value for --fields: {', '.join(sorted(chosen - known)) or 'no field given'}",
+            fix="use any of: " + ", ".join(sorted(known)),
             fields=text,
         )
     return chosen

@@ -1,4 +1,4 @@
-"""`lore generate-docs`: make the documents of what changed."""
+"""`lore generate-docs`: updates search documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lore ingest`: mirror the lists of the configured projects."""
+"""`lore ingest`: fetches issues or merge requests of the configured projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lore init`: write a configuration file with every choice explained."""
+"""`lore init`: writes a configuration file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidelore.errors import StorageFailed, UserError
 
 TEMPLATE = """\
 # Tidelore's configuration. Every key is documented in docs/reference/configuration.md;
-# what is left out has the default shown there. Tokens never stand here: name their variable.
+# omitted keys have the default shown there. Never write a token here: name its environment variable.
 
 # default_project = "group/project"
 
@@ -63,7 +63,7 @@ def command(
     """
     path = Path(config_path(face_of(ctx).choices.config, os.environ))
     if path.exists() and not overwrite:
-        raise UserError(f"{path} exists already", fix="edit it, or replace it with --overwrite", path=str(path))
+        raise UserError(f"{path} already exists", fix="edit it, or replace it with --overwrite", path=str(path))
     text = TEMPLATE.format(
         base_url=_quoted(gitlab_url),
         token_env=_quoted(token_env),
@@ -75,12 +75,12 @@ def command(
     lines = [f"Wrote {path}"]
     if not projects:
         lines.append("Add your projects under [[gitlab]], then:")
-    lines += [f"  export {token_env}=…", "  lore doctor", "  lore ingest --type issues"]
+    lines += [f"  export {token_env}=…", "  lore doctor", "  lore sync"]
     return Answer({"path": str(path), "projects": list(projects)}, lines)
 
 
 def _quoted(text: str) -> str:
-    """Return a TOML string: JSON's escapes are TOML's, but for characters beyond the first plane and DEL."""
+    """Return a TOML string. JSON and TOML escape alike, except DEL and characters beyond the first plane."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -94,5 +94,5 @@ def _write(path: Path, content: bytes) -> None:
             file.write(content)
     except OSError as error:
         raise StorageFailed(
-            f"cannot write {path}: {error.strerror}", fix="choose another place with --config", path=str(path)
+            f"cannot write {path}: {error.strerror}", fix="choose another path with --config", path=str(path)
         ) from None

@@ -1,4 +1,4 @@
-"""`lore list posts`: posts of the copy, filtered."""
+"""`lore list posts`: lists stored posts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def posts_command(ctx: click.Context, /, **wanted: Any) -> Answer:
 
 def _lines(found: PostList) -> list[str]:
     if not found.items:
-        return ["Posts: nothing matches"]
+        return ["Posts: no matches"]
     rows = [post_row(row) for row in found.items]
     columns = [
         Column("LISTED"),
@@ -73,8 +73,8 @@ def _chosen(text: str | None) -> frozenset[str]:
     chosen = frozenset(name.strip() for name in text.split(",") if name.strip())
     if not chosen or chosen - set(_FIELDS):
         raise UserError(
-            f"--fields names no field: {', '.join(sorted(chosen - set(_FIELDS))) or 'nothing'}",
-            fix="the fields are: " + ", ".join(_FIELDS),
+            f"invalid value for --fields: {', '.join(sorted(chosen - set(_FIELDS))) or 'no field given'}",
+            fix="use any of: " + ", ".join(_FIELDS),
             fields=text,
         )
     return chosen
@@ -83,5 +83,5 @@ def _chosen(text: str | None) -> frozenset[str]:
 def _parse_token(text: str) -> tuple[int, int]:
     at, _, row_id = text.partition("-")
     if not (at.isascii() and at.isdecimal() and row_id.isascii() and row_id.isdecimal()):
-        raise UserError(f"--after {text!r} is no token", fix="use `data.next` of the page before", after=text)
+        raise UserError(f"invalid value for --after: {text!r}", fix="use `data.next` of the previous page", after=text)
     return int(at), int(row_id)

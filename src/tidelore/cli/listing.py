@@ -150,8 +150,8 @@ def _fields(text: str | None, family: Family) -> set[str]:
     chosen = {name.strip() for name in text.split(",") if name.strip()}
     if not chosen or chosen - known:
         raise UserError(
-            f"--fields names no field: {', '.join(sorted(chosen - known)) or 'nothing'}",
-            fix="the fields are: " + ", ".join(sorted(known)),
+            f"invalid value for --fields: {', '.join(sorted(chosen - known)) or 'no field given'}",
+            fix="use any of: " + ", ".join(sorted(known)),
             fields=text,
         )
     return chosen
@@ -160,14 +160,14 @@ def _fields(text: str | None, family: Family) -> set[str]:
 def _parse_token(text: str) -> tuple[int, int]:
     at, _, row_id = text.partition("-")
     if not (at.isascii() and at.isdecimal() and row_id.isascii() and row_id.isdecimal()):
-        raise UserError(f"--after {text!r} is no token", fix="use `data.next` of the page before", after=text)
+        raise UserError(f"invalid value for --after: {text!r}", fix="use `data.next` of the previous page", after=text)
     return int(at), int(row_id)
 
 
 def _lines(found: Listing, family: Family) -> list[str]:
     title = "Merge Requests" if family is MERGE_REQUESTS else "Issues"
     if not found.items:
-        return [f"{title}: nothing matches"]
+        return [f"{title}: no matches"]
     middle = "BRANCHES" if family is MERGE_REQUESTS else "LABELS"
     columns = [
         Column("PROJECT", path=True),

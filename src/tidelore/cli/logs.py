@@ -1,4 +1,4 @@
-"""Logging for commands that act. Owns the two formats and the file; every record passes the redactor."""
+"""Logging: the two formats and the log file. Every record passes the redactor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidelore.sources.redact import RedactFilter
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per record: what every record has, then the facts its caller gave it as `extra`."""
+    """Formats a record as one JSON object: the standard fields, then those given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
@@ -32,15 +32,15 @@ class JsonFormatter(logging.Formatter):
 
 
 def _facts(record: logging.LogRecord) -> dict[str, object]:
-    """Return what a caller added to a record: whatever a plain record has not."""
+    """Return the fields that the caller added as `extra`."""
     plain = logging.makeLogRecord({}).__dict__.keys() | {"message", "asctime"}
     return {name: value for name, value in record.__dict__.items() if name not in plain}
 
 
 def set_up_logging(config: Config, *, verbose: bool, quiet: bool, service: bool = False) -> None:
-    """Send our records to stderr, or to the file that is configured, at the level that was asked for.
+    """Send log records to stderr or to the configured file, at the configured level.
 
-    A `service` has no report at its end and nobody who watches: it tells what it does as it goes, with the time.
+    A `service` prints no report at its end, so it logs what it does, with timestamps.
     """
     handler = _open_handler(config)
     if config.log.format == "json":
@@ -75,6 +75,6 @@ def _open_handler(config: Config) -> logging.Handler:
     except OSError as error:
         raise ConfigError(
             f"cannot write the log to {path}: {error.strerror}",
-            fix="correct log.file, or leave it out to log to stderr",
+            fix="correct log.file, or remove it to log to stderr",
             key="log.file",
         ) from None

@@ -1,7 +1,6 @@
-"""The command `lore`. Owns the list of commands, loaded only when called, and the one exit of the program.
+"""The command `lore`: the list of commands, imported when they are called, and the handling of every error.
 
-Data goes to stdout, progress and logs to stderr. Whatever happens, one renderer speaks and the exit code
-is the documented one.
+Data goes to stdout, progress and logs go to stderr. Every error is rendered in one place, with its exit code.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def lore() -> None:
 
 
 def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
-    """Run one command and return its exit code. `seam` lets the crash tests die at a named instant."""
+    """Run one command and return its exit code. `seam` lets crash tests stop at a named point."""
     choices = Choices(seam=seam, robot="--robot" in argv, verbose="--verbose" in argv or "-v" in argv)
     try:
         answer = _invoke(_greeted(argv, choices), choices)
@@ -113,7 +112,7 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
         if not choices.robot:
             click.echo(bare.format_message(), err=True)
             return bare.exit_code
-        return render_error(UserError("no command was given", fix="`lore --help` lists them"), choices, "lore")
+        return render_error(UserError("no command given", fix="`lore --help` lists the commands"), choices, "lore")
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the one exit, one renderer
@@ -124,7 +123,7 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
 
 
 def _greeted(argv: Sequence[str], choices: Choices) -> Sequence[str]:
-    """Let somebody who names no command look, if there is something to look at and somewhere to show it."""
+    """Add `console` to an empty command line on a terminal if a configuration file exists."""
     if choices.robot or COMPLETION in os.environ or command_path(argv) != "lore":
         return argv
     if {"-h", "--help", "--version"} & set(argv):
@@ -149,7 +148,7 @@ def _invoke(argv: Sequence[str], choices: Choices) -> object:
 
 
 def _explain(problem: BaseException, choices: Choices) -> TideloreError:
-    """Return what a face can show of anything that was raised."""
+    """Return any exception as an error that can be rendered."""
     if isinstance(problem, TideloreError):
         return problem
     if isinstance(problem, click.Abort | KeyboardInterrupt):
@@ -160,7 +159,7 @@ def _explain(problem: BaseException, choices: Choices) -> TideloreError:
         _print_traceback()
     return TideloreError(
         f"unexpected {type(problem).__name__}: {problem}",
-        fix="run it again with --verbose and report what it prints",
+        fix="run it again with --verbose and report the output",
     )
 
 

@@ -30,14 +30,14 @@ def every_command(root: click.Group) -> Iterator[tuple[str, click.Command]]:
 
 
 def describe_briefly(name: str, command: click.Command) -> Described:
-    """Return a command's name and what it does in one line."""
+    """Return the name and the summary of a command."""
     return {"name": name, "summary": paragraphs(command)[0]}
 
 
 def describe_command(
     name: str, command: click.Command, shared: Collection[str | None], output: Mapping[str, str]
 ) -> Described:
-    """Return everything about a command but the options in `shared`, which all have."""
+    """Return everything about a command except the options in `shared`, which all commands have."""
     own = [parameter for parameter in command.params if parameter.name not in shared]
     arguments = [parameter for parameter in own if isinstance(parameter, click.Argument)]
     options = [parameter for parameter in own if isinstance(parameter, click.Option)]
@@ -53,7 +53,7 @@ def describe_command(
 
 
 def describe_option(option: click.Option) -> Described:
-    """Return an option: its spellings, what it takes, and what it is when it is left out."""
+    """Return an option: its spellings, its type and its default."""
     return {
         "names": list(option.opts),
         # Some flags have a spelling that says no.
@@ -67,7 +67,7 @@ def describe_option(option: click.Option) -> Described:
 
 
 def describe_errors() -> list[Described]:
-    """Return every error a command may answer with."""
+    """Return every error of the program."""
     return [
         {
             "code": error.code,

@@ -1,4 +1,4 @@
-"""`lore metrics`: everything that is measured, in the Prometheus text format; read from the copy."""
+"""`lore metrics`: prints metrics in the Prometheus text format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lore poll`: ask for what is new, once. What is asked, and of whom, stands in a module of each source's own."""
+"""`lore poll`: polls GitHub and Bluesky once; each has a separate module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lore poll bluesky`: the new posts of the accounts you follow."""
+"""`lore poll bluesky`: polls followed accounts for new posts."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _plan(app: App, request: PollRequest) -> Answer:
 
 
 def poll_data(report: PollReport) -> dict[str, Any]:
-    """Return a cycle as data."""
+    """Return the report of a poll as data."""
     return {
         "run_id": report.run_id,
         **{name: getattr(report, name) for name in _COUNTS},
@@ -110,7 +110,7 @@ def poll_data(report: PollReport) -> dict[str, Any]:
 
 
 def poll_lines(report: PollReport) -> list[str]:
-    """Return a cycle in the words of its log, then its summary."""
+    """Return the report of a poll as text."""
     from tidelore.pipeline.poll_report import account_line
 
     lines = [f"run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs]

@@ -1,4 +1,4 @@
-"""`lore poll github`: read what was said on the pull requests that are followed, and act on it."""
+"""`lore poll github`: polls tracked pull requests for comments and processes them."""
 
 from __future__ import annotations
 
@@ -155,8 +155,8 @@ def _repo_lines(found: RepoReport) -> list[str]:
 _WORDS = {
     "commands": "command",
     "followups": "comment on a source issue",
-    "planned": "planned answer",
-    "tokens": "answer observed",
+    "planned": "planned reply",
+    "tokens": "confirmed reply",
 }
 
 
@@ -167,7 +167,7 @@ def _deed_lines(deeds: Deeds) -> list[str]:
     ]
     for row in deeds.sent:
         why = f" ({one_line(row.last_error)})" if row.last_error and row.status not in _FINISHED else ""
-        lines.append(f"  answer {row.id} to {row.repo_full_name}#{row.scope_number}: {row.status}{why}")
+        lines.append(f"  reply {row.id} to {row.repo_full_name}#{row.scope_number}: {row.status}{why}")
     for event in deeds.handled:
         failed = f"failed: {one_line(event.last_error or '')}"
         told = "done" if event.processed_at is not None else failed

@@ -1,4 +1,4 @@
-"""Posts for programs and for people. Owns the fields of a post in JSON and the layout of its page; pure."""
+"""Renders posts as data and as text."""
 
 from __future__ import annotations
 

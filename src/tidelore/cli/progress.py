@@ -1,4 +1,4 @@
-"""Progress on a terminal: one line per list and per kind of children that is being read. Silent everywhere else."""
+"""Progress bars on a terminal, one per list that is being read. Silent elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(face: Face) -> Iterator[OnProgress]:
-    """Draw progress while the block runs; the callable is told of every page and every parent."""
+    """Draw progress while the block runs; yields a callable that takes progress reports."""
     if not face.interactive:
         yield lambda _progress: None
         return

@@ -78,7 +78,7 @@ def _about_all() -> dict[str, Any]:
 
 
 def _chosen(known: dict[str, click.Command], wanted: str) -> dict[str, click.Command]:
-    """Return the command of that name and those below it; all for no name."""
+    """Return the named command or the commands of the named group; all of them without a name."""
     if not wanted:
         return known
     found = {name: command for name, command in known.items() if f"{name} ".startswith(f"{wanted} ")}
@@ -86,7 +86,9 @@ def _chosen(known: dict[str, click.Command], wanted: str) -> dict[str, click.Com
         near = get_close_matches(wanted, [*known, *(name.partition(" ")[0] for name in known)], n=1)
         raise UserError(
             f"no such command: {wanted}",
-            fix=f"did you mean `lore robot-docs {near[0]}`?" if near else "`lore robot-docs --brief` lists them",
+            fix=f"did you mean `lore robot-docs {near[0]}`?"
+            if near
+            else "`lore robot-docs --brief` lists the commands",
             command=wanted,
         )
     return found

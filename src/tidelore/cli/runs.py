@@ -1,4 +1,4 @@
-"""A run's report for people and for programs."""
+"""Renders the report of a run as text and as data."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def report_lines(report: RunReport, resource: str) -> list[str]:
 
 
 def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
-    """Return what was read under the items that changed."""
+    """Return what was fetched for changed items."""
     due = sum(scope.children["discussions"].due for scope in scopes if scope.children)
     lines = [f"Fetching discussions ({plural(due, noun)} with updates)..."] if due else []
     for scope in scopes:
@@ -80,7 +80,7 @@ def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
 
 
 def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
-    """Return what was left alone, what failed, and what is behind."""
+    """Return what was skipped, what failed and what is due."""
     lines = []
     for scope in scopes:
         name = f"  {scope.project} {scope.surface.rpartition('.')[2].replace('_', ' ')}"

@@ -1,4 +1,4 @@
-"""`lore scrub`: verify what is stored against the remote lists."""
+"""`lore scrub`: verifies stored items against the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lore search`: the threads of the copy that answer a query."""
+"""`lore search`: searches the local copy."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any) -> Ans
 
 
 def _written(query: Query, wanted: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the fields of the query and the options, which mean the same."""
+    """Return the filters of the query merged with those given as options."""
     options = [(name, wanted[name]) for name in _OPTIONS if wanted[name] is not None]
     return [*query.fields, *options, *(("label", label) for label in wanted["labels"])]
 
 
 def _beside(found: Found, *, explain: bool) -> dict[str, Any]:
-    """Return what is told beside the items."""
+    """Return the fields of the answer beside the items."""
     return {
         "total": found.total,
         "mode": found.mode,

@@ -1,6 +1,6 @@
-"""A page of search results for programs. Owns the fields of an item, the budget and the continuation token. Pure.
+"""Renders a page of search results as data: fields, token budget, continuation token.
 
-A page that does not fit its budget ends early and says so; it always holds one item, whose snippet gives way first.
+A page that exceeds its budget is truncated; it always contains one item, whose snippet is shortened first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENVELOPE = 200
 
 
 class Page(Struct, frozen=True):
-    """What is printed, and whether something that was found is not because it did not fit."""
+    """The items of a page, and whether results were cut to fit the budget."""
 
     items: list[dict[str, Any]]
     truncated: bool = False
@@ -38,7 +38,7 @@ def item_of(thread: ThreadResult, fields: frozenset[str]) -> dict[str, Any]:
 
 
 def fit(items: Sequence[dict[str, Any]], max_tokens: int | None, beside: dict[str, Any]) -> Page:
-    """Return as many items as the budget allows, in order, `beside` the other fields of the data."""
+    """Return as many items as the budget allows; `beside` holds the other fields of the answer."""
     if max_tokens is None:
         return Page(list(items))
     room = max_tokens * CHARACTERS_PER_TOKEN - _ENVELOPE - _size(beside)
@@ -55,33 +55,33 @@ def fit(items: Sequence[dict[str, Any]], max_tokens: int | None, beside: dict[st
 
 
 def read_fields(text: str | None) -> frozenset[str]:
-    """Return the fields that were asked for; all of them when none was named."""
+    """Return the requested fields; all of them by default."""
     known = frozenset(ThreadResult.__struct_fields__)
     if text is None:
         return known
     chosen = frozenset(name.strip() for name in text.split(",") if name.strip())
     if not chosen or chosen - known:
         raise UserError(
-            f"--fields names no field: {', '.join(sorted(chosen - known)) or 'nothing'}",
-            fix="the fields are: " + ", ".join(ThreadResult.__struct_fields__),
+            f"invalid value for --fields: {', '.join(sorted(chosen - known)) or 'no field given'}",
+            fix="use any of: " + ", ".join(ThreadResult.__struct_fields__),
             fields=text,
         )
     return chosen
 
 
 def encode_token(place: int, query: Query, written: Sequence[tuple[str, str]]) -> str:
-    """Return the token of a place in the results of one query."""
+    """Return the continuation token for a position in the results of a query."""
     return f"{place}-{_mark(query, written)}"
 
 
 def read_token(text: str, query: Query, written: Sequence[tuple[str, str]]) -> int:
-    """Return the place a token means; one of another query is refused."""
+    """Return the position of a continuation token; raise UserError for a token of another query."""
     place, _, mark = text.partition("-")
     if not (place.isascii() and place.isdecimal() and len(place) < 10):
-        raise UserError(f"--after {text!r} is no token", fix="use `data.next` of the page before", after=text)
+        raise UserError(f"invalid value for --after: {text!r}", fix="use `data.next` of the previous page", after=text)
     if mark != _mark(query, written):
         raise UserError(
-            "--after belongs to another query", fix="repeat the query and its filters as they were", after=text
+            "--after was created by a different query", fix="repeat the query with the same filters", after=text
         )
     return int(place)
 

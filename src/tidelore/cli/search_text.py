@@ -1,4 +1,4 @@
-"""Search results as people read them: per thread its reference, title, state and age, a snippet, a link. Pure."""
+"""Renders search results as text: reference, title, state, age, snippet and link of each thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def result_lines(found: Found, query: Query, start: int, *, explain: bool) -> li
     """Return the whole page, no line wider than the terminal."""
     if not found.threads:
         beyond = " more" if start else ""
-        return [f"nothing{beyond} matches"]
+        return [f"No{beyond} matches."]
     columns = line_columns()
     lines = []
     for number, thread in enumerate(found.threads, start + 1):
@@ -82,7 +82,7 @@ def _highlighted(text: str, highlights: Sequence[tuple[int, int]], columns: int)
 
 
 def _begin(text: str, highlights: Sequence[tuple[int, int]], columns: int) -> int:
-    """Return where to begin so that the first hit is seen, with some words before it."""
+    """Return where to start so that the first match is visible with some context."""
     if not highlights or highlights[0][1] <= columns * 2 // 3:
         return 0
     first = highlights[0][0]

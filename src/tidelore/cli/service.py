@@ -1,4 +1,4 @@
-"""`lore service`: everything that is configured, looked after in one process until it is told to stop."""
+"""`lore service`: runs all configured jobs until it is stopped."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def _data(report: ServiceReport) -> dict[str, Any]:
 def _lines(report: ServiceReport) -> list[str]:
     lines = [f"{name}: {error.message}" for name, error in sorted(report.errors.items())]
     jobs = plural(len(report.jobs), "job")
-    return [*lines, f"{jobs}, {plural(report.ended, 'turn')} in {report.seconds:.1f} s"]
+    return [*lines, f"{jobs}, {plural(report.ended, 'job run')} in {report.seconds:.1f} s"]
 
 
 def _verdict(report: ServiceReport) -> TideloreError | None:
-    """Return what a single round ends with: the one error there was, or that there were several."""
+    """Return the error of `--once`: the only one, or a partial success."""
     from tidelore.errors import PartialSuccess
 
     errors = list(report.errors.values())

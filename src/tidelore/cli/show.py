@@ -1,4 +1,4 @@
-"""`lore show`: one issue or merge request of the copy with its whole conversation."""
+"""`lore show`: shows one issue or merge request with its discussions."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def _chosen(data: dict[str, Any], fields: str | None) -> dict[str, Any]:
     unknown = [name for name in names if name not in data]
     if unknown or not names:
         raise UserError(
-            f"--fields names no field: {', '.join(unknown) or 'nothing'}",
-            fix="the fields are: " + ", ".join(data),
+            f"invalid value for --fields: {', '.join(unknown) or 'no field given'}",
+            fix="use any of: " + ", ".join(data),
             fields=fields,
         )
     return {name: data[name] for name in data if name in names}

@@ -1,4 +1,4 @@
-"""`lore show post`: one post of the copy with its links, what it answers and who answers."""
+"""`lore show post`: shows one post with its links, parent and replies."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def post_command(
     unknown = [name for name in names if name not in data]
     if unknown or not names:
         raise UserError(
-            f"--fields names no field: {', '.join(unknown) or 'nothing'}",
-            fix="the fields are: " + ", ".join(data),
+            f"invalid value for --fields: {', '.join(unknown) or 'no field given'}",
+            fix="use any of: " + ", ".join(data),
             fields=fields,
         )
     lines = () if face.choices.robot else post_lines(view, page_columns())

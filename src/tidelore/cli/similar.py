@@ -1,4 +1,4 @@
-"""`lore similar`: the threads and posts of the copy that are like one of them."""
+"""`lore similar`: finds similar threads and posts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
 
 
 def _post_reading(reference: str) -> PostReference | None:
-    """Return the post that is meant, or None when it is none."""
+    """Return the parsed post reference, or None if it is something else."""
     try:
         return parse_post_reference(reference)
     except UserError:
@@ -71,7 +71,7 @@ def _post_reading(reference: str) -> PostReference | None:
 
 
 def _readings(reference: str) -> dict[Kind, Reference]:
-    """Return what a reference can mean: one kind, or both where it is a bare number."""
+    """Return the possible meanings of a reference: a bare number can be an issue or a merge request."""
     found: dict[Kind, Reference] = {}
     refused: UserError | None = None
     for kind in KINDS:
@@ -81,8 +81,8 @@ def _readings(reference: str) -> dict[Kind, Reference]:
             refused = error
     if not found and refused is not None:
         raise UserError(
-            f"{reference!r} is no reference",
-            fix="write #12 for an issue, !12 for a merge request, group/project!12, an address, or at://… for a post",
+            f"could not parse {reference!r} as an issue, merge request or post",
+            fix="use #12 for an issue, !12 for a merge request, group/project!12, a URL, or at://… for a post",
             reference=reference,
         )
     return found
@@ -102,6 +102,6 @@ def _resolved(
         raise missing
     if len(rows) > 1:
         both = " or ".join(f"'{SIGNS[kind]}{reading.iid}'" for kind, reading in meant.items())
-        raise UserError(f"{reference} is an issue and a merge request", fix=f"write {both}", reference=reference)
+        raise UserError(f"{reference} is both an issue and a merge request", fix=f"use {both}", reference=reference)
     ((kind, row_id),) = rows.items()
     return kind, row_id

@@ -1,4 +1,4 @@
-"""The stages of a sync as people read them: one line each, with what came of it and how long it took."""
+"""Renders the stages of a sync: one line each, with result and duration."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def stage_line(name: str, told: str, seconds: float, *, troubled: bool) -> str:
 
 
 def documents_data(made: DocumentReport | None) -> dict[str, Any] | None:
-    """Return what became of the documents as data."""
+    """Return the result of the document stage as data."""
     names = ("regenerated", "unchanged", "removed", "failed")
     return None if made is None else {name: getattr(made, name) for name in names}
 
 
 def documents_line(made: DocumentReport) -> str:
-    """Return what became of the documents on one line."""
+    """Return the result of the document stage on one line."""
     return f"{made.regenerated:,} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
 
 
 def notice_lines(made: EmbedReport | None) -> list[str]:
-    """Return why vectors are missing, and what to do about it."""
+    """Return why embeddings are missing, and the remedy."""
     if made is None or made.notice is None:
         return []
     return [f"  {made.notice}", *([f"  {made.error.fix}"] if made.error is not None and made.error.fix else [])]

@@ -1,4 +1,4 @@
-"""`lore stream`: be told what is new, instead of asking for it."""
+"""`lore stream`: streams new Bluesky posts."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_d
 
 
 def stream_data(report: StreamReport) -> dict[str, Any]:
-    """Return what a stream brought as data."""
+    """Return the report of a stream as data."""
     data = {name: getattr(report, name) for name in report.__struct_fields__}
     return data | {"seconds": round(report.seconds, 3)}
 
 
 def stream_lines(report: StreamReport) -> list[str]:
-    """Return what a stream brought in words."""
+    """Return the report of a stream as text."""
     changed = f"{report.edited:,} edited, {report.deleted:,} deleted"
     lines = [
         f"{plural(report.posts, 'post')}, {changed}, {plural(report.urls, 'URL')}; {report.replayed:,} already stored"

@@ -1,4 +1,4 @@
-"""`lore sync --issue`, `--mr`, `--retry-failed`: a surgical sync for people and for programs."""
+"""`lore sync --issue|--mr|--retry-failed`: refreshes named items and renders the report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STAGES: Mapping[str, str] = {"preflight": "preflight", **STAGES, "ingest": "ite
 
 
 def plan(app: App, asked: Sequence[Asked], flags: Flags, left_out: Collection[str]) -> Answer:
-    """Say what would be fetched; opens nothing and asks nobody."""
+    """Return what would be fetched, without database and network."""
     from tidelore.pipeline.selection import select
     from tidelore.pipeline.targets import check_configured
 
@@ -48,7 +48,7 @@ def plan(app: App, asked: Sequence[Asked], flags: Flags, left_out: Collection[st
 
 
 def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bool, wait_seconds: float) -> Answer:
-    """Refresh the items that were named, or what is left of an earlier run."""
+    """Refresh the named items, or those that an earlier run left."""
     from tidelore.app import run_until_signalled, surgical_sync
     from tidelore.cli.progress import progress
     from tidelore.pipeline.surgical_report import SurgicalReport, verdict
@@ -97,7 +97,7 @@ def report_data(report: SurgicalReport) -> dict[str, Any]:
 
 
 def outcome_line(outcome: EntityOutcome) -> str:
-    """Return what became of one item."""
+    """Return the outcome of one item."""
     if outcome.stale_skipped:
         fate = "skipped: the stored version is newer"
     elif outcome.ingested:
@@ -117,7 +117,7 @@ def failure_lines(outcomes: Sequence[EntityOutcome]) -> list[str]:
 
 
 def _lines(report: SurgicalReport, flags: Flags) -> list[str]:
-    """Return one line for each stage, then what failed and how to go on, then what it cost."""
+    """Return one line per stage, then failures and how to continue, then the cost."""
     if report.run_id is None:
         return [f"Run {flags.retry_failed}: nothing to retry."]
     told, troubled = _told(report), _troubled(report)

@@ -1,4 +1,4 @@
-"""`lore sync`: every stage for every project, or for the items that are named alone."""
+"""`lore sync`: runs every stage for all projects, or for named items only."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -
 
 
 def _without(config: Config, left_out: set[str]) -> Config:
-    """Return the settings of a run that leaves kinds of children out, for every project."""
+    """Return the settings with some kinds of child items disabled for every project."""
     from msgspec.structs import replace
 
     names = {"events": "fetch_resource_events", "file_changes": "fetch_mr_diffs"}
@@ -151,7 +151,7 @@ def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
     lines.append(f"  stages: {', '.join(STAGES[name] for name in stages)}")
     kinds = sorted(name.replace("_", " ") for name in left_out - STAGES.keys())
     if kinds:
-        lines.append(f"  left out: {', '.join(kinds)}")
+        lines.append(f"  skipped: {', '.join(kinds)}")
     data = {"dry_run": True, "hosts": hosts, "project": project, "stages": stages, "left_out": sorted(left_out)}
     return Answer(data, lines)
 
@@ -165,13 +165,13 @@ def _data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
 
 
 def _lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
-    """Return one line for each stage, then what went wrong, then what it cost."""
+    """Return one line per stage, then the problems, then the cost."""
     tallies = [scope.tally for scope in report.scopes]
     seen = seen_of(report.scopes)
     told = {
         "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
         "dependents": ", ".join(plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]) or "none due",
-        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "nothing to verify yet",
+        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "no stored items yet",
     }
     if report.documents is not None:
         told["docs"] = documents_line(report.documents)

@@ -1,4 +1,4 @@
-"""`lore top`: the console on somebody else's service."""
+"""`lore top`: shows the console screens of a running service, read-only."""
 
 from __future__ import annotations
 

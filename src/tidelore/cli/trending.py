@@ -1,4 +1,4 @@
-"""`lore trending`: the links that most of those we follow shared."""
+"""`lore trending`: lists the most shared links."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class JsonClient:
                 break
             if size > self._max_bytes:
                 raise ResponseTooLarge(
-                    f"the answer is larger than {self._max_bytes} bytes", url=url, reason="too_large"
+                    f"the response is larger than {self._max_bytes} bytes", url=url, reason="too_large"
                 )
         body = b"".join(chunks)
         if succeeded:
@@ -152,7 +152,7 @@ class JsonClient:
             # Not quoted: a proxy's address may hold a password.
             pass
         raise ConfigError(
-            "the proxy cannot be used", key="http.proxy", fix='write it like "http://proxy.example.com:3128"'
+            "invalid proxy address", key="http.proxy", fix='write it like "http://proxy.example.com:3128"'
         )
 
     def _clean(self, text: str) -> str:
@@ -171,9 +171,9 @@ def parse_base_url(text: str) -> str:
     if good:
         return text.rstrip("/")
     raise ConfigError(
-        "embedding.base_url is no plain http(s) address",
+        "embedding.base_url is not an http(s) URL",
         key="embedding.base_url",
-        fix='write it like "http://127.0.0.1:11434"; a key belongs into the variable named by embedding.api_key_env',
+        fix='write it like "http://127.0.0.1:11434"; export the key in the variable named by embedding.api_key_env',
     )
 
 
@@ -182,8 +182,8 @@ def checked_key(key: str) -> str:
     if key.isascii() and " " not in key and (not key or key.isprintable()):
         return key
     raise CredentialsMissing(
-        "the embedding key contains blanks or characters that no key has",
-        fix="store the key again, without quotes and line breaks",
+        "the embedding key contains spaces or invalid characters",
+        fix="store the key without quotes and line breaks",
     )
 
 
@@ -206,8 +206,8 @@ def _decode(body: bytes, url: str, as_type: type[T]) -> T:
         # A shape is checked while reading, so a truncated document can look misshapen first.
         misshapen = isinstance(error, msgspec.ValidationError) and _is_json(body)
     if misshapen:
-        raise RemotePermanent(f"the answer has an unexpected shape: {detail}", url=url, reason="bad_shape")
-    raise RemoteTransient(f"the answer is no JSON: {detail}", url=url, reason="bad_body")
+        raise RemotePermanent(f"unexpected response: {detail}", url=url, reason="bad_shape")
+    raise RemoteTransient(f"the response is not valid JSON: {detail}", url=url, reason="bad_body")
 
 
 def _is_json(body: bytes) -> bool:
@@ -220,11 +220,11 @@ def _is_json(body: bytes) -> bool:
 
 def _no_answer(reason: str, detail: str, url: str) -> RemoteTransient:
     fix = "start the embedding server, or check embedding.base_url; what is missing is embedded by the next run"
-    return RemoteTransient(f"no usable answer: {detail}", url=url, reason=reason, fix=fix)
+    return RemoteTransient(f"no usable response: {detail}", url=url, reason=reason, fix=fix)
 
 
 def _untrusted(detail: str, url: str) -> RemotePermanent:
-    fix = "for a private authority, name its certificate in http.ca_file"
+    fix = "for a private CA, set http.ca_file to its certificate"
     return RemotePermanent(
         f"the server's certificate is not trusted: {detail}", url=url, reason="untrusted_certificate", fix=fix
     )

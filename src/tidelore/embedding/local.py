@@ -161,4 +161,4 @@ def _stacked(rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
 
 
 def _unreadable(file: Path, detail: str) -> ConfigError:
-    return ConfigError(f"the local model cannot be read: {file.name}: {detail}", fix=_REINSTALL, file=str(file))
+    return ConfigError(f"cannot read the local model: {file.name}: {detail}", fix=_REINSTALL, file=str(file))

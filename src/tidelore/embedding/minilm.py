@@ -107,7 +107,7 @@ class MiniLmEmbedder:
         weights = self._weights.read_bytes()
         if hashlib.sha256(weights).hexdigest() != SHA256:
             raise ConfigError(
-                "the weights of the minilm model are not the published ones", fix=_REINSTALL, file=str(self._weights)
+                "checksum mismatch in the weights of the minilm model", fix=_REINSTALL, file=str(self._weights)
             )
         runtime = importlib.import_module("onnxruntime")
         return runtime.InferenceSession(weights, providers=["CPUExecutionProvider"])

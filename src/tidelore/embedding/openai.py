@@ -68,5 +68,7 @@ def in_order(items: Sequence[_Item], count: int) -> Numbers:
     """Return the vectors by index, or raise RemotePermanent when one is missing or doubled."""
     ordered = sorted(items, key=lambda item: item.index)
     if [item.index for item in ordered] != list(range(count)):
-        raise RemotePermanent(f"{count} texts brought {len(items)} vectors, not one for each", reason="wrong_count")
+        raise RemotePermanent(
+            f"the embedding server returned {len(items)} vectors for {count} texts", reason="wrong_count"
+        )
     return [item.embedding for item in ordered]

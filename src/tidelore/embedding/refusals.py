@@ -32,12 +32,12 @@ def refusal(status: int, retry_after_seconds: float | None, url: str, said: str)
     """Return the error that an unsuccessful status stands for."""
     if status == 429 and _SPENT not in said:
         return RateLimited(
-            "the embedding server limits our rate (status 429)",
+            "rate limited by the embedding server (status 429)",
             status=status,
             url=url,
             reason="rate_limit",
             retry_after_seconds=retry_after_seconds,
-            fix="run the command again later; it goes on where it stopped",
+            fix="run the command again later; it continues where it stopped",
         )
     if status >= 500 or status in _PASSING:
         return RemoteTransient(
@@ -46,7 +46,7 @@ def refusal(status: int, retry_after_seconds: float | None, url: str, said: str)
             url=url,
             reason="server_error",
             retry_after_seconds=retry_after_seconds,
-            fix="run the command again; it goes on where it stopped",
+            fix="run the command again; it continues where it stopped",
             said=said or None,
         )
     if status == 401:

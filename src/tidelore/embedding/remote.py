@@ -82,7 +82,9 @@ class RemoteEmbedder:
 def checked(numbers: Numbers, count: int, dimension: int) -> NDArray[np.float32]:
     """Return the vectors of a batch at unit length, or raise RemotePermanent for what cannot be stored."""
     if len(numbers) != count:
-        raise RemotePermanent(f"{count} texts brought {len(numbers)} vectors", reason="wrong_count")
+        raise RemotePermanent(
+            f"the embedding server returned {len(numbers)} vectors for {count} texts", reason="wrong_count"
+        )
     for row in numbers:
         if len(row) != dimension:
             raise _wrong_dimension(dimension, len(row))
@@ -94,7 +96,7 @@ def checked(numbers: Numbers, count: int, dimension: int) -> NDArray[np.float32]
 
 def _wrong_dimension(expected: int, found: int) -> RemotePermanent:
     return RemotePermanent(
-        f"the embedding server answers with {found} dimensions and not {expected}",
+        f"the embedding server returned {found} dimensions instead of {expected}",
         reason="wrong_dimension",
         fix="check embedding.model and embedding.dimensions",
         expected=expected,

@@ -66,7 +66,7 @@ def held_error(row: LeaseRow, now_ms: int) -> LockHeld:
     beat = describe_age((now_ms - row.heartbeat_at) / 1000)
     return LockHeld(
         f"{who} is writing to this database, since {since}; last heartbeat {beat} ago",
-        fix="wait for it to finish, or take over with --force if you are sure that it is gone",
+        fix="wait for it to finish, or take over with --force if it is no longer running",
         lease=row.name,
         holder_pid=holder.pid if holder else None,
         holder_host=holder.host if holder else None,
@@ -111,7 +111,7 @@ class Lease:
 def lost_error(name: str) -> LeaseLost:
     """Return the error of a holder that was taken over."""
     return LeaseLost(
-        "another process took the lease over while this one was working; nothing more was written",
+        "another process took over the lock; this one wrote nothing more",
         fix="run the command again when the other process has finished",
         lease=name,
     )

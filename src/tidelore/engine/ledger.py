@@ -191,8 +191,8 @@ def close_crashed(
 
 def _illegal(before: str, after: str) -> IllegalTransition:
     return IllegalTransition(
-        f"a run cannot go from {before} to {after}",
-        fix="report this with the command that led to it",
+        f"invalid run state change from {before} to {after}",
+        fix="this is a bug: report it with the command you ran",
         before=before,
         after=after,
     )

@@ -141,8 +141,8 @@ def judge(row: OutboxRow) -> TideloreError | None:
         return None
     if row.status == FAILED:
         return RemotePermanent(
-            f"the answer was refused: {row.last_error}",
-            fix="correct what is named; --token-key with another word makes it another answer",
+            f"the reply was refused: {row.last_error}",
+            fix="correct the problem, then send it with a new --token-key",
         )
     why = f": {row.last_error}" if row.last_error else ""
     return PartialSuccess(

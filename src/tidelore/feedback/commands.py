@@ -77,7 +77,7 @@ def parse_command(body: str, prefix: str) -> Command | None:
     try:
         words = shlex.split(rest)
     except ValueError as error:
-        return Command("", {}, f"the line cannot be read: {str(error).lower()}")
+        return Command("", {}, f"could not parse the line: {str(error).lower()}")
     if not words:
         return Command("help", {})
     name = words[0].casefold()

@@ -61,8 +61,8 @@ class HandlerRunner:
             return None
         if shutil.which(command[0]) is None:
             raise ConfigError(
-                f"the handler {command[0]!r} is not a program that can be run",
-                fix="correct `handler` of this repository: a program and its arguments, without a shell",
+                f"cannot run the handler {command[0]!r}: not an executable program",
+                fix="set `handler` of this repository to a program and its arguments, without a shell",
                 key="github.handler",
             )
         # The lease outlives the program: nobody else is given the event while it runs.

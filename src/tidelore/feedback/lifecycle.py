@@ -93,7 +93,7 @@ class Lifecycle:
         if row.status != BLOCKED:
             raise UserError(
                 f"{_name(row)} is not blocked, it is {row.status}",
-                fix="`lore feedback resume` follows a closed one again" if row.status == CLOSED else None,
+                fix="use `lore feedback resume` for a closed pull request" if row.status == CLOSED else None,
                 status=row.status,
             )
         pull = await self.open_pull(row.pr_number)
@@ -115,7 +115,7 @@ class Lifecycle:
         if row.status == MERGED:
             raise _ended(row)
         if row.status != CLOSED:
-            raise UserError(f"{_name(row)} is followed, it is {row.status}", status=row.status)
+            raise UserError(f"{_name(row)} is already tracked, its status is {row.status}", status=row.status)
         pull = await self.open_pull(number)
         check_step(row.status, AWAITING)
         now = self._clock.now_ms()
@@ -133,7 +133,7 @@ class Lifecycle:
         if verdict in TERMINAL:
             raise UserError(
                 f"{self._project.path}#{number} is {verdict}",
-                fix="a merged pull request is not followed" if verdict == MERGED else "reopen it on the remote first",
+                fix="a merged pull request cannot be tracked" if verdict == MERGED else "reopen it on the server first",
                 status=verdict,
             )
         return pull
@@ -186,9 +186,9 @@ def _chosen_head(pull: PullRecord, head_sha: str | None) -> str:
 
 
 def _ended(row: TrackedPr) -> UserError:
-    fix = "a merged pull request is not followed any more"
+    fix = "a merged pull request cannot be tracked again"
     if row.status == CLOSED:
-        fix = f"follow it again with: lore feedback resume --repo {row.repo_full_name} --pr {row.pr_number}"
+        fix = f"resume it with: lore feedback resume --repo {row.repo_full_name} --pr {row.pr_number}"
     return UserError(f"{_name(row)} is {row.status}", fix=fix, status=row.status)
 
 

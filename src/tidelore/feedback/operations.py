@@ -122,7 +122,7 @@ class Operations:
             case "sync":
                 return self._sync(command)
             case unknown:
-                raise UserError(f"there is no command {unknown!r}")
+                raise UserError(f"unknown command {unknown!r}")
 
     def _status(self, command: CommandRow) -> Outcome:
         waiting = {

@@ -151,7 +151,7 @@ class Outbox:
                 return now
             await self._clock.sleep(early_ms / 1000)
             if self._claim(row.id, row.claim_id) is None:
-                raise LockHeld("another process took this answer over", outbox_id=row.id)
+                raise LockHeld("another process is sending this reply", outbox_id=row.id)
 
     async def _write(self, row: OutboxRow, settings: RepoSettings) -> CommentRecord:
         # Whatever leaves us must be gone long before anybody may look whether it arrived.

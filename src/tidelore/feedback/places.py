@@ -54,8 +54,8 @@ def read_thread(text: str, kind: ThreadKind) -> ThreadName:
             site = urlsplit(reference.address).hostname if reference.address else None
             return ThreadName(reference.iid, reference.project, site)
     raise UserError(
-        f"{text!r} is no reference to {_NOUNS[kind]}",
-        fix="write its number, owner/repo#12, or its web address",
+        f"could not parse {text!r} as {_NOUNS[kind]}",
+        fix="use a number, owner/repo#12 or a URL",
         reference=text,
     )
 
@@ -66,7 +66,7 @@ def choose_places(config: Config, wanted: str | None) -> list[Place]:
     if not places:
         raise ConfigError(
             "no GitHub repository is configured",
-            fix="list your repositories under [[github.repos]] in the configuration file",
+            fix="add your repositories under [[github.repos]] in the configuration file",
             key="github.repos",
         )
     return places if wanted is None else [_match(places, wanted)]
@@ -76,7 +76,12 @@ def choose_place(config: Config, repo: str | None, thread: ThreadName | None = N
     """Return the one repository that is meant, by its name or by the thread's."""
     named = thread.repo if thread is not None else None
     if repo is not None and named is not None and not _is_same(repo, named):
-        raise UserError(f"{named} is not {repo}", fix="name the repository once", repo=repo, reference=named)
+        raise UserError(
+            f"{named} is not in {repo}",
+            fix="remove --repo, or name a thread of that repository",
+            repo=repo,
+            reference=named,
+        )
     places = choose_places(config, None)
     if thread is not None and thread.site is not None:
         places = [place for place in places if _site(place.host) == thread.site]
@@ -87,8 +92,8 @@ def choose_place(config: Config, repo: str | None, thread: ThreadName | None = N
         return _match(places, wanted)
     if len(places) > 1:
         raise UserError(
-            f"{len(places)} repositories are configured",
-            fix="name one with --repo: " + ", ".join(place.name for place in places),
+            f"{len(places)} repositories are configured and none was named",
+            fix="pass --repo with one of: " + ", ".join(place.name for place in places),
             candidates=[place.name for place in places],
         )
     return places[0]

@@ -1,4 +1,4 @@
-"""Looking at pull requests. Owns what a look changes: their status, the head we know, who is followed by rule.
+"""Looking at pull requests. Owns what a look changes: their status, the head we know, who is now tracked by rule.
 
 The list of a repository comes newest update first and is read down to the last update seen: whatever changes
 meanwhile comes to its top, and is met by the next look. What a look says is durable before the list's position is,

@@ -59,7 +59,7 @@ async def find_posted(
         before, reading = reading, await _read(pages, row.token, since)
         if reading.found is None and reading.ids <= before.ids:
             return None
-    raise RemoteTransient("the thread changes faster than it can be read", reason="unsettled_thread")
+    raise RemoteTransient("the thread kept changing while it was read", reason="unsettled_thread")
 
 
 async def _read(pages: Lister[CommentRecord], token: str, since: int) -> Reading:
@@ -73,7 +73,7 @@ async def _read(pages: Lister[CommentRecord], token: str, since: int) -> Reading
             if token in find_markers(item.record.body):
                 return Reading(item.record, frozenset(ids), count, server_at)
         if any(token.encode() in rejected.payload for rejected in page.rejected):
-            raise RemoteTransient("a comment that may be ours could not be understood", reason="unreadable_comment")
+            raise RemoteTransient("could not parse a comment that may be ours", reason="unreadable_comment")
         if page.next_token is None:
             return Reading(None, frozenset(ids), count, server_at)
         request = ListRequest(since=since, token=page.next_token)

@@ -68,7 +68,9 @@ def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context:
     )
     token = action_token(intent)
     who = f"@{record.author} " if record.author else ""
-    said = f"{who}the work on this issue goes on in #{pr_number}. Please say it there: comments here are not acted on."
+    said = (
+        f"{who}the work on this issue continues in #{pr_number}. Please comment there: comments here are not processed."
+    )
     return NewRedirect(issue_number, record.remote_id, token, with_marker(said, token), issue_number)
 
 

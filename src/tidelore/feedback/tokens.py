@@ -53,15 +53,17 @@ def marker(token: str) -> str:
 def with_marker(body: str, token: str) -> str:
     """Return a body as it is posted, or raise UserError when no comment can be made of it."""
     if not body.strip():
-        raise UserError("a comment needs a body", fix="write something into it")
+        raise UserError("the comment is empty", fix="write some text")
     if _MARKER.search(body):
-        raise UserError("the body carries an action marker already", fix="leave it out: each comment gets its own")
+        raise UserError(
+            "the text already contains an action marker", fix="remove the marker; one is added automatically"
+        )
     marked = f"{body.rstrip()}{_GAP}{marker(token)}"
     if len(marked) > LONGEST_COMMENT:
         longest = LONGEST_COMMENT - len(_GAP) - len(marker(token))
         raise UserError(
-            f"the body has {len(body.rstrip()):,} characters, and a comment holds {longest:,}",
-            fix="shorten it, or post it in parts",
+            f"the text has {len(body.rstrip()):,} characters, the limit is {longest:,}",
+            fix="shorten it or post it in parts",
             longest=longest,
         )
     return marked

@@ -38,7 +38,7 @@ def check_step(before: str | None, after: str) -> None:
     """Raise IllegalTransition for a step that is not in the table."""
     if after not in STEPS.get(before, frozenset()):
         raise IllegalTransition(
-            f"a pull request cannot go from {before or 'nothing'} to {after}", before=before, after=after
+            f"invalid pull request state change from {before or 'nothing'} to {after}", before=before, after=after
         )
 
 

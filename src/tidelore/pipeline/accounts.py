@@ -51,7 +51,9 @@ def clean_name(text: str) -> str:
     name = (page[1] if page else word).removeprefix("at://").removeprefix("@")
     if _NAME.fullmatch(name) is None:
         raise UserError(
-            f"{text!r} is no handle", fix="write it like alice.bsky.social, or as a DID: did:plc:…", account=text
+            f"could not parse {text!r} as a Bluesky account",
+            fix="use a handle like alice.bsky.social or a DID like did:plc:…",
+            account=text,
         )
     return name if name.startswith("did:") else name.lower()
 

@@ -139,7 +139,7 @@ class Preflight(Struct):
                 async with asyncio.timeout(self.timeout_seconds):
                     return await question()
             except TimeoutError:
-                return Refusal(TIMEOUT, f"no answer within {self.timeout_seconds:g} seconds")
+                return Refusal(TIMEOUT, f"no response within {self.timeout_seconds:g} seconds")
             except (CredentialsRejected, RateLimited) as error:
                 self.stopped[source] = error
                 return Refusal(code_of(error), error.message)

@@ -96,8 +96,8 @@ def check_flags(flags: Flags, asked: Sequence[Asked]) -> None:
             raise UserError(message, fix=fix)
     if asked and flags.retry_failed is not None:
         raise UserError(
-            "--retry-failed takes its items from the ledger, and none from --issue or --mr",
-            fix="give one or the other; two commands do both",
+            "--retry-failed cannot be combined with --issue or --mr",
+            fix="run two separate commands",
         )
     _check_count(len({(one.kind, one.reference.iid) for one in asked}))
 
@@ -107,27 +107,27 @@ def _contradictions(flags: Flags, *, surgical: bool) -> Iterator[tuple[bool, str
     yield (
         flags.preflight_only and not surgical,
         "--preflight-only requires --issue or --mr",
-        "name what to look for, or leave it out; `lore doctor` checks the hosts",
+        "add --issue or --mr; use `lore doctor` to check the hosts",
     )
     yield (
         surgical and flags.full,
-        "--full is incompatible with surgical sync (--issue, --mr, --retry-failed)",
-        "leave out --full: what is named is read whole anyway",
+        "--full cannot be combined with --issue, --mr or --retry-failed",
+        "remove --full: named items are always read completely",
     )
     yield (
         surgical and flags.no_docs and not flags.no_embed,
-        "in a surgical sync --no-docs requires --no-embed: without new documents there is nothing to embed",
-        "add --no-embed, or leave out --no-docs",
+        "with --issue or --mr, --no-docs requires --no-embed",
+        "add --no-embed, or remove --no-docs",
     )
     yield (
         retrying and flags.dry_run,
-        "--dry-run opens no database, and only the ledger knows what failed",
-        f"`lore sync-runs show {flags.retry_failed}` tells what would be repeated",
+        "--dry-run cannot be combined with --retry-failed",
+        f"`lore sync-runs show {flags.retry_failed}` shows what would be retried",
     )
     yield (
         retrying and flags.project is not None,
-        "--retry-failed takes the projects from the ledger, and none from --project",
-        "leave out --project",
+        "--project cannot be combined with --retry-failed",
+        "remove --project",
     )
 
 
@@ -146,18 +146,18 @@ def choose_again(config: Config, run: RunRecord) -> list[Choice]:
     """Return what is left of an earlier run, as it was meant then."""
     if run.mode != "surgical":
         raise UserError(
-            f"run {run.id} was no surgical sync: it was asked for no single items",
-            fix=f"`{run.command}` goes on where it stopped",
+            f"run {run.id} cannot be retried: it did not sync named items",
+            fix=f"run `{run.command}` to continue",
             run_id=run.id,
         )
     if run.status == "running":
-        raise UserError(f"run {run.id} is still under way", fix="wait for its end", run_id=run.id)
+        raise UserError(f"run {run.id} is still running", fix="wait for it to finish", run_id=run.id)
     outcomes = to_retry(read_outcomes(run.outcomes_json), failed=run.status != "succeeded")
     for outcome in outcomes:
         if gitlab_host(config, outcome.source) is None:
             raise UserError(
-                f"{outcome.reference} belongs to {outcome.source!r}, which is not configured any more",
-                fix="put the host back into the configuration file",
+                f"{outcome.reference} belongs to {outcome.source!r}, which is no longer configured",
+                fix="add the host to the configuration file again",
                 source=outcome.source,
             )
     return [
@@ -176,7 +176,7 @@ def _check_count(count: int) -> None:
     if count > MOST:
         raise UserError(
             f"Too many surgical targets ({count}). Maximum is {MOST}.",
-            fix="name fewer, or run a plain `lore sync`",
+            fix="name fewer items, or run `lore sync` without --issue and --mr",
             targets=count,
             maximum=MOST,
         )
@@ -190,7 +190,7 @@ def _place(config: Config, known: Sequence[ProjectRow], asked: Asked, project: s
     name = reference.project or project or config.default_project
     if not name:
         raise UserError(
-            f"{SIGNS[asked.kind]}{reference.iid} names no project: --issue and --mr require one",
+            f"{SIGNS[asked.kind]}{reference.iid} has no project: --issue and --mr require one",
             fix=f"add --project (-p), set default_project, or write group/project{SIGNS[asked.kind]}{reference.iid}",
         )
     return _project_of(config.gitlab, known, name)

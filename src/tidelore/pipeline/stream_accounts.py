@@ -123,7 +123,7 @@ async def follow_stream(
     clock = shop.clock
     started = clock.monotonic()
     if not followed_dids(shop.database):
-        raise UserError("nobody is followed", fix="`lore accounts add HANDLE` begins")
+        raise UserError("no accounts are followed", fix="add one with `lore accounts add HANDLE`")
     async with open_session(shop, force=request.force, lease=LEASE) as session:
         report.run_id = session.run.id
         ingestion = Ingestion(session, report, also_to_ledger(session, on_progress))

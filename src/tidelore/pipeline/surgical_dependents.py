@@ -80,7 +80,7 @@ async def _read(session: Session, one: Kin, kind: str, stopped: dict[str, Remote
         async with asyncio.timeout(seconds):
             gone = await brood.read([one.parent])
     except TimeoutError:
-        message = f"no answer within {seconds:g} seconds"
+        message = f"no response within {seconds:g} seconds"
         brood.nursery.record_failure(one.parent, message)
         one.outcome.fail(stage, TIMEOUT, message)
     except (CredentialsRejected, RateLimited) as error:

@@ -18,7 +18,7 @@ def check_resources(resources: Sequence[str]) -> None:
     for resource in resources:
         if resource not in RESOURCES:
             raise UserError(
-                f"--type {resource!r} is not something that can be ingested",
+                f"invalid value for --type: {resource!r}",
                 fix=f"use one of: {', '.join(RESOURCES)}",
                 type=resource,
             )
@@ -29,7 +29,7 @@ def check_configured(config: Config) -> None:
     if not any(host.projects or host.groups for host in config.gitlab):
         raise ConfigError(
             "no project is configured",
-            fix="run `lore init`, then list your projects under [[gitlab]] in the configuration file",
+            fix="run `lore init`, then add your projects under [[gitlab]] in the configuration file",
             key="gitlab.projects",
         )
 

@@ -34,9 +34,7 @@ def resolve_filters(
         if name == "label":
             labels[value] = None
         elif values.setdefault(name, value) != value:
-            raise UserError(
-                f"{name} is given twice: {values[name]} and {value}", fix="leave out one of them", field=name
-            )
+            raise UserError(f"{name} was given twice: {values[name]} and {value}", fix="remove one of them", field=name)
     since, path = values.get("since"), values.get("path")
     if path is not None and len(path) > _LONGEST_PATH:
         raise UserError("the path is too long", fix=f"give at most {_LONGEST_PATH:,} characters of it")
@@ -55,5 +53,5 @@ def _chosen(name: str, value: str | None, choices: dict[str, str] | dict[str, st
     if value is None:
         return None
     if value.lower() not in choices:
-        raise UserError(f"{name} {value!r} does not exist", fix=f"write one of: {', '.join(choices)}", field=name)
+        raise UserError(f"invalid value for {name}: {value!r}", fix=f"use one of: {', '.join(choices)}", field=name)
     return choices[value.lower()]

@@ -68,11 +68,11 @@ def choose_mode(asked: Mode, *, has_vectors: bool, has_words: bool, why_not: str
     if not has_words:
         # Only filters: there is nothing whose meaning could be compared.
         return Choice("lexical")
-    reason = why_not or "no vectors are stored (`lore embed` makes them)"
+    reason = why_not or "no embeddings are stored (`lore embed` computes them)"
     if asked == "semantic":
         raise UserError(
-            f"there is no search by meaning: {reason}",
-            fix="make them with `lore embed`, or search by words with `--mode lexical`",
+            f"semantic search is not available: {reason}",
+            fix="run `lore embed`, or search by words with `--mode lexical`",
             mode=asked,
         )
     return Choice("lexical", f"searched by words only: {reason}")
@@ -83,7 +83,7 @@ def find(
 ) -> Found:
     """Search: rank in the chosen mode, fuse, group by thread, and read what is shown."""
     if request.query.is_empty and not request.wanted.narrows:
-        raise UserError("there is nothing to search for", fix="give a word, or a filter such as label:bug")
+        raise UserError("the query is empty", fix="add a word, or a filter such as label:bug")
     has_words = bool(request.query.text and request.query.terms)
     mode, notice = choose_mode(request.mode, has_vectors=semantic is not None, has_words=has_words, why_not=why_not)
     lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted)
@@ -104,7 +104,7 @@ def describe_missing(ready: Readiness) -> str | None:
     if ready.waiting:
         counted = "1 changed item is" if ready.waiting == 1 else f"{ready.waiting:,} changed items are"
         return f"{counted} not searchable yet: run `lore generate-docs`"
-    return None if ready.has_documents else "the copy holds nothing to search: run `lore sync`"
+    return None if ready.has_documents else "nothing to search yet: run `lore sync`"
 
 
 def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[ThreadResult]:

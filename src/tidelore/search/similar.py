@@ -26,7 +26,7 @@ def find_similar(database: Database, thread: ThreadKey, limit: int) -> list[Thre
         index = VectorIndex(database, models[0])
         direction = mean_direction(index.vectors_of(database, own))
     if index is None or direction is None:
-        raise UserError("it has no vectors yet, so nothing can be compared with it", fix="run `lore embed`")
+        raise UserError("it has no embeddings yet", fix="run `lore embed`")
     width = 4 * limit + len(own)
     while True:
         hits = index.nearest(database, direction, width)

@@ -53,7 +53,7 @@ class Exposition:
         except OSError as error:
             raise UserError(
                 f"cannot listen on {HOST}:{port}: {error.strerror or error}",
-                fix="choose another service.metrics_port, or 0 for none",
+                fix="set service.metrics_port to another port, or to 0 to disable it",
                 key="service.metrics_port",
                 port=port,
             ) from None

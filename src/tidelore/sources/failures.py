@@ -34,13 +34,13 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
     """Return the error an unsuccessful status stands for."""
     if verdict.limited:
         return RateLimited(
-            f"the server limits our rate (status {status})",
+            f"rate limited by the server (status {status})",
             status=status,
             url=url,
             reason="rate_limit",
             retry_after_seconds=verdict.wait_seconds,
             rule=verdict.rule,
-            fix="run the command again later; it goes on where it stopped",
+            fix="run the command again later; it continues where it stopped",
         )
     if status >= 500 and method != "GET":
         return unclear_write(url, status)
@@ -50,7 +50,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
             status=status,
             url=url,
             reason="server_error",
-            fix="run the command again; it goes on where it stopped",
+            fix="run the command again; it continues where it stopped",
             retry_after_seconds=verdict.wait_seconds or None,
             said=said or None,
         )
@@ -60,7 +60,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
             status=status,
             url=url,
             reason="unauthorized",
-            fix="renew the token, and check that it is meant for this host",
+            fix="renew the token and check that it belongs to this host",
             said=said or None,
         )
     kind = RemoteNotFound if status in (404, 410) else RemotePermanent
@@ -69,7 +69,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
         status=status,
         url=url,
         reason="refused",
-        fix="check that the token may read this" if status == 403 else None,
+        fix="check the permissions of the token" if status == 403 else None,
         said=said or None,
     )
 
@@ -81,33 +81,33 @@ def from_trouble(
     if method != "GET" and sent:
         return unclear_write(url, status)
     if trouble == "too_large":
-        return ResponseTooLarge(f"the answer is too large: {detail}", status=status, url=url, reason="too_large")
+        return ResponseTooLarge(f"the response is too large: {detail}", status=status, url=url, reason="too_large")
     if trouble == "address_refused":
-        return RemotePermanent(f"a server may not be read: {detail}", url=url, reason="server_refused")
+        return RemotePermanent(f"refused to contact a server: {detail}", url=url, reason="server_refused")
     if trouble == "untrusted":
         return RemotePermanent(
             f"the server's certificate is not trusted: {detail}",
             url=url,
             reason="untrusted_certificate",
-            fix="for a private authority, name its certificate in http.ca_file",
+            fix="for a private CA, set http.ca_file to its certificate",
         )
     return RemoteTransient(
-        f"no usable answer: {detail}",
+        f"no usable response: {detail}",
         status=status,
         url=url,
         reason=trouble,
-        fix="check the address and the network, then run the command again; it goes on where it stopped",
+        fix="check the address and the network, then run the command again; it continues where it stopped",
     )
 
 
 def unclear_write(url: str, status: int | None) -> RemoteTransient:
     """Return the error for a write that may have happened."""
     return RemoteTransient(
-        "the write may or may not have happened",
+        "it is unknown whether the write succeeded",
         status=status,
         url=url,
         reason="unclear_write",
-        fix="read back before writing again",
+        fix="check the result before writing again",
     )
 
 

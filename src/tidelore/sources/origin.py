@@ -29,7 +29,7 @@ class Origin:
         base = parse_address(base_url)
         if base is None or base.query:
             raise ConfigError(
-                f"base_url is no http(s) address: {clean(base_url)}",
+                f"base_url is not an http(s) URL: {clean(base_url)}",
                 key="base_url",
                 fix='write it like "https://gitlab.example.com"',
             )
@@ -62,10 +62,10 @@ class Origin:
 
     def _refuse(self, text: str, what: str) -> NoReturn:
         raise ForeignOrigin(
-            f"{what} leads away from {self}",
+            f"{what} points to another origin than {self}",
             url=self._clean(text),
             reason="foreign_origin",
-            fix="configure base_url exactly as the server names itself, scheme and port included",
+            fix="set base_url to the address the server uses for itself, including scheme and port",
         )
 
 

@@ -116,7 +116,7 @@ def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:
     named = isinstance(remote_id, int | str) and not isinstance(remote_id, bool) and remote_id != ""
     key = str(remote_id) if named else f"content:{digest(payload).hex()}"
     located = str(number) if isinstance(number, int) and not isinstance(number, bool) else None
-    _LOG.warning("item %s could not be understood: %s", key, error)
+    _LOG.warning("could not parse item %s: %s", key, error)
     return Rejected(key, located, payload, error)
 
 

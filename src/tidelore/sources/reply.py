@@ -99,12 +99,14 @@ def decode(reply: Reply, decoder: msgspec.json.Decoder[T]) -> T:
     where = redact(reply.url)
     if shape:
         raise RemotePermanent(
-            f"the answer has an unexpected shape: {detail}",
+            f"unexpected response: {detail}",
             status=reply.status,
             url=where,
             reason="bad_shape",
         )
-    raise RemoteTransient(f"the answer is no JSON: {detail}", status=reply.status, url=where, reason="bad_body")
+    raise RemoteTransient(
+        f"the response is not valid JSON: {detail}", status=reply.status, url=where, reason="bad_body"
+    )
 
 
 def _is_json(body: bytes) -> bool:

@@ -92,8 +92,8 @@ def check_token(token: str) -> None:
     """Raise CredentialsMissing for a token that cannot be a header value, without quoting it."""
     if not token.isascii() or not token.isprintable() or " " in token:
         raise CredentialsMissing(
-            "the token contains blanks or characters that no token has",
-            fix="store the token again, without quotes and line breaks",
+            "the token contains spaces or invalid characters",
+            fix="store the token without quotes and line breaks",
         )
 
 

@@ -100,7 +100,7 @@ def open_transport(
     except (ValueError, TypeError, httpx2.InvalidURL, ImportError) as error:
         detail = redact(str(error))
     raise ConfigError(
-        f"http.proxy cannot be used: {detail}",
+        f"invalid http.proxy: {detail}",
         key="http.proxy",
         fix='write it like "http://proxy.example.com:3128"',
     )
@@ -126,7 +126,7 @@ class Wire:
         except AddressRefused as error:
             failure = WireFailure("address_refused", str(error), sent=False)
         except TimeoutError:
-            failure = WireFailure("timeout", f"no complete answer in {self._total_seconds:g} s", sent=True)
+            failure = WireFailure("timeout", f"no complete response in {self._total_seconds:g} s", sent=True)
         except (httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             failure = WireFailure("timeout", type(error).__name__, sent=False)
         except httpx2.TimeoutException as error:

@@ -119,7 +119,9 @@ def find_account(database: Database, name: str) -> AccountRow:
         raise _unknown(database, name, word)
     if len(rows) > 1:
         raise UserError(
-            f"{name} names {len(rows)} accounts", fix=f"give the DID: {', '.join(row[1] for row in rows)}", account=name
+            f"{name} matches {len(rows)} accounts",
+            fix=f"use the DID: {', '.join(row[1] for row in rows)}",
+            account=name,
         )
     return AccountRow(*rows[0])
 
@@ -196,7 +198,7 @@ def _unknown(database: Database, name: str, word: str) -> NotFound:
     near = get_close_matches(word.lower(), handles, n=1)
     return NotFound(
         f"{name} is not followed",
-        fix=f"did you mean {near[0]}?" if near else "`lore accounts list` names those that are",
+        fix=f"did you mean {near[0]}?" if near else "`lore accounts list` shows followed accounts",
         account=name,
     )
 

@@ -121,12 +121,8 @@ def _windows(database: Database) -> Finding:
 
 
 def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> Finding:
-    """Report interrupted runs. They are a normal state after a kill: the next run closes them."""
-    interrupted = [f"run {row.id}" for row in RunTable(database).running() if dead(row.holder)]
-    detail = (
-        f"interrupted: {', '.join(interrupted)}; the next sync closes them" if interrupted else "no interrupted runs"
-    )
-    return Finding("runs", ok=True, detail=detail, count=0)
+    bad = [f"run {row.id}" for row in RunTable(database).running() if dead(row.holder)]
+    return _finding("runs", "no run is open without its process", "open runs without their process", bad)
 
 
 def _vectors(database: Database) -> Finding:
@@ -134,7 +130,7 @@ def _vectors(database: Database) -> Finding:
     if not database.read("SELECT 1 FROM embeddings UNION ALL SELECT 1 FROM embedding_blocks LIMIT 1"):
         return _finding("vectors", holds, broken, [])
     if find_missing(["numpy"]) is not None:
-        detail = f"not checked: reading vectors needs numpy ({install_command('vectors')})"
+        detail = f"not checked: reading embeddings needs numpy ({install_command('vectors')})"
         return Finding("vectors", ok=True, detail=detail, count=0)
     # Not before: a copy without vectors is checked without numpy.
     from tidelore.store.vector_check import misplaced_vectors

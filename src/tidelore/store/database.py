@@ -91,6 +91,6 @@ class Database(Lists, Protocol):
 def foreign_database(place: str) -> DatabaseUnusable:
     """Return the error for a database that some other program made."""
     return DatabaseUnusable(
-        f"{place} is the database of some other program",
-        fix="point --db or storage.path at a database of its own",
+        f"{place} belongs to another program",
+        fix="point --db or storage.path at another database",
     )

@@ -156,8 +156,8 @@ class PostgresDatabase:
             raise IntegrityError(f"database {self._place} refused a row: {_said(error)}") from error
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
             raise StorageFailed(
-                f"database {self._place} may not be written by us: {_said(error)}",
-                fix="give the role of the address the rights of an owner, on a server that is no standby",
+                f"database {self._place} cannot be written: permission denied: {_said(error)}",
+                fix="connect to a primary server with a role that owns the tables",
             ) from error
         except psycopg.OperationalError as error:
             # Without a connection none could be opened.
@@ -183,8 +183,8 @@ def _connect(address: str) -> psycopg.Connection[Row]:
         said = conninfo_to_dict(address)
     except psycopg.ProgrammingError as error:
         raise UserError(
-            f"no address of a PostgreSQL database: {_said(error)}",
-            fix="write it as postgresql://user@host/database",
+            f"invalid PostgreSQL address: {_said(error)}",
+            fix="use the form postgresql://user@host/database",
         ) from None
     ours = {name: seconds for name, seconds in PATIENCE.items() if name not in said}
     return psycopg.connect(make_conninfo(address, **ours), autocommit=True)

@@ -38,8 +38,8 @@ class SqliteDatabase:
             if not os.path.exists(path):
                 if not create:
                     raise NotFound(
-                        f"there is no database at {path}",
-                        fix="run `lore ingest` first, or point --db at the right file",
+                        f"no database at {path}",
+                        fix="run `lore sync` first, or point --db at an existing database",
                         path=path,
                     )
                 os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
@@ -48,7 +48,7 @@ class SqliteDatabase:
         except OSError as error:
             raise StorageFailed(
                 f"cannot create {path}: {error.strerror}",
-                fix="choose a writable place with --db or storage.path",
+                fix="choose a writable path with --db or storage.path",
                 path=path,
             ) from None
         with self._translated:
@@ -242,7 +242,7 @@ def _storage_failed(path: str, error: Exception) -> TideloreError:
         "CantOpenError": "it cannot be opened",
     }.get(type(error).__name__, str(error))
     return StorageFailed(
-        f"{path}: {reason}; nothing of the last step was stored",
-        fix="make room or correct the permissions, then run the command again",
+        f"{path}: {reason}; the last step was not stored",
+        fix="free disk space or correct the permissions, then run the command again",
         path=path,
     )

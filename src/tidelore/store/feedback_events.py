@@ -101,7 +101,7 @@ def lease_next(
 ) -> EventRow | None:
     """Hand the oldest event that is ready to one holder until its lease runs out; None when nothing is ready.
 
-    A lease that ran out without an answer counts as a failed attempt. A batch of follow-ups is consumed by being
+    A lease that expired without a result counts as a failed attempt. A batch of follow-ups is consumed by being
     handed out: its issue's consumed id moves in the same transaction.
     """
     with database.transaction() as tx:
@@ -245,10 +245,10 @@ def _ready(
 
 
 def _lease(tx: Transaction, event: EventRow, holder: str, until: int) -> list[Row]:
-    """Take an event; a lease that ran out without an answer was a failed attempt."""
+    """Take an event; a lease that expired without a result was a failed attempt."""
     params: dict[str, object] = {"attempts": event.attempts, "error": event.last_error}
     if event.leased_until is not None:
-        error = f"the lease of {event.leased_by} ran out without an answer"
+        error = f"the lease of {event.leased_by} expired without a result"
         params = {"attempts": event.attempts + 1, "error": error}
     # The lease names its event: an old one leads to whoever took the event over.
     return tx.execute(
@@ -295,11 +295,11 @@ def _held(tx: Transaction, handle: int | str) -> EventRow:
         return _get(tx, handle)
     number = handle.partition("-")[0]
     if not (number.isascii() and number.isdecimal()):
-        raise NotFound(f"{handle!r} is no lease", fix="use the lease_id that `lore feedback next` gave")
+        raise NotFound(f"unknown lease: {handle!r}", fix="use the lease_id printed by `lore feedback next`")
     event = _get(tx, int(number))
     if event.lease_id != handle:
         raise LockHeld(
-            f"event {event.id} is with {event.leased_by or 'nobody'} by now",
+            f"event {event.id} is no longer yours, it was taken by {event.leased_by or 'another consumer'}",
             fix="take the next event with `lore feedback next`",
             event_id=event.id,
             holder=event.leased_by,
@@ -314,6 +314,6 @@ def _get(tx: Transaction, event_id: int) -> EventRow:
 def _only(rows: list[Row], event_id: int) -> EventRow:
     if not rows:
         raise NotFound(
-            f"there is no event {event_id}", fix="`lore feedback peek` lists those that wait", event_id=event_id
+            f"event {event_id} not found", fix="`lore feedback peek` lists unprocessed events", event_id=event_id
         )
     return EventRow(*rows[0])

@@ -34,7 +34,7 @@ def clean_path(text: str) -> str:
     path = posixpath.normpath(text.lstrip("/")) if text.strip() else "."
     if path == "." or path.split("/")[0] == "..":
         raise UserError(
-            f"{text!r} is no path of a file", fix="give it from the root of the repository, or an ending of it"
+            f"invalid file path: {text!r}", fix="use a path relative to the repository root, or an ending of it"
         )
     return path
 
@@ -109,7 +109,7 @@ def _missing(database: Database, path: str, project: ProjectRow | None) -> NotFo
     if near:
         fix = "files of that name: " + ", ".join(dict.fromkeys(name.path for name in near[:_NEAR]))
     else:
-        fix = "check the spelling; `lore ingest --type merge_requests` reads what merge requests change"
+        fix = "check the spelling; `lore ingest --type merge_requests` fetches changed files"
     return NotFound(f"no merge request{where} changes {path!r}", fix=fix, path=path)
 
 

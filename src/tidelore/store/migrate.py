@@ -95,7 +95,7 @@ def _is_current(database: Database, *, create: bool) -> bool:
     if not columns:
         if create:
             return False
-        raise NotFound("the database is empty", fix="run `lore sync` first, or point --db at the right database")
+        raise NotFound("the database is empty", fix="run `lore sync` first, or point --db at another database")
     if columns != SCHEMA_RECORD:
         raise foreign_database("this database")
     known = {row[0] for row in database.read("SELECT version FROM schema_version")}
@@ -124,7 +124,7 @@ def _refuse_strangers(known: dict[int, str], steps: list[Migration]) -> None:
     for step in steps:
         if known.get(step.version, step.checksum) != step.checksum:
             raise DatabaseUnusable(
-                f"migration {step.version} of this database is not the one this program ships",
-                fix="use the program version that made the database, or mirror into a new one",
+                f"migration {step.version} of this database differs from the one in this version",
+                fix="use the version that created the database, or sync into a new one",
                 version=step.version,
             )

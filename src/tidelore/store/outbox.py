@@ -157,7 +157,7 @@ def note_attempt(
             {"id": outbox_id, "claim_id": claim_id, "now": now_ms},
         )
         if not rows:
-            raise LockHeld("another process took this answer over", fix="let it finish", outbox_id=outbox_id)
+            raise LockHeld("another process is sending this reply", fix="wait for it to finish", outbox_id=outbox_id)
         repo, token = rows[0]
         record_action_token_attempt(tx, repo, token, now_ms)
     return 0
@@ -251,5 +251,5 @@ def _last_attempt(tx: Transaction, project_ids: Collection[int]) -> int | None:
 
 def _only(rows: list[Row], outbox_id: int) -> OutboxRow:
     if not rows:
-        raise NotFound(f"there is no answer {outbox_id} to be posted", outbox_id=outbox_id)
+        raise NotFound(f"reply {outbox_id} not found or already posted", outbox_id=outbox_id)
     return OutboxRow(*rows[0])

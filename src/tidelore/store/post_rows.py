@@ -98,8 +98,8 @@ def resolve_post(database: Database, reference: PostReference) -> int:
     found = [row_id for row_id, _ in rows if row_id is not None]
     if not found:
         raise NotFound(
-            f"the copy holds no post {reference.address(reference.authority)}",
-            fix="`lore list posts` shows what it holds; `lore accounts add` follows somebody",
+            f"the local copy has no post {reference.address(reference.authority)}",
+            fix="`lore list posts` shows stored posts; `lore accounts add` follows an account",
             reference=reference.address(reference.authority),
         )
     return int(found[0])

@@ -45,7 +45,7 @@ def resolve(
     names = _tell_apart(chosen)
     raise UserError(
         f"{sign}{reference.iid} exists in {len(names)} projects",
-        fix=f"name one with --project, or give the web address: {', '.join(names)}",
+        fix=f"name one with --project, or use the URL: {', '.join(names)}",
         reference=f"{sign}{reference.iid}",
         candidates=names,
     )
@@ -88,7 +88,7 @@ def _named_project(database: Database, reference: Reference, project: str | None
     if beside is not None and inside is not None and beside.id != inside.id:
         raise UserError(
             f"the reference names {inside.path}, --project names {beside.path}",
-            fix="leave out one of them",
+            fix="remove one of them",
             project=project,
         )
     return inside or beside
@@ -113,9 +113,9 @@ def _missing(database: Database, kind: Kind, iid: int, project: ProjectRow | Non
         beside = "" if project is None else f" -p {project.path}"
         fix = f"there is {NOUNS[other]} of that number: `lore show {other} {iid}{beside}`"
     else:
-        fix = f"if it is new, `lore ingest --type {FAMILIES[kind].table}` brings it"
+        fix = f"if it is new, fetch it with `lore ingest --type {FAMILIES[kind].table}`"
     return NotFound(
-        f"the copy holds no {NOUNS[kind].partition(' ')[2]} {SIGNS[kind]}{iid}{where}",
+        f"the local copy has no {NOUNS[kind].partition(' ')[2]} {SIGNS[kind]}{iid}{where}",
         fix=fix,
         reference=f"{SIGNS[kind]}{iid}",
         project=None if project is None else project.path,

@@ -66,7 +66,7 @@ _OF_PAYLOADS = (
     Rule(
         "content-hash",
         "every row names the content of its payload",
-        "rows whose content hash is not their payload's",
+        "rows whose content hash differs from their payload",
         _each(
             f"SELECT '{table} ' || r.id AS name FROM {table} r JOIN raw_payloads p ON p.id = r.raw_payload_id"
             " WHERE p.content_hash <> r.content_hash"
@@ -75,8 +75,8 @@ _OF_PAYLOADS = (
     ),
     Rule(
         "note-payloads",
-        "notes that people wrote or placed in a diff have their payload, the system's own have none",
-        "notes without their payload, or with one they should not have",
+        "user notes and diff notes have a payload, system notes have none",
+        "notes with a missing or superfluous payload",
         "SELECT 'notes ' || n.id AS name FROM notes n LEFT JOIN raw_payloads p ON p.id = n.raw_payload_id"
         f" WHERE ((n.is_system = 0 OR {_PLACED}) AND p.id IS NULL)"
         f" OR (n.is_system = 1 AND NOT {_PLACED} AND n.raw_payload_id IS NOT NULL)",
@@ -85,8 +85,8 @@ _OF_PAYLOADS = (
 _OF_TIME = (
     Rule(
         "times",
-        "every stored instant lies after the epoch",
-        "rows with an instant at or before the epoch",
+        "every stored time is after 1970",
+        "rows with a time in or before 1970",
         _each(
             f"SELECT '{table} ' || id AS name FROM {table} WHERE " + " OR ".join(f"{name} <= 0" for name in columns)
             for table, columns in TIMES.items()
@@ -94,13 +94,13 @@ _OF_TIME = (
     ),
     Rule(
         "watermarks",
-        "no watermark lies before the epoch or in the future",
-        "watermarks that cannot be true",
+        "every watermark is between 1970 and now",
+        "watermarks outside this range",
         f"SELECT {SCOPE} AS name FROM cursors WHERE watermark_at < 0 OR watermark_at > :latest",
     ),
     Rule(
         "children-watermarks",
-        "no children were read for a version that is not there yet",
+        "no child items are newer than their parent's version",
         "children read for a later version than the stored one",
         _each(
             f"SELECT '{kind.table} ' || id || ' {name}' AS name FROM {kind.table}"
@@ -126,7 +126,7 @@ _OF_CONVERSATIONS = (
     ),
     Rule(
         "children",
-        "every child belongs to its parent's project",
+        "every child item belongs to the project of its parent",
         "children in another project than their parent",
         _each(
             f"SELECT '{table} ' || c.id AS name FROM {table} c JOIN {above} r ON r.id = c.{column}"
@@ -154,8 +154,8 @@ _OF_THE_REST = (
     ),
     Rule(
         "gaps",
-        "no gap ends above its top",
-        "gaps whose floor lies above their top",
+        "every gap has its floor below its top",
+        "gaps whose floor is above their top",
         f"SELECT {SCOPE} || ' ' || place AS name FROM gaps WHERE floor_at > top_at",
     ),
 )
@@ -176,8 +176,8 @@ _UNMARKED = "NOT EXISTS (SELECT 1 FROM dirty_sources m WHERE m.source_type = '{0
 _OF_DOCUMENTS = (
     Rule(
         "documents",
-        "every issue, merge request, discussion and post has its document, or is marked for one",
-        "sources without a document that nothing will make",
+        "every issue, merge request, discussion and post has a document or is marked for an update",
+        "items without a document and without a mark",
         _each(
             f"SELECT '{kind} ' || s.id AS name FROM ({live}) s"
             f" WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.source_type = '{kind}' AND d.source_id = s.id)"
@@ -187,8 +187,8 @@ _OF_DOCUMENTS = (
     ),
     Rule(
         "documents-of-nothing",
-        "every document has its source, or is marked to go",
-        "documents whose source is gone",
+        "every document has its item or is marked for removal",
+        "documents without their item",
         _each(
             f"SELECT 'documents ' || d.id AS name FROM documents d WHERE d.source_type = '{kind}'"
             f" AND d.source_id NOT IN ({live}) AND {_UNMARKED.format(kind, 'd.source_id')}"
@@ -200,8 +200,8 @@ _INDEXES = ("documents_fts", "documents_trigram")
 FULL_TEXT = {
     "sqlite": Rule(
         "full-text",
-        "every document is in the full-text indexes, and nothing else is",
-        "documents that words do not find, or index entries of nothing",
+        "the full-text indexes contain exactly the documents",
+        "documents missing in an index, or index entries without a document",
         _each(
             f"SELECT 'documents ' || id || ' {index}' AS name FROM documents"
             f" WHERE id NOT IN (SELECT id FROM {index}_docsize)"
@@ -212,8 +212,8 @@ FULL_TEXT = {
     ),
     "postgres": Rule(
         "full-text",
-        "every document can be found by its words",
-        "documents that words do not find",
+        "every document is in the full-text index",
+        "documents missing in the index",
         "SELECT 'documents ' || id AS name FROM documents WHERE search_vector IS NULL",
     ),
 }
@@ -221,16 +221,16 @@ FULL_TEXT = {
 _OF_POSTS = (
     Rule(
         "posts",
-        "every post is its author's own, and under the author's account",
-        "posts of somebody else",
+        "every post belongs to the account of its author",
+        "posts of another author",
         "SELECT 'posts ' || p.id AS name FROM posts p LEFT JOIN accounts a ON a.id = p.account_id"
         " WHERE (p.account_id IS NOT NULL AND (a.id IS NULL OR a.did <> p.author_did))"
         " OR p.uri NOT LIKE 'at://' || p.author_did || '/%'",
     ),
     Rule(
         "shares",
-        "every link is shared by whoever wrote the post, and by no deleted one",
-        "shares of somebody else, or of nothing",
+        "every share belongs to the author of an existing post",
+        "shares of another author or of a deleted post",
         "SELECT 'post_links ' || s.post_id || ' ' || s.link_id AS name FROM post_links s"
         " LEFT JOIN posts p ON p.id = s.post_id LEFT JOIN links l ON l.id = s.link_id"
         " WHERE p.id IS NULL OR l.id IS NULL OR p.deleted_at IS NOT NULL OR p.author_did <> s.sharer"
@@ -241,8 +241,8 @@ _PLACE = "model_id || ' ' || block || ' ' || slot"
 _OF_VECTORS = (
     Rule(
         "vector-owners",
-        "every vector is of a document and of a model that are there",
-        "vectors of nothing",
+        "every embedding has its document and its model",
+        "embeddings without a document or model",
         "SELECT 'embeddings ' || document_id || ' ' || position AS name FROM embeddings"
         " WHERE document_id NOT IN (SELECT id FROM documents) OR model_id NOT IN (SELECT id FROM embedding_models)"
         " UNION ALL SELECT 'embedding_blocks ' || block AS name FROM embedding_blocks"
@@ -252,15 +252,15 @@ _OF_VECTORS = (
     ),
     Rule(
         "vector-pieces",
-        "every document that has vectors has all of them, made of one text",
-        "documents with some of their vectors",
+        "every embedded document has all its embeddings, from one version",
+        "partly embedded documents",
         "SELECT 'documents ' || document_id AS name FROM embeddings GROUP BY model_id, document_id"
         " HAVING MIN(position) <> 0 OR MAX(position) <> COUNT(*) - 1 OR COUNT(DISTINCT content_hash) > 1",
     ),
     Rule(
         "vector-places",
-        "every place for a vector is a hole or somebody's, and not two things at once",
-        "places given out twice, never, or to nobody",
+        "every vector slot is either free or used once",
+        "slots used twice, lost, or without an owner",
         f"SELECT 'embedding_blocks ' || {_PLACE} AS name FROM (SELECT model_id, block, slot FROM embeddings"
         " WHERE block IS NOT NULL UNION ALL SELECT model_id, block, slot FROM embedding_holes) AS places"
         " GROUP BY model_id, block, slot HAVING COUNT(*) > 1"

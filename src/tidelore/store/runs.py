@@ -166,7 +166,7 @@ def find_record(database: Database, run_id: int) -> RunRecord:
     """Return one run."""
     rows = database.read(f"{_RECORDS} WHERE id = :id", {"id": run_id})
     if not rows:
-        raise NotFound(f"the ledger has no run {run_id}", fix="`lore sync-runs` lists them", run_id=run_id)
+        raise NotFound(f"run {run_id} not found", fix="`lore sync-runs` lists the runs", run_id=run_id)
     return RunRecord(*rows[0])
 
 

@@ -170,8 +170,8 @@ def move(
     )
     if not rows:
         raise IllegalTransition(
-            f"{tracked.repo_full_name}#{tracked.pr_number} is not {tracked.status} any more",
-            fix="look again with `lore feedback show`",
+            f"{tracked.repo_full_name}#{tracked.pr_number} is no longer {tracked.status}",
+            fix="check it with `lore feedback show`",
             before=tracked.status,
             after=to_status,
         )

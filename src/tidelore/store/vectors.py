@@ -132,8 +132,8 @@ class VectorTable:
         own = {"id": self._model.id}
         if not tx.change("UPDATE embedding_models SET generation = generation + 1 WHERE id = :id", own):
             raise UserError(
-                f"another run has replaced the vectors of {self._model.name} by those of its own model",
-                fix="give all programs that write this database the same [embedding] settings",
+                f"another process replaced the embeddings of {self._model.name} with those of a different model",
+                fix="use the same [embedding] settings in all processes that write this database",
                 model=self._model.name,
             )
         valid, held = self._valid(tx, batch)

@@ -148,7 +148,7 @@ def test_a_copy_that_is_not_there_yet_is_found_when_it_comes(copy: App, tmp_path
     missing = replace(copy, db=str(tmp_path / "later.db"))
 
     async def look(seat: Seat) -> None:
-        assert "there is no database" in seat.lines[1]
+        assert "no database at" in seat.lines[1]
         os.link(copy.address, missing.address)
         await seat.press("g")
         assert seat.column("sources") == ["bluesky", "github", "gitlab"]

@@ -89,7 +89,7 @@ def test_a_handler_that_is_no_program_is_a_mistake_of_the_configuration_and_cost
     hub: Hub, tracked: TrackedPr
 ) -> None:
     add_event(hub)
-    with pytest.raises(ConfigError, match="not a program"):
+    with pytest.raises(ConfigError, match="cannot run the handler"):
         handle(hub, replace(settings(hub, ""), handler=("no-such-program-here",)))
     event = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
     assert event is not None

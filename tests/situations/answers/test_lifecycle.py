@@ -146,12 +146,12 @@ def test_one_that_is_still_closed_is_refused(hub: Hub) -> None:
     hub.world.github.close(REPO, hub.pr)
     with pytest.raises(UserError, match="is closed") as refused:
         living(hub, lambda life: life.resume(hub.pr))
-    assert refused.value.fix == "reopen it on the remote first"
+    assert refused.value.fix == "reopen it on the server first"
 
 
 def test_one_that_is_followed_needs_no_resume(hub: Hub) -> None:
     track(hub)
-    with pytest.raises(UserError, match="is followed"):
+    with pytest.raises(UserError, match="is already tracked"):
         living(hub, lambda life: life.resume(hub.pr))
 
 
@@ -222,7 +222,7 @@ def test_untracking_forgets_the_positions_and_what_is_not_followed_is_not_found(
     assert find_tracked(hub.database, hub.project_id, hub.pr) is None
     assert find_issue(hub.database, hub.project_id, 7) is None
     assert standing(hub) is None
-    with pytest.raises(NotFound, match="is not followed"):
+    with pytest.raises(NotFound, match="is not tracked"):
         living(hub, _untrack(hub))
 
 

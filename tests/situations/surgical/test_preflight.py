@@ -170,7 +170,7 @@ def test_what_is_gone_remotely_and_held_here_is_told_and_not_deleted(filled: Ben
     assert done.code == 6
     (failure,) = done.error["details"]["entity_failures"]
     assert (failure["code"], failure["held"]) == ("NOT_FOUND", True)
-    assert "still holds it" in failure["message"]
+    assert "the local copy was not changed" in failure["message"]
     assert done.document["data"]["recovery_actions"][1:] == ["lore scrub", "lore audit"]
     assert content(filled) == before
 

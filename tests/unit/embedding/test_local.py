@@ -114,7 +114,7 @@ def test_a_damaged_file_is_told_with_the_remedy(files: LocalFiles, damaged: str,
     broken = tmp_path / "broken"
     broken.write_bytes(b"{")
     chosen = {"weights": files.weights, "tokenizer": files.tokenizer} | {damaged: broken}
-    with pytest.raises(ConfigError, match="cannot be read") as caught:
+    with pytest.raises(ConfigError, match="cannot read the local model") as caught:
         LocalEmbedder(LocalFiles(**chosen), Embedding()).embed_now(["a"])
     assert caught.value.details["file"] == str(broken)
     assert "reinstall" in str(caught.value.fix)

@@ -61,8 +61,8 @@ def test_the_prefix_can_be_another() -> None:
         ("unblock pr=٣", "pr= takes the number of a pull request, not '٣'"),
         ("retry issue=", "issue= takes the number of an issue, not ''"),
         ("unblock head_sha=main", "head_sha= takes a commit, 7 to 64 hex digits, not 'main'"),
-        ('pause pr="12', "the line cannot be read: no closing quotation"),
-        ("pause \\", "the line cannot be read: no escaped character"),
+        ('pause pr="12', "could not parse the line: no closing quotation"),
+        ("pause \\", "could not parse the line: no escaped character"),
         ("x" * 1_000_000, "a command has at most 1,000 characters"),
     ],
 )

@@ -57,7 +57,7 @@ def test_a_thread_is_read_in_every_form_people_write(text: str, kind: Any, found
     ],
 )
 def test_what_is_no_such_thread_is_refused(text: str, kind: Any) -> None:
-    with pytest.raises(UserError, match="is no reference to"):
+    with pytest.raises(UserError, match="could not parse"):
         read_thread(text, kind)
 
 
@@ -78,7 +78,7 @@ def test_without_a_name_the_error_lists_every_configured_repository_for_people_a
     names = [place.name for place in choose_places(TWO, None)]
     assert len(names) == 3
     assert raised.value.details == {"candidates": names}
-    assert raised.value.fix == f"name one with --repo: {', '.join(names)}"
+    assert raised.value.fix == f"pass --repo with one of: {', '.join(names)}"
 
 
 def test_between_two_nothing_is_guessed() -> None:

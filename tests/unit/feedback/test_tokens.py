@@ -68,13 +68,13 @@ def test_what_only_looks_like_a_marker_is_none(body: str) -> None:
 
 
 def test_a_body_with_a_marker_is_refused() -> None:
-    with pytest.raises(UserError, match="marker already"):
+    with pytest.raises(UserError, match="already contains an action marker"):
         with_marker(f"Done. {marker('0' * 64)}", TOKEN)
 
 
 @pytest.mark.parametrize("body", ["", " \n\t "])
 def test_an_empty_body_is_refused(body: str) -> None:
-    with pytest.raises(UserError, match="needs a body"):
+    with pytest.raises(UserError, match="comment is empty"):
         with_marker(body, TOKEN)
 
 

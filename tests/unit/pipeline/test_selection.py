@@ -166,8 +166,8 @@ def test_surgical_no_docs_requires_no_embed_validation() -> None:
 @pytest.mark.parametrize(
     ("flags", "asked", "message"),
     [
-        (Flags(full=True), ITEM, "--full is incompatible"),
-        (Flags(full=True, retry_failed=3), [], "--full is incompatible"),
+        (Flags(full=True), ITEM, "--full cannot be combined"),
+        (Flags(full=True, retry_failed=3), [], "--full cannot be combined"),
         (Flags(preflight_only=True), [], "--preflight-only requires --issue or --mr"),
         (Flags(retry_failed=3), ITEM, "--retry-failed"),
         (Flags(retry_failed=3, dry_run=True), [], "--dry-run"),

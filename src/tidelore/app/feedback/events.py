@@ -128,7 +128,7 @@ def holder() -> str:
 def _number(lease: str) -> int:
     head = lease.partition("-")[0]
     if not (head.isascii() and head.isdecimal() and len(head) < 19):
-        raise NotFound(f"{lease!r} is no lease", fix="use the lease_id that `lore feedback next` gave")
+        raise NotFound(f"unknown lease: {lease!r}", fix="use the lease_id printed by `lore feedback next`")
     return int(head)
 
 

@@ -70,7 +70,10 @@ def untrack(app: App, database: Database, place: Place, *, pr: int | None, issue
     assert issue is not None
     found = find_issue(database, project.id, issue)
     if found is None:
-        raise NotFound(f"{project.path}#{issue} is not followed", fix="`lore feedback list` names what is")
+        raise NotFound(
+            f"issue {project.path}#{issue} is not tracked",
+            fix="`lore feedback list` shows tracked pull requests and issues",
+        )
     with database.transaction() as tx:
         unfollow_issue(tx, project.id, issue)
         forget_thread(tx, place.host.name, project.path, issue)

@@ -61,7 +61,7 @@ def copy_jobs(app: App) -> list[Job]:
     if extra is not None:
         fix = install_command(extra)
         told = {"event": "extra_missing", "missing": extra}
-        _LOG.warning("no vectors are made: the extra %r is not installed (%s)", extra, fix, extra=told)
+        _LOG.warning("embeddings are not computed: the extra %r is not installed (%s)", extra, fix, extra=told)
     elif app.config.embedding.provider != "none":
         spec = JobSpec(EMBEDDINGS, EMBEDDING, "embeddings", app.config.embedding.provider, EMBEDDINGS_SECONDS)
         jobs.append(Job(spec, _Embedding(app).run))

@@ -49,7 +49,9 @@ async def read_document(plc: HttpClient, origins: Origins, did: str) -> Identity
     """Return what the document of a DID says."""
     method, _, name = did.removeprefix("did:").partition(":")
     if not _DID.fullmatch(did) or method not in ("plc", "web"):
-        raise RemotePermanent(f"no document can be read for {did[:200]}", reason="unknown_did_method", did=did[:200])
+        raise RemotePermanent(
+            f"cannot read the DID document of {did[:200]}", reason="unknown_did_method", did=did[:200]
+        )
     if method == "plc":
         document, _ = await plc.get_json(f"/{quote(did, safe=':')}", as_type=DidDocument, route="did_document")
     else:
@@ -58,7 +60,7 @@ async def read_document(plc: HttpClient, origins: Origins, did: str) -> Identity
         async with origins.using(f"{scheme}://{host}") as http:
             document, _ = await http.get_json(".well-known/did.json", as_type=DidDocument, route="did_document")
     if document.id != did:
-        raise RemotePermanent(f"the document of {did} is about {document.id[:200]}", reason="wrong_document", did=did)
+        raise RemotePermanent(f"the DID document of {did} is for {document.id[:200]}", reason="wrong_document", did=did)
     return understand(document)
 
 
@@ -72,8 +74,8 @@ def understand(document: DidDocument) -> Identity:
 
 def _unknown(handle: str, error: RemotePermanent | None) -> RemoteNotFound:
     return RemoteNotFound(
-        f"there is no account {handle}",
-        fix="correct the handle; one that was changed is found by its DID",
+        f"account not found: {handle}",
+        fix="check the handle; if it was changed, use the DID",
         status=error.status if error else None,
         url=error.url if error else None,
         handle=handle,

@@ -82,7 +82,7 @@ def reject(payload: bytes, error: str) -> Rejected:
         value = None
     uri = _address_in(value)
     key = uri or f"content:{digest(payload).hex()}"
-    _LOG.warning("item %s could not be understood: %s", key, error)
+    _LOG.warning("could not parse item %s: %s", key, error)
     return Rejected(key, uri, payload, error)
 
 

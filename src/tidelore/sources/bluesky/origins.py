@@ -75,7 +75,7 @@ def allowed_origin(url: str, *, local: bool) -> str:
         shown = f"[{host}]" if ":" in host else host
         return f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
     raise RemotePermanent(
-        f"an account names a server that may not be read: {url[:200]}",
+        f"refused to contact the server named by an account: {url[:200]}",
         url=url[:200],
         reason="server_refused",
     )

@@ -84,7 +84,7 @@ async def open_socket(url: str, subprotocol: str | None, options: SocketOptions)
         raise SocketFailure(f"the server refused (status {status})", status=status, said=redact(said)) from None
     except (InvalidURI, InvalidProxy) as error:
         raise ConfigError(
-            f"the stream's address cannot be used: {redact(str(error))}",
+            f"invalid stream address: {redact(str(error))}",
             key="bluesky.jetstream_url",
             fix='write it like "wss://jetstream.example.com/subscribe"',
         ) from None

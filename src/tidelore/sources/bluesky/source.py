@@ -94,7 +94,7 @@ class BlueskySource:
     async def _repository(self, did: str) -> AsyncIterator[XrpcClient]:
         identity = await self.document(did)
         if identity.pds_url is None:
-            raise RemoteNotFound(f"the document of {did} names no server for its records", did=did)
+            raise RemoteNotFound(f"the DID document of {did} has no server for its records", did=did)
         async with self._server(identity.pds_url) as client:
             yield client
 
@@ -104,7 +104,7 @@ def _read_profiles(raws: Sequence[Raw]) -> Iterator[Profile]:
         try:
             view = _PROFILE.decode(raw)
         except msgspec.DecodeError as error:
-            _LOG.warning("a profile could not be understood: %s", error)
+            _LOG.warning("could not parse a profile: %s", error)
             continue
         name = (view.display_name or "").replace("\x00", "").strip()
         yield Profile(view.did, view.handle, name or None, view.posts_count)

@@ -33,7 +33,7 @@ def stream_url(url: str) -> str:
     scheme = _SCHEMES.get(parts.scheme.lower())
     if scheme is None or not parts.hostname:
         raise ConfigError(
-            "bluesky.jetstream_url is no address of a stream",
+            "bluesky.jetstream_url is not a WebSocket URL",
             key="bluesky.jetstream_url",
             fix='write it like "wss://jetstream.example.com/subscribe"',
         )

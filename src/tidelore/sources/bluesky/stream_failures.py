@@ -20,10 +20,12 @@ def judge(failure: SocketFailure, url: str) -> RemoteError:
             f"the stream's certificate is not trusted: {failure}",
             url=url,
             reason="untrusted_certificate",
-            fix="for a private authority, name its certificate in http.ca_file",
+            fix="for a private CA, set http.ca_file to its certificate",
         )
     if status == 429:
-        return RateLimited("the stream limits our connections", status=status, url=url, reason="rate_limit")
+        return RateLimited(
+            "the stream server limits the number of connections", status=status, url=url, reason="rate_limit"
+        )
     if status is not None and 300 <= status < 500 and status not in _PASSING:
         return RemotePermanent(
             f"the stream refused the connection (status {status})",
@@ -34,10 +36,10 @@ def judge(failure: SocketFailure, url: str) -> RemoteError:
             said=said,
         )
     return RemoteTransient(
-        f"the stream cannot be reached: {failure}",
+        f"cannot reach the stream: {failure}",
         status=status,
         url=url,
         reason="stream",
-        fix="check bluesky.jetstream_url and the network; polling goes on without the stream",
+        fix="check bluesky.jetstream_url and the network; polling continues without the stream",
         said=said,
     )

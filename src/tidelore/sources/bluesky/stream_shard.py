@@ -124,7 +124,7 @@ class Shard:
         if self._opened_us is None:
             await self._lose("the stream begins here")
         elif self._server_at is None:
-            await self._lose("the stream was interrupted before it told anything")
+            await self._lose("the stream was interrupted before the first message")
         else:
             return
         self._opened_us = self._opening_us()
@@ -151,7 +151,7 @@ class Shard:
         try:
             frame = self._read(message)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            _LOG.warning("a message of the stream could not be understood: %s", error)
+            _LOG.warning("could not parse a message of the stream: %s", error)
             return
         if frame.position is None:
             await self._heed(frame.notice or "")

@@ -78,7 +78,7 @@ class InstallationIdentity:
             ends_at = parse_instant(found.expires_at)
         except (msgspec.DecodeError, ValueError):
             raise RemotePermanent(
-                "the answer with the App's token has an unexpected shape", reason="bad_shape"
+                "unexpected response to the token request of the GitHub App", reason="bad_shape"
             ) from None
         lasts = (ends_at - (self._clock.now_ms() if server_at is None else server_at)) / 1000
         # A short-lived one is used for half its life: it must not be renewed before every request.
@@ -95,12 +95,12 @@ class InstallationIdentity:
             except RemoteTransient as error:
                 if attempt == _ATTEMPTS or error.reason == "rate_limit":
                     raise RemoteTransient(
-                        "no token could be had for the GitHub App",
+                        "failed to get a token for the GitHub App",
                         status=error.status,
                         url=error.url,
                         reason="app_token",
                         retry_after_seconds=error.retry_after_seconds,
-                        fix="run the command again; it goes on where it stopped",
+                        fix="run the command again; it continues where it stopped",
                     ) from None
                 await self._clock.sleep(backoff_seconds(attempt, 1.0, 1.0))
                 attempt += 1
@@ -114,7 +114,7 @@ class InstallationIdentity:
                 ) from None
             except CredentialsRejected as error:
                 raise CredentialsRejected(
-                    f"GitHub does not take us for App {self._app_id}",
+                    f"GitHub rejected the credentials of App {self._app_id}",
                     fix="check app_id and private_key_file of this host, and that this machine's clock is right",
                     status=error.status,
                     url=error.url,
@@ -138,7 +138,7 @@ def load_signer(path: str, key: str) -> Sign:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(
             f"{key}: cannot read {path}: {why}",
-            fix="name the file with the App's private key, and let this user read it",
+            fix="set it to the private key file of the App and make it readable",
             key=key,
         ) from None
     serialization, padding, hashes, rsa = _cryptography()
@@ -148,7 +148,7 @@ def load_signer(path: str, key: str) -> Sign:
         private = None
     if not isinstance(private, rsa.RSAPrivateKey):
         raise ConfigError(
-            f"{key}: {path} holds no unencrypted RSA private key",
+            f"{key}: {path} contains no unencrypted RSA private key",
             fix="download the key again from the settings of the GitHub App (a .pem file)",
             key=key,
         )

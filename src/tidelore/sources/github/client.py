@@ -57,7 +57,7 @@ class GitHubClient:
             payload = await self._one(repo_path(full_name), Repository, "repo")
         except RemoteNotFound as error:
             raise RemoteNotFound(
-                f"there is no repository {full_name}, or the token may not see it",
+                f"repository {full_name} does not exist or is not visible to the token",
                 fix="correct its name under `repos` of this host, or give the token access to it",
                 status=error.status,
                 url=error.url,

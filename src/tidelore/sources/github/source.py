@@ -132,7 +132,7 @@ class GitHubSource:
         """Return one pull request as it stands."""
         page = await self.pull_snapshot(repo, number).fetch(ListRequest())
         for rejected in page.rejected:
-            raise RemotePermanent(f"{repo}#{number} cannot be understood: {rejected.error}", reason="bad_shape")
+            raise RemotePermanent(f"could not parse {repo}#{number}: {rejected.error}", reason="bad_shape")
         return page.items[0].record
 
     async def compare(self, repo: str, base: str, head: str) -> str:

@@ -38,7 +38,7 @@ class GitLabClient:
             payload, _ = await self._http.get_json(address, as_type=Project, route="project")
         except RemoteNotFound as error:
             raise RemoteNotFound(
-                f"there is no project {path_or_id}, or the token may not see it",
+                f"project {path_or_id} does not exist or is not visible to the token",
                 fix="correct its path under `projects` of this host, or give the token access to it",
                 status=error.status,
                 url=error.url,

@@ -41,7 +41,7 @@ async def group_projects(client: GitLabClient, group: str, *, per_page: int) -> 
             raws, reply = await client.list_page(following, None, etag=None, route=_ROUTE)
     except RemoteNotFound as error:
         raise RemoteNotFound(
-            f"there is no group {group}, or the token may not see it",
+            f"group {group} does not exist or is not visible to the token",
             fix="correct its path under `groups` of this host, or give the token access to it",
             status=error.status,
             url=error.url,
@@ -56,6 +56,6 @@ def _read(raws: Sequence[Raw]) -> Iterator[ProjectRecord]:
             record = transform_project(msgspec.json.decode(raw, type=Project))
             refuse_nul(record)
         except (msgspec.DecodeError, ValueError) as error:
-            _LOG.warning("a project of a group could not be understood: %s", error)
+            _LOG.warning("could not parse a project of a group: %s", error)
             continue
         yield record

@@ -94,7 +94,7 @@ async def read_statuses(client: GitLabClient, path: str, iids: Sequence[int]) ->
                 break
             if after in seen:
                 # To stop here would take the status from every issue that has not come yet.
-                raise RemotePermanent("the pages of a query lead in a circle", reason="graphql")
+                raise RemotePermanent("the pages of a query repeat", reason="graphql")
             seen.add(after)
     return found
 
@@ -115,7 +115,7 @@ async def _page(client: GitLabClient, variables: dict[str, object]) -> _Connecti
     project = answer.data.project if answer.data is not None else None
     if project is None or project.work_items is None:
         raise RemoteNotFound(
-            f"there is no project {variables['path']} for GraphQL, or the token may not see its work items",
+            f"project {variables['path']} does not exist in GraphQL or its work items are not visible to the token",
             reason="graphql",
             fix="give the token the scope read_api, and access to the project",
             project=variables["path"],

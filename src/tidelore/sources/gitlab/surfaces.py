@@ -81,7 +81,7 @@ class ProjectList(Generic[R]):
         items = [item for item in found.items if str(item.record.iid) == locator]
         rejected = [entry for entry in found.rejected if entry.locator in {locator, None}]
         if not items and not rejected and await self._client.exists(f"{self._address}/{locator}", route=route):
-            raise RemoteTransient(f"{self._resource} {locator} is there, and the list does not show it")
+            raise RemoteTransient(f"{self._resource} {locator} exists but the list does not show it")
         return Page(items=items, rejected=rejected, server_at=reply.server_at)
 
     async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Reply]:

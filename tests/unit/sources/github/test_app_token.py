@@ -226,7 +226,7 @@ def test_what_is_no_key_is_refused_by_name_and_not_repeated(
     }[kind]
     path = tmp_path / "app.pem"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match="holds no unencrypted RSA private key") as caught:
+    with pytest.raises(ConfigError, match="contains no unencrypted RSA private key") as caught:
         load_signer(str(path), KEY)
     assert caught.value.details == {"key": KEY}
     assert caught.value.__cause__ is None

@@ -65,7 +65,7 @@ def test_a_name_cannot_leave_its_place_in_the_address() -> None:
 def test_a_missing_repository_is_named() -> None:
     error, _ = failing(lambda s: s.resolve("o/r"), answer(404, b"{}"))
     assert isinstance(error, RemoteNotFound)
-    assert "no repository o/r" in error.message
+    assert "repository o/r does not exist" in error.message
     assert error.fix
 
 

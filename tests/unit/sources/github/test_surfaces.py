@@ -266,7 +266,7 @@ def test_a_comment_is_gone_when_its_repository_is_there_and_it_is_not() -> None:
 
 
 def test_a_repository_that_vanished_proves_nothing_about_a_comment() -> None:
-    with pytest.raises(RemoteNotFound, match="no repository o/r"):
+    with pytest.raises(RemoteNotFound, match="repository o/r does not exist"):
         with_list(lambda s: s.fetch_one("7"), answer(404, b"{}"))
 
 

@@ -143,5 +143,5 @@ def test_what_the_server_leaves_us_is_known() -> None:
 
 
 def test_a_list_that_is_no_list_is_a_refusal_and_not_an_empty_page() -> None:
-    with pytest.raises(RemotePermanent, match="unexpected shape"):
+    with pytest.raises(RemotePermanent, match="unexpected response"):
         with_client(lambda c: c.list_page("api/v4/x", None, etag=None, route="x"), answer(body=b'{"message": "no"}'))

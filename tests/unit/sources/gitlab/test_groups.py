@@ -83,7 +83,7 @@ def test_one_project_that_cannot_be_understood_does_not_take_the_others_with_it(
         found, server = listed(page(bad, project(2)), page(project(3)))
     assert [record.remote_id for record in found] == [2, 3]
     assert len(server.seen) == 2
-    assert "could not be understood" in caplog.text
+    assert "could not parse" in caplog.text
 
 
 def test_an_empty_group_is_empty() -> None:
@@ -91,7 +91,7 @@ def test_an_empty_group_is_empty() -> None:
 
 
 def test_a_group_that_is_not_there_is_named() -> None:
-    with pytest.raises(RemoteNotFound, match="there is no group port/north") as caught:
+    with pytest.raises(RemoteNotFound, match="group port/north does not exist") as caught:
         listed(answer(404, b'{"message": "404 Group Not Found"}'))
     assert caught.value.details["group"] == "port/north"
     assert "groups" in (caught.value.fix or "")

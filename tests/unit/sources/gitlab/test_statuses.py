@@ -99,7 +99,7 @@ def test_the_pages_of_one_answer_are_followed_by_their_cursors() -> None:
 def test_pages_that_lead_in_a_circle_are_an_error_and_take_no_status_away(cursor: str | None) -> None:
     info = {"hasNextPage": True, "endCursor": cursor}
     turning = said({"data": {"project": {"workItems": {"pageInfo": info, "nodes": []}}}})
-    with pytest.raises(RemotePermanent, match="in a circle"):
+    with pytest.raises(RemotePermanent, match="repeat"):
         read(turning, turning)
 
 
@@ -128,7 +128,7 @@ def test_a_complaint_beside_data_is_an_error() -> None:
 
 @pytest.mark.parametrize("data", [None, {"project": None}, {"project": {"workItems": None}}])
 def test_a_project_that_is_hidden_from_us_is_named(data: Any) -> None:
-    with pytest.raises(RemoteNotFound, match=f"there is no project {PATH}") as caught:
+    with pytest.raises(RemoteNotFound, match=f"project {PATH} does not exist") as caught:
         read(said({"data": data}))
     assert caught.value.details["project"] == PATH
 
