@@ -206,4 +206,4 @@ def test_a_project_that_is_gone_is_named(filled: Bench) -> None:
     assert fault.fired
     assert done.code == 6
     (failure,) = done.error["details"]["entity_failures"]
-    assert f"project {PROJECT} is not there" in failure["message"]
+    assert f"project {PROJECT} not found" in failure["message"]
