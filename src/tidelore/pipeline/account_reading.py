@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.gaps import MOST_EMPTY, Descent, DescentPlan
@@ -41,15 +42,24 @@ T = TypeVar("T")
 
 
 class Watched:
-    """A list that notes what passes: the newest post's instant, and the handle its author has today."""
+    """The list of one account, which notes its newest post's instant and the handle the account has today.
 
-    def __init__(self, lister: Lister[PostRecord]) -> None:
+    An AppView that errs may answer with the posts of another account: they are left out, because a handle and a place
+    in a list belong to the DID in the post and not to the account that was asked for.
+    """
+
+    def __init__(self, lister: Lister[PostRecord], did: str) -> None:
         self._lister = lister
+        self._did = did
         self.newest_at: int | None = None
         self.handle: str | None = None
 
     async def fetch(self, request: ListRequest) -> Page[PostRecord]:
         page = await self._lister.fetch(request)
+        own = [item for item in page.items if item.record.author_did == self._did]
+        if len(own) < len(page.items):
+            _LOG.warning("%d posts in the list of %s belong to other accounts", len(page.items) - len(own), self._did)
+            page = replace(page, items=own)
         for item in page.items:
             if self.newest_at is None or item.record.sort_at > self.newest_at:
                 self.newest_at = item.record.sort_at
@@ -116,7 +126,7 @@ class Reader(Struct, frozen=True):
         intake = Intake(shelf, shop.clock.now_ms, shop.seam, Telling(account.handle, report, shelf))
         report.tally = intake.tally
         if mode == "feed":
-            feed = Watched(self.source.author_feed(account.did, settings.posts_per_page))
+            feed = Watched(self.source.author_feed(account.did, settings.posts_per_page), account.did)
             overlap_ms = feed_overlap_ms(settings.posts_per_page, settings.max_pages_per_user)
             plan = DescentPlan(overlap_ms, shop.clock.now_ms() - start, settings.max_pages_per_user)
             await Descent(feed, intake, plan).run()
@@ -142,7 +152,8 @@ class Reader(Struct, frozen=True):
     ) -> Found:
         settings = self.session.shop.config.bluesky
         per_page = settings.posts_per_page
-        listers = {name: Watched(self.source.records(home, account.did, name, per_page)) for name in COLLECTIONS}
+        did = account.did
+        listers = {name: Watched(self.source.records(home, did, name, per_page), did) for name in COLLECTIONS}
         walk = RecordWalk(listers, intake, RecordPlan(per_page, settings.max_pages_per_user))
         await walk.run()
         await ask_again(intake, next(iter(listers.values())))

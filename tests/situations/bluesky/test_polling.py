@@ -156,6 +156,35 @@ def test_a_handle_that_changed_keeps_its_history(waters: Waters) -> None:
     assert waters.held("alicia.test") == waters.truth("alicia.test")
 
 
+class ConfusedAppView(WorldTransport):
+    """An AppView that answers for every account with the feed of one."""
+
+    actor: str = ""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if self.actor and FEED.search(request.url.path):
+            request.url = request.url.copy_set_param("actor", self.actor)
+        return await super().handle_async_request(request)
+
+
+def test_a_feed_of_another_account_changes_neither_handle_nor_posts_nor_position(waters: Waters) -> None:
+    waters.add(ALICE, BOB)
+    waters.sky.post(ALICE, "As Alice")
+    waters.sky.post(BOB, "As Bob")
+    waters.poll()
+    held = waters.held(ALICE)
+    waters.transport = confused = ConfusedAppView(waters.world)
+    confused.actor = waters.account(BOB).did
+    waters.sky.post(BOB, "As Bob again")
+    waters.cycle(everyone=True)
+    assert waters.account(ALICE).handle == ALICE
+    assert waters.held(ALICE) == held
+    confused.actor = ""
+    waters.sky.post(ALICE, "Alice again")
+    waters.cycle(everyone=True)
+    assert waters.held(ALICE) == waters.truth(ALICE)
+
+
 def test_a_handle_is_learned_in_records_mode_too(tmp_path: Path) -> None:
     waters = Waters(tmp_path, mode="records")
     waters.add(ALICE)

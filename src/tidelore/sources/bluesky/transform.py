@@ -59,7 +59,7 @@ def transform_view(view: PostView) -> PostRecord:
         address,
         view.cid,
         view.record,
-        handle=view.author.handle,
+        handle=view.author.handle if view.author.did == address.did else None,
         created_at=created_at,
         indexed_at=indexed_at,
         sort_at=min(created_at, indexed_at),
@@ -171,9 +171,9 @@ def _repost_view(view: PostView, reason: Reason) -> PostRecord:
         # Its own post may be in the same feed: without the repost's address the two would be one.
         raise ValueError("reason: a repost without author, address or time")
     reposted_at = dated("reason.indexedAt", reason.indexed_at)
-    subject = transform_view(view)
+    subject, address = transform_view(view), split_uri(reason.uri)
     bare = _repost(
-        split_uri(reason.uri),
+        address,
         reason.cid or "",
         view.uri,
         created_at=reposted_at,
@@ -182,7 +182,7 @@ def _repost_view(view: PostView, reason: Reason) -> PostRecord:
     )
     return msgspec.structs.replace(
         bare,
-        author_handle=reason.by.handle,
+        author_handle=reason.by.handle if reason.by.did == address.did else None,
         text=subject.text,
         langs=subject.langs,
         links=subject.links,
