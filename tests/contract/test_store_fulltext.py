@@ -21,7 +21,7 @@ from tidelore.store.dirty import Source
 from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.documents import write_documents
 from tidelore.store.fulltext import full_text
-from tidelore.store.fulltext_port import Ask, Gate, Term
+from tidelore.store.fulltext_port import Ask, FullText, Gate, Term
 from tidelore.store.issues import ISSUES
 from tidelore.store.merge_requests import MERGE_REQUESTS
 
@@ -147,49 +147,58 @@ def test_a_name_finds_what_no_word_finds(filled: Database) -> None:
     assert search(filled, "billing/usage/deri") == ["port/harbour!1"]
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"),
-    [
-        (DocumentFilter(type="issue"), {"issue 1", "issue 2", "discussion 11"}),
-        (DocumentFilter(type="merge_request"), {"merge_request 1", "discussion 12"}),
-        (DocumentFilter(type="discussion"), {"discussion 11", "discussion 12"}),
-        (DocumentFilter(state="closed"), {"issue 2"}),
-        (DocumentFilter(project_id=2), {"issue 2"}),
-        (DocumentFilter(author="jonas"), {"issue 2"}),
-        (DocumentFilter(author="piet"), {"discussion 11"}),
-        (DocumentFilter(author="hana"), {"discussion 11"}),
-        (DocumentFilter(author="pie"), set()),
-        (DocumentFilter(labels=("bug",)), {"issue 1"}),
-        (DocumentFilter(labels=("needs review", "bug")), {"issue 1"}),
-        (DocumentFilter(labels=("bug-hunt",)), {"merge_request 1"}),
-        (DocumentFilter(labels=("~~",)), set()),
-        (DocumentFilter(since=CREATED + 11 * DAY), {"discussion 11", "discussion 12"}),
-        (DocumentFilter(path="usage/derive_all"), {"merge_request 1"}),
-        (DocumentFilter(path="BILLING"), {"merge_request 1", "discussion 12"}),
-        (DocumentFilter(path="e_"), {"merge_request 1"}),
-        (DocumentFilter(path="%"), set()),
-    ],
-    ids=lambda value: " ".join(sorted(value)) if isinstance(value, set) else str(value),
-)
-def test_filters_narrow_words_names_and_lists_alike(filled: Database, wanted: DocumentFilter, found: set[str]) -> None:
+FILTERS: list[tuple[DocumentFilter, set[str]]] = [
+    (DocumentFilter(type="issue"), {"issue 1", "issue 2", "discussion 11"}),
+    (DocumentFilter(type="merge_request"), {"merge_request 1", "discussion 12"}),
+    (DocumentFilter(type="discussion"), {"discussion 11", "discussion 12"}),
+    (DocumentFilter(state="closed"), {"issue 2"}),
+    (DocumentFilter(project_id=2), {"issue 2"}),
+    (DocumentFilter(author="jonas"), {"issue 2"}),
+    (DocumentFilter(author="piet"), {"discussion 11"}),
+    (DocumentFilter(author="hana"), {"discussion 11"}),
+    (DocumentFilter(author="pie"), set()),
+    (DocumentFilter(labels=("bug",)), {"issue 1"}),
+    (DocumentFilter(labels=("needs review", "bug")), {"issue 1"}),
+    (DocumentFilter(labels=("bug-hunt",)), {"merge_request 1"}),
+    (DocumentFilter(labels=("~~",)), set()),
+    (DocumentFilter(since=CREATED + 11 * DAY), {"discussion 11", "discussion 12"}),
+    (DocumentFilter(path="usage/derive_all"), {"merge_request 1"}),
+    (DocumentFilter(path="BILLING"), {"merge_request 1", "discussion 12"}),
+    (DocumentFilter(path="e_"), {"merge_request 1"}),
+    (DocumentFilter(path="%"), set()),
+]
+
+
+def test_filters_narrow_words_names_and_lists_alike(filled: Database) -> None:
     text = full_text(filled)
     names = {
         row_id: f"{kind} {key}" for row_id, kind, key in filled.read("SELECT id, source_type, source_id FROM documents")
     }
+    wrong = []
+    for wanted, expected in FILTERS:
+        for way, found in found_by(text, wanted, list(names)).items():
+            named = {"merge_request 1", "discussion 12"} & expected
+            if {names[row_id] for row_id in found} != (named if way == "find_named" else expected):
+                wrong.append((wanted, way, found))
+        if text.share(wanted).total < len(expected) / len(names) - 0.01:
+            wrong.append((wanted, "share", []))
+    assert wrong == []
+
+
+def found_by(text: FullText, wanted: DocumentFilter, known: list[int]) -> dict[str, list[int]]:
+    """Return the documents that each way of searching finds."""
     note, quay = Term("nothing"), Term("quay")
-    asks = [
-        Ask((note, quay), counts=(5, 5)),
-        Ask((note, quay), gate=Gate((quay,)), counts=(5, 5)),
-        Ask((note, quay), gate=Gate((note, quay), needs_all=True), counts=(5, 5)),
-        Ask((note, quay), is_narrow=True),
-    ]
-    for ask in asks:
-        assert {names[scored.id] for scored in text.rank(ask, wanted, 50)} == found
-    assert {names[row_id] for row_id in text.newest((), wanted, 50)} == found
-    assert {names[row_id] for row_id in text.fitting([*names, 999], (), wanted)} == found
-    assert text.share(wanted).total >= len(found) / len(names) - 0.01
-    named = {"merge_request 1", "discussion 12"} & found
-    assert {names[row_id] for row_id in text.find_named("usage/deri", (), wanted, 50)} == named
+    asks = {
+        "rank": Ask((note, quay), counts=(5, 5)),
+        "rank behind one term": Ask((note, quay), gate=Gate((quay,)), counts=(5, 5)),
+        "rank behind both terms": Ask((note, quay), gate=Gate((note, quay), needs_all=True), counts=(5, 5)),
+        "rank narrowly": Ask((note, quay), is_narrow=True),
+    }
+    return {way: [scored.id for scored in text.rank(ask, wanted, 50)] for way, ask in asks.items()} | {
+        "newest": list(text.newest((), wanted, 50)),
+        "fitting": list(text.fitting([*known, 999], (), wanted)),
+        "find_named": list(text.find_named("usage/deri", (), wanted, 50)),
+    }
 
 
 @pytest.mark.parametrize(
