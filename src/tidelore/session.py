@@ -22,8 +22,8 @@ from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.errors import DatabaseUnreachable, IllegalTransition, LeaseLost, LockHeld, StorageFailed, TideloreError
-from tidelore.headway import Course
 from tidelore.process import ProcessIdentity, is_dead
+from tidelore.progress import Course
 from tidelore.store.database import Database
 from tidelore.store.leases import LeaseTable
 from tidelore.store.runs import RunTable

@@ -9,9 +9,9 @@ from tests.architecture.source_tree import PACKAGE, Module, internal_imports, re
 
 STOREYS = (
     (
-        *("errors", "model", "clock", "config", "config_sections", "content", "links", "matching", "process"),
-        *("post_reference", "reference", "remote_text", "renames", "since", "together", "trust", "waiting", ""),
-        *("extras", "headway", "signals"),
+        *("errors", "model", "clock", "config", "config_sections", "content", "links", "name_matching", "process"),
+        *("post_reference", "reference", "remote_text", "renames", "since", "gather", "tls", "retry_after", ""),
+        *("extras", "progress", "signals"),
     ),
     ("engine",),
     ("sources", "store", "embedding"),

@@ -9,8 +9,8 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.errors import IllegalTransition, IntegrityError, NotFound
-from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
+from tidelore.progress import Headway
 from tidelore.store.database import Database
 from tidelore.store.runs import LEFT_OFF, RunTable, RunView, find_record, last_success_at, list_records, list_runs
 

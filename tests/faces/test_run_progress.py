@@ -10,8 +10,8 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.clock import SystemClock
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
+from tidelore.progress import Headway
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.runs import RunTable

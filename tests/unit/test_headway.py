@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.headway import Course, Headway
+from tidelore.progress import Course, Headway
 
 
 def test_nothing_is_known_before_anybody_told() -> None:

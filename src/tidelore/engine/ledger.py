@@ -17,8 +17,8 @@ from msgspec.structs import asdict
 
 from tidelore.clock import Clock
 from tidelore.errors import IllegalTransition
-from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
+from tidelore.progress import Headway
 
 PHASES = ("preflight", "ingest", "dependents", "scrub", "docs", "embed")
 """The working phases in order; a run ends in done, failed, cancelled or crashed."""

@@ -10,8 +10,8 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.engine.ledger import Counters, Run, RunRow, Surgery, close_crashed
 from tidelore.errors import IllegalTransition
-from tidelore.headway import Headway
 from tidelore.process import ProcessIdentity
+from tidelore.progress import Headway
 
 ME = ProcessIdentity("here", 100, "1")
 ENDS: dict[str, Callable[[Run], None]] = {
