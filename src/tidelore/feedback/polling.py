@@ -16,12 +16,12 @@ from tidelore.config import RepoSettings
 from tidelore.errors import RemoteError, TideloreError
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import PollReport, RepoReport
+from tidelore.gather import gather
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.leases import fence
 from tidelore.store.projects import ProjectRow, find_configured, save_project
-from tidelore.together import together
 
 LEASE = "github"
 SIDE_BY_SIDE = 4
@@ -67,7 +67,7 @@ async def poll(
             on_repo(found)
             return found
 
-        report.repos = await together(one(target) for target in targets)
+        report.repos = await gather(one(target) for target in targets)
         report.requests = session.counters.requests = sum(repo.requests for repo in report.repos)
         errors = [repo.error for repo in report.repos if repo.error is not None]
         session.warnings = len(errors) + sum(len(repo.failures) for repo in report.repos)

@@ -25,6 +25,7 @@ from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
 from tidelore.feedback.watch import Watch, following, watches
+from tidelore.gather import gather
 from tidelore.model import CommentRecord, Item, Position, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
@@ -37,7 +38,6 @@ from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
 from tidelore.store.projects import ProjectRow
 from tidelore.store.quarantine import due_entries
 from tidelore.store.tracked import AWAITING, TERMINAL, TrackedPr, list_tracked, note_reviews_read
-from tidelore.together import together
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
 EARLIER = {"issue_post_pr_redirects": "issue_pre_pr_followups", "issue_operator_commands": "pr_issue_comments"}
@@ -91,7 +91,7 @@ class RepoPoll:
         by_feed = mode == "repo"
         # What could not be understood is asked for again where it was met, however the rest is read.
         kinds = [kind for kind, surface in FEED_OF.items() if by_feed or self._has_due(self._scope(surface))]
-        await together(self._read_feed(scanner, kind) for kind in kinds)
+        await gather(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
         await self._read_threads(scanner, watched, every=mode == "thread")
         await self._read_reviews(scanner, server_at)

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from tidelore.config_sections import Bluesky
 from tidelore.errors import RemoteError, RemoteNotFound, TideloreError, UserError
+from tidelore.gather import gather
 from tidelore.pipeline.accounts import clean_name
 from tidelore.pipeline.diagnosis import Finding, trouble
 from tidelore.sources.bluesky.source import BlueskySource
@@ -18,7 +19,6 @@ from tidelore.sources.bluesky.stream_address import protocol_of, stream_url
 from tidelore.store.account_totals import STATES
 from tidelore.store.accounts import NO_HANDLE, count_accounts, list_accounts
 from tidelore.store.database import Database
-from tidelore.together import together
 
 _NOBODY = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
 
@@ -80,6 +80,6 @@ async def _configured(source: BlueskySource, settings: Bluesky) -> list[Finding]
                 return trouble(f"bluesky {name}", error)
         return None
 
-    lost = [found for found in await together(map(resolve, settings.accounts)) if found is not None]
+    lost = [found for found in await gather(map(resolve, settings.accounts)) if found is not None]
     count, total = len(settings.accounts) - len(lost), len(settings.accounts)
     return [Finding("bluesky configured accounts", not lost, f"{count:,} of {total:,} found"), *lost]

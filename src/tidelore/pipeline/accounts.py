@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from tidelore.clock import Clock
 from tidelore.config import Config
 from tidelore.errors import RemoteError, RemotePermanent, TideloreError, UserError
+from tidelore.gather import gather
 from tidelore.sources.bluesky.client import MOST_PROFILES
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import (
@@ -27,7 +28,6 @@ from tidelore.store.accounts import (
     rename_account,
 )
 from tidelore.store.database import Database
-from tidelore.together import together
 
 CONFIGURED = "config:"
 """How `added_by` begins for an account of the configuration; the name it has there follows, whatever its handle is."""
@@ -85,7 +85,7 @@ async def follow(
                 found.unresolved[name] = error
                 return None
 
-    dids = dict.fromkeys(did for did in await together(resolve(name) for name in names) if did is not None)
+    dids = dict.fromkeys(did for did in await gather(resolve(name) for name in names) if did is not None)
     profiles = {profile.did: profile for profile in await source.profiles(list(dids))}
     handles = dict.fromkeys(dids, NO_HANDLE)
     for did in dids.keys() - profiles.keys():

@@ -15,6 +15,7 @@ from tidelore.config import Config, sync_settings
 from tidelore.engine.dependents import read_lists
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.gather import gather
 from tidelore.model import ParentRecord, Rejected
 from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, Unread, compare
 from tidelore.pipeline.dependents import CHILDREN, kinds_of
@@ -28,7 +29,6 @@ from tidelore.store.holdings import Holding, holdings
 from tidelore.store.parents import held_between
 from tidelore.store.projects import ProjectRow
 from tidelore.store.runs import last_success_at
-from tidelore.together import together
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ async def audit(
                     stopped[target.source.name] = error
         return scope
 
-    return AuditReport(last_success_at(database), await together(one(target) for target in targets))
+    return AuditReport(last_success_at(database), await gather(one(target) for target in targets))
 
 
 class Comparison:

@@ -13,6 +13,7 @@ from tidelore.clock import Clock
 from tidelore.config import Config
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
+from tidelore.gather import gather
 from tidelore.model import Item, PostRecord
 from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, judge
 from tidelore.pipeline.record_positions import COLLECTIONS, reach_of
@@ -25,7 +26,6 @@ from tidelore.store.accounts import SOURCE, SURFACES, AccountRow, account_scope
 from tidelore.store.cursors import load_cursor
 from tidelore.store.database import Database
 from tidelore.store.posts import held_between, stored_versions
-from tidelore.together import together
 
 PER_PAGE = 100
 
@@ -62,7 +62,7 @@ async def audit_accounts(
         return scope
 
     synced_at = max((account.last_polled_at or 0 for account in accounts), default=0)
-    return AuditReport(synced_at or None, await together(one(account) for account in accounts))
+    return AuditReport(synced_at or None, await gather(one(account) for account in accounts))
 
 
 def judge_accounts(report: AuditReport) -> TideloreError | None:

@@ -16,6 +16,7 @@ from tidelore.config import Sync, sync_settings
 from tidelore.engine.dependents import DependentSync, DependentTally, Parent
 from tidelore.engine.ports import Lister, Pages
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.gather import gather
 from tidelore.model import ChildRecord, ParentRecord, Scope
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
@@ -26,7 +27,6 @@ from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIE
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.projects import ProjectRow
-from tidelore.together import together
 
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
     {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
@@ -64,7 +64,7 @@ async def sync_children(
                 report.error = error
 
     ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
-    await together(one(target, report) for target, report in ready)
+    await gather(one(target, report) for target, report in ready)
 
 
 async def _project(

@@ -20,6 +20,7 @@ from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ledger import Counters
 from tidelore.engine.walk import Plan, Walk
 from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
+from tidelore.gather import gather
 from tidelore.model import ProjectRecord, Scope
 from tidelore.pipeline.projects import look_up, reason_to_skip, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
@@ -35,7 +36,6 @@ from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.nursery import reset_watermarks
 from tidelore.store.projects import ProjectRow
 from tidelore.store.shelf import ParentShelf
-from tidelore.together import together
 
 SIDE_BY_SIDE = 8
 FAMILIES: dict[str, Family] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
@@ -97,7 +97,7 @@ async def ingest(
                 report.error = error
         return report
 
-    return await together(one(target) for target in targets)
+    return await gather(one(target) for target in targets)
 
 
 def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf:

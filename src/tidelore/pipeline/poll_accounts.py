@@ -22,6 +22,7 @@ from tidelore.errors import (
     TideloreError,
     UserError,
 )
+from tidelore.gather import gather
 from tidelore.pipeline.account_reading import Found, Reader
 from tidelore.pipeline.accounts import follow_configured, refresh_if_possible
 from tidelore.pipeline.adaptive import Pace, next_interval
@@ -38,7 +39,6 @@ from tidelore.store.account_states import Polled, note_failed, note_polled, note
 from tidelore.store.accounts import AccountRow, count_due, due_accounts, find_account, list_accounts, rename_account
 from tidelore.store.leases import fence
 from tidelore.store.payloads import packer
-from tidelore.together import together
 
 _LOG = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class Cycle:
             self.reader.begin(batch)
             queue = iter(batch)
             workers = min(side_by_side(shop.config.bluesky.max_concurrent), len(batch))
-            await together(self._work(queue) for _ in range(workers))
+            await gather(self._work(queue) for _ in range(workers))
 
     def _next(self, passed: set[int]) -> list[AccountRow]:
         """Return who is read next; whoever had their turn in this cycle has no second one."""

@@ -24,6 +24,7 @@ from tidelore.errors import (
     RemoteNotFound,
     TideloreError,
 )
+from tidelore.gather import gather
 from tidelore.model import Item, ParentRecord, ProjectRecord
 from tidelore.pipeline.selection import RESOURCES, Choice
 from tidelore.pipeline.surgical_report import FETCH, EntityOutcome
@@ -31,7 +32,6 @@ from tidelore.sources.registry import ProjectSource
 from tidelore.store.database import Database
 from tidelore.store.projects import ProjectRow, find_configured
 from tidelore.store.surgical import holds
-from tidelore.together import together
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class Preflight(Struct):
         """Fetch every item, whatever comes of the others; the fetched ones are kept in the order they were asked."""
         gate = asyncio.Semaphore(self.concurrency)
         projects = list(dict.fromkeys((choice.source, choice.configured) for choice, _ in pairs))
-        found = await together(self._ask(gate, source, partial(self._find, source, name)) for source, name in projects)
+        found = await gather(self._ask(gate, source, partial(self._find, source, name)) for source, name in projects)
         homes = dict(zip(projects, found, strict=True))
 
         async def one(choice: Choice, outcome: EntityOutcome) -> Fetched | None:
@@ -124,7 +124,7 @@ class Preflight(Struct):
             outcome.fetched = True
             return Fetched(choice, outcome, home, got)
 
-        answers = await together(one(choice, outcome) for choice, outcome in pairs)
+        answers = await gather(one(choice, outcome) for choice, outcome in pairs)
         self.fetched = [answer for answer in answers if answer is not None]
 
     async def _ask(

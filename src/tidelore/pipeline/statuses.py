@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.gather import gather
 from tidelore.model import StatusRecord
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport
@@ -23,7 +24,6 @@ from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.projects import ProjectRow
 from tidelore.store.statuses import DueIssue, StatusBoard
-from tidelore.together import together
 
 AT_ONCE = 100
 """How many statuses one request asks for."""
@@ -65,7 +65,7 @@ class StatusStage:
         by_source: dict[str, list[_Project]] = {}
         for project in projects.values():
             by_source.setdefault(project.source.name, []).append(project)
-        await together([self._source(found, is_over) for found in by_source.values()])
+        await gather([self._source(found, is_over) for found in by_source.values()])
         for project in projects.values():
             self._conclude(project)
 
@@ -82,7 +82,7 @@ class StatusStage:
         batches = self._batches(projects, is_over)
         await self._work(islice(batches, 1))
         workers = self._session.shop.config.sync.dependent_concurrency
-        await together([self._work(batches) for _ in range(workers)])
+        await gather([self._work(batches) for _ in range(workers)])
 
     def _batches(self, projects: Sequence[_Project], is_over: IsOver) -> Iterator[tuple[_Project, Sequence[DueIssue]]]:
         for project in projects:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tidelore.config import sync_settings
 from tidelore.engine.dependents import Parent
 from tidelore.errors import CredentialsRejected, IntegrityError, RateLimited, RemoteError, StorageFailed
+from tidelore.gather import gather
 from tidelore.pipeline.dependents import Brood, kinds_of
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.preflight import FETCH_ERROR, NOT_FOUND, TIMEOUT, UNREADABLE, code_of
@@ -26,7 +27,6 @@ from tidelore.session import Session
 from tidelore.store.dirty import Source
 from tidelore.store.projects import ProjectRow
 from tidelore.store.surgical import last_trouble
-from tidelore.together import together
 
 STAGES = {"closes_issues": "mr_closes_issues", "diffs": "mr_diffs", "reviewers": "mr_reviewers"}
 """How a kind of children is called in a report, where that is not its own name."""
@@ -63,7 +63,7 @@ async def read_dependents(session: Session, kin: Sequence[Kin], tell: Callable[[
         done += 1
         tell(done, len(jobs))
 
-    await together(work(one, kind) for one, kind in jobs)
+    await gather(work(one, kind) for one, kind in jobs)
     return seen
 
 

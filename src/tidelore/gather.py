@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return the results in the order of the work; the first error, or a cancellation, ends all of it first."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
