@@ -30,7 +30,7 @@ from tidelore.errors import (
     RemoteTransient,
     ResponseTooLarge,
 )
-from tidelore.trust import add_authority, is_untrusted
+from tidelore.tls import add_authority, is_untrusted
 from tidelore.waiting import backoff_seconds, parse_http_date, read_retry_after
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from tidelore.sources.proxy import choose_proxy
 from tidelore.sources.public_address import AddressRefused, PublicBackend
 from tidelore.sources.redact import redact
 from tidelore.sources.reply import Headers
-from tidelore.trust import add_authority, is_untrusted
+from tidelore.tls import add_authority, is_untrusted
 
 Transport = httpx2.AsyncBaseTransport
 Address = httpx2.URL

@@ -20,7 +20,7 @@ from tidelore import __version__
 from tidelore.errors import ConfigError
 from tidelore.sources.proxy import choose_proxy
 from tidelore.sources.redact import redact
-from tidelore.trust import add_authority, is_untrusted
+from tidelore.tls import add_authority, is_untrusted
 from tidelore.waiting import parse_http_date
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
