@@ -21,7 +21,7 @@ from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import Order
 from tidelore.errors import RemoteError
 from tidelore.model import Item, Version
-from tidelore.waiting import parse_http_date
+from tidelore.retry_after import parse_http_date
 from tidelore_world.wire import Request
 from tidelore_world.world import World
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.waiting import backoff_seconds, parse_http_date, read_retry_after, whole_number
+from tidelore.retry_after import backoff_seconds, parse_http_date, read_retry_after, whole_number
 
 NOW = 1_772_442_000_000
 

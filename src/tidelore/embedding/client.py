@@ -30,8 +30,8 @@ from tidelore.errors import (
     RemoteTransient,
     ResponseTooLarge,
 )
+from tidelore.retry_after import backoff_seconds, parse_http_date, read_retry_after
 from tidelore.tls import add_authority, is_untrusted
-from tidelore.waiting import backoff_seconds, parse_http_date, read_retry_after
 
 T = TypeVar("T")
 

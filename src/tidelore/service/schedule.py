@@ -19,8 +19,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.retry_after import backoff_seconds
 from tidelore.store.service_jobs import State
-from tidelore.waiting import backoff_seconds
 
 JITTER = 0.1
 """By which share an interval is shortened or lengthened, so that many machines do not ask at the same instant."""

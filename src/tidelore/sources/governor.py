@@ -13,7 +13,7 @@ from typing import Literal
 
 from tidelore.clock import Clock
 from tidelore.errors import RateLimited
-from tidelore.waiting import read_retry_after, whole_number
+from tidelore.retry_after import read_retry_after, whole_number
 
 # A server that limits without saying for how long gets a minute, and twice as long each time it repeats it.
 SECONDARY_WAIT_SECONDS = 60.0

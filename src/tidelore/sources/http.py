@@ -19,6 +19,7 @@ import msgspec
 from tidelore import __version__
 from tidelore.clock import Clock, SystemClock
 from tidelore.errors import RemoteError, RemotePermanent, RemoteTransient
+from tidelore.retry_after import backoff_seconds, parse_http_date
 from tidelore.sources.failures import excerpt, from_status, from_trouble, outcome_of
 from tidelore.sources.governor import Governor
 from tidelore.sources.origin import Origin, Params
@@ -26,7 +27,6 @@ from tidelore.sources.redact import redact
 from tidelore.sources.reply import Outcome, Reply, RequestMetric, decode
 from tidelore.sources.request import Call, HeaderSet, bearer, encode_content, private_token
 from tidelore.sources.transport import Address, Answer, Reach, Transport, Wire, WireFailure, open_transport
-from tidelore.waiting import backoff_seconds, parse_http_date
 
 __all__ = ["HttpClient", "Reply", "RequestMetric", "bearer", "private_token"]
 

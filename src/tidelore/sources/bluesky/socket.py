@@ -18,10 +18,10 @@ from websockets.typing import Subprotocol
 
 from tidelore import __version__
 from tidelore.errors import ConfigError
+from tidelore.retry_after import parse_http_date
 from tidelore.sources.proxy import choose_proxy
 from tidelore.sources.redact import redact
 from tidelore.tls import add_authority, is_untrusted
-from tidelore.waiting import parse_http_date
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _UNREAD = 64

@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from tidelore.clock import Clock
 from tidelore.errors import TideloreError
+from tidelore.retry_after import backoff_seconds
 from tidelore.sources.bluesky.socket import SocketFailure, SocketOptions, StreamSocket, open_socket
 from tidelore.sources.bluesky.stream_address import OLDEST, SUBPROTOCOL, connection_url, protocol_of
 from tidelore.sources.bluesky.stream_arrivals import Arrival, Closed, Failed, Opened, Recent, Restarted
 from tidelore.sources.bluesky.stream_events import HoleFound, Protocol, StreamCursor
 from tidelore.sources.bluesky.stream_failures import judge
 from tidelore.sources.bluesky.stream_frames import Frame, hello, reader_of
-from tidelore.waiting import backoff_seconds
 
 _LOG = logging.getLogger(__name__)
 _TOO_OLD = "CursorTooOld"

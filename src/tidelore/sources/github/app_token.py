@@ -24,9 +24,9 @@ from tidelore.errors import (
     RemoteTransient,
 )
 from tidelore.extras import extra_missing
+from tidelore.retry_after import backoff_seconds
 from tidelore.sources.github.payloads import InstallationToken
 from tidelore.sources.http import HttpClient
-from tidelore.waiting import backoff_seconds
 
 Sign = Callable[[bytes], bytes]
 
