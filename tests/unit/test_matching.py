@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelore.errors import NotFound, UserError
-from tidelore.matching import match_one
+from tidelore.name_matching import match_one
 
 PATHS = ["port/harbour", "quay/harbour", "port/light/house", "harbour"]
 

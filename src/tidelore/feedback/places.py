@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tidelore.config import Config, GitHubHost, RepoSettings, repo_settings
 from tidelore.errors import ConfigError, NotFound, UserError
-from tidelore.matching import match_one
+from tidelore.name_matching import match_one
 from tidelore.reference import read_reference
 
 ThreadKind = Literal["pr", "issue"]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tidelore.config import Config, GitLabHost, gitlab_host
 from tidelore.errors import NotFound, UserError
-from tidelore.matching import match_one
+from tidelore.name_matching import match_one
 from tidelore.pipeline.projects import Chosen, name_projects
 from tidelore.pipeline.surgical_report import (
     ENTITY_TYPES,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidelore.config import Config, GitLabHost
 from tidelore.errors import ConfigError, NotFound, UserError
-from tidelore.matching import match_one
+from tidelore.name_matching import match_one
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import Chosen, name_projects
 from tidelore.sources.registry import RESOURCES, ProjectSource

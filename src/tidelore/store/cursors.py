@@ -18,8 +18,8 @@ from tidelore.engine.cursor import (
     parse_id,
 )
 from tidelore.errors import NotFound
-from tidelore.matching import match_one
 from tidelore.model import Position, Scope
+from tidelore.name_matching import match_one
 from tidelore.store.database import Database, Transaction
 
 _MOST_NAMED = 20

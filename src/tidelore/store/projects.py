@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.matching import match_one
 from tidelore.model import ProjectRecord
+from tidelore.name_matching import match_one
 from tidelore.store.database import Database, Transaction
 
 _FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at"
