@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tidelore.service.aside import aside
+from tidelore.service.worker_thread import aside
 
 
 def test_the_loop_goes_on_while_something_computes() -> None:

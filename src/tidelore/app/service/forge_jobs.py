@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from tidelore.embedding.registry import missing_extra
 from tidelore.extras import install_command
-from tidelore.service.aside import aside
 from tidelore.service.outcome import Done, Job, batched, blame_for
 from tidelore.service.rounds import Rounds
 from tidelore.service.schedule import JobSpec, bound_of
+from tidelore.service.worker_thread import aside
 
 if TYPE_CHECKING:
     from tidelore.app import App
