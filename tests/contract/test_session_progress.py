@@ -11,9 +11,9 @@ from tests.faces.hosts import SteadyClock
 from tidelore.config import Config, Sync
 from tidelore.engine.crashpoint import no_seam
 from tidelore.errors import LeaseLost
+from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.mirror import MirrorRequest, RequestCount, mirror
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent
-from tidelore.pipeline.telling import also_to_ledger
 from tidelore.session import Session, Workshop, open_session
 from tidelore.store.database import Database
 from tidelore.store.runs import RunRecord, list_records

@@ -174,7 +174,7 @@ async def document(
 ) -> DocumentReport:
     """Make the documents of what is marked; asks nobody."""
     from tidelore.pipeline.documents import make_documents
-    from tidelore.pipeline.telling import also_to_ledger
+    from tidelore.pipeline.ledger_progress import also_to_ledger
     from tidelore.session import Workshop, open_session
     from tidelore.store.dirty import mark_all
 

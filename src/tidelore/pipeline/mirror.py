@@ -16,11 +16,11 @@ from msgspec import Struct
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
+from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, RunReport, ScopeReport
 from tidelore.pipeline.scrub import candidate, scrub_budget
 from tidelore.pipeline.slices import ScopeKey, Slice, in_turn
 from tidelore.pipeline.statuses import StatusStage
-from tidelore.pipeline.telling import also_to_ledger
 from tidelore.pipeline.verification import verify
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.governor import Budget

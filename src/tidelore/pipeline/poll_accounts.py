@@ -26,12 +26,12 @@ from tidelore.gather import gather
 from tidelore.pipeline.account_reading import Found, Reader
 from tidelore.pipeline.accounts import follow_configured, refresh_if_possible
 from tidelore.pipeline.adaptive import Pace, next_interval
+from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.mirror import RequestCount
 from tidelore.pipeline.poll_report import AccountReport, PollReport, account_line
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.scrub import scrub_budget
 from tidelore.pipeline.side_documents import make_documents_aside
-from tidelore.pipeline.telling import also_to_ledger
 from tidelore.pipeline.verify_accounts import verify, verify_whole
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.source import BlueskySource

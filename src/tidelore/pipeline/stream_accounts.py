@@ -19,9 +19,9 @@ from tidelore.engine.intake import sort_out
 from tidelore.engine.ports import Batch
 from tidelore.errors import UserError
 from tidelore.model import Item, Position, PostRecord, Rejected, Scope
+from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.side_documents import make_documents_aside
-from tidelore.pipeline.telling import also_to_ledger
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.stream import Jetstream

@@ -23,6 +23,7 @@ from tidelore.engine.ledger import Surgery
 from tidelore.errors import TideloreError
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target
+from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.mirror import RequestCount
 from tidelore.pipeline.preflight import Fetched, Preflight
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress
@@ -34,7 +35,6 @@ from tidelore.pipeline.surgical_report import (
     write_iids,
     write_outcomes,
 )
-from tidelore.pipeline.telling import also_to_ledger
 from tidelore.session import Session, Workshop, open_run
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.payloads import packer
