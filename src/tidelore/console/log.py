@@ -15,8 +15,8 @@ from textual.widgets import Input, RichLog
 
 from tidelore.console.browsing import filter_line
 from tidelore.console.logbook import KEPT, Entry, from_ledger, read_tail
-from tidelore.console.looks import tones
 from tidelore.console.panel import PanelScreen
+from tidelore.console.themes import tones
 from tidelore.console.words import remote
 from tidelore.store import pulse
 from tidelore.store.database import Database

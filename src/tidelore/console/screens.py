@@ -20,12 +20,12 @@ from tidelore.console.desk import Desk
 from tidelore.console.feedback import FeedbackScreen
 from tidelore.console.helping import HelpScreen
 from tidelore.console.log import LogScreen
-from tidelore.console.looks import DARK, LIGHT, THEMES
 from tidelore.console.overview import OverviewScreen
 from tidelore.console.panel import PLACES, PanelScreen
 from tidelore.console.runs import RunsScreen
 from tidelore.console.search import SearchScreen
 from tidelore.console.table import RowTable
+from tidelore.console.themes import DARK, LIGHT, THEMES
 from tidelore.signals import heard
 
 SCREENS: dict[str, type[PanelScreen]] = {

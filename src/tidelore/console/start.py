@@ -17,8 +17,8 @@ from tidelore.app.console.hands import Hands
 from tidelore.app.console.thread import ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
-from tidelore.console.looks import choose_theme, is_colourless
 from tidelore.console.screens import ConsoleApp
+from tidelore.console.themes import choose_theme, is_colourless
 from tidelore.errors import TideloreError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 
 from tidelore.console.fitting import FLOOR, Yields, choose, clip, fit
-from tidelore.console.looks import tones
+from tidelore.console.themes import tones
 from tidelore.console.words import Tone
 from tidelore.remote_text import shorten, width
 

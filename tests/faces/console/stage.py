@@ -16,9 +16,9 @@ from tidelore.app.console.hands import Hands
 from tidelore.app.console.thread import ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
-from tidelore.console.looks import DARK
 from tidelore.console.screens import ConsoleApp
 from tidelore.console.table import RowTable
+from tidelore.console.themes import DARK
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 KEYS = {"overview": "1", "feedback": "2", "accounts": "3", "runs": "4", "search": "5", "log": "6"}

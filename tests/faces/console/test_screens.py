@@ -16,9 +16,9 @@ from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 from tidelore.app import App
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
-from tidelore.console.looks import DARK, LIGHT
 from tidelore.console.screens import ConsoleApp
 from tidelore.console.table import RowTable
+from tidelore.console.themes import DARK, LIGHT
 from tidelore.service.panels import read_glance
 from tidelore.store.database import Database
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.console.looks import DARK, LIGHT, choose_theme, is_colourless
+from tidelore.console.themes import DARK, LIGHT, choose_theme, is_colourless
 from tidelore.console.words import fields, many, moment, remote, since, span, state
 
 NOW = 1_772_442_000_000
