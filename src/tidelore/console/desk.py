@@ -16,7 +16,7 @@ from tidelore.console.reading import Reader
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.app.console.hands import Hands
+    from tidelore.app.console.actions import Hands
     from tidelore.app.console.thread import ServiceThread
     from tidelore.console.logbook import Logbook
 

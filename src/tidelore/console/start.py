@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidelore.app.console.hands import Hands
+from tidelore.app.console.actions import Hands
 from tidelore.app.console.thread import ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tidelore.app import App
-from tidelore.app.console.hands import Hands
+from tidelore.app.console.actions import Hands
 from tidelore.app.console.thread import ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
