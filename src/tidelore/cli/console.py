@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidelore.cli.console_data import tell_once
 from tidelore.cli.face import Face, LoreCommand, face_of
-from tidelore.cli.glance import tell_once
 from tidelore.cli.render import Answer
 from tidelore.errors import UserError
 from tidelore.extras import require

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from tidelore.cli.console import THEME, watched_app
+from tidelore.cli.console_data import tell_once
 from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.glance import tell_once
 from tidelore.cli.render import Answer
 
 
