@@ -13,12 +13,12 @@ from tidelore.engine.cursor import Cursor
 from tidelore.engine.dependents import Children
 from tidelore.engine.ports import Batch
 from tidelore.store.backlog import Backlog, count_due, read_backlog, wanted_children
+from tidelore.store.child_sync import ParentNursery
 from tidelore.store.database import Database
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import ISSUE, MERGE_REQUEST, PARENT_KINDS
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.nursery import ParentNursery
 from tidelore.store.projects import ProjectRow
 from tidelore.store.shelf import ParentShelf
 

@@ -16,12 +16,12 @@ from tidelore.engine.dependents import Children, Parent
 from tidelore.engine.ports import Batch
 from tidelore.model import DiscussionRecord, Item, Rejected, Scope
 from tidelore.sources.gitlab.threads import read_discussion
+from tidelore.store.child_sync import ParentNursery
 from tidelore.store.database import Database
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.nursery import ParentNursery
 from tidelore.store.quarantine import list_quarantine
 from tidelore.store.shelf import ParentShelf
 

@@ -28,13 +28,13 @@ from tidelore.model import (
 )
 from tidelore.process import ProcessIdentity
 from tidelore.store.account_states import Polled, note_polled
+from tidelore.store.child_sync import ChildFamily, ParentNursery
 from tidelore.store.children import DIFFS, RESOURCE_EVENTS
 from tidelore.store.database import Database
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import PARENT_KINDS, ParentKind
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.projects import ProjectRow
 from tidelore.store.runs import RunTable
 from tidelore.store.shelf import ParentShelf

@@ -22,12 +22,12 @@ from tidelore.model import (
     StateEventRecord,
     Version,
 )
+from tidelore.store.child_sync import ChildFamily, ParentNursery
 from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS
 from tidelore.store.database import Database
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.family import Family
 from tidelore.store.kinds import PARENT_KINDS
-from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.projects import ProjectRow
 from tidelore.store.shelf import ParentShelf
 

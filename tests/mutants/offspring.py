@@ -14,7 +14,7 @@ SETTLING = (
     Mutant(
         name="watermark-moved-though-not-settled",
         invariant="settling",
-        file="store/nursery.py",
+        file="store/child_sync.py",
         before="""            synced = f"{name}_synced_for_updated_at = :version, " if settled else ""\n""",
         after="""            synced = f"{name}_synced_for_updated_at = :version, "\n""",
         test=f"{_SILENT_MINUTE}[in-step]",
@@ -23,7 +23,7 @@ SETTLING = (
     Mutant(
         name="settled-by-the-local-clock",
         invariant="settling",
-        file="store/nursery.py",
+        file="store/child_sync.py",
         before=""" = :version, " if settled else ""\n""",
         after=""" = :version, " if now - parent.updated_at >= 75_000 else ""\n""",
         test=f"{_SILENT_MINUTE}[ahead]",
@@ -32,7 +32,7 @@ SETTLING = (
     Mutant(
         name="early-reading-not-remembered",
         invariant="settling",
-        file="store/nursery.py",
+        file="store/child_sync.py",
         before=""" SET {synced}{name}_fetched_for_updated_at = :version,"\n""",
         after=""" SET {synced}"\n""",
         test=f"{_SILENT_MINUTE}[in-step]",
@@ -41,7 +41,7 @@ SETTLING = (
     Mutant(
         name="watermark-moved-on-failure",
         invariant="children read whole",
-        file="store/nursery.py",
+        file="store/child_sync.py",
         before="""                f"UPDATE {self._kind.table} SET {name}_sync_last_attempt_at = :now,"\n""",
         after="""                f"UPDATE {self._kind.table} SET {name}_synced_for_updated_at = updated_at,"
                 f" {name}_sync_last_attempt_at = :now,"
@@ -112,7 +112,7 @@ SILENT = (
     Mutant(
         name="newest-verification-first",
         invariant="silent changes",
-        file="store/nursery.py",
+        file="store/child_sync.py",
         before=" = updated_at ORDER BY {name}_sync_last_attempt_at LIMIT :limit",
         after=" = updated_at ORDER BY {name}_sync_last_attempt_at DESC LIMIT :limit",
         test=f"{CHILDREN}::test_every_parents_children_have_their_turn_in_verification",

@@ -39,7 +39,7 @@ from tests.mutants.runner import PACKAGE, ROOT
 # The engine, the writers of pages, and feedback. A path that a tree does not have is passed over.
 PATHS = (
     "engine", "feedback",
-    "store/shelf.py", "store/post_shelf.py", "store/feedback_shelf.py", "store/nursery.py", "store/family.py",
+    "store/shelf.py", "store/post_shelf.py", "store/feedback_shelf.py", "store/child_sync.py", "store/family.py",
     "store/parents.py", "store/children.py", "store/discussions.py", "store/posts.py", "store/payloads.py",
     "store/quarantine.py", "store/surgical.py", "store/mirror",
 )  # fmt: skip

@@ -23,9 +23,9 @@ from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeRep
 from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
 from tidelore.store.backlog import count_due, wanted_children
+from tidelore.store.child_sync import ChildFamily, ParentNursery
 from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIEWERS
 from tidelore.store.discussions import DISCUSSIONS
-from tidelore.store.nursery import ChildFamily, ParentNursery
 from tidelore.store.projects import ProjectRow
 
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(

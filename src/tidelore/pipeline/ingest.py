@@ -28,12 +28,12 @@ from tidelore.pipeline.slices import IsOver, ScopeKey, Timed, TimeIsUp, never
 from tidelore.session import Session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.registry import ProjectSource
+from tidelore.store.child_sync import reset_watermarks
 from tidelore.store.cursors import reset_cursor
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.leases import fence
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.nursery import reset_watermarks
 from tidelore.store.projects import ProjectRow
 from tidelore.store.shelf import ParentShelf
 

@@ -21,10 +21,10 @@ from tidelore.model import (
     ReviewerRecord,
     StateEventRecord,
 )
+from tidelore.store.child_sync import ChildFamily, Read, Renewal, child_family
 from tidelore.store.database import Row, Transaction
 from tidelore.store.kinds import ParentKind
 from tidelore.store.labels import relink_people
-from tidelore.store.nursery import ChildFamily, Read, Renewal, child_family
 
 
 class ChildTable(Struct, frozen=True):

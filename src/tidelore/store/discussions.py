@@ -11,10 +11,10 @@ from operator import attrgetter
 
 from tidelore.content import digest
 from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
+from tidelore.store.child_sync import Read, Renewal, child_family
 from tidelore.store.database import Row, Transaction
 from tidelore.store.dirty import mark
 from tidelore.store.kinds import ParentKind
-from tidelore.store.nursery import Read, Renewal, child_family
 from tidelore.store.payloads import forget_payloads, store_payloads
 
 _PAYLOAD = "(SELECT id FROM raw_payloads WHERE remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash)"

@@ -15,6 +15,7 @@ from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
 from tidelore.model import Item, ParentRecord, ProjectRecord, Scope
 from tidelore.reference import Kind
+from tidelore.store.child_sync import Read
 from tidelore.store.database import Database, Transaction
 from tidelore.store.dirty import SOURCE_TYPES, Source
 from tidelore.store.family import Family, write_parents
@@ -22,7 +23,6 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import ParentKind
 from tidelore.store.leases import fence
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.nursery import Read
 from tidelore.store.parents import row_ids
 from tidelore.store.payloads import Pack, store_payloads
 from tidelore.store.projects import ProjectRow, save_project
