@@ -20,7 +20,7 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import ISSUE, MERGE_REQUEST, PARENT_KINDS
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import ProjectRow
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 NOTHING: Children[Any] = Children((), (), 1, None)
 

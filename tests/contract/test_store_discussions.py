@@ -23,7 +23,7 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.quarantine import list_quarantine
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 PLACE = {"old_path": "a.py", "new_path": "b.py", "position_type": "text", "old_line": 3, "new_line": 4}
 

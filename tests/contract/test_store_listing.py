@@ -16,7 +16,7 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.listing import ListFilter, list_parents
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import ProjectRow
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 CHANGES = [
     merge_request(1, CREATED + 10, state="merged", author_username="arjun", labels=("bug", "ledger")),

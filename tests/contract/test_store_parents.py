@@ -23,7 +23,7 @@ from tidelore.store.leases import LeaseTable
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.parents import count_by_state, count_deleted
 from tidelore.store.quarantine import list_quarantine
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 CURSOR = Cursor(watermark=Position(CREATED, 1))
 Make = Callable[..., Item[Any]]

@@ -37,7 +37,7 @@ from tidelore.store.kinds import PARENT_KINDS, ParentKind
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import ProjectRow
 from tidelore.store.runs import RunTable
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 
 def fill(database: Database, clock: ManualClock) -> None:

@@ -29,7 +29,7 @@ from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.family import Family
 from tidelore.store.kinds import PARENT_KINDS
 from tidelore.store.projects import ProjectRow
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 __all__ = ["CLOSES_ISSUES", "DIFFS", "DISCUSSIONS", "RESOURCE_EVENTS"]
 

@@ -15,7 +15,7 @@ FENCE = (
     Mutant(
         name="fence-removed-from-the-commit",
         invariant="lease fencing",
-        file="store/shelf.py",
+        file="store/writer.py",
         before="""            if self._lease is not None:
                 fence(tx, self._lease)
             if batch.items:

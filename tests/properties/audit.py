@@ -17,7 +17,7 @@ from tidelore.engine.ports import Batch
 from tidelore.model import Position, Version
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 from tidelore_world.world import World
 
 TABLES = {"issues": ("issue_id", "issue"), "merge_requests": ("merge_request_id", "mr")}

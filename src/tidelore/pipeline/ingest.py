@@ -35,7 +35,7 @@ from tidelore.store.issues import ISSUES
 from tidelore.store.leases import fence
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.projects import ProjectRow
-from tidelore.store.shelf import ParentShelf
+from tidelore.store.writer import ParentShelf
 
 SIDE_BY_SIDE = 8
 FAMILIES: dict[str, Family] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}

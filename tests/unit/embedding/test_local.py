@@ -20,7 +20,7 @@ from tidelore.errors import ConfigError
 TEXTS = [
     "The cache is dropped when a merge request is rebased.",
     "rebase",
-    "src/tidelore/store/shelf.py:120  def commit(self) -> None:",
+    "src/tidelore/store/writer.py:120  def commit(self) -> None:",
     "Grüße, 漢字 and \U0001f600; <s> is no token here?",
     "a" * 500,
     "word " * 400,
