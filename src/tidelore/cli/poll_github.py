@@ -15,7 +15,7 @@ from tidelore.remote_text import one_line, shorten
 if TYPE_CHECKING:
     from tidelore.app.feedback.polling import PollOutcome, PollRequest
     from tidelore.config import Config
-    from tidelore.feedback.duties import Deeds
+    from tidelore.feedback.after_poll import Deeds
     from tidelore.feedback.report import RepoReport
     from tidelore.store.feedback_events import EventRow
 
@@ -47,7 +47,7 @@ def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, 
         return _plan(app.config, request)
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
     from tidelore.app import run_until_signalled
-    from tidelore.feedback.duties import overall
+    from tidelore.feedback.after_poll import overall
     from tidelore.feedback.report import verdict
 
     with progress(face) as on_progress:

@@ -91,7 +91,7 @@ class _Taking:
             return None
         self._polled_at = now
         from tidelore.app.feedback.polling import PollRequest, poll_github
-        from tidelore.feedback.duties import overall
+        from tidelore.feedback.after_poll import overall
         from tidelore.feedback.report import verdict
 
         places = self._request.places

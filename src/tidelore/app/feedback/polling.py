@@ -17,7 +17,7 @@ from tidelore.store.projects import list_projects
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.feedback.duties import Deeds, Duties, OnEvent, Stop
+    from tidelore.feedback.after_poll import Deeds, Duties, OnEvent, Stop
     from tidelore.feedback.polling import RepoTarget
     from tidelore.feedback.report import PollReport, RepoReport
 
@@ -48,7 +48,7 @@ async def poll_github(
     on_event: OnEvent = lambda _event: None,
 ) -> PollOutcome:
     """Read what is new in every repository, then apply commands, send answers and run handlers."""
-    from tidelore.feedback.duties import Deeds
+    from tidelore.feedback.after_poll import Deeds
     from tidelore.feedback.polling import poll
     from tidelore.session import Workshop
 
@@ -113,7 +113,7 @@ async def handle_events(hub: Hub, deeds: Deeds, on_event: OnEvent = lambda _even
 
 
 def _duties(hub: Hub, name: str, deeds: Deeds) -> Duties:
-    from tidelore.feedback.duties import Duties
+    from tidelore.feedback.after_poll import Duties
 
     host = next(place.host for place in hub.places if place.host.name == name)
     return Duties(hub.database, hub.sources[name], host, hub.app.clock, hub.app.seam, deeds)
@@ -121,7 +121,7 @@ def _duties(hub: Hub, name: str, deeds: Deeds) -> Duties:
 
 def _stops(hub: Hub) -> dict[str, list[Stop]]:
     """Return the repositories that are known, by the name of their host."""
-    from tidelore.feedback.duties import Stop
+    from tidelore.feedback.after_poll import Stop
 
     found: dict[str, list[Stop]] = {}
     for place in hub.places:

@@ -146,7 +146,7 @@ async def _answer(app: App, places: list[Place]) -> Done:
     """Apply commands and send answers of one host; asks nobody while none waits."""
     from tidelore.app.feedback.hub import open_hub
     from tidelore.app.feedback.polling import send_due_outbox
-    from tidelore.feedback.duties import Deeds, overall
+    from tidelore.feedback.after_poll import Deeds, overall
 
     if not _has_answers(app, places):
         return Done(idle=True)
