@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from tests.situations.answers.hub import REPO, Hub
 from tests.unit.feedback.people import comment
@@ -12,7 +15,7 @@ from tidelore.feedback.events import command_key
 from tidelore.feedback.lifecycle import Lifecycle, block
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.tokens import find_markers
-from tidelore.store.database import Database
+from tidelore.store.database import Database, Transaction
 from tidelore.store.effects import NewCommand, NewEvent
 from tidelore.store.feedback_events import insert_events, lease_next, nack
 from tidelore.store.issue_cursors import follow_issue
@@ -80,6 +83,25 @@ def test_help_lists_the_commands_and_the_answer_is_posted_once(hub: Hub, tracked
     hub.send_due()
     (posted,) = hub.remarks()
     assert posted.body == answer.body
+
+
+def test_a_command_and_its_answer_are_on_the_disk_before_the_answer_can_be_sent(
+    hub: Hub, tracked: TrackedPr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned_durably: list[bool] = []
+    transaction = hub.database.transaction
+
+    @contextmanager
+    def watched(*, durable: bool = False) -> Iterator[Transaction]:
+        before = len(list_outbox(hub.database))
+        with transaction(durable=durable) as tx:
+            yield tx
+        if len(list_outbox(hub.database)) > before:
+            planned_durably.append(durable)
+
+    monkeypatch.setattr(hub.database, "transaction", watched)
+    applied(hub, "status")
+    assert any(planned_durably), "a durable transaction opens a plain one inside"
 
 
 def test_status_says_how_it_is_followed(hub: Hub, tracked: TrackedPr) -> None:

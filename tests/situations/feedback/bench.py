@@ -54,6 +54,7 @@ class Bench:
     skew_ms: int = 0
     host: dict[str, Any] = field(default_factory=dict)
     repos: list[dict[str, Any]] = field(default_factory=lambda: [{"name": REPO}])
+    connection: Callable[[Database, Reaper], Database] = Mortal
 
     @property
     def hub(self) -> GitHubForge:
@@ -99,7 +100,7 @@ class Bench:
                 return await work(Workshop(database, config, self.clock, reaper, "lore poll github"), source)
 
         with self.database() as database:
-            return asyncio.run(inside(Mortal(database, reaper)))
+            return asyncio.run(inside(self.connection(database, reaper)))
 
     def poll_all(self, *, full: bool = False, reaper: Reaper | None = None) -> PollReport | None:
         """Poll every repository once; None when the process died on the way."""

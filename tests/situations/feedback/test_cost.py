@@ -105,6 +105,18 @@ def test_reviews_of_the_present_second_are_read_again_only_when_it_is_over(bench
     assert bench.counted(bench.poll)["reviews"] == 0
 
 
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+def test_the_requests_a_poll_reports_are_those_that_reached_the_server(bench: Bench, fetch: str) -> None:
+    bench.host["fetch"] = fetch
+    bench.track(1)
+    bench.settle(3)
+    bench.hub.comment(REPO, 1, "one new comment")
+    for _ in range(2):
+        cost, report = spent(bench)
+        assert sum(tally.requests for tally in report.surfaces.values()) == cost["all"]
+        bench.world.advance(60)
+
+
 def test_talk_elsewhere_costs_the_feeds_its_pages_and_the_threads_nothing(bench: Bench) -> None:
     bench.host["fetch"] = "repo"
     bench.per_page = 10

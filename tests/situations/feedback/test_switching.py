@@ -53,6 +53,22 @@ def test_quiet_threads_handed_to_the_feeds_cost_nothing_more_by_themselves(bench
     assert bench.counted(bench.poll)["all"] == 3
 
 
+def test_threads_read_by_themselves_again_begin_where_the_feeds_stopped(bench: Bench) -> None:
+    bench.host["fetch"] = "thread"
+    bench.track(1)
+    bench.settle(3)
+    bench.host["fetch"] = "repo"
+    bench.poll()
+    for number in range(250):
+        bench.hub.comment(REPO, 1, f"said to the feeds {number}")
+        bench.world.advance(2)
+    bench.settle(3)
+    assert len(bench.event_keys()) == 250
+    bench.host["fetch"] = "thread"
+    report = bench.poll()
+    assert report.surfaces["pr_issue_comments"].fetched <= 5, "the feeds have covered all but the overlap"
+
+
 def test_a_first_reading_that_is_not_finished_goes_on_when_the_way_changes(bench: Bench) -> None:
     bench.host |= {"fetch": "repo", "bootstrap_pages_per_poll": 2}
     bench.per_page = 3

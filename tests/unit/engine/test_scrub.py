@@ -31,6 +31,13 @@ def test_a_whole_list_on_one_page_completes_a_cycle() -> None:
     assert shelf.cursor.census == Census(after=0, started_at=None, verified_at=NOW)
 
 
+def test_a_refused_first_page_is_not_asked_for_a_second_time() -> None:
+    script = Script(RemotePermanent("forbidden", status=403), Page(server_at=NOW))
+    with pytest.raises(RemotePermanent):
+        stride(script, holding(10))
+    assert len(script.asked) == 1
+
+
 def test_a_stride_ends_at_the_last_creation_on_its_page_and_the_next_begins_there() -> None:
     shelf = holding(10, 20, 30)
     assert not stride(Script(Page([item(10, 10), item(20, 20)], next_token="2", server_at=NOW)), shelf)
