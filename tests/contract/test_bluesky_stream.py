@@ -327,7 +327,7 @@ def test_a_refusal_that_will_not_pass_ends_the_stream_with_one_error(world: Worl
         asyncio.run(run("/nowhere"))
     assert caught.value.status == 404
     world.faults.add("status", FIRST, times=None, status=503)
-    with pytest.raises(RemoteTransient, match="cannot be reached"):
+    with pytest.raises(RemoteTransient, match="cannot reach the stream"):
         asyncio.run(run(FIRST))
 
 

@@ -371,7 +371,7 @@ def test_a_run_whose_model_was_replaced_meanwhile_stops_and_says_so(
 
     report = embedded(copy, Words("1", replace))
     assert (report.embedded, report.failed) == (0, 8)
-    assert "another run" in (report.notice or "")
+    assert "another process replaced" in (report.notice or "")
     assert len(index_of(copy, "2").nearest(copy, vector_of("abc the crane"), 100)) == 8
 
 
