@@ -52,6 +52,14 @@ def test_a_remark_that_became_no_event_is_answered_at_the_head_of_its_thread_too
     assert len(follower.ours()) == 1
 
 
+def test_a_comment_of_the_talk_that_became_no_event_is_answered_in_the_talk(follower: Follower) -> None:
+    stranger = follower.say("I wonder as well.", "passer-by")
+    follower.track()
+    follower.poll()
+    assert follower.answer("Because.", "--to", str(stranger)).data["answer"]["reply_to"] is None
+    assert len(follower.ours()) == 1
+
+
 def test_the_same_words_to_two_comments_of_the_talk_are_two_answers(follower: Follower) -> None:
     first, second = follower.say("One."), follower.say("Two.")
     follower.track()

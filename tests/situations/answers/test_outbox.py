@@ -204,6 +204,18 @@ def test_a_host_that_cannot_be_reached_is_tried_again_with_growing_pauses(hub: H
     assert pauses == [5, 25, 30, 60, 120, 240, 300], "a pause, the rest of the settling time, then doubling"
 
 
+def test_credentials_that_fail_while_reading_back_are_one_error_and_post_nothing(hub: Hub) -> None:
+    hub.world.github.settings.lost_answers = 1
+    row = hub.send(hub.intend())
+    hub.let_pass(30)
+    hub.world.faults.add("status", READS, status=401)
+    with pytest.raises(CredentialsRejected):
+        hub.send(row)
+    assert hub.posts() == 1
+    assert hub.send(row).status == "observed"
+    assert len(hub.remarks()) == 1
+
+
 def test_a_read_back_that_fails_is_no_reason_to_post_again(hub: Hub) -> None:
     hub.world.faults.add("status", REPLIES, status=500)
     row = hub.send(hub.intend())
