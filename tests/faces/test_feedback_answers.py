@@ -128,6 +128,16 @@ def test_an_answer_of_unclear_outcome_is_finished_by_a_poll_and_stands_once(foll
     assert len(follower.ours()) == 1
 
 
+def test_credentials_rejected_while_a_poll_sends_an_answer_are_the_error_of_the_poll(follower: Follower) -> None:
+    follower.settle(REPO, extra="settle_write_seconds = 0.2")
+    follower.world.faults.add("status", f"POST /repos/{REPO}/issues", status=500)
+    failed(follower.answer("Done."), 7, "PARTIAL_SUCCESS")
+    follower.query("UPDATE outbox SET next_attempt_at = 1, attempted_at = attempted_at - 60000")
+    follower.world.faults.add("status", f"POST /repos/{REPO}/issues", status=401)
+    failed(follower.robot("poll", "github"), 4, "CREDENTIALS_REJECTED")
+    assert follower.ours() == []
+
+
 def test_what_is_refused_for_good_is_a_failure_and_not_tried_again(follower: Follower) -> None:
     fault = follower.world.faults.add("status", f"POST /repos/{REPO}/issues", status=422)
     failed(follower.answer("Done."), 1, "REMOTE_REFUSED")

@@ -38,16 +38,19 @@ from tests.mutants.runner import PACKAGE, ROOT
 
 # The engine, the writers of pages, and feedback. A path that a tree does not have is passed over.
 PATHS = (
-    "engine", "feedback",
-    "store/writer.py", "store/post_shelf.py", "store/feedback_shelf.py", "store/child_sync.py", "store/family.py",
-    "store/parents.py", "store/children.py", "store/discussions.py", "store/posts.py", "store/payloads.py",
-    "store/quarantine.py", "store/surgical.py", "store/mirror",
+    "engine", "feedback", "store/mirror",
+    "store/shelf.py", "store/writer.py", "store/post_shelf.py", "store/post_writer.py", "store/feedback_shelf.py",
+    "store/feedback_writer.py", "store/nursery.py", "store/child_sync.py", "store/family.py", "store/parents.py",
+    "store/children.py", "store/discussions.py", "store/posts.py", "store/payloads.py", "store/quarantine.py",
+    "store/surgical.py",
 )  # fmt: skip
 TESTS = (
     "tests/unit/engine", "tests/unit/feedback", "tests/unit/store", "tests/unit/pipeline", "tests/unit/sync",
     "tests/contract", "tests/situations", "tests/properties",
+    "tests/faces/test_feedback_answers.py", "tests/faces/test_feedback_audit.py", "tests/faces/test_feedback_poll.py",
 )  # fmt: skip
 MAP_SECONDS = 3600.0
+EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 # Processor time of a mutant's tests; and the time by the wall after which tests that only wait are said to hang.
 CAP_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
@@ -262,15 +265,21 @@ def _killer(output: str) -> str:
     return lines[0][:200] if lines else ""
 
 
-def choose(copy: Copy, modules: Iterable[Path], seed: int, count: int) -> list[Change]:
-    """Choose mutants by the seed and by what they change, so that moving a function changes no choice."""
+def choose(
+    copy: Copy, modules: Iterable[Path], seed: int, count: int, former: Mapping[str, str] | None = None
+) -> list[Change]:
+    """Choose mutants by the seed and by what they change, so that moving a function changes no choice.
+
+    `former` gives modules that were renamed the name by which they were chosen before.
+    """
     ranked: list[tuple[str, Change, bytes]] = []
     for module in modules:
         source = module.read_bytes()
         seen: Counter[str] = Counter()
         for change in changes_of(str(module.relative_to(copy.source)), source):
             before = source[change.start : change.end].decode()
-            name = "|".join((str(seed), module.stem, change.scope, change.kind, before, change.text))
+            stem = (former or {}).get(module.stem, module.stem)
+            name = "|".join((str(seed), stem, change.scope, change.kind, before, change.text))
             seen[name] += 1
             ranked.append((hashlib.sha256(f"{name}|{seen[name]}".encode()).hexdigest(), change, source))
     ranked.sort(key=lambda entry: entry[0])
@@ -305,7 +314,8 @@ def main() -> None:
     parser.add_argument("--tests", nargs="+", default=TESTS, help="tests to choose from")
     parser.add_argument("--tree", type=Path, default=ROOT, help="the tree to test (default: this one)")
     parser.add_argument("--cap", type=float, default=CAP_SECONDS, help="processor seconds for the tests of a mutant")
-    parser.add_argument("--equivalent", type=Path, help="a file with the ids of mutants judged equivalent, one a line")
+    parser.add_argument("--renamed", nargs="*", default=[], help="modules as new=old, to get the mutants of before")
+    parser.add_argument("--equivalent", type=Path, default=EQUIVALENT, help="the ids of mutants judged equivalent")
     parser.add_argument("--map", type=Path, help="where the record is kept for another run over the same tree")
     parser.add_argument("--list", action="store_true", help="only show the mutants")
     given = parser.parse_args()
@@ -314,11 +324,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="tidelore-mutants-") as folder:
         copy = Copy(given.tree.resolve(), Path(folder))
         modules = copy.modules(given.paths)
-        changes = choose(copy, modules, given.seed, given.count)
+        former = dict(pair.split("=") for pair in given.renamed)
+        changes = choose(copy, modules, given.seed, given.count, former)
         if given.list:
             print("\n\n".join(f"{identity(copy, change)}\n{show(copy, change)}" for change in changes))
             return
-        known = set(given.equivalent.read_text().split()) if given.equivalent else set()
+        known = {line.split()[0] for line in given.equivalent.read_text().splitlines() if line}
         recorded = copy.read_map(given.map) if _exists(given.map) else copy.record(modules, given.tests, given.map)
         run(copy, recorded, changes, known, given.cap)
 
