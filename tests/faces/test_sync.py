@@ -92,7 +92,7 @@ def test_a_dry_run_opens_nothing_and_asks_nobody(desk: Desk) -> None:
     assert desk.world.requests.total() == 0
     desk.run("sync")
     before, asked = desk.db.read_bytes(), desk.world.requests.total()
-    assert "would do" in desk.run("sync", "--dry-run").out
+    assert "would read" in desk.run("sync", "--dry-run").out
     assert desk.db.read_bytes() == before
     assert desk.world.requests.total() == asked
 

@@ -38,7 +38,7 @@ def test_a_signal_ends_it_with_0_within_seconds_and_leaves_no_run_open(ready: St
     code, out, err, seconds = end(process, number)
     assert code == 0, err
     assert seconds < SECONDS
-    assert "turns in" in out
+    assert "job runs in" in out
     assert "running" not in runs(ready)
     assert {job.state for job in ready.jobs().values()} == {"stopped"}
     assert set(ready.rows("SELECT holder_host FROM leases")) == {(None,)}
