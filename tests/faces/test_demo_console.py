@@ -158,7 +158,7 @@ def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
     "line",
     [
         "4. Changes",
-        *(pytest.param(line, marks=pytest.mark.deep) for line in ("Simulated GitLab", "1. First sync", "7. Local copy")),
+        *(pytest.param(line, marks=pytest.mark.deep) for line in ("Simulated GitLab", "1. First sync", "7. Local")),
     ],
 )
 def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp_path: Path, line: str) -> None:
