@@ -125,7 +125,8 @@ class Desk:
 
     def spawn(self, *argv: str, encoding: str = "utf-8", **environ: str) -> Outcome:
         """Run a command in a process of its own; the interpreter starts anew where its own variables are set."""
-        if encoding == "utf-8" and not any(name.startswith(("PYTHON", "LANG", "LC_")) for name in self.environ | environ):
+        own = ("PYTHON", "LANG", "LC_")
+        if encoding == "utf-8" and not any(name.startswith(own) for name in self.environ | environ):
             process = self.start(*argv, **environ)
             out, err = process.communicate(timeout=60)
             return Outcome(process.wait(), out, err)
