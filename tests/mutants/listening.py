@@ -72,6 +72,31 @@ WATERMARKS = (
     ),
 )
 
+_LOST = (
+    "tests/situations/feedback/test_lost_lease.py"
+    "::test_a_poll_that_loses_its_lease_before_any_of_its_transactions_writes_nothing_more"
+)
+FENCES = (
+    Mutant(
+        name="comments-stored-without-a-fence",
+        invariant="lease fencing",
+        file="feedback/scan.py",
+        before="            lease=self.session.lease,\n",
+        after="",
+        test=f"{_LOST}[threads-to-feeds]",
+        why="Two polls would store events and move cursors side by side.",
+    ),
+    Mutant(
+        name="pull-request-tracked-without-a-fence",
+        invariant="lease fencing",
+        file="feedback/pulls.py",
+        before="            fence(tx, self.session.lease)\n            tracked = track(\n",
+        after="            tracked = track(\n",
+        test=f"{_LOST}[feeds-to-threads]",
+        why="A poll that was taken over would begin to follow what the new holder has just let go.",
+    ),
+)
+
 IDENTITY = (
     Mutant(
         name="comments-filtered-by-tuple",
@@ -268,4 +293,4 @@ MOVING = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*STORED, *WATERMARKS, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)
+MUTANTS: tuple[Mutant, ...] = (*STORED, *WATERMARKS, *FENCES, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)

@@ -64,6 +64,7 @@ def much_happens(bench: Bench) -> None:
         (("thread", "repo"), ""),
         (("repo", "repo"), "watermark_at = 9999999999999"),
     ],
+    ids=["feeds-to-threads", "threads-to-feeds", "invalid-cursor"],
 )
 def test_a_poll_that_loses_its_lease_before_any_of_its_transactions_writes_nothing_more(
     bench: Bench, ways: tuple[str, str], cursor: str
