@@ -11,6 +11,7 @@ from tests.databases.letters import document
 from tests.databases.samples import CREATED, dump, stored_payload
 from tests.support.manual_clock import ManualClock
 
+from tidelore.content import digest
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.gaps import Descent, DescentPlan
@@ -30,7 +31,8 @@ from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.leases import LeaseTable
 from tidelore.store.post_rows import PostFilter, count_deleted_posts, count_posts, list_posts, read_post, resolve_post
 from tidelore.store.post_shelf import PostShelf
-from tidelore.store.posts import SETTLING_MS
+from tidelore.store.posts import SETTLING_MS, bury_author
+from tidelore.store.trending import trending
 
 HOUR = 3_600_000
 
@@ -87,6 +89,29 @@ def test_a_deleted_post_is_kept_marked_and_out_of_everything(database: Database)
     assert [row.uri for row in list_posts(database, PostFilter(deleted=True)).items] == [gone]
     assert (count_posts(database), count_deleted_posts(database)) == ({"post": 1}, 1)
     assert database.read("SELECT COUNT(*) FROM post_links") == [(0,)]
+
+
+def test_posts_of_a_deleted_account_leave_lists_search_and_trends_with_their_texts(database: Database) -> None:
+    follow(database, MIRA, NOOR)
+    shared = (link("https://a.test/1"),)
+    mine, other = post(MIRA, "a", text="The lighthouse", links=shared), post(NOOR, "b", text="The quay")
+    repeated = post(NOOR, "r", subject_uri=uri_of(MIRA, "unread"), text="The lighthouse again", links=shared)
+    share(database, mine, other, repeated, post(NOOR, "s", subject_uri=mine.record.uri, text="The lighthouse"))
+    assert len(documents(database)) == 3
+    with database.transaction() as tx:
+        assert bury_author(tx, MIRA, CREATED + 1) == 1
+        assert bury_author(tx, MIRA, CREATED + 2) == 0
+    found = database.read("SELECT content FROM documents WHERE source_type = 'post'")
+    assert [content for (content,) in found if "lighthouse" in content] == [], "at once, before documents are made"
+    assert len(documents(database)) == 1
+    assert trending(database, 0) == []
+    assert [row.text for row in list_posts(database, PostFilter()).items if row.text] == ["The quay"]
+    assert rows(database, "uri, text, deleted_at")[0] == (mine.record.uri, "", CREATED + 1)
+    payloads = database.read("SELECT remote_id FROM raw_payloads WHERE content_hash <> :none", {"none": digest(b"{}")})
+    assert payloads == [(other.record.uri,)]
+    share(database, mine, now_ms=CREATED + 2 * SETTLING_MS)
+    assert rows(database, "text, deleted_at")[0] == ("The lighthouse", None), "an account that returns has its posts"
+    assert stored_payload(database, database.read("SELECT raw_payload_id FROM posts ORDER BY id")[0][0]) == mine.payload
 
 
 def test_a_late_list_does_not_bring_a_deleted_post_back_and_a_later_one_does(database: Database) -> None:

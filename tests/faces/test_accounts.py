@@ -100,11 +100,14 @@ def test_the_list_tells_the_state_and_why(followed: Desk) -> None:
     followed.world.bluesky.deactivate(CAROL)
     polled = followed.run("poll", "bluesky")
     assert polled.code == 0
-    assert f"[SKIP] {CAROL}: Account unavailable (invalid/deleted/private): API error: 400" in polled.out
+    assert (
+        f"[SKIP] {CAROL}: Account unavailable (invalid/deleted/private): API error: 400 (account deactivated)"
+        in polled.out
+    )
     listed = followed.run("accounts", "list")
     (line,) = [line for line in listed.out.splitlines() if line.startswith(CAROL)]
     assert "unavailable" in line
-    assert "API error: 400" in line
+    assert "account deactivated" in line
     assert listed.out.splitlines()[-1] == "2 established, 1 unavailable"
     only = followed.robot("accounts", "list", "--state", "unavailable").data
     assert [item["handle"] for item in only["items"]] == [CAROL]

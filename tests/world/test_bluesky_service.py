@@ -128,14 +128,27 @@ def test_a_changed_handle_keeps_the_did_and_its_history(forge: BlueskyForge) -> 
     assert call(forge, FEED, actor=MIRA).status == 400
 
 
-def test_unknown_and_deactivated_actors_answer_400_invalid_request(forge: BlueskyForge) -> None:
+@pytest.mark.parametrize(
+    ("status", "appview", "server"),
+    [
+        ("deactivated", "AccountDeactivated", "RepoDeactivated"),
+        ("suspended", "AccountTakedown", "RepoSuspended"),
+        ("takendown", "AccountTakedown", "RepoTakendown"),
+        ("deleted", "InvalidRequest", "InvalidRequest"),
+    ],
+)
+def test_hidden_accounts_answer_400_with_the_name_of_their_state(
+    forge: BlueskyForge, status: str, appview: str, server: str
+) -> None:
     forge.post(MIRA, "hello")
-    forge.deactivate(MIRA)
-    for actor in (MIRA, did(forge), "nobody.example"):
+    forge.suspend(MIRA, status)
+    for actor, name in ((MIRA, appview), (did(forge), appview), ("nobody.example", "InvalidRequest")):
         for method in (FEED, "app.bsky.actor.getProfile"):
             response = call(forge, method, actor=actor)
-            assert (response.status, json.loads(response.body)["error"]) == (400, "InvalidRequest")
-    assert json.loads(call(forge, LIST, repo=MIRA, collection=POSTS).body)["error"] == "RepoDeactivated"
+            assert (response.status, json.loads(response.body)["error"]) == (400, name)
+    assert json.loads(call(forge, LIST, repo=MIRA, collection=POSTS).body)["error"] == server
+    told = json.loads(call(forge, "com.atproto.sync.getRepoStatus", did=did(forge)).body)
+    assert told.get("status", told.get("error")) == ("RepoNotFound" if status == "deleted" else status)
     forge.reactivate(MIRA)
     assert len(read(forge, FEED, actor=MIRA)["feed"]) == 1
 

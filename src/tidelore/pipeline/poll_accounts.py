@@ -34,11 +34,13 @@ from tidelore.pipeline.scrub import scrub_budget
 from tidelore.pipeline.side_documents import make_documents_aside
 from tidelore.pipeline.verify_accounts import verify, verify_whole
 from tidelore.session import Session, Workshop, open_session
+from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.account_states import Polled, note_failed, note_polled, note_unavailable
 from tidelore.store.accounts import AccountRow, count_due, due_accounts, find_account, list_accounts, rename_account
 from tidelore.store.leases import fence
 from tidelore.store.payloads import packer
+from tidelore.store.posts import bury_author
 
 _LOG = logging.getLogger(__name__)
 
@@ -205,7 +207,7 @@ class Cycle:
             self._fail(account, report, server, _too_slow(self._request.account_seconds))
         except RemotePermanent as error:
             if error.status in UNAVAILABLE and not report.tally.pages:
-                self._refuse(account, report, f"API error: {error.status}")
+                await self._refuse(account, report, error)
                 if account.state != "unavailable":
                     self._servers.refused(server, error)
             else:
@@ -238,11 +240,26 @@ class Cycle:
                 rename_account(tx, account.did, found.handle, now)
                 report.handle, report.renamed_from = found.handle, account.handle
 
-    def _refuse(self, account: AccountRow, report: AccountReport, reason: str) -> None:
-        report.refused = reason
+    async def _refuse(self, account: AccountRow, report: AccountReport, error: RemotePermanent) -> None:
+        hidden = why_hidden(error)
+        deleted = hidden == "not found" and await self._is_deleted(account)
+        reason = report.refused = f"API error: {error.status}"
+        if hidden is not None:
+            reason = f"account {'deleted' if deleted else hidden}"
+            report.refused += f" ({reason})"
+        now = self._session.shop.clock.now_ms()
         with self._session.shop.database.transaction() as tx:
             fence(tx, self._session.lease)
-            report.next_poll_at = note_unavailable(tx, account.id, reason, self._session.shop.clock.now_ms())
+            report.next_poll_at = note_unavailable(tx, account.id, reason, now)
+            if deleted:
+                bury_author(tx, account.did, now)
+
+    async def _is_deleted(self, account: AccountRow) -> bool:
+        """Ask the account's own server too: only a deleted account takes its posts with it."""
+        try:
+            return await self._source.is_deleted(account.did)
+        except RemoteError:
+            return False
 
     def _fail(self, account: AccountRow, report: AccountReport, server: str | None, error: TideloreError) -> None:
         """Keep what was read before the failure; the account is asked again after the shortest interval."""

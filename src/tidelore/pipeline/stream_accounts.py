@@ -44,6 +44,7 @@ from tidelore.store.database import Transaction
 from tidelore.store.leases import fence
 from tidelore.store.payloads import packer
 from tidelore.store.post_shelf import PostShelf
+from tidelore.store.posts import bury_author
 from tidelore.store.quarantine import admit
 
 LEASE = "bluesky.stream"
@@ -111,6 +112,10 @@ def sort_events(events: Iterable[StreamEvent]) -> Sorting:
             rejected[event.rejected.key] = event.rejected
         else:
             others.append(event)
+            if isinstance(event, AccountChanged) and is_deleted(event):
+                # What the account wrote before goes with it.
+                last = {uri: item for uri, item in last.items() if split_uri(uri).did != event.did}
+                rejected = {key: one for key, one in rejected.items() if _did_of(one) != event.did}
     items = [item for item in last.values() if item is not None]
     gone = [uri for uri, item in last.items() if item is None]
     return Sorting(items, gone, list(rejected.values()), others)
@@ -222,6 +227,9 @@ class Ingestion:
                     make_due(tx, [event.did], now)
                 else:
                     note_unavailable(tx, known[event.did][0], f"account {event.status or 'inactive'}", now)
+                    if is_deleted(event):
+                        report.deleted += bury_author(tx, event.did, now)
+                        self._marked = True
             elif event.handle is None or event.handle == NO_HANDLE:
                 make_due(tx, [event.did], now)
             elif event.handle.lower() != known[event.did][1]:
@@ -229,8 +237,17 @@ class Ingestion:
                 rename_account(tx, event.did, event.handle.lower(), now)
 
 
+def is_deleted(event: AccountChanged) -> bool:
+    """Return whether an account is gone for good, and not only hidden for a while."""
+    return not event.active and event.status == "deleted"
+
+
+def _did_of(entry: Rejected) -> str:
+    return split_uri(entry.locator).did if entry.locator else ""
+
+
 def _list_of(entry: Rejected) -> Scope:
-    did = split_uri(entry.locator).did if entry.locator else ""
+    did = _did_of(entry)
     return Scope(SOURCE, SURFACES["feed"], did, None, did)
 
 

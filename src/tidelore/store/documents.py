@@ -45,6 +45,14 @@ def write_documents(tx: Transaction, sources: Sequence[Source], documents: Seque
     return Written(ids, len(gone), len(made) - len(changed))
 
 
+def remove_documents(tx: Transaction, source_type: str, source_ids: Sequence[int]) -> None:
+    """Delete the documents of these sources at once, without waiting for the next run that makes documents."""
+    tx.execute(
+        f"DELETE FROM documents WHERE source_type = :type AND source_id {tx.among('ids')}",
+        {"type": source_type, "ids": tx.integers(source_ids)},
+    )
+
+
 def _held(tx: Transaction, sources: Iterable[Source]) -> dict[Source, tuple[int, bytes]]:
     found: dict[Source, tuple[int, bytes]] = {}
     by_type: dict[str, list[int]] = {}

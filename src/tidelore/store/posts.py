@@ -1,8 +1,8 @@
 """Posts as they are written: identity by address, a new version as an edit, deletion as a tombstone.
 
 Owns the rows of `posts`. What one reading knows of a version and another does not (a handle, the time it was indexed,
-the text of what a repost repeats) is kept: a poorer reading never takes anything away. Every change marks the post
-for its document in the same transaction.
+the text of what a repost repeats) is kept: a poorer reading never takes anything away. A tombstone keeps identity and
+times only. Every change marks the post for its document in the same transaction.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from tidelore.content import digest
 from tidelore.model import Item, PostRecord, RemoteId, Version
 from tidelore.store.database import Database, Row, Transaction
 from tidelore.store.dirty import mark_rows
+from tidelore.store.documents import remove_documents
 from tidelore.store.links import link_posts, unlink_posts
 from tidelore.store.payloads import Content, Pack, store_contents
 
 SOURCE_TYPE = "post"
 SETTLING_MS = 3_600_000
 """How long a deletion is believed more than a list that still shows the same version: lists are late."""
+_NO_PAYLOAD = b"{}"
+"""What a tombstone keeps of its payload."""
 VERSION_AT = 0
 """An edit has no time of its own, so every version has the same: the digest alone tells them apart."""
 
@@ -119,15 +122,36 @@ def held_between(
 
 
 def bury_posts(tx: Transaction, uris: Iterable[str], now_ms: int) -> int:
-    """Tombstone posts that are deleted: kept, marked, out of lists, documents and trends. Return how many."""
+    """Make deleted posts tombstones: out of lists, search and trends, without their text. Return how many."""
+    wanted = tx.texts(list(uris))
     rows = tx.execute(
-        f"UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND uri {tx.among('uris')} RETURNING id",
-        {"now": now_ms, "uris": tx.texts(uris)},
+        f"UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND uri {tx.among('uris')} RETURNING id, uri",
+        {"now": now_ms, "uris": wanted},
     )
-    ids = [row_id for (row_id,) in rows]
-    unlink_posts(tx, ids)
-    mark_posts(tx, ids, now_ms)
-    return len(ids)
+    reposts = tx.execute(
+        f"SELECT id, uri FROM posts WHERE subject_uri IS NOT NULL AND subject_uri {tx.among('uris')}",
+        {"uris": wanted},
+    )
+    _empty(tx, [*rows, *reposts], now_ms)
+    return len(rows)
+
+
+def bury_author(tx: Transaction, author_did: str, now_ms: int) -> int:
+    """Make all posts of a deleted account tombstones. Return how many.
+
+    Other accounts' reposts of them stay, because the records still exist, but lose the text that they repeat.
+    """
+    rows = tx.execute(
+        "UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND author_did = :did RETURNING id, uri",
+        {"now": now_ms, "did": author_did},
+    )
+    prefix = f"at://{author_did}/"
+    reposts = tx.execute(
+        "SELECT id, uri FROM posts WHERE subject_uri IS NOT NULL AND substr(subject_uri, 1, :length) = :prefix",
+        {"length": len(prefix), "prefix": prefix},
+    )
+    _empty(tx, [*rows, *reposts], now_ms)
+    return len(rows)
 
 
 def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
@@ -136,6 +160,31 @@ def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
     rows = tx.execute(f"SELECT uri, subject_uri FROM posts WHERE id {tx.among('ids')}", {"ids": tx.integers(own)})
     reposts = _reposts(tx, [uri for row in rows for uri in row if uri is not None])
     mark_rows(tx, SOURCE_TYPE, "posts", [*own, *reposts], now_ms)
+
+
+def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
+    """Remove text, links, payloads and documents of posts; their identity and times stay."""
+    uris: dict[int, str] = dict(rows)
+    if not uris:
+        return
+    ids = list(uris)
+    nothing = digest(_NO_PAYLOAD)
+    contents = [Content(uri, nothing, _NO_PAYLOAD) for uri in uris.values()]
+    store_contents(tx, None, SOURCE_TYPE, contents, pack=lambda payload: ("identity", payload), now_ms=now_ms)
+    tx.execute(
+        "UPDATE posts SET text = '', langs = '', raw_payload_id ="
+        " (SELECT id FROM raw_payloads r WHERE r.remote_id = posts.uri AND r.content_hash = :nothing)"
+        f" WHERE id {tx.among('ids')}",
+        {"nothing": nothing, "ids": tx.integers(ids)},
+    )
+    tx.execute(
+        "DELETE FROM raw_payloads WHERE resource_type = :type AND content_hash <> :nothing"
+        f" AND remote_id {tx.among('uris')}",
+        {"type": SOURCE_TYPE, "nothing": nothing, "uris": tx.texts(list(uris.values()))},
+    )
+    unlink_posts(tx, ids)
+    remove_documents(tx, SOURCE_TYPE, ids)
+    mark_posts(tx, ids, now_ms)
 
 
 def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:

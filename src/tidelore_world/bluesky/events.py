@@ -152,11 +152,19 @@ class Events:
 
     def deactivate(self, actor: str) -> None:
         """Deactivate an account: its views answer 400, its posts vanish from other people's feeds."""
-        self._switch(actor, active=False)
+        self._switch(actor, "deactivated")
 
     def reactivate(self, actor: str) -> None:
-        """Bring a deactivated account back."""
-        self._switch(actor, active=True)
+        """Bring an account back."""
+        self._switch(actor, None)
+
+    def suspend(self, actor: str, status: str = "suspended") -> None:
+        """Suspend an account, or take it down: its server keeps the records."""
+        self._switch(actor, status)
+
+    def delete_account(self, actor: str) -> None:
+        """Delete an account: its server knows no such repository any more; the DID document stays."""
+        self._switch(actor, "deleted")
 
     def rewrite(self, actor: str) -> None:
         """Write an account's repository anew, as a move to another server does; what it holds stays the same."""
@@ -167,9 +175,9 @@ class Events:
         """The world's present."""
         return self._clock.now_us
 
-    def _switch(self, actor: str, *, active: bool) -> None:
+    def _switch(self, actor: str, status: str | None) -> None:
         account = self.network.account(actor)
-        account.active = active
+        account.status = status
         self.stream_log.account(account)
 
     def _write(

@@ -133,11 +133,17 @@ class Account:
     display_name: str
     description: str
     created_us: int
-    active: bool = True
+    status: str | None = None
+    """Why it is not shown: deactivated, suspended, takendown or deleted; None while it is active."""
     pinned_uri: str | None = None
     feed: Feed = field(default_factory=Feed)
     collections: dict[str, Shelf] = field(default_factory=dict)
     followers: int = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the network shows it."""
+        return self.status is None
 
     def shelf(self, collection: str) -> Shelf:
         """The records of one collection."""

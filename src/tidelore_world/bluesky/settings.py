@@ -22,6 +22,9 @@ class BlueskySettings:
     refused: dict[str, int] = field(default_factory=dict)
     """By DID: requests about this account answer this status (401, 403, 404 or 410)."""
 
+    unlisted: set[str] = field(default_factory=set)
+    """DIDs that the AppView has lost: it answers as if there were no such account; their own server has them."""
+
     rate_limit: int | None = 3000
     """Requests per caller and window; None lifts the limit."""
 

@@ -82,7 +82,7 @@ class StreamLog:
     def account(self, account: Account, at_us: int | None = None) -> None:
         """An account came, went or returned."""
         body: dict[str, Any] = {"active": account.active, "did": account.did}
-        self._append("account", account.did, "", body | ({} if account.active else {"status": "deactivated"}), at_us)
+        self._append("account", account.did, "", body | ({} if account.active else {"status": account.status}), at_us)
 
     def sync(self, account: Account) -> None:
         """An account's repository was written anew: nobody can follow it by its changes."""

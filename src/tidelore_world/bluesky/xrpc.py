@@ -23,6 +23,13 @@ _REFUSALS = {
     404: ("NotFound", "Not Found"),
     410: ("Gone", "Gone"),
 }
+_HIDDEN = {
+    "deactivated": ("AccountDeactivated", "Account is deactivated"),
+    "suspended": ("AccountTakedown", "Account has been suspended"),
+    "takendown": ("AccountTakedown", "Account has been suspended"),
+}
+"""What the AppView says of accounts it does not show; of a deleted one, that there is none."""
+_REPOSITORY = {"deactivated": "Deactivated", "suspended": "Suspended", "takendown": "Takendown"}
 _MOST_PROFILES = 25
 _MOST_POSTS = 25
 
@@ -43,6 +50,7 @@ class Xrpc:
             "com.atproto.identity.resolveHandle": self._resolve_handle,
             "com.atproto.repo.listRecords": self._list_records,
             "com.atproto.repo.getRecord": self._get_record,
+            "com.atproto.sync.getRepoStatus": self._repo_status,
         }
 
     def did_document(self, did: str, origin: str) -> Response:
@@ -110,7 +118,8 @@ class Xrpc:
         if not 1 <= len(actors) <= _MOST_PROFILES:
             raise invalid(f"Error: actors must have 1 to {_MOST_PROFILES} elements")
         found = (self._network.find(actor) for actor in actors)
-        active = [account for account in found if account is not None and account.active]
+        known = [account for account in found if account is not None and account.did not in self._settings.unlisted]
+        active = [account for account in known if account.active]
         return json_response({"profiles": [self._views.profile(one, request.origin) for one in active]})
 
     def _follows(self, request: Request) -> Response:
@@ -156,22 +165,32 @@ class Xrpc:
 
     def _shown_account(self, actor: str, complaint: str) -> Account:
         account = self._network.find(actor)
-        if account is None:
+        if account is None or account.did in self._settings.unlisted:
             raise invalid(complaint)
         self._refuse(account)
-        if not account.active:
-            raise invalid(complaint)
+        if account.status is not None:
+            raise XrpcFailure(400, *_HIDDEN.get(account.status, ("InvalidRequest", complaint)))
         return account
 
     def _repository(self, request: Request) -> Account:
         repo = _required(request, "repo")
         account = self._network.find(repo)
-        if account is None:
+        if account is None or account.status == "deleted":
             raise invalid(f"Could not find repo: {repo}")
         self._refuse(account)
-        if not account.active:
-            raise XrpcFailure(400, "RepoDeactivated", f"Repo has been deactivated: {account.did}")
+        if account.status is not None:
+            name = _REPOSITORY[account.status]
+            raise XrpcFailure(400, f"Repo{name}", f"Repo is {account.status}: {account.did}")
         return account
+
+    def _repo_status(self, request: Request) -> Response:
+        did = _required(request, "did")
+        account = self._network.find(did)
+        if account is None or account.status == "deleted":
+            raise XrpcFailure(400, "RepoNotFound", f"Could not find repo for DID: {did}")
+        self._refuse(account)
+        shown: dict[str, Any] = {"did": account.did, "active": account.active}
+        return json_response(shown | ({} if account.status is None else {"status": account.status}))
 
     def _refuse(self, account: Account) -> None:
         status = self._settings.refused.get(account.did)

@@ -82,14 +82,48 @@ def test_a_refused_account_becomes_unavailable_and_keeps_its_position(
     assert waters.rows("SELECT watermark_at, watermark_id FROM cursors") == before
 
 
-def test_a_deactivated_account_is_skipped_with_the_documented_line(
-    waters: Waters, log: pytest.LogCaptureFixture
+@pytest.mark.parametrize("mode", ["feed", "records"])
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [("deactivated", "deactivated"), ("suspended", "suspended"), ("takendown", "suspended"), ("deleted", "deleted")],
+)
+def test_a_hidden_account_is_named_as_deactivated_suspended_or_deleted(
+    waters: Waters, log: pytest.LogCaptureFixture, mode: str, status: str, shown: str
 ) -> None:
-    waters.add(ALICE)
-    waters.sky.deactivate(ALICE)
+    waters.add(ALICE, mode=mode)
     waters.poll()
-    assert lines(log) == [f"[SKIP] {ALICE}: Account unavailable (invalid/deleted/private): API error: 400"]
-    assert waters.account(ALICE).state == "unavailable"
+    waters.sky.suspend(ALICE, status)
+    lines(log)
+    waters.poll(everyone=True)
+    if (mode, status) == ("records", "takendown"):
+        shown = "taken down"
+    assert (waters.account(ALICE).state, waters.account(ALICE).reason) == ("unavailable", f"account {shown}")
+    line = f"[SKIP] {ALICE}: Account unavailable (invalid/deleted/private): API error: 400 (account {shown})"
+    assert lines(log) == [line]
+
+
+@pytest.mark.parametrize("mode", ["feed", "records"])
+def test_posts_of_a_deleted_account_go_and_those_of_a_hidden_one_stay(waters: Waters, mode: str) -> None:
+    waters.add(ALICE, mode=mode)
+    waters.sky.post(ALICE, "Here https://example.com/a")
+    waters.poll()
+    waters.sky.deactivate(ALICE)
+    waters.cycle(everyone=True)
+    assert waters.held(ALICE) == waters.truth(ALICE) != {}
+    waters.sky.delete_account(ALICE)
+    waters.cycle(everyone=True)
+    assert waters.held(ALICE) == {}
+    assert waters.rows("SELECT COUNT(*) FROM post_links") == [(0,)]
+
+
+def test_posts_stay_when_only_the_appview_has_lost_the_account(waters: Waters) -> None:
+    waters.add(ALICE)
+    waters.sky.post(ALICE, "Here")
+    waters.poll()
+    waters.sky.settings.unlisted.add(waters.account(ALICE).did)
+    waters.cycle(everyone=True)
+    assert waters.account(ALICE).reason == "account not found"
+    assert waters.held(ALICE) == waters.truth(ALICE) != {}
 
 
 def test_pauses_grow_while_an_account_is_unavailable(waters: Waters) -> None:

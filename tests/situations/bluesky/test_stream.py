@@ -168,6 +168,28 @@ def test_an_account_that_went_is_unavailable_and_one_that_is_back_is_due(waters:
     assert waters.account(BOB).state == "established"
 
 
+def test_posts_of_an_account_the_stream_says_is_deleted_are_gone_at_once(waters: Waters) -> None:
+    did = waters.account(ALICE).did
+    before = len(told(waters))
+    waters.sky.post(ALICE, "In the same batch as the deletion")
+    waters.sky.delete_account(ALICE)
+    waters.sky.post(BOB, "Stays")
+    report = take(waters, *told(waters, before))
+    assert (waters.held(ALICE), report.deleted) == ({}, 1)
+    assert waters.rows("SELECT text FROM posts WHERE author_did = :did", did=did) == [("",)]
+    assert waters.held(BOB) == waters.truth(BOB)
+    assert (waters.account(ALICE).state, waters.account(ALICE).reason) == ("unavailable", "account deleted")
+
+
+@pytest.mark.parametrize("status", ["deactivated", "suspended", "takendown"])
+def test_posts_of_an_account_that_is_only_hidden_stay(waters: Waters, status: str) -> None:
+    before = len(told(waters))
+    waters.sky.suspend(ALICE, status)
+    take(waters, *told(waters, before))
+    assert waters.held(ALICE) == waters.truth(ALICE) != {}
+    assert waters.account(ALICE).reason == f"account {status}"
+
+
 def test_what_could_not_be_understood_is_asked_for_by_the_poller(waters: Waters) -> None:
     record = waters.sky.post(BOB, "Fine, but the stream garbled it")
     payload = f'{{"uri": "{record.uri}", "garbled": true}}'.encode()

@@ -16,6 +16,7 @@ from tidelore.sources.bluesky.payloads import (
     PostsAnswer,
     ProfilesAnswer,
     RecordsPage,
+    RepoStatus,
     Resolved,
     StoredRecord,
 )
@@ -68,6 +69,11 @@ class XrpcClient:
         """Return the DID a handle stands for."""
         answer, _ = await self._query("com.atproto.identity.resolveHandle", {"handle": handle}, Resolved)
         return answer.did
+
+    async def repo_status(self, did: str) -> RepoStatus:
+        """Return whether a server holds a repository, and whether it is active."""
+        answer, _ = await self._query("com.atproto.sync.getRepoStatus", {"did": did}, RepoStatus)
+        return answer
 
     async def list_records(
         self, repo: str, collection: str, *, limit: int, cursor: str | None

@@ -1,4 +1,4 @@
-"""Who an account is. Owns the way from a handle to the DID, and from the DID to its document: server and handle.
+"""Who an account is. Owns the way from a handle to the DID, from the DID to its document, and why one is not shown.
 
 A handle may change hands, a DID never does: everything is stored under the DID. The document is asked of the PLC
 directory, for `did:web` of the host the DID names. Refuses other methods, which the network does not use.
@@ -20,6 +20,16 @@ from tidelore.sources.http import HttpClient
 
 _DID = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]+")
 _PDS = "#atproto_pds"
+_ERROR_NAME = re.compile(r'"error"\s*:\s*"(\w+)"')
+_HIDDEN = {
+    "AccountDeactivated": "deactivated",
+    "RepoDeactivated": "deactivated",
+    "AccountTakedown": "suspended",
+    "RepoSuspended": "suspended",
+    "RepoTakendown": "taken down",
+    "RepoNotFound": "not found",
+}
+_NONE_SUCH = ("Profile not found", "Actor not found", "Could not find repo")
 
 
 class Identity(Struct, frozen=True):
@@ -43,6 +53,15 @@ async def resolve_handle(appview: XrpcClient, handle: str) -> str:
         if error.status in (400, 404):
             raise _unknown(handle, error) from None
         raise
+
+
+def why_hidden(error: RemotePermanent) -> str | None:
+    """Return why a server does not show an account: deactivated, suspended, taken down, not found; None if not said."""
+    said = str(error.details.get("said") or "")
+    named = _ERROR_NAME.search(said)
+    if named is not None and named[1] in _HIDDEN:
+        return _HIDDEN[named[1]]
+    return "not found" if any(text in said for text in _NONE_SUCH) else None
 
 
 async def read_document(plc: HttpClient, origins: Origins, did: str) -> Identity:

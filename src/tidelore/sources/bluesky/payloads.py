@@ -162,6 +162,14 @@ class Resolved(Struct, frozen=True):
     did: str
 
 
+class RepoStatus(Struct, frozen=True):
+    """A repository as its server describes it; `status` says why it is not active."""
+
+    did: str
+    active: bool
+    status: str | None = None
+
+
 class Service(Struct, frozen=True):
     id: str = ""
     type: str | None = None

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.engine.ports import Lister
-from tidelore.errors import RemoteNotFound
+from tidelore.errors import RemoteNotFound, RemotePermanent
 from tidelore.model import PostRecord
 from tidelore.sources.bluesky.client import MOST_PROFILES, XrpcClient
-from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle
+from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle, why_hidden
 from tidelore.sources.bluesky.origins import Origins
 from tidelore.sources.bluesky.payloads import POST, ProfileView
 from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
@@ -79,6 +79,20 @@ class BlueskySource:
     async def document(self, did: str) -> Identity:
         """Return where an account's records live, and the handle it claims."""
         return await read_document(self._plc, self._origins, did)
+
+    async def is_deleted(self, did: str) -> bool:
+        """Return whether an account is deleted: neither the AppView nor the account's own server has it.
+
+        One of them alone may err, or not know the account yet.
+        """
+        if await self.profiles([did]):
+            return False
+        try:
+            async with self._repository(did) as client:
+                return (await client.repo_status(did)).status == "deleted"
+        except RemotePermanent as error:
+            # 410: the directory says that the DID itself was given up.
+            return why_hidden(error) == "not found" or error.status == 410
 
     @property
     def remaining(self) -> int | None:
