@@ -92,7 +92,7 @@ FENCES = (
         file="feedback/pulls.py",
         before="            fence(tx, self.session.lease)\n            tracked = track(\n",
         after="            tracked = track(\n",
-        test=f"{_LOST}[feeds-to-threads]",
+        test=f"{_LOST}[threads-to-feeds]",
         why="A poll that was taken over would begin to follow what the new holder has just let go.",
     ),
 )
