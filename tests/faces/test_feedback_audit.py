@@ -138,3 +138,25 @@ def test_before_anything_is_followed_there_is_nothing_to_compare(
     follower.poll()
     assert follower.robot("audit", "github").data["threads"] == []
     failed(follower.robot("audit", "gitlab", "--shadow"), 2, "USAGE")
+
+
+def test_words_lost_before_a_merge_are_found_and_repaired_by_an_audit(talk: Follower) -> None:
+    talk.say("Just before the merge.")
+    talk.forge.merge(REPO, talk.pr)
+    talk.poll()
+    assert talk.robot("audit", "github").code == 0
+    talk.query("DELETE FROM feedback_events WHERE body = 'Just before the merge.'")
+    talk.world.advance(5)
+    talk.say("After the merge.")
+    done = talk.robot("audit", "github", "--repair")
+    assert done.data["repair"] == {"found": 1, "mended": 1}
+    assert ("Just before the merge.",) in talk.query("SELECT body FROM feedback_events")
+
+
+def test_a_pull_request_that_ended_longer_ago_than_the_backfill_is_not_compared(talk: Follower) -> None:
+    talk.forge.merge(REPO, talk.pr)
+    talk.poll()
+    talk.query("DELETE FROM feedback_events")
+    assert talk.robot("audit", "github").code == 8
+    talk.query("UPDATE tracked_prs SET entered_at = entered_at - 86401000")
+    assert talk.robot("audit", "github").code == 0

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 DELTAS = "tests/situations/feedback/test_deltas.py"
 STATUSES = "tests/situations/feedback/test_statuses.py"
+ENDINGS = "tests/situations/feedback/test_endings.py"
 SWITCHING = "tests/situations/feedback/test_switching.py"
 COST = "tests/situations/feedback/test_cost.py"
 TROUBLE = "tests/situations/feedback/test_trouble.py"
@@ -170,7 +171,7 @@ PATIENCE = (
         name="events-taken-in-while-blocked",
         invariant=BLOCKED,
         file="feedback/context.py",
-        before="""            return "blocked" if pull.status == "blocked" else "awaiting"
+        before="""            return "blocked" if pull.status == "blocked" and not pull.ending else "awaiting"
 """,
         after="""            return "awaiting"
 """,
@@ -211,14 +212,32 @@ FEEDS = (
         name="threads-not-read-where-quarantine-is-due",
         invariant=HAND_OVER,
         file="feedback/repo_poll.py",
-        before="            if complete and not every and not self._has_due(scope):\n",
-        after="            if complete and not every:\n",
+        before="            if complete and watch.number not in every and not self._has_due(scope):\n",
+        after="            if complete and watch.number not in every:\n",
         test=f"{TROUBLE}::test_a_comment_that_cannot_be_read_is_an_event_once_it_can[True-repo-repo]",
         why="Met in a thread's first reading, it would never be asked for again.",
     ),
 )
 
 MOVING = (
+    Mutant(
+        name="pull-request-ends-before-it-is-read",
+        invariant=STEPS,
+        file="feedback/pulls.py",
+        before="            self.endings[tracked.pr_number] = Ending(tracked, pull, verdict)\n",
+        after="            self.end(Ending(tracked, pull, verdict))\n",
+        test=f"{ENDINGS}::test_words_said_between_two_polls_just_before_the_end_become_events[merged-repo]",
+        why="What was said between the last poll and the merge would never be an event.",
+    ),
+    Mutant(
+        name="unread-pull-request-ends",
+        invariant=STEPS,
+        file="feedback/repo_poll.py",
+        before="            if number not in unread:\n",
+        after="            if number:\n",
+        test=f"{ENDINGS}::test_a_pull_request_whose_threads_cannot_be_read_ends_only_once_they_are[pulls/1/reviews-repo]",
+        why="What could not be read would be lost with the end.",
+    ),
     Mutant(
         name="reviews-count-as-read-at-once",
         invariant=REVIEWS,

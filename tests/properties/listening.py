@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.situations.feedback.bench import REPO, Bench, instant
 
 from tidelore.store.feedback_comments import body_digest
+from tidelore.store.tracked import TERMINAL
 from tidelore_world.world import World
 
 PULLS = 3
@@ -83,7 +84,7 @@ class Talkers:
         elif act.kind in ("rewrite", "push"):
             self._hub.push(REPO, number, force=act.kind == "rewrite")
         elif act.kind == "close":
-            # Rarely: what has ended is read no more.
+            # Rarely: what has ended is read once more, and then never again.
             if act.pick % 5 == 0 and act.amount == 0:
                 self._hub.close(REPO, number)
         elif act.kind in ("edit", "touch", "delete"):
@@ -149,11 +150,15 @@ class Reference:
     seen: dict[tuple[str, int], Version] = field(default_factory=dict)
     keys: set[str] = field(default_factory=set)
     commands: set[tuple[int, int]] = field(default_factory=set)
+    ended: set[int] = field(default_factory=set)
 
     def scan(self, statuses: dict[int, str], tracked_s: dict[int, int]) -> None:
-        """Take in what the remote shows now, of pull requests in these statuses."""
+        """Take in what the remote shows now, of pull requests in these statuses, or that ended since the last scan."""
+        ended = {number for number, status in statuses.items() if status in TERMINAL}
         for version in visible(self.world):
             status = statuses.get(version.number)
+            if version.number in ended - self.ended:
+                status = "awaiting_feedback"
             known = self.seen.get((version.kind, version.id))
             if version.body.startswith("/lore"):
                 if status in ("awaiting_feedback", "blocked") and version.updated_s >= tracked_s[version.number] - 5:
@@ -164,6 +169,7 @@ class Reference:
                     again = known is not None and known.updated_s == version.updated_s
                     mark = f"#{body_digest(version.body).hex()[:8]}" if again else ""
                     self.keys.add(version.key + mark)
+        self.ended |= ended
 
 
 def visible(world: World) -> Iterator[Version]:

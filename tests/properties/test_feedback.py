@@ -24,6 +24,7 @@ from tests.properties.listening import (
 )
 from tests.situations.feedback.bench import Bench
 
+from tidelore.store.tracked import TERMINAL
 from tidelore_world.wire import Request
 from tidelore_world.world import World
 
@@ -136,6 +137,7 @@ def _poll_while_it_changes(
     Not reviews: one of a second in which reviews were read already is met when that second is over.
     """
     world, served, before = bench.world, [0], _wanted(bench.world, {1, 2, 3})
+    ended = {number for number, status in status_of(bench).items() if status in TERMINAL}
 
     def strike(_request: Request) -> None:
         for place, act in during:
@@ -148,7 +150,8 @@ def _poll_while_it_changes(
     world.before_request.remove(strike)
     if report is None or any(repo.error or repo.failures or repo.unfinished for repo in report.repos):
         return set()
-    followed = {number for number, status in status_of(bench).items() if status == "awaiting_feedback"}
+    # Of one that ended by this poll, too: it was read to its end first.
+    followed = {number for number, status in status_of(bench).items() if status != "blocked"} - ended
     return {name for name in before & _wanted(world, followed) if name[0] != "review_summary"}
 
 

@@ -1,13 +1,15 @@
-"""The shadow comparison. Owns a full scan of every thread that awaits feedback, set against the events that are stored.
+"""The shadow comparison. Owns a full scan of every followed thread, set against the events that are stored.
 
 A comment that qualifies and has no event of its words is missing: that is the fault looked for. An event whose comment
 is gone remotely is told and is none: what was said was said. Changes nothing; `mend` ingests what is missing through
-the transaction every poll uses. A pull request that was closed and resumed is compared from where it was read again.
+the transaction every poll uses. A pull request that was closed and resumed is compared from where it was read again;
+one that ended is compared up to its end, as long as that is not longer ago than the safe backfill.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 
 from msgspec import Struct, field
 
@@ -26,7 +28,16 @@ from tidelore.store.feedback_events import FOLLOWUPS, EventRow, list_events
 from tidelore.store.feedback_shelf import Judged, ScanBatch, ingest_feedback_scan_batch
 from tidelore.store.metric_counters import add
 from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import AWAITING, CLOSED, TrackedPr, history, list_tracked
+from tidelore.store.tracked import (
+    AWAITING,
+    CLOSED,
+    MERGED,
+    TERMINAL,
+    TrackedPr,
+    find_tracked,
+    history,
+    list_tracked,
+)
 
 SURFACES: Mapping[str, str] = {
     "pr_issue_comments": "issue_comment",
@@ -112,22 +123,25 @@ async def _read(surface: str, pages: Pages[CommentRecord]) -> SurfaceAudit:
     return result
 
 
-def followed(database: Database, project: ProjectRow) -> list[TrackedPr]:
-    """Return the pull requests that are compared."""
-    return list_tracked(database, project_id=project.id, statuses=(AWAITING,))
+def followed(database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int) -> list[TrackedPr]:
+    """Return the pull requests that are compared: those that await feedback, and those that ended a short while ago."""
+    since = now_ms - round(settings.comment_fetch_safe_backfill_seconds * 1000)
+    rows = list_tracked(database, project_id=project.id, statuses=(AWAITING, MERGED, CLOSED))
+    return [row for row in rows if row.status == AWAITING or row.entered_at >= since]
 
 
 def compare(database: Database, project: ProjectRow, settings: RepoSettings, thread: ThreadAudit) -> None:
     """Set what was read of a thread against what is stored of it now."""
-    context = read_context(database, project, settings)
+    context = read_context(database, project, settings, ending={thread.number})
     events = list_events(database, project.id, thread.number)
-    from_at = _compared_from(database, project, settings, thread.number)
+    from_at, to_at = _compared_span(database, project, settings, thread.number)
     for surface in thread.surfaces:
         kind = SURFACES[surface.surface]
         known = _by_comment(event for event in events if event.kind == kind)
         ids = [item.record.remote_id for item in surface.items]
         stored = stored_bodies(database, project.id, kind, ids)
-        due = [item for item in surface.items if item.record.updated_at >= from_at and _is_due(item, context)]
+        within = [item for item in surface.items if from_at <= item.record.updated_at <= to_at]
+        due = [item for item in within if _is_due(item, context)]
         surface.qualifying = len(due)
         surface.missing = [
             Missing(event_key(item.record, _taken(item.record, known)), item)
@@ -149,7 +163,7 @@ def mend(
     lease: Lease,
 ) -> int:
     """Ingest what is missing in a thread, in one transaction a list; return how many events were stored."""
-    context = read_context(database, project, settings)
+    context = read_context(database, project, settings, ending={thread.number})
     total = 0
     for surface in thread.surfaces:
         kind = SURFACES[surface.surface]
@@ -213,10 +227,13 @@ def _taken(record: CommentRecord, known: Mapping[int, Sequence[EventRow]]) -> Ve
     return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
-def _compared_from(database: Database, project: ProjectRow, settings: RepoSettings, number: int) -> int:
-    """Return the instant before which nothing is due: where a thread that was closed is read again."""
-    row = next((row for row in followed(database, project) if row.pr_number == number), None)
+def _compared_span(database: Database, project: ProjectRow, settings: RepoSettings, number: int) -> tuple[int, float]:
+    """Return from when to when everything is due: from where a thread that was closed is read again, and up to the
+    last change of a pull request that ended.
+    """
+    row = find_tracked(database, project.id, number)
     steps = [] if row is None else history(database, row.id)
     resumed_at = max((step.at for step in steps if step.from_status == CLOSED), default=None)
     backfill_ms = round(settings.comment_fetch_safe_backfill_seconds * 1000)
-    return 0 if resumed_at is None else resumed_at - backfill_ms
+    ended_at = row.pull_updated_at if row is not None and row.status in TERMINAL else None
+    return 0 if resumed_at is None else resumed_at - backfill_ms, inf if ended_at is None else ended_at

@@ -6,7 +6,7 @@ they cost nothing (invariant 9).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -17,14 +17,14 @@ from tidelore.store.database import Database
 from tidelore.store.issue_cursors import IssueCursor, followed_issues
 from tidelore.store.poll_cursors import get_poll_cursor
 from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import AWAITING, BLOCKED, CLOSED, TERMINAL, TrackedPr, history, list_tracked
+from tidelore.store.tracked import CLOSED, TERMINAL, TrackedPr, history, list_tracked
 
 Role = Literal["awaiting", "blocked", "source_issue", "operations", "none"]
 
 
 class FollowedPull(Struct, frozen=True):
     """A tracked pull request. `entered_at` is when it came into its status; nothing said before `followed_from` is
-    a command to us.
+    a command to us. One that is `ending` was seen merged or closed and is read for the last time.
     """
 
     number: int
@@ -33,6 +33,7 @@ class FollowedPull(Struct, frozen=True):
     blocked_at: int | None
     entered_at: int
     followed_from: int
+    ending: bool = False
 
 
 class FollowedIssue(Struct, frozen=True):
@@ -73,8 +74,8 @@ class Context(Struct, frozen=True):
     def role(self, number: int) -> Role:
         """Return what a thread is to us; a pull request that has ended is nothing any more."""
         pull, operations = self.pulls.get(number), self.settings.operations_issue
-        if pull is not None and pull.status not in TERMINAL:
-            return "blocked" if pull.status == "blocked" else "awaiting"
+        if pull is not None and (pull.ending or pull.status not in TERMINAL):
+            return "blocked" if pull.status == "blocked" and not pull.ending else "awaiting"
         if pull is None and number in self.issues:
             return "source_issue"
         return "operations" if operations and number == operations else "none"
@@ -103,28 +104,35 @@ def read_context(
     *,
     own_login: str | None = None,
     operations_from: int = 0,
+    ending: Collection[int] = (),
 ) -> Context:
-    """Take the picture of one repository. `operations_from` is since when its operations issue is listened to."""
-    pulls = list_tracked(database, project_id=project.id, statuses=(AWAITING, BLOCKED))
+    """Take the picture of one repository. `operations_from` is since when its operations issue is listened to.
+
+    What was said on pull requests that are `ending` is judged once more, whatever their status is.
+    """
+    tracked = list_tracked(database, project_id=project.id)
+    pulls = [pull for pull in tracked if pull.status not in TERMINAL or pull.pr_number in ending]
     issues = followed_issues(database, project.id)
     return Context(
         project.source,
         project.path,
         settings,
-        {pull.pr_number: _pull(database, pull) for pull in pulls},
+        {pull.pr_number: _pull(database, pull, ending=pull.pr_number in ending) for pull in pulls},
         {issue.issue_number: _issue(database, project, issue) for issue in issues},
         own_login,
         operations_from,
     )
 
 
-def _pull(database: Database, row: TrackedPr) -> FollowedPull:
+def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
     followed_from = row.created_at
     if row.entered_at != row.created_at:
         # What was said while it was closed was said to nobody.
         resumed = [step.at for step in history(database, row.id) if step.from_status == CLOSED]
         followed_from = max([row.created_at, *resumed])
-    return FollowedPull(row.pr_number, row.status, row.issue_number, row.blocked_at, row.entered_at, followed_from)
+    return FollowedPull(
+        row.pr_number, row.status, row.issue_number, row.blocked_at, row.entered_at, followed_from, ending
+    )
 
 
 def _issue(database: Database, project: ProjectRow, row: IssueCursor) -> FollowedIssue:

@@ -2,7 +2,8 @@
 
 The list of a repository comes newest update first and is read down to the last update seen: whatever changes
 meanwhile comes to its top, and is met by the next look. What a look says is durable before the list's position is,
-so a crash between them only looks again, and so does whatever could not be judged.
+so a crash between them only looks again, and so does whatever could not be judged. A pull request that is seen merged
+or closed is noted as ending: what was said before is read first, then it ends (`RepoPoll`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tidelore.engine.cursor import Cursor, backfilled, forward, why_invalid
@@ -36,9 +37,13 @@ _MOST_PAGES = 100
 
 
 class Look(Struct, frozen=True):
-    """What the list showed, and the position to keep once everything on it is judged."""
+    """What the list showed, and the position to keep once everything on it is judged.
+
+    `since` is the last update that was seen before; None at the first look.
+    """
 
     pulls: list[PullRecord]
+    since: int | None
     rejected: list[Rejected]
     cursor: Cursor
     server_at: int | None
@@ -46,14 +51,23 @@ class Look(Struct, frozen=True):
     requests: int
 
 
+class Ending(Struct, frozen=True):
+    """A followed pull request that was seen merged or closed. It ends once it was read to its end."""
+
+    tracked: TrackedPr
+    pull: PullRecord
+    status: str
+
+
 class Watchtower(Struct, frozen=True):
-    """Looks at the pull requests of one repository."""
+    """Looks at the pull requests of one repository. `endings` are those that were seen merged or closed."""
 
     session: Session
     source: GitHubSource
     project_id: int
     context: Context
     report: RepoReport
+    endings: dict[int, Ending] = field(default_factory=dict)
 
     @property
     def scope(self) -> Scope:
@@ -97,7 +111,8 @@ class Watchtower(Struct, frozen=True):
                 break
         fresh = [item.record for item in found.values() if floor is None or item.at >= floor]
         tally.created = len(fresh)
-        return Look(fresh, rejected, cursor, server_at, tally, requests)
+        since = None if known.watermark is None else known.watermark.at
+        return Look(fresh, since, rejected, cursor, server_at, tally, requests)
 
     def _is_deep_enough(self, instants: list[int], floor: int | None) -> bool:
         return floor is not None and bool(instants) and instants[-1] < floor
@@ -120,21 +135,22 @@ class Watchtower(Struct, frozen=True):
         backfill_ms = round(self.context.settings.comment_fetch_safe_backfill_seconds * 1000)
         return backfilled(shop.clock.now_ms(), backfill_ms)
 
-    async def judge(self, look: Look, followed: Mapping[int, TrackedPr]) -> None:
-        """Take over what a look showed, pull request by pull request, and then the position."""
+    async def judge(self, look: Look, followed: Mapping[int, TrackedPr]) -> bool:
+        """Take over what a look showed, pull request by pull request; return whether all of it could be judged."""
         failed = False
         for pull in look.pulls:
             tracked = followed.get(pull.number)
-            if tracked is None and matches_rule(pull, self.context.settings):
+            if tracked is None and matches_rule(pull, self.context.settings, opened_since=look.since):
                 tracked = self._track(pull)
             if tracked is None:
                 continue
             with Forgiving(self.report, f"#{pull.number}") as forgiving:
                 await self.take(tracked, pull)
             failed = failed or forgiving.failed
-        if failed:
-            # The position stays, and with it the answer: the next look shows again what could not be judged.
-            return
+        return not failed
+
+    def keep(self, look: Look) -> None:
+        """Keep the position of a look. Until then the next look shows the same again."""
         now = self.session.shop.clock.now_ms()
         with self.session.shop.database.transaction() as tx:
             fence(tx, self.session.lease)
@@ -148,7 +164,8 @@ class Watchtower(Struct, frozen=True):
             return tracked
         verdict = judge_pull(pull, tracked.last_seen_head_sha)
         if verdict in TERMINAL:
-            return self._move(tracked, pull, verdict, f"{verdict} on the remote", None)
+            self.endings[tracked.pr_number] = Ending(tracked, pull, verdict)
+            return self._note(tracked, pull)
         if verdict == "compare" and tracked.last_seen_head_sha and pull.head_sha and tracked.status != BLOCKED:
             self.report.surface("pulls").requests += 1
             word = await self.source.compare(self.context.repo, tracked.last_seen_head_sha, pull.head_sha)
@@ -157,6 +174,10 @@ class Watchtower(Struct, frozen=True):
                 return self._move(tracked, pull, BLOCKED, HISTORY_REWRITTEN, detail)
             return self._note(tracked, pull, head=pull.head_sha)
         return self._note(tracked, pull)
+
+    def end(self, ending: Ending) -> None:
+        """Let a pull request end whose threads and reviews were read to their end after it was seen ended."""
+        self._move(ending.tracked, ending.pull, ending.status, f"{ending.status} on the remote", None)
 
     def _track(self, pull: PullRecord) -> TrackedPr:
         now = self.session.shop.clock.now_ms()

@@ -1,7 +1,8 @@
 """The poll of one repository. Owns the order of its steps and the hand-over between its feeds and its threads.
 
 Look at the pull requests, read what was said, finish first readings as far as the ration goes, read reviews where a
-pull request moved. By feeds a quiet poll is three requests, all conditional, whatever is followed (invariant 9).
+pull request moved, and only then let end what was seen merged or closed: nothing said before the end is lost. By feeds
+a quiet poll is three requests, all conditional, whatever is followed (invariant 9).
 
 A thread's own cursor says up to where that thread is complete. Whenever the feeds begin, or begin again, they begin at
 the server's present and every thread is read once by itself from where it stood: nothing lies between the two.
@@ -9,8 +10,9 @@ the server's present and every thread is read once by itself from where it stood
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.config import RepoSettings
@@ -20,7 +22,7 @@ from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import Order
 from tidelore.feedback.context import Context, read_context
 from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
-from tidelore.feedback.pulls import Watchtower, are_reviews_due, reviews_read_for
+from tidelore.feedback.pulls import Look, Watchtower, are_reviews_due, reviews_read_for
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
@@ -37,11 +39,18 @@ from tidelore.store.poll_costs import PollCost, load_cost, save_cost
 from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
 from tidelore.store.projects import ProjectRow
 from tidelore.store.quarantine import due_entries
-from tidelore.store.tracked import AWAITING, TERMINAL, TrackedPr, list_tracked, note_reviews_read
+from tidelore.store.tracked import AWAITING, BLOCKED, TERMINAL, TrackedPr, list_tracked, note_reviews_read
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
 EARLIER = {"issue_post_pr_redirects": "issue_pre_pr_followups", "issue_operator_commands": "pr_issue_comments"}
 """The list as which a thread was read before it came into the state in which it is read as another."""
+
+
+class Sight(Struct, frozen=True):
+    """What a look at the pull requests brought: the server's clock where it was told, and a position to keep."""
+
+    server_at: int | None
+    look: Look | None
 
 
 class RepoPoll:
@@ -77,8 +86,10 @@ class RepoPoll:
         known = load_cost(self._database, self._project.id)
         mode = self._choose(pulls, watched, known)
         self._report.mode = mode
-        server_at = await self._look(pulls, by_feed=mode == "repo" or by_rule)
-        before, watched = watched, self._watches(self._tracked())
+        tower = Watchtower(self._session, self._source, self._project.id, self._picture(), self._report)
+        sight = await self._look(tower, pulls, by_feed=mode == "repo" or by_rule)
+        server_at = sight.server_at
+        before, watched = watched, self._watches(self._tracked(), tower.endings)
         if known is not None and known.mode == "repo":
             # Whoever became blocked was covered by the feeds up to here; what follows is read when the block is gone.
             self._hand_over([watch for watch in before if watch not in watched])
@@ -87,14 +98,20 @@ class RepoPoll:
             self._open_feeds(watched, server_at, known)
         elif known is not None and known.mode == "repo":
             self._hand_over(watched)
-        scanner = Scanner(self._session, self._report, self._picture())
+        scanner = Scanner(self._session, self._report, self._picture(tower.endings))
         by_feed = mode == "repo"
         # What could not be understood is asked for again where it was met, however the rest is read.
         kinds = [kind for kind, surface in FEED_OF.items() if by_feed or self._has_due(self._scope(surface))]
         await gather(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
-        await self._read_threads(scanner, watched, every=mode == "thread")
-        await self._read_reviews(scanner, server_at)
+        # The feeds passed over what was said on a blocked one.
+        blocked = {number for number, ending in tower.endings.items() if ending.tracked.status == BLOCKED}
+        every = blocked if by_feed else {watch.number for watch in watched}
+        unread = await self._read_threads(scanner, watched, every)
+        unread |= await self._read_reviews(scanner, server_at, tower.endings)
+        self._end(tower, sight, unread)
+        if by_feed:
+            self._hand_over([watch for watch in watched if watch.number in tower.endings])
         self._batch_followups()
         self._learn(mode, known)
 
@@ -107,14 +124,14 @@ class RepoPoll:
     def _tracked(self) -> list[TrackedPr]:
         return list_tracked(self._database, project_id=self._project.id)
 
-    def _watches(self, pulls: Sequence[TrackedPr]) -> list[Watch]:
+    def _watches(self, pulls: Sequence[TrackedPr], ending: Collection[int] = ()) -> list[Watch]:
         issues = followed_issues(self._database, self._project.id)
-        return watches(pulls, issues, self._settings.operations_issue, self._session.shop.clock.now_ms())
+        return watches(pulls, issues, self._settings.operations_issue, self._session.shop.clock.now_ms(), ending)
 
     def _scope(self, surface: str, number: int = 0) -> Scope:
         return poll_scope(self._source.name, self._project.id, self._project.path, surface, number)
 
-    def _picture(self) -> Context:
+    def _picture(self, ending: Collection[int] = ()) -> Context:
         operations = self._settings.operations_issue
         began = load_cursor(self._database, self._scope("issue_operator_commands", operations)) if operations else None
         return read_context(
@@ -123,18 +140,19 @@ class RepoPoll:
             self._settings,
             own_login=self._own_login,
             operations_from=began.watermark.at if began is not None and began.watermark is not None else 0,
+            ending=ending,
         )
 
-    async def _look(self, pulls: Sequence[TrackedPr], *, by_feed: bool) -> int | None:
-        """Look at the pull requests; return the server's clock where it was told."""
-        tower = Watchtower(self._session, self._source, self._project.id, self._picture(), self._report)
-        server_at, shown = None, set[int]()
+    async def _look(self, tower: Watchtower, pulls: Sequence[TrackedPr], *, by_feed: bool) -> Sight:
+        """Look at the pull requests, by the repository's list and one by one where that does not show them."""
+        server_at, shown, kept = None, set[int](), None
         if by_feed:
             begun = load_cursor(self._database, tower.scope).watermark is not None
             numbers = {pull.pr_number for pull in pulls if pull.status not in TERMINAL}
             look = await tower.look(numbers)
             Scanner(self._session, self._report, tower.context).count("pulls", look.requests, look.tally)
-            await tower.judge(look, {pull.pr_number: pull for pull in pulls})
+            # What could not be judged is shown again by the next look: the position stays.
+            kept = look if await tower.judge(look, {pull.pr_number: pull for pull in pulls}) else None
             server_at = look.server_at
             # A list that has just begun says nothing of what lies below: that is asked for one by one.
             shown = {pull.number for pull in look.pulls} | (numbers if begun else set())
@@ -143,7 +161,23 @@ class RepoPoll:
                 continue
             with self._forgiving(f"#{tracked.pr_number}"):
                 server_at = await self._snapshot(tower, tracked) or server_at
-        return server_at
+        if kept is not None and not tower.endings:
+            tower.keep(kept)
+        return Sight(server_at, kept)
+
+    def _end(self, tower: Watchtower, sight: Sight, unread: Collection[int]) -> None:
+        """Let end what was seen ended and was read to its end; then the position of the look is kept.
+
+        Whatever could not be read, or not yet, ends after a later poll: the next look shows it again.
+        """
+        waiting = len(tower.endings)
+        for number, ending in tower.endings.items():
+            if number not in unread:
+                with self._forgiving(f"#{number}") as forgiving:
+                    tower.end(ending)
+                waiting -= not forgiving.failed
+        if sight.look is not None and tower.endings and not waiting:
+            tower.keep(sight.look)
 
     async def _snapshot(self, tower: Watchtower, tracked: TrackedPr) -> int | None:
         """Look at one pull request by itself; its validator is kept with the list that depends on it."""
@@ -154,7 +188,9 @@ class RepoPoll:
         self._report.surface("pulls").requests += 1
         for item in page.items:
             await tower.take(tracked, item.record)
-        if page.validator is not None and page.validator != cursor.validator:
+        # Of one that is ending none is kept: it must be shown again until it has ended.
+        ending = tracked.pr_number in tower.endings
+        if page.validator is not None and page.validator != cursor.validator and not ending:
             with self._database.transaction() as tx:
                 fence(tx, self._session.lease)
                 save_cursor(tx, scope, replace(cursor, validator=page.validator), self._session.shop.clock.now_ms())
@@ -214,16 +250,21 @@ class RepoPoll:
         scope = self._scope(FEED_OF[kind])
         await scanner.read(scope, kind, self._source.comment_feed(self._project.path, kind), Order.UPDATED)
 
-    async def _read_threads(self, scanner: Scanner, watched: Sequence[Watch], *, every: bool) -> None:
-        """Read threads by themselves: all of them, or those whose first reading is not finished."""
+    async def _read_threads(self, scanner: Scanner, watched: Sequence[Watch], every: Collection[int]) -> set[int]:
+        """Read threads by themselves: those of `every`, and those whose first reading is not finished.
+
+        Return those that were not read to their end.
+        """
+        unread = set[int]()
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
             complete = load_cursor(self._database, scope).complete
-            if complete and not every and not self._has_due(scope):
+            if complete and watch.number not in every and not self._has_due(scope):
                 continue
             lister = self._source.thread(self._project.path, watch.kind, watch.number)
-            with self._forgiving(f"#{watch.number} {watch.surface}"):
-                self._report.unfinished += not await scanner.read(
+            finished = False
+            with self._forgiving(f"#{watch.number} {watch.surface}") as forgiving:
+                finished = await scanner.read(
                     scope,
                     watch.kind,
                     lister,
@@ -231,16 +272,27 @@ class RepoPoll:
                     ration=None if complete or self._full else self._ration,
                     from_start=self._full,
                 )
+                self._report.unfinished += not finished
+            if not finished or forgiving.failed:
+                unread.add(watch.number)
+        return unread
 
-    async def _read_reviews(self, scanner: Scanner, server_at: int | None) -> None:
-        """Read the reviews of pull requests that moved since theirs were read."""
+    async def _read_reviews(self, scanner: Scanner, server_at: int | None, ending: Collection[int]) -> set[int]:
+        """Read the reviews of pull requests that moved since theirs were read; return where that failed."""
+        unread = set[int]()
         for tracked in self._tracked():
-            moved_at = tracked.pull_updated_at
-            if tracked.status != AWAITING or moved_at is None:
+            moved_at, is_ending = tracked.pull_updated_at, tracked.pr_number in ending
+            if moved_at is None or (tracked.status != AWAITING and not is_ending):
                 continue
-            if self._full or are_reviews_due(moved_at, tracked.reviews_read_for, server_at, scanner.context.overlap_ms):
-                with self._forgiving(f"#{tracked.pr_number} pr_review_summaries"):
+            # One that is ending is not asked again later, not even once the second in which it moved is over.
+            last = is_ending and (tracked.reviews_read_for or 0) < moved_at
+            overlap_ms = scanner.context.overlap_ms
+            if self._full or last or are_reviews_due(moved_at, tracked.reviews_read_for, server_at, overlap_ms):
+                with self._forgiving(f"#{tracked.pr_number} pr_review_summaries") as forgiving:
                     await self._read_reviews_of(scanner, tracked, moved_at)
+                if forgiving.failed:
+                    unread.add(tracked.pr_number)
+        return unread
 
     async def _read_reviews_of(self, scanner: Scanner, tracked: TrackedPr, moved_at: int) -> None:
         scope = self._scope("pr_review_summaries", tracked.pr_number)

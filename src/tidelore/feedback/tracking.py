@@ -59,9 +59,12 @@ def judge_head(word: str) -> HeadVerdict:
     return "follow" if word in {"ahead", "identical"} else HISTORY_REWRITTEN
 
 
-def matches_rule(pull: PullRecord, settings: RepoSettings) -> bool:
-    """Return whether an open pull request is to be followed by itself: by its author, or by one of its labels."""
-    if judge_pull(pull, None) in TERMINAL:
+def matches_rule(pull: PullRecord, settings: RepoSettings, *, opened_since: int | None = None) -> bool:
+    """Return whether a pull request is to be followed by itself: by its author, or by one of its labels.
+
+    One that has ended only if it was opened since the last look: it came and went between two polls.
+    """
+    if judge_pull(pull, None) in TERMINAL and (opened_since is None or pull.created_at < opened_since):
         return False
     authors = {name.casefold() for name in settings.track_authors}
     labels = {name.casefold() for name in settings.track_labels}

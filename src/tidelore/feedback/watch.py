@@ -6,7 +6,7 @@ for what follows an event of ours, from the instant it was first followed: nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -26,13 +26,17 @@ class Watch(Struct, frozen=True):
 
 
 def watches(
-    pulls: Iterable[TrackedPr], issues: Iterable[IssueCursor], operations_issue: int, now_ms: int
+    pulls: Iterable[TrackedPr],
+    issues: Iterable[IssueCursor],
+    operations_issue: int,
+    now_ms: int,
+    ending: Collection[int] = (),
 ) -> list[Watch]:
-    """Return everything that is watched, each list once."""
+    """Return everything that is watched, each list once. One that is ending is read whole, also if it was blocked."""
     found: list[Watch] = []
     open_pulls = {pull.pr_number: pull for pull in pulls if pull.status not in TERMINAL}
     for pull in open_pulls.values():
-        if pull.status == BLOCKED:
+        if pull.status == BLOCKED and pull.pr_number not in ending:
             # A command from before the block that nobody has read yet is met, and told that it came too early.
             found.append(Watch("issue_operator_commands", ISSUE_COMMENT, pull.pr_number, pull.created_at))
         else:

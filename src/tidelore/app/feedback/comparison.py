@@ -33,7 +33,7 @@ async def audit_github(
     force: bool = False,
     on_thread: Callable[[str, int, int], None] = lambda _repo, _done, _total: None,
 ) -> AuditOutcome:
-    """Scan every thread that awaits feedback and compare; with `repair`, ingest what is missing and compare again."""
+    """Scan every followed thread and compare; with `repair`, ingest what is missing and compare again."""
     from tidelore.feedback.audit import AuditReport, RepoAudit
 
     began = app.clock.monotonic()
@@ -59,7 +59,7 @@ async def _audit_repo(
     from tidelore.errors import CredentialsRejected, RateLimited
     from tidelore.feedback.audit import ThreadAudit, compare, followed, scan
 
-    pulls = followed(hub.database, project)
+    pulls = followed(hub.database, project, place.settings, hub.app.clock.now_ms())
     for place_in_line, pull in enumerate(pulls):
         thread = ThreadAudit(pull.pr_number)
         found.threads.append(thread)
