@@ -95,10 +95,20 @@ SILENT = (
         name="silent-change-makes-nothing-due",
         invariant="silent changes",
         file="store/parents.py",
-        before="""        silent = f"excluded.updated_at = {table}.updated_at AND ({' OR '.join(differs)})"\n""",
-        after="""        silent = f"excluded.updated_at = {table}.updated_at AND {differs[0]}"\n""",
+        before="""        due = f"{buried} OR (excluded.updated_at = {table}.updated_at AND ({differs}))"\n""",
+        after="""        due = buried\n""",
         test=f"{_ROW_SHOWS}[note]",
         why="The row says that a note is gone, and nobody looks which.",
+    ),
+    Mutant(
+        name="notes-of-a-deleted-parent-kept",
+        invariant="deletion leaves nothing",
+        file="store/tombstones.py",
+        before="    _remove_discussions(tx, scope.project, kind, buried)\n",
+        after="",
+        test="tests/contract/test_store_tombstones.py"
+        "::test_nothing_that_was_said_in_a_deleted_item_can_be_read_in_any_table[issues-sqlite]",
+        why="What the forge deleted can still be read here.",
     ),
     Mutant(
         name="push-makes-no-files-due",

@@ -41,8 +41,11 @@ def conversation_lines(talk: Conversation, view: View) -> list[str]:
     parent = talk.parent
     name = f"Merge Request !{parent.iid}" if isinstance(parent, MergeRequestRow) else f"Issue #{parent.iid}"
     deleted = click.style(" [DELETED]", fg="red") if parent.deleted_at is not None else ""
-    lines = [click.style(f"{name}: {one_line(parent.title)}", bold=True) + deleted, _RULE]
+    title = f": {one_line(parent.title)}" if parent.title else ""
+    lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE]
     lines += _aligned(list(_fields(talk)), view.columns)
+    if parent.deleted_at is not None:
+        return [*lines, "", "Its text was removed when it was found deleted."]
     lines += ["", _heading("Description:")]
     lines += block(parent.description or "(none)", view.columns, _STEP)
     if view.files:

@@ -188,7 +188,7 @@ def _lines(found: Listing, family: Family) -> list[str]:
 
 
 def _row(row: ListedParent, family: Family) -> list[str]:
-    title = one_line(row.title)
+    title = one_line(row.title) if row.deleted_at is None else "(deleted)"
     if row.draft:
         title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}"
     author = f"@{row.author_username}" if row.author_username else "-"

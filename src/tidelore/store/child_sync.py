@@ -23,9 +23,9 @@ from tidelore.store.database import Database, Params, Row, Transaction
 from tidelore.store.dirty import SOURCE_TYPES, mark
 from tidelore.store.kinds import ISSUE, ParentKind
 from tidelore.store.leases import fence
-from tidelore.store.parents import bury
 from tidelore.store.payloads import Pack, packer
-from tidelore.store.quarantine import admit, release_children, release_scope
+from tidelore.store.quarantine import admit, release_scope
+from tidelore.store.tombstones import bury, is_buried
 
 C = TypeVar("C")
 Read = Callable[[str, Params], list[Row]]
@@ -151,6 +151,9 @@ class ParentNursery:
         name, now = self._family.name, self._now_ms()
         renewal = Renewal(self._scope.project, self._kind, parent.id, children.items, now, self._pack)
         with self._writing() as tx:
+            if is_buried(tx, self._kind, parent.id):
+                # Found deleted while its children were being fetched.
+                return 0
             changed = self._family.write(tx, renewal)
             if changed:
                 mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now)
@@ -169,6 +172,8 @@ class ParentNursery:
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         name, now = self._family.name, self._now_ms()
         with self._writing() as tx:
+            if is_buried(tx, self._kind, parent.id):
+                return
             tx.execute(
                 f"UPDATE {self._kind.table} SET {name}_sync_last_attempt_at = :now,"
                 f" {name}_sync_attempts = {name}_sync_attempts + 1, {name}_sync_last_error = :error WHERE id = :id",
@@ -179,7 +184,7 @@ class ParentNursery:
     def bury(self, parents: Sequence[int]) -> None:
         """Tombstone parents that the forge does not know any more."""
         with self._writing() as tx:
-            release_children(tx, self._scope, bury(tx, self._kind, parents, self._now_ms()))
+            bury(tx, self._scope, self._kind, parents, self._now_ms())
 
     def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
         """Return synced parents and when their children were last read, the longest ago first."""

@@ -38,6 +38,10 @@ class Lists(Protocol):
         """Return what makes a query use one index where the planner has no statistics to find it."""
         ...
 
+    def passing_locked(self) -> str:
+        """Return what makes a query lock its rows and leave out those that another transaction holds."""
+        ...
+
 
 class Transaction(Lists, Protocol):
     """Statements inside one transaction."""

@@ -128,6 +128,9 @@ class PostgresDatabase:
     def by_index(self, name: str) -> str:  # noqa: ARG002 - this planner knows how few rows a partial index holds
         return ""
 
+    def passing_locked(self) -> str:
+        return " FOR UPDATE SKIP LOCKED"
+
     def script(self, sql: str) -> None:
         with self._translated():
             self._connection.execute(sql)

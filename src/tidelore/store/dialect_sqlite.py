@@ -126,6 +126,10 @@ class SqliteDatabase:
     def by_index(self, name: str) -> str:
         return f"INDEXED BY {name}"
 
+    def passing_locked(self) -> str:
+        # One writer excludes the others.
+        return ""
+
     def script(self, sql: str) -> None:
         with self._translated:
             # Rows must be drawn: the statements after one that returns some would not run.

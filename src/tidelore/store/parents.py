@@ -1,4 +1,4 @@
-"""What issues and merge requests have in common as rows: identity, version, tombstone.
+"""What issues and merge requests have in common as rows: identity and version.
 
 Owns the queries that are the same for both tables; the tables' own columns live in their own modules.
 """
@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from tidelore.model import RemoteId, Version
 from tidelore.store.database import Database, Transaction
-from tidelore.store.dirty import mark_parents
-from tidelore.store.kinds import ParentKind
+from tidelore.store.kinds import ISSUE, ParentKind
 from tidelore.store.payloads import unpacked
 
 
@@ -49,18 +48,23 @@ def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
 
 
 def _make_due(kind: ParentKind) -> str:
-    """Return what an upsert means for a parent's children: a new version is tried afresh, and a change that its
-    `updated_at` does not tell of makes those children due that it may concern."""
+    """Return what an upsert means for a parent's children: a new version is tried afresh, a change that its
+    `updated_at` does not tell of makes those children due that it may concern, and a tombstone that is seen again has
+    lost all of them."""
     table = kind.table
+    buried = f"{table}.deleted_at IS NOT NULL"
     parts = []
     for name, tells in kind.children.items():
-        differs = [f"{table}.deleted_at IS NOT NULL", *(f"excluded.{c} IS DISTINCT FROM {table}.{c}" for c in tells)]
-        silent = f"excluded.updated_at = {table}.updated_at AND ({' OR '.join(differs)})"
+        differs = " OR ".join(f"excluded.{c} IS DISTINCT FROM {table}.{c}" for c in tells)
+        due = f"{buried} OR (excluded.updated_at = {table}.updated_at AND ({differs}))"
         parts += [
-            f"{column} = CASE WHEN {silent} THEN NULL ELSE {table}.{column} END"
+            f"{column} = CASE WHEN {due} THEN NULL ELSE {table}.{column} END"
             for column in (f"{name}_synced_for_updated_at", f"{name}_fetched_for_updated_at")
         ]
         parts.append(f"{name}_sync_attempts = 0")
+    if kind == ISSUE:
+        column = "status_synced_for_updated_at"
+        parts.append(f"{column} = CASE WHEN {buried} THEN NULL ELSE {table}.{column} END")
     return ", ".join(parts)
 
 
@@ -99,17 +103,6 @@ def held_between(
         },
     )
     return {remote_id: str(iid) for remote_id, iid in rows}
-
-
-def bury(tx: Transaction, kind: ParentKind, ids: Iterable[int], now_ms: int) -> list[int]:
-    """Tombstone rows the forge no longer knows: kept, marked, out of lists and documents. Return their iids."""
-    rows = tx.execute(
-        f"UPDATE {kind.table} SET deleted_at = :now WHERE deleted_at IS NULL AND id {tx.among('ids')}"
-        " RETURNING id, iid",
-        {"now": now_ms, "ids": tx.integers(ids)},
-    )
-    mark_parents(tx, kind, [row_id for row_id, _ in rows], now_ms)
-    return [iid for _, iid in rows]
 
 
 def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:

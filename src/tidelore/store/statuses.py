@@ -21,7 +21,7 @@ from tidelore.store.leases import fence
 _COLUMNS = ("status_name", "status_category", "status_color", "status_icon_name")
 _WRITE = (
     f"UPDATE issues SET {', '.join(f'{column} = :{column}' for column in _COLUMNS)},"
-    " status_synced_for_updated_at = :version WHERE id = :id"
+    " status_synced_for_updated_at = :version WHERE id = :id AND deleted_at IS NULL"
 )
 
 

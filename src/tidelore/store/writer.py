@@ -17,9 +17,10 @@ from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gap
 from tidelore.store.database import Database, Transaction
 from tidelore.store.family import Family, write_parents
 from tidelore.store.leases import fence
-from tidelore.store.parents import LinkCounts, bury, held_between, row_ids, stored_versions
+from tidelore.store.parents import LinkCounts, held_between, row_ids, stored_versions
 from tidelore.store.payloads import packer, store_payloads
-from tidelore.store.quarantine import admit, due_entries, release, release_children
+from tidelore.store.quarantine import admit, due_entries, release
+from tidelore.store.tombstones import bury
 
 
 class ParentShelf:
@@ -76,8 +77,7 @@ class ParentShelf:
                 links = self._write(tx, batch.items, now)
             if batch.gone:
                 gone = row_ids(tx, self._family.table, self._scope.project, _numbers(batch.gone))
-                buried = bury(tx, self._family.kind, gone.values(), now)
-                release_children(tx, self._scope, buried)
+                bury(tx, self._scope, self._family.kind, gone.values(), now)
             if batch.rejected:
                 admit(tx, self._scope, batch.rejected, now)
             released = [*batch.released, *(str(item.version.id) for item in batch.items)]

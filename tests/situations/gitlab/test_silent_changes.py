@@ -109,6 +109,13 @@ def test_a_deleted_parent_is_tombstoned_and_out_of_lists(in_file: Bench, kind: s
 
     assert shown() == {1}
     assert shown("--deleted") == {2}
+    for table in ("discussions", "notes"):
+        parent = "" if table == "discussions" else " JOIN discussions d ON d.id = t.discussion_id"
+        owner = "t" if table == "discussions" else "d"
+        column = "issue_id" if kind == "issues" else "merge_request_id"
+        left = f"SELECT COUNT(*) FROM {table} t{parent} JOIN {kind} p ON p.id = {owner}.{column} WHERE p.iid = 2"
+        assert bench.one(left) == 0, f"{table} go with their parent"
+    assert bench.run("check").code == 0
     assert bench.robot("count", listed).data[listed]["deleted"] == 1
     spent = bench.counted(lambda: bench.mirror(kind))
     assert spent[":iid"] == 0, "what is gone is not asked for again"
