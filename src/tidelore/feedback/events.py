@@ -15,6 +15,7 @@ from tidelore.feedback.context import Context
 from tidelore.feedback.routing import route_comment
 from tidelore.feedback.tokens import Intent, action_token, find_markers, with_marker
 from tidelore.model import CommentRecord, Item, Version
+from tidelore.sources.github.transform import ISSUE_COMMENT
 from tidelore.store.effects import Effect, NewCommand, NewEvent, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 
@@ -29,15 +30,22 @@ def remote_instant(instant_ms: int) -> str:
 
 def event_key(record: CommentRecord, stored: Version | None = None) -> str:
     """Return the name of one version; of a second one within the same second, with a mark of its body."""
-    key = f"{record.number}:{record.kind}:{record.remote_id}:{remote_instant(record.updated_at)}"
-    if stored is not None and stored.updated_at == record.updated_at:
-        return f"{key}#{body_digest(record.body).hex()[:8]}"
-    return key
+    return _version_name(f"{record.number}:{record.kind}:{record.remote_id}", record, stored)
 
 
-def command_key(record: CommentRecord) -> str:
-    """Return the name of one version of a command."""
-    return f"{record.number}:{record.remote_id}:{remote_instant(record.updated_at)}"
+def command_key(record: CommentRecord, stored: Version | None = None) -> str:
+    """Return the name of one version of a command.
+
+    Comments of the talk and on the diff are numbered apart, so those on the diff are named with their kind. A second
+    version within the same second is named with a mark of its body.
+    """
+    kind = "" if record.kind == ISSUE_COMMENT else f"{record.kind}:"
+    return _version_name(f"{record.number}:{kind}{record.remote_id}", record, stored)
+
+
+def rejection_key(author: str) -> str:
+    """Return what makes the reply to unauthorised commands the same one for every command of an author in a thread."""
+    return f"unauthorised:{author.casefold()}"
 
 
 def command_token(host: str, repo: str, scope_kind: str, number: int, key: str) -> str:
@@ -77,7 +85,7 @@ def interpret(item: Item[CommentRecord], stored: Version | None, context: Contex
         return ()
     command = parse_command(record.body, context.settings.command_prefix)
     if command is not None:
-        return _command(record, command, context) if record.kind == "issue_comment" else ()
+        return _command(record, command, stored, context)
     if role == "blocked":
         return None
     if role == "operations" or not qualifies(record, context):
@@ -94,25 +102,37 @@ def _is_ours(record: CommentRecord, context: Context) -> bool:
     return record.author is not None and record.author.casefold() == context.own_login.casefold()
 
 
-def _command(record: CommentRecord, command: Command, context: Context) -> Sequence[Effect]:
+def _command(record: CommentRecord, command: Command, stored: Version | None, context: Context) -> Sequence[Effect]:
     permission = authorise(record.author, record.is_bot, context.settings.operator_logins)
-    if permission == "ignored" or record.updated_at < context.followed_from(record.number):
+    if permission == "ignored" or record.author is None or record.updated_at < context.followed_from(record.number):
         return ()
     pull = context.pull_of(record.number)
     prefix = context.settings.command_prefix
     blocked_at = pull.blocked_at if pull is not None and pull.status == "blocked" else None
+    key = command_key(record, stored)
+    answer_key: str | None = key
     status, result = "pending", None
     if permission == "refused":
         status, result = "rejected", "Rejected: you are not an operator of this repository."
+        # Anyone can write commands: one reply per thread and author, and none to an edit.
+        answer_key = rejection_key(record.author) if stored is None else None
     elif command.problem is not None:
         status, result = "rejected", f"Rejected: {command.problem}.\n\n{help_text(prefix)}"
     elif is_expired(record.updated_at, blocked_at):
         status = "expired"
         result = "Expired: this was written before the pull request became blocked, and was not run. Write it again."
-    key = command_key(record)
     name, number = command.name[:_LONGEST_COMMAND], pull.number if pull is not None else None
-    stored = NewCommand(key, record.number, number, record, name, command.args, status, result)
-    return (stored,) if result is None else (stored, _answer(record, key, result, context))
+    new = NewCommand(key, record.number, number, record, name, command.args, status, result)
+    if result is None or answer_key is None:
+        return (new,)
+    return new, _answer(record, answer_key, result, context)
+
+
+def _version_name(name: str, record: CommentRecord, stored: Version | None) -> str:
+    named = f"{name}:{remote_instant(record.updated_at)}"
+    if stored is not None and stored.updated_at == record.updated_at:
+        return f"{named}#{body_digest(record.body).hex()[:8]}"
+    return named
 
 
 def _answer(record: CommentRecord, key: str, result: str, context: Context) -> PlannedReply:

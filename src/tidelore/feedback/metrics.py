@@ -38,6 +38,7 @@ _FEEDS: Mapping[str, str] = {
     "issue_post_pr_redirects": "issue_comments",
     "issue_operator_commands": "issue_comments",
     "pr_review_comments": "review_comments",
+    "pr_review_operator_commands": "review_comments",
     "pr_review_summaries": "pulls",
 }
 """Which list of the whole repository covers what a thread's own list would show."""

@@ -29,8 +29,8 @@ class Following(Struct, frozen=True):
 
     @property
     def requests(self) -> float:
-        """What a quiet poll costs thread by thread: two lists and a snapshot, or commands and a snapshot."""
-        return 3.0 * self.awaiting + 2.0 * self.blocked + self.issues
+        """What a quiet poll costs thread by thread: two lists and a snapshot for each pull request."""
+        return 3.0 * (self.awaiting + self.blocked) + self.issues
 
 
 def choose_mode(wanted: Literal["auto", "repo", "thread"], following: Following, feed_requests: float | None) -> Mode:

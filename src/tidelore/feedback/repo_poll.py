@@ -42,7 +42,11 @@ from tidelore.store.quarantine import due_entries
 from tidelore.store.tracked import AWAITING, BLOCKED, TERMINAL, TrackedPr, list_tracked, note_reviews_read
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
-EARLIER = {"issue_post_pr_redirects": "issue_pre_pr_followups", "issue_operator_commands": "pr_issue_comments"}
+EARLIER = {
+    "issue_post_pr_redirects": "issue_pre_pr_followups",
+    "issue_operator_commands": "pr_issue_comments",
+    "pr_review_operator_commands": "pr_review_comments",
+}
 """The list as which a thread was read before it came into the state in which it is read as another."""
 
 

@@ -39,6 +39,7 @@ def watches(
         if pull.status == BLOCKED and pull.pr_number not in ending:
             # A command from before the block that nobody has read yet is met, and told that it came too early.
             found.append(Watch("issue_operator_commands", ISSUE_COMMENT, pull.pr_number, pull.created_at))
+            found.append(Watch("pr_review_operator_commands", REVIEW_COMMENT, pull.pr_number, pull.created_at))
         else:
             found.append(Watch("pr_issue_comments", ISSUE_COMMENT, pull.pr_number))
             found.append(Watch("pr_review_comments", REVIEW_COMMENT, pull.pr_number))

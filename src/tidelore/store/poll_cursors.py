@@ -24,6 +24,7 @@ THREADS = (
     "issue_pre_pr_followups",
     "issue_post_pr_redirects",
     "issue_operator_commands",
+    "pr_review_operator_commands",
 )
 """What is listed for one thread."""
 _PREFIX = "github."

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.feedback.people import START, comment, context, held, issue, item, pull
 
-from tidelore.feedback.events import command_key, command_token, event_key, interpret, qualifies
+from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key
 from tidelore.feedback.tokens import find_markers, marker
 from tidelore.model import CommentRecord, Version
 from tidelore.store.effects import Effect, NewCommand, NewEvent, NewFollowup, PlannedReply, TokenSeen
@@ -172,7 +172,16 @@ def test_a_stranger_is_told_once_and_nothing_is_run() -> None:
     assert (reply.scope_kind, reply.scope_number, reply.reply_to, reply.source) == ("pr", 12, None, "operator_command")
     assert reply.body.startswith(command.result)
     assert find_markers(reply.body) == (reply.token,)
-    assert reply.token == command_token("github", "harbor/cranes", "pr", 12, command_key(record))
+    assert reply.token == command_token("github", "harbor/cranes", "pr", 12, rejection_key("Stranger"))
+    _, (second,) = the_command(comment("/lore sync", author="stranger", remote_id=502))
+    assert second.token == reply.token, "one reply per thread and author"
+
+
+def test_an_edited_command_of_a_stranger_is_rejected_without_a_reply() -> None:
+    old = comment("/lore pause", author="stranger")
+    effects = meaning(replace(old, body="/lore resume", updated_at=START + 1000), held(old))
+    assert effects is not None
+    assert [type(effect) for effect in effects] == [NewCommand]
 
 
 def test_an_unknown_command_is_answered_with_help() -> None:
@@ -203,9 +212,21 @@ def test_a_command_from_before_the_thread_was_followed_was_not_meant_for_us() ->
 
 
 @pytest.mark.parametrize("kind", ["review_comment", "review_summary"])
-def test_commands_are_given_in_the_talk_and_not_at_a_line(kind: str) -> None:
+def test_a_command_in_a_review_is_a_command_named_with_its_kind(kind: str) -> None:
     record = comment("/lore unblock", author="operator", kind=kind, review_state="COMMENTED")
-    assert meaning(record, allowed_users=("operator",)) == []
+    command, replies = the_command(record, allowed_users=("operator",))
+    assert (command.command_key, command.status) == (f"12:{kind}:501:2026-03-02T09:00:00Z", "pending")
+    assert replies == []
+
+
+def test_a_command_edited_within_its_own_second_is_another_command() -> None:
+    old = comment("/lore pause", author="operator")
+    effects = meaning(replace(old, body="/lore resume"), held(old))
+    assert effects is not None
+    (command,) = effects
+    assert isinstance(command, NewCommand)
+    assert (command.command, command.status) == ("resume", "pending")
+    assert command.command_key == f"12:501:2026-03-02T09:00:00Z#{body_digest('/lore resume').hex()[:8]}"
 
 
 def test_the_operations_issue_takes_commands_and_no_events() -> None:

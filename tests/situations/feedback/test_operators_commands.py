@@ -1,0 +1,55 @@
+"""Commands of operators: wherever and whenever they are written, they are run once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.situations.feedback.bench import REPO, Bench
+
+BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
+CLOCKS = pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000], ids=["behind", "ahead"])
+
+
+def followed_by(bench: Bench, fetch: str) -> None:
+    bench.host |= {"fetch": fetch, "operator_logins": ["boss"]}
+    bench.track(1)
+    bench.settle(2)
+
+
+def commands(bench: Bench) -> list[tuple[str, str]]:
+    return bench.read("SELECT command, status FROM operator_commands ORDER BY commented_at, ingested_at, command_key")
+
+
+@BY
+def test_a_command_in_a_review_comment_is_applied_and_answered(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    bench.hub.review_comment(REPO, 1, "/lore pause", author="boss")
+    bench.poll()
+    assert bench.apply_commands() == ["pause"]
+    assert bench.row(1).paused
+    assert bench.read("SELECT scope_number, reply_to FROM outbox") == [(1, None)]
+    assert bench.event_keys() == []
+
+
+@BY
+def test_unblock_in_a_review_comment_of_a_blocked_pull_request_unblocks_it(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    bench.block(1)
+    bench.world.advance(60)
+    said = bench.hub.review_comment(REPO, 1, "While it was blocked", author="octo")
+    bench.hub.review_comment(REPO, 1, "/lore unblock", author="boss")
+    bench.poll()
+    assert bench.apply_commands() == ["unblock"]
+    assert bench.row(1).status == "awaiting_feedback"
+    bench.settle(2)
+    assert [key.split(":")[2] for key in bench.event_keys()] == [str(said.id)]
+
+
+@BY
+def test_a_command_edited_within_its_own_second_is_run_too(bench: Bench, fetch: str) -> None:
+    followed_by(bench, fetch)
+    said = bench.hub.comment(REPO, 1, "/lore status", "boss")
+    bench.poll()
+    bench.hub.edit_comment(said.id, "/lore pause")
+    bench.poll()
+    assert bench.apply_commands() == ["status", "pause"]
+    assert bench.row(1).paused
