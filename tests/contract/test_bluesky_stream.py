@@ -244,18 +244,108 @@ def test_a_repository_written_anew_is_a_hole_of_that_account_alone(world: World,
     assert hole.dids == (world.bluesky.network.account(MIRA).did,)
 
 
-def test_a_short_absence_is_no_hole(world: World, server: Server) -> None:
-    async def run() -> list[StreamEvent]:
-        cursor = StreamCursor(1, world.clock.now_us - 300 * 1_000_000)
-        async with stream(server, FIRST, cursor, plan={"replay_seconds": 600}) as opened:
-            return await collect(opened, lambda told: bool(written(told)))
+def last_place(world: World, path: str) -> StreamCursor:
+    """The place of the newest event, as a client of a protocol stores it."""
+    event = world.bluesky.stream_log.read(world.bluesky.stream_log.next_seq - 1, 1)[0]
+    return StreamCursor(protocol_of(path), event.time_us if path == FIRST else event.seq)
+
+
+@PROTOCOLS
+def test_a_short_absence_is_no_hole(world: World, server: Server, path: str) -> None:
+    async def run(cursor: StreamCursor) -> list[StreamEvent]:
+        async with stream(server, path, cursor, plan={"replay_seconds": 600}) as opened:
+            return await collect(opened, lambda told: new in written(told))
 
     write(world, 1)
-    assert holes(asyncio.run(run())) == []
+    cursor = last_place(world, path)
+    world.advance(300)
+    (new,) = write(world, 1)
+    assert holes(asyncio.run(run(cursor))) == []
+
+
+@pytest.mark.parametrize("restarted", [True, False], ids=["in another process", "after a disconnect"])
+@pytest.mark.parametrize("first", ["lower", "the same", "passed"])
+def test_an_archive_that_was_rebuilt_is_noticed_and_its_events_are_told(
+    world: World, server: Server, first: str, restarted: bool
+) -> None:
+    """The second protocol goes live in silence when a cursor lies beyond its end, or names another event there."""
+    sky = world.bluesky
+
+    def rebuild(last: int) -> None:
+        with world.lock:
+            sky.stream_log.rebuild({"lower": 1, "the same": last, "passed": last - 1}[first])
+            sky.jetstream.cut()
+            world.advance(3600)
+            sky.post(MIRA, "the first one of the new archive")
+            if first == "passed":
+                sky.post(TOBIAS, "the second one, which has the number of the last one of the old archive")
+
+    async def after(opened: Jetstream, connections: int) -> list[StreamEvent]:
+        # A connection beyond the end is told only what happens after it was opened.
+        await happened(lambda: world.requests[f"GET {SECOND}"] > connections and bool(sky.jetstream.open))
+        (uri,) = write(world, 1)
+        return await collect(opened, lambda told: uri in written(told))
+
+    async def run() -> list[StreamEvent]:
+        async with stream(server, SECOND) as opened:
+            await collect(opened, lambda told: bool(holes(told)))
+            write(world, 100)
+            await collect(opened, lambda told: len(written(told)) == 100)
+            place, connections = last_place(world, SECOND), world.requests[f"GET {SECOND}"]
+            stored = StreamCursor(2, place.value, world.clock.now_us // 1000)
+            if not restarted:
+                rebuild(place.value)
+                return await after(opened, connections)
+        rebuild(place.value)
+        async with stream(server, SECOND, stored) as again:
+            return await after(again, connections)
+
+    (hole,) = holes(asyncio.run(run()))
+    assert sorted(hole.dids) == sorted(dids(world))
+    assert hole.since is not None
+
+
+def test_a_number_far_higher_than_any_time_explains_is_a_hole_of_several_connections(
+    world: World, server: Server
+) -> None:
+    """After a restart only one of several connections was told the event at the cursor; the others compare numbers."""
+
+    async def run(ahead: int) -> list[StreamEvent]:
+        stored = StreamCursor(2, world.bluesky.stream_log.next_seq, world.clock.now_us // 1000)
+        world.bluesky.stream_log.rebuild(stored.value + ahead)
+        made = [*write(world, 1, MIRA), *write(world, 1, TOBIAS)]
+        async with stream(server, SECOND, stored, most_dids=1) as opened:
+            return await collect(opened, lambda told: set(made) <= set(written(told)))
+
+    world.bluesky.settings.stream_refuses_old = False
+    assert holes(asyncio.run(run(1_000))) == []
+    assert len(holes(asyncio.run(run(10**9)))) == 2
+
+
+def test_a_server_that_keeps_less_than_a_day_makes_a_hole_that_is_noticed(world: World, server: Server) -> None:
+    """The first protocol begins with the oldest event it has, without a word, when a cursor is older than that."""
+
+    async def run() -> list[StreamEvent]:
+        async with stream(server, FIRST, cursor) as opened:
+            return await collect(opened, lambda told: len(written(told)) >= 3)
+
+    write(world, 1)
+    cursor = last_place(world, FIRST)
+    write(world, 5)
+    world.advance(3 * 3600)
+    left = write(world, 3)
+    world.bluesky.settings.stream_replay_seconds = 3600
+    events = asyncio.run(run())
+    assert written(events) == left
+    (hole,) = holes(events)
+    assert hole.since == cursor
+    assert sorted(hole.dids) == sorted(dids(world))
 
 
 @pytest.mark.parametrize(("path", "ahead"), [(FIRST, 10**16), (SECOND, 10**9)])
 def test_a_place_the_server_does_not_know_is_left_behind(world: World, server: Server, path: str, ahead: int) -> None:
+    world.bluesky.settings.stream_tells_future = True
+
     async def run() -> tuple[list[StreamEvent], StreamBatch]:
         batches: list[StreamBatch] = []
         async with stream(server, path, StreamCursor(protocol_of(path), ahead)) as opened:

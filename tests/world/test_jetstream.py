@@ -261,10 +261,15 @@ def test_a_cursor_of_the_second_protocol_replays_from_that_number_on(world: Worl
     stream = subscribe(SECOND, cursor=last - 1)
     assert texts(stream, 2) == ["1", "2"]
     assert texts(subscribe(SECOND, cursor=world.clock.now_us), 1) == ["2"], "a great number is an instant"
+    silent = subscribe(SECOND, cursor=last + 500)
+    world.bluesky.settings.stream_tells_future = True
     ahead = subscribe(SECOND, cursor=last + 500)
     assert tell(ahead)["name"] == "FutureCursor"
     write(world, 1, start=3)
-    assert texts(ahead, 1) == ["3"]
+    assert texts(ahead, 1) == texts(silent, 1) == ["3"]
+    world.bluesky.stream_log.rebuild()
+    write(world, 1, start=4)
+    assert tell(subscribe(SECOND, cursor=1))["seq"] == 1
 
 
 def test_what_lies_outside_the_replay_window_is_gone(world: World, forge: BlueskyForge, subscribe: Open) -> None:

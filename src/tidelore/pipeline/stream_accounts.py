@@ -165,8 +165,10 @@ class Ingestion:
 
     def cursor(self) -> StreamCursor | None:
         """Return where the stream stopped."""
-        window = self._shelf.load().window
-        return None if window is None or window.token is None else StreamCursor.parse(window.token)
+        stored = self._shelf.load()
+        if stored.window is None or stored.window.token is None:
+            return None
+        return StreamCursor.parse(stored.window.token, stored.watermark.at if stored.watermark else None)
 
     def take(self, batch: StreamBatch) -> None:
         """Make a batch durable."""

@@ -51,7 +51,7 @@ class Jetstream:
             return json_response({"error": "InvalidRequest", "message": "a WebSocket is expected here"}, 426)
         try:
             chosen = second_filter(request, self._settings) if second else first_filter(request, self._settings)
-            start = second_start(request, self._log) if second else first_start(request, self._log)
+            start = second_start(request, self._log, self._settings) if second else first_start(request, self._log)
         except XrpcFailure as failure:
             return failure.response()
         headers = accept_headers(request)

@@ -100,7 +100,7 @@ def second_filter(request: Request, settings: BlueskySettings) -> Filter:
     return Filter(wanted.dids, wanted.collections, frozenset(kinds))
 
 
-def second_start(request: Request, log: StreamLog) -> Start:
+def second_start(request: Request, log: StreamLog, settings: BlueskySettings) -> Start:
     """Where the second protocol begins: at a sequence number, or an instant, that is itself told again."""
     cursor = _number(request.first("cursor"))
     if cursor is None:
@@ -110,10 +110,10 @@ def second_start(request: Request, log: StreamLog) -> Start:
         found = log.seq_at(cursor)
         return Start(floor, "OutdatedCursor") if found < floor or cursor < _oldest_us(log) else Start(found)
     if cursor > log.next_seq:
-        return Start(log.next_seq, "FutureCursor")
-    if cursor < floor:
+        return Start(log.next_seq, "FutureCursor" if settings.stream_tells_future else None)
+    if cursor < floor and settings.stream_refuses_old:
         raise XrpcFailure(400, "CursorTooOld", f"the oldest event is {floor}")
-    return Start(cursor)
+    return Start(max(cursor, floor))
 
 
 def _oldest_us(log: StreamLog) -> int:

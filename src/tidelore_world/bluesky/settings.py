@@ -36,6 +36,12 @@ class BlueskySettings:
     stream_dids: int = 10_000
     """How many accounts one connection of the event stream may ask for."""
 
+    stream_tells_future: bool = False
+    """Whether the second protocol says that a cursor lies beyond its end; without that it goes live in silence."""
+
+    stream_refuses_old: bool = True
+    """Whether the second protocol refuses a number it no longer has; without that it begins with its oldest event."""
+
     stream_backlog: int = 1_000
     """How many events a client that stands still may be behind before it is cut off."""
 

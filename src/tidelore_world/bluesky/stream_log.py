@@ -88,6 +88,11 @@ class StreamLog:
         """An account's repository was written anew: nobody can follow it by its changes."""
         self._append("sync", account.did, "", {"did": account.did, "rev": tid_of(self._clock.now_us)}, None)
 
+    def rebuild(self, first_seq: int = 1) -> None:
+        """Lose the archive and number events anew, as a server does whose storage was replaced."""
+        self._events.clear()
+        self._first_seq = first_seq
+
     def _append(self, kind: str, did: str, collection: str, body: dict[str, Any], at_us: int | None) -> None:
         self._last_us = max(self._clock.now_us if at_us is None else at_us, self._last_us + 1)
         seq = self.next_seq

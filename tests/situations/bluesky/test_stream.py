@@ -79,7 +79,8 @@ def take(waters: Waters, *events: StreamEvent, place: int = 7, reaper: Reaper | 
 def place(waters: Waters) -> StreamCursor | None:
     async def work() -> StreamCursor | None:
         async with ingesting(waters) as (ingestion, _):
-            return ingestion.cursor()
+            found = ingestion.cursor()
+            return None if found is None else StreamCursor(found.protocol, found.value)
 
     return asyncio.run(work())
 

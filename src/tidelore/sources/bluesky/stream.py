@@ -19,7 +19,7 @@ from tidelore.sources.bluesky.stream_arrivals import Arrival, Closed, Failed, Op
 from tidelore.sources.bluesky.stream_cover import SILENCE_SECONDS, Coverage
 from tidelore.sources.bluesky.stream_events import HoleFound, StreamBatch, StreamCursor, StreamEvent
 from tidelore.sources.bluesky.stream_frames import Frame
-from tidelore.sources.bluesky.stream_shard import Shard, ShardPlan
+from tidelore.sources.bluesky.stream_shard import Place, Shard, ShardPlan
 
 COLLECTIONS = (POST, REPOST)
 MOST_WAITING = 1000
@@ -45,12 +45,15 @@ class Jetstream:
     ) -> None:
         self.protocol = protocol_of(plan.url)
         self.url = plan.url
-        start = cursor.value if cursor is not None and cursor.protocol == self.protocol else None
+        start = cursor if cursor is not None and cursor.protocol == self.protocol else None
+        value = None if start is None else start.value
         parts = split_dids(dids, most_dids or MOST_DIDS[self.protocol])
+        # Of several connections only one was told the event at the cursor.
+        place = None if start is None else Place(start.value, start.at, own=len(parts) == 1)
         self._clock = clock
         self._queue: asyncio.Queue[tuple[int, Arrival]] = asyncio.Queue(most_waiting)
-        self._coverage = Coverage(len(parts), start, silence_seconds=silence_seconds)
-        self._shards = [Shard(plan, index, part, start, self._queue, clock, roll) for index, part in enumerate(parts)]
+        self._coverage = Coverage(len(parts), value, silence_seconds=silence_seconds)
+        self._shards = [Shard(plan, index, part, place, self._queue, clock, roll) for index, part in enumerate(parts)]
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: TideloreError | None = None
 

@@ -41,6 +41,10 @@ class Recent:
         self._seen: dict[tuple[object, ...], int] = {}
         self._room = 1024
 
+    def knows(self, key: tuple[object, ...]) -> bool:
+        """Return whether an event was met before."""
+        return key in self._seen
+
     def meets(self, key: tuple[object, ...], position: int) -> bool:
         """Return whether an event was met before, and remember it."""
         if key in self._seen:

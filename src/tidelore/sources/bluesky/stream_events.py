@@ -16,21 +16,25 @@ Protocol = Literal[1, 2]
 
 
 class StreamCursor(Struct, frozen=True):
-    """A place in the stream: microseconds in the first protocol, a sequence number in the second."""
+    """A place in the stream: microseconds in the first protocol, a sequence number in the second.
+
+    `at` is the instant of the newest event up to there in milliseconds, where it is known; it is not part of the text.
+    """
 
     protocol: Protocol
     value: int
+    at: int | None = None
 
     def __str__(self) -> str:
         return f"v{self.protocol}:{self.value}"
 
     @classmethod
-    def parse(cls, text: str) -> StreamCursor | None:
+    def parse(cls, text: str, at: int | None = None) -> StreamCursor | None:
         """Return a stored cursor, or None when it cannot be read."""
         protocol, _, value = text.partition(":")
         if protocol not in ("v1", "v2") or not (value.isascii() and value.isdecimal()):
             return None
-        return cls(1 if protocol == "v1" else 2, int(value))
+        return cls(1 if protocol == "v1" else 2, int(value), at)
 
 
 class PostWritten(Struct, frozen=True):

@@ -2,8 +2,9 @@
 
 Owns where it goes on after an interruption: a margin before its last event in the first protocol, whose instants are
 the server's own; exactly behind it in the second, whose numbers are unique. Refuses to tell an event twice. Where the
-server cannot go back far enough, that is told as a hole. Invariant: it takes from the socket only what its queue has
-room for.
+server cannot go back far enough, or has another archive than before, that is told as a hole: some servers do not say
+so, therefore the first event after every opening is compared with the place that was asked for. Invariant: it takes
+from the socket only what its queue has room for.
 """
 
 from __future__ import annotations
@@ -31,6 +32,20 @@ _TOO_OLD = "CursorTooOld"
 _OTHER_ARCHIVE = "FutureCursor"
 _SECOND_US = 1_000_000
 _SKEW_US = 300 * _SECOND_US
+_BUSIEST = 50
+"""More events in a millisecond than the whole network has."""
+_FAR = 10_000_000
+
+
+class Place(Struct, frozen=True):
+    """Where a stream goes on, and the instant of its newest event there.
+
+    `own` when this very connection was told the event at that place: a server that still has it tells it again.
+    """
+
+    position: int
+    at: int | None = None
+    own: bool = True
 
 
 class ShardPlan(Struct, frozen=True):
@@ -53,7 +68,7 @@ class Shard:
         plan: ShardPlan,
         index: int,
         dids: tuple[str, ...],
-        start: int | None,
+        start: Place | None,
         queue: asyncio.Queue[tuple[int, Arrival]],
         clock: Clock,
         roll: Callable[[], float] = random.random,
@@ -61,7 +76,10 @@ class Shard:
         self._plan = plan
         self._index = index
         self._dids = dids
-        self._position = start
+        self._position = None if start is None else start.position
+        self._place = start
+        self._last_key: tuple[object, ...] | None = None
+        self._is_compared = True
         self._opened_us: int | None = None
         self._server_at: int | None = None
         self._queue = queue
@@ -113,6 +131,7 @@ class Shard:
         self._server_at = socket.server_at
         if self._protocol == 1:
             await socket.send(hello(self._dids, self._plan.collections))
+        self._is_compared = self._position is None or self._position == OLDEST
         if self._position is None:
             await self._mark()
         elif self._protocol == 1:
@@ -133,12 +152,14 @@ class Shard:
         """The first protocol never says that it cannot go back so far, or that there is no such place yet."""
         if server_us - position > self._plan.replay_seconds * _SECOND_US:
             await self._lose("the stream was away longer than it can be replayed")
+            self._is_compared = True
         elif position - server_us > _SKEW_US:
             await self._count_anew()
 
     async def _count_anew(self) -> None:
         await self._lose("the stream does not know the place it stopped at")
-        self._position = None
+        self._position = self._place = self._last_key = None
+        self._is_compared = True
         self._opened_us = self._opening_us()
         await self._put(Restarted())
 
@@ -156,14 +177,38 @@ class Shard:
         if frame.position is None:
             await self._heed(frame.notice or "")
             return
+        if not self._is_compared:
+            self._is_compared = True
+            await self._compare_first(frame, frame.position)
         if self._is_known(frame):
             return
         self._attempt = 0
         if self._position is None or self._position == OLDEST or frame.position > self._position:
-            self._position = frame.position
+            self._position, self._last_key = frame.position, frame.key
+            self._place = Place(frame.position, frame.at)
         await self._put(frame)
         if frame.notice is not None:
             await self._put(HoleFound((frame.did,), "a repository was written anew", None))
+
+    async def _compare_first(self, frame: Frame, position: int) -> None:
+        """A server that has what it was asked for begins with the event at that place, which it told before."""
+        place = self._place
+        if place is None:
+            return
+        if self._protocol == 1:
+            reached = place.position + round(self._plan.margin_seconds * _SECOND_US)
+            if position > reached and not self._recent.knows(frame.key):
+                await self._lose("the stream does not go back to the place it stopped at")
+        elif position < place.position or (position == place.position and self._is_other(frame, place)):
+            await self._count_anew()
+        elif position > place.position and (place.own or _is_far(position, frame.at, place)):
+            await self._lose("the stream does not go back to the place it stopped at")
+
+    def _is_other(self, frame: Frame, place: Place) -> bool:
+        """Return whether another event has the number of the last one."""
+        if self._last_key is not None:
+            return frame.key != self._last_key
+        return bool(place.at and frame.at and abs(frame.at - place.at) * 1000 > _SKEW_US)
 
     def _is_known(self, frame: Frame) -> bool:
         assert frame.position is not None
@@ -191,3 +236,9 @@ class Shard:
 
     async def _put(self, arrival: Arrival) -> None:
         await self._queue.put((self._index, arrival))
+
+
+def _is_far(position: int, at: int | None, place: Place) -> bool:
+    """Return whether more numbers lie between two events than the network can have had events meanwhile."""
+    passed = 0 if at is None or place.at is None else max(at - place.at, 0)
+    return position - place.position > _FAR + passed * _BUSIEST
