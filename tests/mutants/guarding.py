@@ -80,7 +80,7 @@ TAKEOVER = (
         file="engine/lease.py",
         before="        if store.swap(None if row is None else row.generation, mine):\n",
         after="        if store.swap(None if row is None else row.generation, mine) or row is None:\n",
-        test=f"{_LEASE}::test_of_two_that_race_one_wins",
+        test=f"{_LEASE}::test_of_two_processes_racing_for_a_lease_exactly_one_gets_it",
         why="The first two processes on a new database would both write.",
     ),
     Mutant(
@@ -98,7 +98,7 @@ TAKEOVER = (
         file="engine/lease.py",
         before="        if self._released:\n            return\n",
         after="",
-        test=f"{_LEASE}::test_a_beat_after_giving_back_takes_nothing_and_accuses_nobody",
+        test=f"{_LEASE}::test_a_heartbeat_after_release_neither_takes_the_lease_nor_raises",
         why="A run that only embeds any more would lock everybody else out.",
     ),
     Mutant(
@@ -107,7 +107,7 @@ TAKEOVER = (
         file="engine/lease.py",
         before="        generation = 1 if row is None else row.generation + 1\n",
         after="        generation = 1 if row is None else row.generation\n",
-        test=f"{_LEASE}::test_a_holder_that_was_taken_over_finds_out_and_cannot_give_back_what_is_not_its_own",
+        test=f"{_LEASE}::test_a_holder_that_was_taken_over_gets_lease_lost_and_cannot_release_the_lease",
         why="Whoever was taken over could not tell: its next heartbeat would take the lease back.",
     ),
 )
@@ -137,7 +137,7 @@ LEDGER = (
         file="engine/ledger.py",
         before="        if phase not in PHASES or PHASES.index(phase) < PHASES.index(self.phase):\n",
         after="        if phase not in PHASES:\n",
-        test=f"{_LEDGER}::test_phases_go_forward_or_stay",
+        test=f"{_LEDGER}::test_a_run_never_returns_to_an_earlier_phase",
         why="What a run did would no longer follow from its last phase.",
     ),
     Mutant(
@@ -146,7 +146,7 @@ LEDGER = (
         file="engine/ledger.py",
         before="if is_dead(row.holder) or now - row.heartbeat_at > stale_after_ms]\n",
         after="if is_dead(row.holder) and now - row.heartbeat_at > stale_after_ms]\n",
-        test=f"{_LEDGER}::test_the_next_run_closes_the_row_of_one_that_is_gone",
+        test=f"{_LEDGER}::test_the_next_run_marks_the_run_of_a_dead_process_as_crashed",
         why="The row of a killed process would say `running` for ever.",
     ),
 )
@@ -158,7 +158,7 @@ CORRUPTION = (
         file="engine/cursor.py",
         before="    return Cursor(watermark=Position(max(now_ms - safe_backfill_ms, 0), 0))\n",
         after="    return Cursor(watermark=Position(now_ms, 0))\n",
-        test=f"{_WALK}::test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill",
+        test=f"{_WALK}::test_a_cursor_from_the_future_is_replaced_by_a_bounded_backfill",
         why="Everything between the corruption and its discovery would be skipped.",
     ),
     Mutant(
@@ -167,7 +167,7 @@ CORRUPTION = (
         file="engine/cursor.py",
         before="    if cursor.watermark.at > now_ms + SKEW_MS:\n",
         after="    if cursor.watermark.at < now_ms - 10**15:\n",
-        test=f"{_WALK}::test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill",
+        test=f"{_WALK}::test_a_cursor_from_the_future_is_replaced_by_a_bounded_backfill",
         why="A list with a watermark of next year is silent until then.",
     ),
     Mutant(
@@ -176,7 +176,7 @@ CORRUPTION = (
         file="engine/intake.py",
         before="        self.shelf.set_aside(reason)\n",
         after="",
-        test=f"{_WALK}::test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill",
+        test=f"{_WALK}::test_a_cursor_from_the_future_is_replaced_by_a_bounded_backfill",
         why="Nobody could find out what the cursor said.",
     ),
 )
@@ -206,8 +206,7 @@ FOREIGN = (
         file="sources/origin.py",
         before="        if url is None or url.origin != self._origin:\n",
         after="        if url is None:\n",
-        test="tests/unit/sources/test_token_safety.py"
-        "::test_an_address_of_another_origin_is_refused_before_anything_is_sent",
+        test="tests/unit/sources/test_token_safety.py::test_a_url_of_another_origin_is_refused_before_anything_is_sent",
         why="Whoever receives a request receives the token.",
     ),
 )

@@ -78,7 +78,7 @@ RECORD_KEYS = (
         file="pipeline/record_positions.py",
         before=" is not None and (server_at is None or written_at <= server_at + SKEW_MS)\n",
         after=" is not None and (server_at is None or written_at <= server_at + 10**6 * SKEW_MS)\n",
-        test=f"{_POSITIONS}::test_keys_of_days_to_come_and_keys_of_another_kind_move_nothing",
+        test=f"{_POSITIONS}::test_keys_from_the_future_or_of_another_form_do_not_move_the_position",
         why="One record with a key of the year 2100 ends the reading of its account.",
     ),
     Mutant(
@@ -87,7 +87,7 @@ RECORD_KEYS = (
         file="pipeline/record_positions.py",
         before="    return last if written_at is None or reach.behind else key_before(written_at - OVERLAP_MS)\n",
         after="    return last if written_at is None else key_before(written_at - OVERLAP_MS)\n",
-        test=f"{_POSITIONS}::test_a_walk_begins_a_little_before_its_last_key_unless_it_had_not_come_to_the_end",
+        test=f"{_POSITIONS}::test_a_finished_walk_restarts_with_overlap_and_an_unfinished_one_without",
         why="A walk before more records than it may read would stand still.",
     ),
 )

@@ -35,7 +35,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/slices.py",
         before="(turns.get(one.key, 0), polled.get(one.key, 0))",
         after="polled.get(one.key, 0)",
-        test=f"{_PURE}::test_a_list_that_cannot_be_read_does_not_stay_the_first",
+        test=f"{_PURE}::test_a_failing_list_does_not_stay_first_in_the_order",
         why="Lists that always fail would take the time of all others in every slice.",
     ),
     Mutant(
@@ -53,7 +53,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/slices.py",
         before="        if request.token is None and self._is_over():\n",
         after="        if self._is_over():\n",
-        test=f"{_PURE}::test_a_list_is_left_before_a_page_but_not_inside_an_instant_that_fills_several",
+        test=f"{_PURE}::test_a_list_is_interrupted_between_pages_but_not_within_one_instant",
         why="A pass that begins anew in every slice and takes longer than one never ends.",
     ),
     Mutant(
@@ -71,7 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="service/schedule.py",
         before="        succeeded = now if ending.fresh else old.succeeded\n",
         after="        succeeded = now\n",
-        test=f"{_SCHEDULE}::test_it_has_succeeded_only_when_what_it_is_there_for_was_done",
+        test=f"{_SCHEDULE}::test_an_unfinished_job_counts_as_succeeded_only_when_its_main_work_is_done",
         why="A host that is further behind with every slice would never be called stale.",
     ),
     Mutant(
@@ -80,7 +80,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="service/schedule.py",
         before="now + BREATH_SECONDS if ending.again else next_due(",
         after="next_due(",
-        test=f"{_SCHEDULE}::test_a_job_that_left_something_goes_on_after_a_breath_without_failure_or_pause",
+        test=f"{_SCHEDULE}::test_an_unfinished_job_continues_after_a_short_pause_without_counting_as_failed",
         why="A first mirror would stand still between its slices.",
     ),
 )

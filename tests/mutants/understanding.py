@@ -17,7 +17,7 @@ MALFORMED = (
         file="sources/reading.py",
         before="""        raise ValueError(f"{field}: {error}") from None\n""",
         after="        return 0\n",
-        test=f"{_CLIENT}::test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass",
+        test=f"{_CLIENT}::test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept",
         why="The item would stand in 1970, below every watermark, and look complete.",
     ),
     Mutant(
@@ -44,7 +44,7 @@ MALFORMED = (
         file="sources/reading.py",
         before="            except (msgspec.DecodeError, ValueError, RecursionError) as error:\n",
         after="            except RecursionError as error:\n",
-        test=f"{_CLIENT}::test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass",
+        test=f"{_CLIENT}::test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept",
         why="One bad row would stop its list at that page, at every run.",
     ),
     Mutant(
@@ -53,7 +53,7 @@ MALFORMED = (
         file="engine/dependents.py",
         before="        if children.rejected:\n",
         after="        if children.rejected and not children.items:\n",
-        test=f"{_CHILDREN}::test_nothing_is_written_before_all_pages_are_understood",
+        test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",
         why="The child that could not be read would be swept as one that vanished.",
     ),
 )
@@ -65,7 +65,7 @@ RETRY = (
         file="engine/walk.py",
         before="        await self._retry_quarantined(cursor)\n",
         after="",
-        test=f"{_WALK}::test_what_was_quarantined_is_asked_for_by_itself_and_released",
+        test=f"{_WALK}::test_a_quarantined_item_is_fetched_alone_and_released_when_readable",
         why="Kept, and never mended.",
     ),
     Mutant(
@@ -74,7 +74,7 @@ RETRY = (
         file="engine/walk.py",
         before="            self._intake.take(page, cursor, released=() if again else (entry.key,))\n",
         after="            self._intake.take(page, cursor, released=(entry.key,))\n",
-        test=f"{_WALK}::test_what_still_cannot_be_understood_stays_and_stops_nothing",
+        test=f"{_WALK}::test_a_quarantined_item_that_still_fails_stays_and_does_not_stop_the_walk",
         why="A question that failed would count as an answer.",
     ),
     Mutant(
@@ -104,7 +104,7 @@ SETTLING = (
         file="engine/dependents.py",
         before="            server_at = page.server_at if server_at is None else server_at\n",
         after="            server_at = page.server_at\n",
-        test=f"{_CHILDREN}::test_one_page_is_read_once_and_several_until_two_passes_agree",
+        test=f"{_CHILDREN}::test_one_page_of_children_is_read_once_and_several_until_two_passes_agree",
         why="A child added after the first page was answered may be missing from the pass.",
     ),
     Mutant(
@@ -128,7 +128,7 @@ CHILDREN = (
             self._nursery.replace(parent, Children((), (), 0, None), settled=False)
             return
 """,
-        test=f"{_CHILDREN}::test_nothing_is_written_before_all_pages_are_understood",
+        test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",
         why="A connection that broke on page 2 would delete every child.",
     ),
     Mutant(
@@ -137,7 +137,7 @@ CHILDREN = (
         file="engine/dependents.py",
         before="        if pages == 1 or seen == before:\n",
         after="        if pages >= 1:\n",
-        test=f"{_CHILDREN}::test_a_child_that_slid_between_two_pages_is_found_by_the_next_pass",
+        test=f"{_CHILDREN}::test_a_child_that_moved_between_two_pages_is_found_by_the_next_pass",
         why="A child that slid between two pages would be swept as one that vanished.",
     ),
 )
@@ -149,7 +149,7 @@ SCRUB = (
         file="sources/gitlab/client.py",
         before="        except RemoteNotFound:\n",
         after="        except Exception:\n",
-        test=f"{_CLIENT}::test_any_other_refusal_proves_nothing_about_an_object",
+        test=f"{_CLIENT}::test_other_errors_do_not_count_as_a_deleted_object",
         why="A revoked right or a failing server would empty the copy.",
     ),
     Mutant(
@@ -158,7 +158,7 @@ SCRUB = (
         file="engine/scrub.py",
         before="            answer = await self._lister.fetch_one(missing[key])\n",
         after="            answer: Page[R] = Page()\n",
-        test=f"{_SCRUB}::test_only_an_answer_of_gone_makes_a_tombstone",
+        test=f"{_SCRUB}::test_only_a_not_found_answer_creates_a_tombstone",
         why="Not on its page is not gone: pages shift here too.",
     ),
     Mutant(
@@ -167,7 +167,7 @@ SCRUB = (
         file="engine/scrub.py",
         before="            if answer.items or answer.rejected:\n",
         after="            if answer.items:\n",
-        test=f"{_SCRUB}::test_only_an_answer_of_gone_makes_a_tombstone",
+        test=f"{_SCRUB}::test_only_a_not_found_answer_creates_a_tombstone",
         why="An item that cannot be understood exists.",
     ),
 )
@@ -188,7 +188,7 @@ GAPS = (
         file="engine/gaps.py",
         before="positions[-1].at < gap.floor - overlap_ms\n",
         after="positions[-1].at <= gap.floor - overlap_ms\n",
-        test=f"{_GAPS}::test_a_span_ends_below_its_floor_and_not_at_it",
+        test=f"{_GAPS}::test_a_gap_is_closed_by_an_item_below_its_floor_and_not_by_one_at_it",
         why="Two posts of one millisecond: the second stands at the floor, and below the page that reached it.",
     ),
     Mutant(

@@ -105,7 +105,7 @@ CRASHES = (
         file="engine/window.py",
         before="    return max((p for p in positions if p.at <= window.instant), key=order_key, default=None)\n",
         after="    return max(positions, key=order_key, default=None)\n",
-        test=f"{_WINDOW}::test_a_window_that_took_two_pages_is_read_again_before_it_is_left",
+        test=f"{_WINDOW}::test_a_window_of_two_pages_is_read_again_before_moving_on",
         why="A crash after it would resume beyond what is still to be confirmed.",
     ),
 )
@@ -158,7 +158,7 @@ FORWARD = (
         file="engine/gaps.py",
         before="watermark=forward(cursor.watermark, top), complete=True",
         after="watermark=top, complete=True",
-        test="tests/unit/engine/test_gaps.py::test_the_mark_stays_when_the_newest_item_has_vanished",
+        test="tests/unit/engine/test_gaps.py::test_the_watermark_stays_when_the_newest_item_was_deleted",
         why="The next walk would read again what lies between the two, at every deletion.",
     ),
     Mutant(
@@ -202,7 +202,7 @@ REMOTE_TIME = (
         file="engine/window.py",
         before="    return [position for position in positions if position.at <= server_at + SKEW_MS]\n",
         after="    return list(positions)\n",
-        test=f"{_WALK}::test_an_unbelievable_instant_is_stored_but_moves_no_watermark",
+        test=f"{_WALK}::test_an_item_with_an_implausible_time_is_stored_but_does_not_move_the_watermark",
         why="One item dated 2099 would end the mirroring of its list.",
     ),
     Mutant(
@@ -241,7 +241,7 @@ REPLAY = (
         file="engine/intake.py",
         before="            if rival.version.updated_at > item.version.updated_at:\n",
         after="            if rival.version.updated_at < 0:\n",
-        test=f"{_INTAKE}::test_of_one_item_shown_twice_on_a_page_the_newer_version_counts",
+        test=f"{_INTAKE}::test_an_item_listed_twice_on_a_page_is_stored_in_its_newer_version",
         why="An item shown twice on one page ends as its older self.",
     ),
 )
@@ -304,7 +304,7 @@ PASSES = (
         file="engine/window.py",
         before="    if read.pages > 1 and read.seen != read.before:\n",
         after="    if read.pages > 1 and not read.before:\n",
-        test=f"{_WINDOW}::test_a_pass_that_saw_something_else_is_followed_by_another",
+        test=f"{_WINDOW}::test_a_pass_with_a_different_result_is_followed_by_another",
         why="An item can be hidden in two passes in a row, once at each page boundary it crosses.",
     ),
     Mutant(
@@ -313,7 +313,7 @@ PASSES = (
         file="engine/window.py",
         before="""    text = ";".join(f"{position.at}:{position.id}" for position in positions)\n""",
         after="    text = str(len(positions))\n",
-        test=f"{_WINDOW}::test_a_pass_that_saw_something_else_is_followed_by_another",
+        test=f"{_WINDOW}::test_a_pass_with_a_different_result_is_followed_by_another",
         why="One item left and another came: as many, and not the same.",
     ),
     Mutant(
@@ -322,7 +322,7 @@ PASSES = (
         file="engine/window.py",
         before="""    return window if final else replace(window, before="")\n""",
         after="    return window\n",
-        test=f"{_WINDOW}::test_a_digest_outlives_its_walk_only_when_its_instant_can_no_longer_grow",
+        test=f"{_WINDOW}::test_a_digest_is_kept_after_the_walk_only_when_its_instant_is_over",
         why="A pass made while the instant was still filling would confirm a later one that hid something.",
     ),
 )
@@ -343,7 +343,7 @@ ETAGS = (
         file="sources/gitlab/surfaces.py",
         before=" and validator.url == self._client.address(self._address, params)\n",
         after="\n",
-        test=f"{_SURFACES}::test_an_etag_is_sent_for_the_same_address_only",
+        test=f"{_SURFACES}::test_an_etag_is_sent_only_for_the_url_it_came_from",
         why="An ETag says nothing about any other address.",
     ),
 )

@@ -25,7 +25,7 @@ from tidelore.clock import SystemClock, describe_age, format_instant, parse_inst
         ("9999-12-31T23:59:59.999Z", 253_402_300_799_999),
     ],
 )
-def test_a_timestamp_with_an_offset_is_understood(text: str, instant: int) -> None:
+def test_a_timestamp_with_an_offset_is_parsed(text: str, instant: int) -> None:
     assert parse_instant(text) == instant
 
 
@@ -53,19 +53,19 @@ def test_a_timestamp_with_an_offset_is_understood(text: str, instant: int) -> No
         1_772_442_000,
     ],
 )
-def test_anything_else_is_refused_and_never_0(text: object) -> None:
+def test_an_invalid_timestamp_is_refused_and_never_becomes_zero(text: object) -> None:
     with pytest.raises(ValueError):
         parse_instant(text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("instant", [0, 1, 999, 1_772_442_000_123, 253_402_300_799_999])
-def test_what_is_written_can_be_read_back(instant: int) -> None:
+def test_a_formatted_timestamp_can_be_parsed_back(instant: int) -> None:
     text = format_instant(instant)
     assert len(text) == 24
     assert parse_instant(text) == instant
 
 
-def test_an_instant_beyond_the_calendar_is_shown_at_its_edge() -> None:
+def test_a_time_beyond_the_calendar_is_shown_as_its_limit() -> None:
     assert format_instant(-5) == "1970-01-01T00:00:00.000Z"
     assert format_instant(10**18) == "9999-12-31T23:59:59.999Z"
 
@@ -87,7 +87,7 @@ def test_an_instant_beyond_the_calendar_is_shown_at_its_edge() -> None:
         (70_000_000, "2 years"),
     ],
 )
-def test_an_age_is_told_in_its_largest_unit(seconds: float, text: str) -> None:
+def test_an_age_is_shown_in_its_largest_unit(seconds: float, text: str) -> None:
     assert describe_age(seconds) == text
 
 
@@ -98,7 +98,7 @@ def test_a_manual_clock_moves_only_by_hand() -> None:
     assert (clock.now_ms(), clock.monotonic()) == (6_500, 1.5)
 
 
-def test_a_sleep_of_a_manual_clock_passes_at_once_and_is_remembered() -> None:
+def test_sleeping_on_a_manual_clock_returns_at_once_and_is_recorded() -> None:
     clock = ManualClock(0)
     before = SystemClock().monotonic()
     asyncio.run(clock.sleep(3600))
@@ -107,7 +107,7 @@ def test_a_sleep_of_a_manual_clock_passes_at_once_and_is_remembered() -> None:
     assert clock.now_ms() == 3_600_000
 
 
-def test_the_system_clock_goes_forward() -> None:
+def test_the_system_clock_moves_forward() -> None:
     clock = SystemClock()
     first = clock.monotonic()
     asyncio.run(clock.sleep(0.01))

@@ -154,14 +154,14 @@ def at(config: Config, path: str) -> Any:
     return list(found) if isinstance(found, tuple) else found
 
 
-def test_every_key_of_the_contract_is_taken_and_kept() -> None:
+def test_every_documented_config_key_is_read() -> None:
     tree = tomllib.loads(EVERYTHING)
     config = parse_config(tree)
     for path, value in flat(tree).items():
         assert at(config, path) == value, path
 
 
-def test_the_example_differs_from_every_default() -> None:
+def test_the_complete_example_config_differs_from_every_default() -> None:
     # Otherwise a key that is read and thrown away would go unseen above.
     defaults = Config()
     sections = ("storage", "http", "sync", "bluesky", "embedding", "service", "log")
@@ -192,7 +192,7 @@ def test_settings_are_frozen() -> None:
         ),
     ],
 )
-def test_an_unknown_key_is_refused_with_file_key_and_nearest(text: str, key: str, nearest: str) -> None:
+def test_an_unknown_key_is_refused_with_file_key_and_the_nearest_valid_key(text: str, key: str, nearest: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(tomllib.loads(text), "my.toml")
     assert caught.value.details == {"file": "my.toml", "key": key, "nearest": nearest}
@@ -200,7 +200,7 @@ def test_an_unknown_key_is_refused_with_file_key_and_nearest(text: str, key: str
     assert caught.value.fix == f"did you mean {nearest}?"
 
 
-def test_an_unknown_key_like_no_other_is_answered_with_the_valid_ones() -> None:
+def test_an_unknown_key_without_a_near_match_lists_the_valid_keys() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({"log": {"zzz": 1}})
     assert caught.value.fix == "valid here: log.file, log.format, log.keep, log.level, log.max_megabytes"
@@ -264,13 +264,13 @@ def test_a_value_out_of_range_is_refused(text: str) -> None:
     assert "glpat-0123456789abcdef" not in caught.value.message
 
 
-def test_a_host_without_a_variable_is_allowed() -> None:
+def test_a_host_without_a_token_variable_is_allowed() -> None:
     assert parse_config({"gitlab": [{"token_env": ""}]}).gitlab[0].token_env == ""
 
 
 @pytest.mark.parametrize("key", ["token", "password", "private_token", "access_token"])
 @pytest.mark.parametrize("section", ["gitlab", "github"])
-def test_a_secret_in_the_file_is_refused_and_not_repeated(section: str, key: str) -> None:
+def test_a_secret_in_the_config_file_is_refused_without_quoting_it(section: str, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({section: [{key: "hunter2-hunter2"}]}, "my.toml")
     assert "tokens must not be stored in this file" in caught.value.message
@@ -294,7 +294,7 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(section: str, key: str
     ],
 )
 @pytest.mark.parametrize("section", ["gitlab", "github"])
-def test_an_address_that_is_none_is_refused_and_not_repeated(section: str, url: str) -> None:
+def test_an_invalid_url_is_refused_without_quoting_it(section: str, url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({section: [{"name": "a"}, {"name": "b", "base_url": url}]})
     assert caught.value.details["key"] == f"{section}[1].base_url"
@@ -302,7 +302,7 @@ def test_an_address_that_is_none_is_refused_and_not_repeated(section: str, url: 
 
 
 @pytest.mark.parametrize("first", ["gitlab", "github"])
-def test_two_hosts_of_one_name_are_refused(first: str) -> None:
+def test_two_hosts_with_the_same_name_are_refused(first: str) -> None:
     tree: dict[str, Any] = {first: [{"name": "same"}]}
     tree.setdefault("github", []).append({"name": "same"})
     with pytest.raises(ConfigError) as caught:
@@ -311,7 +311,7 @@ def test_two_hosts_of_one_name_are_refused(first: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"[http", b"a = ", b"\xff\xfe", b"[http]\n[http]\n"])
-def test_what_is_no_toml_is_refused_with_the_file(tmp_path: Path, content: bytes) -> None:
+def test_invalid_toml_is_refused_naming_the_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
@@ -319,7 +319,7 @@ def test_what_is_no_toml_is_refused_with_the_file(tmp_path: Path, content: bytes
     assert caught.value.message.startswith(f"{path} is not valid TOML: ")
 
 
-def test_a_named_file_must_exist_and_an_unnamed_one_need_not(tmp_path: Path) -> None:
+def test_an_explicit_config_file_must_exist_and_the_default_one_need_not(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.toml")
     for explicit, environ in ((missing, {}), (None, {"LORE_CONFIG": missing})):
         with pytest.raises(ConfigError) as caught:
@@ -328,12 +328,12 @@ def test_a_named_file_must_exist_and_an_unnamed_one_need_not(tmp_path: Path) -> 
     assert load_config(None, {"XDG_CONFIG_HOME": str(tmp_path)}) == Config()
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_config_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
         load_config(str(tmp_path), {})
 
 
-def test_the_file_is_found_by_option_then_variable_then_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_config_file_is_found_by_option_then_variable_then_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     environ = {"LORE_CONFIG": "~/b.toml", "XDG_CONFIG_HOME": "/xdg"}
     assert config_path("/a.toml", environ) == "/a.toml"
@@ -355,7 +355,7 @@ def test_the_database_is_found_by_option_then_variable_then_file_then_xdg(monkey
 
 
 @pytest.mark.parametrize("address", ["postgresql://~/x", "postgres://h/x"])
-def test_a_postgresql_address_is_left_as_it_is(address: str) -> None:
+def test_a_postgresql_url_is_not_changed(address: str) -> None:
     assert database_address(Config(), address, {}) == address
 
 

@@ -58,7 +58,7 @@ def host_of(text: str) -> GitHubHost:
     return host
 
 
-def test_every_key_of_a_host_is_taken_and_differs_from_its_default_here() -> None:
+def test_every_key_of_a_github_host_is_read() -> None:
     (table,) = tomllib.loads(HOST)["github"]
     host, plain = host_of(HOST), GitHubHost()
     assert set(table) == set(GitHubHost.__struct_fields__)
@@ -69,7 +69,7 @@ def test_every_key_of_a_host_is_taken_and_differs_from_its_default_here() -> Non
             assert found != getattr(plain, name), name
 
 
-def test_every_key_of_a_repository_is_taken() -> None:
+def test_every_key_of_a_repository_is_read() -> None:
     table = tomllib.loads(SHARED)
     (repo,) = host_of(f'[[github]]\n[[github.repos]]\nname = "o/r"\n{SHARED}').repos
     assert {"name", *table} == set(GitHubRepo.__struct_fields__)
@@ -100,7 +100,7 @@ def test_host_repository_and_settings_agree_on_names_and_types() -> None:
     assert set(host) - set(settings) == alone | {"repos"}
 
 
-def test_a_repository_has_its_hosts_settings_with_its_own_laid_over_them() -> None:
+def test_repository_settings_override_those_of_the_host() -> None:
     host = host_of(HOST)
     settings = repo_settings(host, "owner/repo")
     assert (settings.fetch, settings.allowed_users, settings.handler_max_attempts) == ("thread", (), 1)
@@ -109,7 +109,7 @@ def test_a_repository_has_its_hosts_settings_with_its_own_laid_over_them() -> No
 
 
 @pytest.mark.parametrize("name", ["owner/plain", "owner/unheard-of"])
-def test_a_repository_without_settings_of_its_own_has_its_hosts(name: str) -> None:
+def test_a_repository_without_settings_inherits_those_of_its_host(name: str) -> None:
     host = host_of(HOST)
     settings = repo_settings(host, name)
     assert settings.name == name
@@ -118,7 +118,7 @@ def test_a_repository_without_settings_of_its_own_has_its_hosts(name: str) -> No
             assert getattr(settings, key) == getattr(host, key), key
 
 
-def test_the_name_of_a_repository_has_no_case() -> None:
+def test_repository_names_are_case_insensitive() -> None:
     assert repo_settings(host_of(HOST), "Owner/Repo").fetch == "thread"
 
 
@@ -129,13 +129,13 @@ def test_a_host_is_found_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["repo", "/repo", "owner/", "a/b/c", "owner/my repo", "https://github.com/owner/repo"])
-def test_what_is_no_repository_is_refused(name: str) -> None:
+def test_an_invalid_repository_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="as a repository") as caught:
         parse_config({"github": [{"repos": [{"name": name}]}]}, "here.toml")
     assert caught.value.details == {"file": "here.toml", "key": "github[0].repos[0].name"}
 
 
-def test_two_tables_of_one_repository_are_refused() -> None:
+def test_two_tables_for_one_repository_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"'O/R' is already listed in github\[0\]\.repos\[0\]") as caught:
         parse_config({"github": [{"repos": [{"name": "o/r"}, {"name": "O/R"}]}]})
     assert caught.value.details["key"] == "github[0].repos[1].name"
@@ -151,7 +151,7 @@ def test_two_tables_of_one_repository_are_refused() -> None:
         ({"app_id": 1, "private_key_file": "x"}, "installation_id"),
     ],
 )
-def test_half_a_github_app_is_refused_by_the_key_that_is_missing(table: dict[str, Any], missing: str) -> None:
+def test_an_incomplete_github_app_is_refused_naming_the_missing_key(table: dict[str, Any], missing: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config({"github": [table]})
     assert caught.value.details["key"] == f"github[0].{missing}"

@@ -29,7 +29,7 @@ projects = ["a/b"]
 """
 
 
-def test_an_override_is_laid_over_the_settings_of_all() -> None:
+def test_a_project_override_takes_precedence_over_global_settings() -> None:
     config = parse_config(tomllib.loads(OVERRIDDEN))
     assert sync_settings(config, "gitlab", "a/b") == Sync(
         settle_seconds=90, cursor_rewind_seconds=0, fetch_resource_events=False, fetch_mr_diffs=True
@@ -39,18 +39,18 @@ def test_an_override_is_laid_over_the_settings_of_all() -> None:
 @pytest.mark.parametrize(
     ("source", "project"), [("gitlab", "a/c"), ("gitlab", "b"), ("other", "a/b"), ("unheard of", "a/b")]
 )
-def test_an_override_is_for_that_project_of_that_host_alone(source: str, project: str) -> None:
+def test_a_project_override_applies_only_to_that_project_on_that_host(source: str, project: str) -> None:
     config = parse_config(tomllib.loads(OVERRIDDEN))
     assert sync_settings(config, source, project) == config.sync
 
 
-def test_every_key_of_an_override_has_the_shape_of_the_setting_it_overrides() -> None:
+def test_every_override_key_has_the_type_of_the_setting_it_overrides() -> None:
     overrides = {info.name: info.type for info in msgspec.structs.fields(ProjectOverride) if info.name != "project"}
     settings = {info.name: info.type for info in msgspec.structs.fields(Sync)}
     assert overrides == {name: settings[name] | None for name in overrides}
 
 
-def test_two_overrides_of_one_project_are_refused() -> None:
+def test_two_overrides_for_one_project_are_refused() -> None:
     twice = OVERRIDDEN.replace("[[gitlab]]\nname", '[[gitlab.overrides]]\nproject = "a/b"\n[[gitlab]]\nname')
     with pytest.raises(ConfigError, match="'a/b' already has overrides in gitlab") as caught:
         parse_config(tomllib.loads(twice), "here.toml")
@@ -58,18 +58,18 @@ def test_two_overrides_of_one_project_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["b", "a/d"])
-def test_an_override_of_a_project_that_is_not_there_is_refused(name: str) -> None:
+def test_an_override_for_an_unconfigured_project_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="not a project of this host") as caught:
         parse_config(tomllib.loads(OVERRIDDEN.replace('project = "a/b"', f'project = "{name}"')))
     assert caught.value.details["key"] == "gitlab[0].overrides[0].project"
 
 
-def test_what_a_group_holds_may_be_overridden() -> None:
+def test_projects_of_a_configured_group_can_be_overridden() -> None:
     tree = {"gitlab": [{"groups": ["a"], "overrides": [{"project": "a/d", "settle_seconds": 1}]}]}
     assert sync_settings(parse_config(tree), "gitlab", "a/d").settle_seconds == 1
 
 
-def test_a_mistyped_key_of_an_override_is_named() -> None:
+def test_an_unknown_override_key_is_named_in_the_error() -> None:
     tree = {"gitlab": [{"projects": ["a"], "overrides": [{"project": "a", "setle_seconds": 1}]}]}
     with pytest.raises(ConfigError) as caught:
         parse_config(tree)

@@ -38,35 +38,35 @@ EXIT_CODES = {
 }
 
 
-def test_codes_and_exit_codes_are_what_scripts_rely_on() -> None:
+def test_error_codes_and_exit_codes_are_stable() -> None:
     assert {error.code: error.exit_code for error in every_error()} == EXIT_CODES
 
 
-def test_the_tree_drawn_in_the_module_is_the_tree() -> None:
+def test_the_error_tree_in_the_module_docstring_matches_the_classes() -> None:
     drawn = dict(re.findall(r"(?:── |^    )(\w+) +exit (\d+)", errors.__doc__ or "", flags=re.MULTILINE))
     assert drawn == {error.__name__: str(error.exit_code) for error in every_error()}
 
 
-def test_every_class_of_the_module_is_found() -> None:
+def test_every_error_class_is_covered_by_these_tests() -> None:
     defined = {thing for thing in vars(errors).values() if isinstance(thing, type) and issubclass(thing, TideloreError)}
     assert set(every_error()) >= defined
     assert every_error()[0] is TideloreError
 
 
 @pytest.mark.parametrize("error", every_error(), ids=lambda error: error.code)
-def test_an_error_carries_fields_and_drops_empty_ones(error: type[TideloreError]) -> None:
+def test_an_error_keeps_its_details_and_drops_empty_ones(error: type[TideloreError]) -> None:
     raised = error("what", fix="how", one=1, none=None)
     assert (raised.message, raised.fix, str(raised)) == ("what", "how", "what")
     assert raised.details == {"one": 1}
 
 
-def test_a_remote_error_shows_where_and_why() -> None:
+def test_a_remote_error_shows_url_and_reason() -> None:
     raised = RateLimited("slow down", status=429, url="https://h/x", reason="rate_limit", retry_after_seconds=7.5)
     assert raised.details == {"status": 429, "url": "https://h/x", "reason": "rate_limit", "retry_after_seconds": 7.5}
     assert (raised.status, raised.retry_after_seconds) == (429, 7.5)
 
 
-def test_only_what_can_pass_by_itself_is_retryable() -> None:
+def test_only_temporary_errors_are_retryable() -> None:
     retryable = {error.code for error in every_error() if error.retryable}
     assert retryable == {
         "REMOTE_UNAVAILABLE",

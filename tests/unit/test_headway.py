@@ -7,12 +7,12 @@ import pytest
 from tidelore.progress import Course, Headway
 
 
-def test_nothing_is_known_before_anybody_told() -> None:
+def test_progress_is_empty_before_the_first_report() -> None:
     assert Course().at("ingest") == Headway(None, None, None)
     assert Course().at("") == Headway()
 
 
-def test_stages_that_go_on_side_by_side_are_summed_and_the_last_word_is_kept() -> None:
+def test_progress_of_parallel_stages_is_summed_and_keeps_the_latest_note() -> None:
     course = Course()
     course.tell("dependents", "a/b", "issues discussions", 3, 10, "4 pages")
     course.tell("dependents", "c/d", "issues discussions", 1, 5, "1 pages")
@@ -21,14 +21,14 @@ def test_stages_that_go_on_side_by_side_are_summed_and_the_last_word_is_kept() -
     assert course.at("dependents") == Headway(8, 15, "a/b issues discussions: 9 pages")
 
 
-def test_what_one_stage_is_to_do_may_change() -> None:
+def test_the_total_of_a_stage_may_change() -> None:
     course = Course()
     course.tell("docs", "all", "documents", 1, 10, "")
     course.tell("docs", "all", "documents", 2, 4, "")
     assert (course.at("docs").progress_done, course.at("docs").progress_total) == (2, 4)
 
 
-def test_as_long_as_one_stage_knows_no_total_nobody_does() -> None:
+def test_the_total_is_unknown_while_one_stage_has_no_total() -> None:
     course = Course()
     course.tell("ingest", "a/b", "issues", 30, None, "")
     course.tell("ingest", "a/b", "merge_requests", 5, 10, "")
@@ -40,7 +40,7 @@ def test_as_long_as_one_stage_knows_no_total_nobody_does() -> None:
     assert course.at("ingest").progress_total is None
 
 
-def test_a_phase_begins_with_nothing_of_the_one_before() -> None:
+def test_a_new_phase_starts_with_empty_progress() -> None:
     course = Course()
     course.tell("ingest", "a/b", "issues", 30, None, "")
     assert course.at("dependents") == Headway()
@@ -50,7 +50,7 @@ def test_a_phase_begins_with_nothing_of_the_one_before() -> None:
 
 
 @pytest.mark.parametrize(("done", "total"), [(5, 5), (7, 7), (2, 5)])
-def test_no_more_is_done_than_there_is_to_do(done: int, total: int) -> None:
+def test_progress_never_exceeds_its_total(done: int, total: int) -> None:
     course = Course()
     course.tell("docs", "all", "documents", done, 5, "")
     assert (course.at("docs").progress_done, course.at("docs").progress_total) == (done, total)

@@ -32,7 +32,7 @@ from tidelore.links import MAX_LENGTH, find_urls, normalise
         ("http://127.0.0.1/x", "http://127.0.0.1/x"),
     ],
 )
-def test_scheme_host_and_port_have_one_form(url: str, expected: str) -> None:
+def test_scheme_host_and_port_are_normalised(url: str, expected: str) -> None:
     assert normalise(url) == expected
 
 
@@ -61,7 +61,7 @@ def test_scheme_host_and_port_have_one_form(url: str, expected: str) -> None:
         ("https://a.example?x=1/../2", "https://a.example/?x=1/../2"),
     ],
 )
-def test_path_query_and_fragment_have_one_form(url: str, expected: str | None) -> None:
+def test_path_query_and_fragment_are_normalised(url: str, expected: str | None) -> None:
     assert normalise(url) == expected
 
 
@@ -89,7 +89,7 @@ def test_path_query_and_fragment_have_one_form(url: str, expected: str | None) -
         "https://\u2603\ufe0f\u200d.example/",
     ],
 )
-def test_what_is_no_usable_web_address_is_none(url: str) -> None:
+def test_an_unusable_web_address_is_not_normalised(url: str) -> None:
     assert normalise(url) is None
 
 
@@ -104,7 +104,7 @@ _PIECES = st.sampled_from(
 @example("https://", "a.example/%2%35")
 @example("https://", "a.example/%252e%252e/")
 @example("https://", "a\u2024example/")
-def test_normalising_twice_changes_nothing_and_gives_plain_ascii(scheme: str, rest: str) -> None:
+def test_normalising_is_idempotent_and_gives_ascii(scheme: str, rest: str) -> None:
     for host in ("", "a.example/"):
         once = normalise(f"{scheme}{host}{rest}")
         if once is not None:
@@ -115,7 +115,7 @@ def test_normalising_twice_changes_nothing_and_gives_plain_ascii(scheme: str, re
 
 @examples(200, 5_000)
 @given(st.lists(st.sampled_from(["a=1", "b", "c=%20", "d=x/y"]), max_size=4), st.data())
-def test_whom_to_credit_for_the_click_makes_no_other_link(pairs: list[str], data: st.DataObject) -> None:
+def test_tracking_parameters_are_removed_from_links(pairs: list[str], data: st.DataObject) -> None:
     crediting = data.draw(st.lists(st.sampled_from(["utm_source=q", "fbclid=1", "gclid=2", "mc_eid=3"]), max_size=3))
     mixed = data.draw(st.permutations(range(len(pairs) + len(crediting))))
     everything = [*pairs, *crediting]
@@ -144,5 +144,5 @@ def test_whom_to_credit_for_the_click_makes_no_other_link(pairs: list[str], data
         ("example.com", ()),
     ],
 )
-def test_an_address_is_found_without_the_sentence_around_it(text: str, expected: tuple[str, ...]) -> None:
+def test_a_url_is_found_without_surrounding_punctuation(text: str, expected: tuple[str, ...]) -> None:
     assert find_urls(text) == expected

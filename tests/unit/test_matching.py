@@ -18,15 +18,15 @@ def match(wanted: str, candidates: list[str] = PATHS) -> str:
     ("wanted", "meant"),
     [("house", "port/light/house"), ("light/house", "port/light/house"), ("PORT/HARBOUR", "port/harbour")],
 )
-def test_a_whole_name_or_an_ending_of_whole_words_is_enough(wanted: str, meant: str) -> None:
+def test_a_project_matches_by_full_path_or_by_its_last_path_parts(wanted: str, meant: str) -> None:
     assert match(wanted) == meant
 
 
-def test_a_whole_name_wins_over_endings() -> None:
+def test_a_full_path_match_takes_precedence_over_suffix_matches() -> None:
     assert match("harbour") == "harbour"
 
 
-def test_an_ending_of_several_is_refused_with_the_candidates() -> None:
+def test_an_ambiguous_suffix_is_refused_with_the_candidates() -> None:
     with pytest.raises(UserError) as refused:
         match("harbour", PATHS[:3])
     assert refused.value.details["candidates"] == ["port/harbour", "quay/harbour"]
@@ -34,13 +34,13 @@ def test_an_ending_of_several_is_refused_with_the_candidates() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["arbour", "port", "", "HOUSE"])
-def test_what_names_nothing_is_not_found_and_the_known_names_are_told(wanted: str) -> None:
+def test_an_unknown_project_is_not_found_and_the_known_ones_are_listed(wanted: str) -> None:
     with pytest.raises(NotFound, match="no project matches") as missing:
         match(wanted)
     assert missing.value.fix == "known projects: " + ", ".join(PATHS)
 
 
-def test_with_nothing_to_choose_from_the_remedy_says_so() -> None:
+def test_without_any_project_the_fix_says_that_none_are_known() -> None:
     with pytest.raises(NotFound) as missing:
         match("anything", [])
     assert missing.value.fix == "known projects: none yet"

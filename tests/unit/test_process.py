@@ -24,7 +24,7 @@ def identity_of(pid: int) -> ProcessIdentity:
     return ProcessIdentity(os.uname().nodename, pid, process._start_mark(pid))
 
 
-def test_this_process_is_alive_and_names_itself() -> None:
+def test_the_current_process_is_alive_with_its_host_and_pid() -> None:
     current = ProcessIdentity.current()
     assert (current.host, current.pid) == (os.uname().nodename, os.getpid())
     assert current == ProcessIdentity.current()
@@ -40,7 +40,7 @@ def test_a_process_is_dead_once_it_has_ended() -> None:
 
 
 @needs_proc
-def test_a_zombie_is_dead_though_its_number_is_taken() -> None:
+def test_a_zombie_counts_as_dead_although_its_pid_is_in_use() -> None:
     child = sleeper()
     identity = identity_of(child.pid)
     child.kill()
@@ -54,13 +54,13 @@ def test_a_zombie_is_dead_though_its_number_is_taken() -> None:
 
 
 @needs_proc
-def test_a_stranger_that_inherited_the_number_is_not_the_holder() -> None:
+def test_a_process_with_a_reused_pid_is_not_the_original() -> None:
     current = ProcessIdentity.current()
     assert is_dead(msgspec.structs.replace(current, started=f"{current.started}0"))
 
 
 @needs_proc
-def test_a_stranger_of_another_user_is_not_the_holder_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_another_user_with_a_reused_pid_is_not_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(pid: int, number: int) -> None:
         raise PermissionError
 
@@ -71,19 +71,19 @@ def test_a_stranger_of_another_user_is_not_the_holder_either(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("", "123"), ("123", "")])
-def test_without_a_start_mark_a_number_in_use_counts_as_alive(
+def test_without_a_start_time_a_pid_in_use_counts_as_alive(
     monkeypatch: pytest.MonkeyPatch, ours: str, theirs: str
 ) -> None:
     monkeypatch.setattr(process, "_start_mark", lambda _pid: theirs)
     assert not is_dead(ProcessIdentity(os.uname().nodename, os.getpid(), ours))
 
 
-def test_nothing_is_guessed_about_another_host() -> None:
+def test_a_process_on_another_host_is_never_considered_dead() -> None:
     assert not is_dead(ProcessIdentity("elsewhere.example.com", 2**22 + 1, "1"))
 
 
 @needs_proc
-def test_a_name_with_brackets_and_blanks_does_not_confuse_the_start_mark(tmp_path: Path) -> None:
+def test_the_start_time_is_read_for_program_names_with_brackets_and_spaces(tmp_path: Path) -> None:
     program = tmp_path / ") Z 1 (x"
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([str(program), "30"]) as child:

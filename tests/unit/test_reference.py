@@ -22,7 +22,7 @@ HOST = "https://forge.test"
         ("group/project!12", "mr", Reference(12, "group/project")),
     ],
 )
-def test_a_number_a_sign_and_a_project_are_read(text: str, kind: Kind, meant: Reference) -> None:
+def test_a_number_a_hash_and_a_project_reference_are_parsed(text: str, kind: Kind, meant: Reference) -> None:
     assert parse_reference(text, kind) == meant
 
 
@@ -43,13 +43,13 @@ def test_a_number_a_sign_and_a_project_are_read(text: str, kind: Kind, meant: Re
         ("/pull/12?diff=split", "mr"),
     ],
 )
-def test_a_web_address_names_the_project_and_the_number(page: str, kind: Kind) -> None:
+def test_a_web_address_is_parsed_to_project_and_number(page: str, kind: Kind) -> None:
     place = f"{HOST}:8443/group/sub/project"
     assert parse_reference(place + page, kind) == Reference(12, "group/sub/project", place)
 
 
 @pytest.mark.parametrize("path", ["group/issues", "pull/merge_requests", "group/issues/7"])
-def test_a_project_may_be_called_like_a_page(path: str) -> None:
+def test_a_project_named_like_a_gitlab_page_is_parsed(path: str) -> None:
     assert parse_reference(f"{HOST}/{path}/-/issues/12", "issue").project == path
 
 
@@ -64,7 +64,7 @@ def test_a_project_may_be_called_like_a_page(path: str) -> None:
         (f"{HOST}/g/p/pull/12", "issue", f"`lore show mr '{HOST}/g/p/pull/12'`"),
     ],
 )
-def test_the_other_kind_is_refused_with_the_right_command(text: str, kind: Kind, remedy: str) -> None:
+def test_a_reference_to_the_other_kind_is_refused_with_the_right_command(text: str, kind: Kind, remedy: str) -> None:
     with pytest.raises(UserError, match="is not a") as refused:
         parse_reference(text, kind)
     assert refused.value.fix == f"use {remedy}"
@@ -78,12 +78,12 @@ def test_the_other_kind_is_refused_with_the_right_command(text: str, kind: Kind,
      f"{HOST}/issues/12", f"{HOST}/g/p/-/commit/12", "ftp://forge.test/g/p/-/issues/12", "'; rm -rf'!1"],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", ["issue", "mr"])
-def test_anything_else_is_refused_with_the_forms_there_are(text: str, kind: Kind) -> None:
+def test_an_invalid_reference_is_refused_with_the_valid_forms(text: str, kind: Kind) -> None:
     with pytest.raises(UserError, match="could not parse") as refused:
         parse_reference(text, kind)
     assert "group/project" in str(refused.value.fix)
     assert refused.value.details == {"reference": text}
 
 
-def test_there_are_two_kinds() -> None:
+def test_issues_and_merge_requests_are_the_only_reference_kinds() -> None:
     assert (other_kind("issue"), other_kind("mr")) == ("mr", "issue")

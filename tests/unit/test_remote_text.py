@@ -28,7 +28,7 @@ from tidelore.store.conversation_rows import NoteRow, place
         ({"new_path": "logo.png", "old_path": "logo.png"}, "logo.png"),
     ],
 )
-def test_the_place_of_a_review_note(position: dict[str, Any], shown: str | None) -> None:
+def test_a_review_note_position_is_shown_as_path_and_lines(position: dict[str, Any], shown: str | None) -> None:
     start, end = position.pop("range", (None, None))
     values: dict[str, Any] = dict.fromkeys(NoteRow.__struct_fields__)
     values |= {f"position_{name}": value for name, value in position.items()}
@@ -45,14 +45,14 @@ def test_the_place_of_a_review_note(position: dict[str, Any], shown: str | None)
         ((False, False, True), "D a"),
     ],
 )
-def test_a_changed_file_has_the_letter_of_its_change(flags: tuple[bool, bool, bool], shown: str) -> None:
+def test_a_changed_file_is_shown_with_the_letter_of_its_change(flags: tuple[bool, bool, bool], shown: str) -> None:
     assert describe_file(FileChangeRecord("a", "b", *flags)) == shown
 
 
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(0, "0m"), (60, "1m"), (3600, "1h"), (5400, "1h 30m"), (3_600_000, "1,000h")]
 )
-def test_time_is_told_in_hours_and_minutes(seconds: int, shown: str) -> None:
+def test_a_duration_is_shown_in_hours_and_minutes(seconds: int, shown: str) -> None:
     assert describe_duration(seconds) == shown
 
 
@@ -72,11 +72,11 @@ def test_time_is_told_in_hours_and_minutes(seconds: int, shown: str) -> None:
         ("héllo 👩‍🚀", "héllo 👩‍🚀"),
     ],
 )
-def test_what_a_terminal_would_obey_is_removed(text: str, left: str) -> None:
+def test_terminal_control_sequences_are_removed(text: str, left: str) -> None:
     assert harmless(text) == left
 
 
-def test_long_lines_are_broken_between_words_and_code_is_left_alone() -> None:
+def test_long_lines_are_wrapped_between_words_and_code_is_not_wrapped() -> None:
     text = (
         "A paragraph that is far too long for the page.\n\n- an item that is too long for one line\n"
         "> a quotation that is too long for one line\n```\ncode that is much too long for one line of it\n```\n"

@@ -32,7 +32,7 @@ def test_a_file_that_was_never_renamed_has_one_name() -> None:
     assert describe_lineage(follow("a", [])) == "a"
 
 
-def test_a_chain_is_found_whole_from_either_end_and_from_the_middle() -> None:
+def test_a_rename_chain_is_found_from_any_of_its_names() -> None:
     chain = [rename("c", "d", 3), rename("a", "b", 1), rename("b", "c", 2)]
     for start in "abcd":
         lineage = follow(start, chain)
@@ -42,23 +42,23 @@ def test_a_chain_is_found_whole_from_either_end_and_from_the_middle() -> None:
         assert describe_lineage(lineage) == "a -> b -> c -> d"
 
 
-def test_a_circle_ends() -> None:
+def test_circular_renames_end() -> None:
     lineage = follow("a", [rename("a", "b"), rename("b", "a", 2)])
     assert sorted(lineage.names) == ["a", "b"]
     assert [each.iid for each in lineage.renames] == [1, 2]
 
 
-def test_a_name_that_two_files_took_is_told_without_an_arrow_between_them() -> None:
+def test_a_name_used_by_two_files_is_shown_without_an_arrow_between_them() -> None:
     lineage = follow("a", [rename("a", "b"), rename("a", "c", 2)])
     assert lineage.names == ("a", "b", "c")
     assert describe_lineage(lineage) == "a -> b, c"
 
 
-def test_the_same_rename_in_two_merge_requests_is_told_twice() -> None:
+def test_the_same_rename_in_two_merge_requests_is_listed_twice() -> None:
     assert [each.iid for each in follow("b", [rename("a", "b"), rename("a", "b", 2)]).renames] == [1, 2]
 
 
-def test_a_long_chain_is_cut_and_says_so() -> None:
+def test_a_long_rename_chain_is_truncated_with_a_notice() -> None:
     chain = [rename(str(place), str(place + 1), place + 1) for place in range(1000)]
     lineage = follow("500", chain)
     assert len(lineage.names) == NAMES_LIMIT
@@ -74,7 +74,7 @@ NAMES = st.sampled_from("abcdefgh")
 @given(
     st.lists(st.builds(rename, NAMES, NAMES, st.integers(1, 50)).filter(lambda each: each.old_path != each.new_path))
 )
-def test_the_names_are_exactly_those_that_renames_connect(renames: list[Rename]) -> None:
+def test_the_found_names_are_exactly_those_connected_by_renames(renames: list[Rename]) -> None:
     connected = {"a"}
     for _ in renames:
         for each in renames:

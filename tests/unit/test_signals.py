@@ -19,14 +19,14 @@ def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_signal_ends_the_block_and_is_given_back(number: signal.Signals) -> None:
+def test_a_signal_cancels_the_block_and_the_old_handler_is_restored(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with pytest.raises(Cancelled, match="interrupted; nothing is lost"), ended_in_order("nothing is lost"):
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
 
 
-def test_a_signal_in_a_callback_of_a_loop_is_not_kept_there() -> None:
+def test_a_signal_during_an_event_loop_callback_still_cancels() -> None:
     async def go_on() -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
         await asyncio.sleep(5)

@@ -17,11 +17,11 @@ NOW = 1_772_442_000_000
         (3_660, "1h 1m"), (36_000, "10h"), (90_000, "1d 1h"), (864_000, "10d"),
     ],
 )  # fmt: skip
-def test_a_duration_takes_two_units_while_it_is_short(seconds: float | None, shown: str) -> None:
+def test_a_short_duration_is_shown_in_two_units(seconds: float | None, shown: str) -> None:
     assert span(seconds) == shown
 
 
-def test_an_instant_is_told_by_its_distance() -> None:
+def test_a_time_is_shown_relative_to_now() -> None:
     assert since(NOW - 61_000, NOW) == "1m 1s"
     assert since(NOW + 30_000, NOW) == "in 30s"
     assert since(NOW + 400, NOW) == "0s"
@@ -29,12 +29,12 @@ def test_an_instant_is_told_by_its_distance() -> None:
     assert moment(NOW) == "2026-03-02 09:00:00Z"
 
 
-def test_a_count_at_its_bound_says_that_there_may_be_more() -> None:
+def test_a_count_at_its_limit_is_shown_with_a_plus() -> None:
     assert many(999, 1_000) == "999"
     assert many(1_000, 1_000) == "1,000+"
 
 
-def test_every_state_has_a_word_of_its_own_beside_its_tone() -> None:
+def test_every_job_state_has_a_distinct_label() -> None:
     told = [
         state(name)[0]
         for name in ("idle", "running", "backing_off", "stopped", "failed", "blocked", "paused", "unavailable", "new")
@@ -43,17 +43,17 @@ def test_every_state_has_a_word_of_its_own_beside_its_tone() -> None:
     assert state("something_else") == ("something else", "")
 
 
-def test_remote_text_is_one_harmless_line() -> None:
+def test_remote_text_becomes_one_line_without_control_characters() -> None:
     assert remote("a\n\x1b[31mb\x07") == "a b"
     assert remote(None) == "—"
     assert remote("long" * 100, 10) == "longlongl…"
 
 
-def test_what_is_empty_is_not_listed() -> None:
+def test_empty_fields_are_not_listed() -> None:
     assert fields([("A", "1"), ("Bee", None), ("C", "—"), ("D", "")]).plain == "A  1\n"
 
 
-def test_the_look_follows_the_terminal_where_it_tells() -> None:
+def test_the_auto_theme_follows_the_terminal_background() -> None:
     assert choose_theme("auto", {"COLORFGBG": "0;15"}) == LIGHT
     assert choose_theme("auto", {"COLORFGBG": "15;0"}) == DARK
     assert choose_theme("auto", {}) == DARK
@@ -61,7 +61,7 @@ def test_the_look_follows_the_terminal_where_it_tells() -> None:
     assert choose_theme("dark", {"COLORFGBG": "0;15"}) == DARK
 
 
-def test_colours_are_left_out_when_asked() -> None:
+def test_colours_are_off_with_no_color_or_without_colour_support() -> None:
     assert is_colourless({"NO_COLOR": "1"}, color=True)
     assert is_colourless({}, color=False)
     # An empty one asks for nothing.

@@ -37,7 +37,7 @@ def said(chunks: list[str]) -> list[list[str]]:
 
 @examples(few=25, many=300)
 @given(documents, sizes)
-def test_no_chunk_is_empty_or_longer_than_asked(parts: list[str], size: tuple[int, int]) -> None:
+def test_no_chunk_is_empty_or_longer_than_the_limit(parts: list[str], size: tuple[int, int]) -> None:
     words, overlap = size
     for piece in chunk(parts, words=words, overlap=overlap):
         assert piece.strip() == piece != ""
@@ -46,7 +46,7 @@ def test_no_chunk_is_empty_or_longer_than_asked(parts: list[str], size: tuple[in
 
 @examples(few=25, many=300)
 @given(documents, st.integers(1, 12))
-def test_without_overlap_the_chunks_are_the_document(parts: list[str], words: int) -> None:
+def test_chunks_without_overlap_join_to_the_document(parts: list[str], words: int) -> None:
     chunks = chunk(parts, words=words, overlap=0)
     assert "".join(letters(piece) for piece in chunks) == letters("".join(parts))
 
@@ -73,7 +73,7 @@ def test_every_word_is_covered_in_order_and_overlaps_stay_within_bounds(
 
 @examples(few=25, many=300)
 @given(documents, sizes)
-def test_what_stands_between_two_words_of_a_part_is_kept(parts: list[str], size: tuple[int, int]) -> None:
+def test_each_chunk_is_a_verbatim_part_of_the_document(parts: list[str], size: tuple[int, int]) -> None:
     words, overlap = size
     whole = BETWEEN_PARTS.join(part.strip() for part in parts if part.strip())
     for piece in chunk(parts, words=words, overlap=overlap):
@@ -87,7 +87,7 @@ def test_the_same_document_gives_the_same_chunks(parts: list[str], size: tuple[i
     assert chunk(parts, words=words, overlap=overlap) == chunk(list(parts), words=words, overlap=overlap)
 
 
-def test_a_document_that_fits_is_one_chunk_with_its_layout() -> None:
+def test_a_document_that_fits_is_one_chunk_with_its_layout_kept() -> None:
     assert chunk(["Title", " ", "ana: one\n  two "], words=10, overlap=2) == ["Title\n\nana: one\n  two"]
 
 
@@ -111,16 +111,16 @@ def test_a_long_remark_is_cut_inside_and_overlaps_in_full() -> None:
     ]
 
 
-def test_a_blob_without_blanks_counts_by_its_length() -> None:
+def test_a_blob_without_spaces_is_measured_by_its_length() -> None:
     chunks = chunk(["x" * 3200], words=10, overlap=0)
     assert [len(piece) for piece in chunks] == [320] * 10
 
 
-def test_a_script_without_blanks_counts_by_its_length() -> None:
+def test_a_script_without_spaces_is_measured_by_its_length() -> None:
     assert count_words("漢字漢字漢") == 3
 
 
 @pytest.mark.parametrize(("words", "overlap"), [(0, 0), (5, 5), (5, -1)])
-def test_sizes_that_make_no_progress_are_refused(words: int, overlap: int) -> None:
+def test_a_chunk_size_or_overlap_that_makes_no_progress_is_refused(words: int, overlap: int) -> None:
     with pytest.raises(ValueError, match="no chunks"):
         chunk(["a"], words=words, overlap=overlap)

@@ -51,7 +51,7 @@ def ask(*script: Answer, http: Http | None = None, **options: Any) -> tuple[Any,
     return asyncio.run(run())
 
 
-def test_the_key_travels_in_a_header() -> None:
+def test_the_api_key_is_sent_in_a_header() -> None:
     value, server, _ = ask(answer(body=b"[1]"))
     assert value == [1]
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
@@ -59,7 +59,7 @@ def test_the_key_travels_in_a_header() -> None:
 
 
 @pytest.mark.parametrize("fault", [answer(500), answer(body=b"[1, 2"), answer(body=b"<html>"), answer(502, b"<html>")])
-def test_a_transient_fault_is_tried_again_and_then_told(fault: Answer) -> None:
+def test_a_transient_error_is_retried_and_then_raised(fault: Answer) -> None:
     value, server, clock = ask(fault, answer(body=b"[7]"))
     assert value == [7]
     assert (len(server.seen), clock.slept) == (2, [1])
@@ -69,31 +69,31 @@ def test_a_transient_fault_is_tried_again_and_then_told(fault: Answer) -> None:
     assert clock.slept == [1, 2]
 
 
-def test_a_named_wait_is_kept() -> None:
+def test_a_retry_after_in_seconds_is_respected() -> None:
     value, _, clock = ask(answer(429, Retry_After="9"), answer(body=b"[7]"))
     assert (value, clock.slept) == ([7], [9])
 
 
-def test_a_date_to_wait_for_is_measured_on_the_servers_clock() -> None:
+def test_a_retry_after_date_is_measured_on_the_servers_clock() -> None:
     until, said = "Mon, 02 Mar 2026 09:00:20 GMT", "Mon, 02 Mar 2026 09:00:15 GMT"
     value, _, clock = ask(answer(429, Retry_After=until, Date=said), answer(body=b"[7]"))
     assert (value, clock.slept) == ([7], [5])
 
 
-def test_a_wait_beyond_patience_is_told_at_once() -> None:
+def test_a_retry_after_beyond_the_maximum_wait_is_raised_at_once() -> None:
     error, server, clock = ask(answer(429, Retry_After="3600"))
     assert isinstance(error, RateLimited)
     assert (error.retry_after_seconds, len(server.seen), clock.slept) == (3600, 1, [])
 
 
 @pytest.mark.parametrize("fault", [answer(400), answer(body=b'{"not": "a list"}'), answer(307, Location="http://x/")])
-def test_what_repeats_itself_is_asked_once(fault: Answer) -> None:
+def test_a_permanent_error_is_not_retried(fault: Answer) -> None:
     error, server, _ = ask(fault, answer(body=b"[7]"))
     assert isinstance(error, RemotePermanent)
     assert len(server.seen) == 1
 
 
-def test_a_silent_server_is_given_up() -> None:
+def test_a_server_that_does_not_answer_times_out() -> None:
     async def hang(_: Seen, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(30)
 
@@ -102,7 +102,7 @@ def test_a_silent_server_is_given_up() -> None:
     assert (error.reason, len(server.seen)) == ("timeout", 2)
 
 
-def test_an_answer_above_the_limit_is_refused() -> None:
+def test_a_response_above_the_size_limit_is_refused() -> None:
     error, _, _ = ask(answer(body=b"[" + b"1," * 5000 + b"1]"), max_response_bytes=1000)
     assert isinstance(error, ResponseTooLarge)
 
@@ -127,20 +127,20 @@ def test_the_key_appears_in_no_error_and_no_log(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
-def test_a_key_that_is_no_header_is_refused_unquoted(key: str) -> None:
+def test_a_key_that_is_not_a_valid_header_is_refused_without_quoting_it(key: str) -> None:
     with pytest.raises(CredentialsMissing) as caught:
         JsonClient("http://127.0.0.1:1", http=Http(), timeout_seconds=1, key=key)
     assert key not in f"{caught.value} {caught.value.fix} {caught.value.details}"
 
 
 @pytest.mark.parametrize("address", ["", "ftp://h", "http://", "http://u:hunter2@h", "http://h/?key=hunter2", "h:1"])
-def test_an_address_that_is_not_plain_is_refused_unquoted(address: str) -> None:
+def test_an_invalid_base_url_is_refused_without_quoting_it(address: str) -> None:
     with pytest.raises(ConfigError) as caught:
         JsonClient(address, http=Http(), timeout_seconds=1)
     assert "hunter2" not in f"{caught.value} {caught.value.fix} {caught.value.details}"
 
 
-def test_the_environments_proxy_never_sees_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_localhost_ignore_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     value, _, _ = ask(answer(body=b"[1]"))
@@ -158,13 +158,13 @@ def test_a_configured_proxy_is_used() -> None:
     assert asyncio.run(run()) == ([1], 1)
 
 
-def test_a_proxy_that_is_none_is_told_without_its_password() -> None:
+def test_an_invalid_proxy_is_a_config_error_without_its_password() -> None:
     error, _, _ = ask(answer(), http=Http(proxy="gopher://u:hunter2@h"))
     assert isinstance(error, ConfigError)
     assert "hunter2" not in f"{error} {error.fix} {error.details}"
 
 
-def test_a_private_authority_is_trusted_when_it_is_named(tmp_path: Path) -> None:
+def test_a_configured_private_ca_is_trusted(tmp_path: Path) -> None:
     authority = create_authority(tmp_path)
     answers = answer(body=b"[1]")
     value, _, _ = ask(answers, tls=authority.server_context(), http=Http(ca_file=str(authority.ca_file)))
@@ -174,7 +174,7 @@ def test_a_private_authority_is_trusted_when_it_is_named(tmp_path: Path) -> None
     assert error.reason == "untrusted_certificate"
 
 
-def test_a_missing_authority_is_told() -> None:
+def test_a_missing_ca_file_is_reported() -> None:
     error, _, _ = ask(answer(), http=Http(ca_file="nowhere.pem"))
     assert isinstance(error, ConfigError)
     assert error.details["key"] == "http.ca_file"

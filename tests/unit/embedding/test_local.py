@@ -61,7 +61,7 @@ def embedder(files: LocalFiles) -> LocalEmbedder:
     return LocalEmbedder(files, Embedding())
 
 
-def test_vectors_are_those_of_the_package(files: LocalFiles, embedder: LocalEmbedder) -> None:
+def test_vectors_equal_those_of_the_wordllama_package(files: LocalFiles, embedder: LocalEmbedder) -> None:
     request = json.dumps([str(files.weights), str(files.tokenizer), TEXTS])
     done = subprocess.run([sys.executable, "-c", REFERENCE], input=request, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -70,13 +70,13 @@ def test_vectors_are_those_of_the_package(files: LocalFiles, embedder: LocalEmbe
     assert np.abs(np.array(embedder.embed_now(TEXTS)) - expected).max() < 1e-5
 
 
-def test_one_text_and_a_run_of_many_give_the_same_vector(embedder: LocalEmbedder) -> None:
+def test_a_text_gets_the_same_vector_alone_and_in_a_batch(embedder: LocalEmbedder) -> None:
     alone = [embedder.embed_now([text])[0] for text in TEXTS]
     many = embedder.embed_now(TEXTS * 20)
     assert np.array_equal(np.array(many), np.array(alone * 20))
 
 
-def test_meaning_is_near_and_noise_is_far(embedder: LocalEmbedder) -> None:
+def test_texts_with_related_meaning_are_closer_than_unrelated_ones(embedder: LocalEmbedder) -> None:
     question, near, far = embedder.embed_now(
         ["Why does login fail?", "Authentication error on sign in", "The colour of the button is too dark"]
     )
@@ -91,7 +91,7 @@ def test_a_query_loads_neither_the_package_nor_a_client_nor_an_event_loop() -> N
     assert not loaded & {"wordllama", "asyncio", "httpx2", "requests", "pydantic"}
 
 
-def test_a_line_break_at_the_end_of_the_tokenizer_is_no_other_model(
+def test_a_trailing_newline_in_the_tokenizer_file_does_not_change_the_model_id(
     files: LocalFiles, embedder: LocalEmbedder, tmp_path: Path
 ) -> None:
     respaced = tmp_path / "tokenizer.json"
@@ -99,7 +99,9 @@ def test_a_line_break_at_the_end_of_the_tokenizer_is_no_other_model(
     assert LocalEmbedder(LocalFiles(files.weights, respaced), Embedding()).identity == embedder.identity
 
 
-def test_other_weights_are_another_model(files: LocalFiles, embedder: LocalEmbedder, tmp_path: Path) -> None:
+def test_different_weights_give_a_different_model_id(
+    files: LocalFiles, embedder: LocalEmbedder, tmp_path: Path
+) -> None:
     other = tmp_path / "weights.safetensors"
     content = bytearray(files.weights.read_bytes())
     content[-1] ^= 1
@@ -110,7 +112,7 @@ def test_other_weights_are_another_model(files: LocalFiles, embedder: LocalEmbed
 
 
 @pytest.mark.parametrize("damaged", ["weights", "tokenizer"])
-def test_a_damaged_file_is_told_with_the_remedy(files: LocalFiles, damaged: str, tmp_path: Path) -> None:
+def test_a_damaged_model_file_is_reported_with_the_fix(files: LocalFiles, damaged: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"{")
     chosen = {"weights": files.weights, "tokenizer": files.tokenizer} | {damaged: broken}
@@ -121,7 +123,9 @@ def test_a_damaged_file_is_told_with_the_remedy(files: LocalFiles, damaged: str,
 
 
 @pytest.mark.parametrize("missing", ["wordllama", "numpy", "tokenizers", "safetensors"])
-def test_a_missing_package_is_a_reason_with_a_remedy(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_makes_the_embedder_unavailable_with_a_fix(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = importlib.util.find_spec
 
     def find(name: str, package: str | None = None) -> ModuleSpec | None:
@@ -134,7 +138,7 @@ def test_a_missing_package_is_a_reason_with_a_remedy(missing: str, monkeypatch: 
     assert "pip install" in found.fix
 
 
-def test_an_installation_without_its_files_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_model_files_make_the_embedder_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wordllama").mkdir()
     (tmp_path / "wordllama" / "__init__.py").write_text("raise AssertionError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
@@ -143,5 +147,5 @@ def test_an_installation_without_its_files_is_a_reason(tmp_path: Path, monkeypat
     assert "l2_supercat_256.safetensors" in found.reason
 
 
-def test_it_can_answer_without_an_event_loop(embedder: LocalEmbedder) -> None:
+def test_the_local_embedder_runs_in_process(embedder: LocalEmbedder) -> None:
     assert isinstance(embedder, InProcess)

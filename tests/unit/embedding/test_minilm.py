@@ -23,29 +23,29 @@ from tidelore.errors import ConfigError
         ("a [MASK] b", ["[CLS]", "a", "[MASK]", "b", "[SEP]"]),
     ],
 )
-def test_text_is_cut_as_the_model_was_trained(text: str, tokens: list[str]) -> None:
+def test_text_is_tokenised_as_the_model_was_trained(text: str, tokens: list[str]) -> None:
     assert read_tokenizer().encode(text).tokens == tokens
 
 
-def test_tokens_have_the_numbers_of_the_model() -> None:
+def test_tokens_get_the_ids_of_the_models_vocabulary() -> None:
     assert read_tokenizer().encode("hello world").ids == [101, 7592, 2088, 102]
     assert read_tokenizer().get_vocab_size() == 30_522
 
 
-def test_foreign_weights_never_run(tmp_path: Path) -> None:
+def test_weights_with_a_wrong_checksum_are_never_loaded(tmp_path: Path) -> None:
     weights = tmp_path / "model.onnx"
     weights.write_bytes(b"not the model")
     with pytest.raises(ConfigError, match="checksum mismatch"):
         MiniLmEmbedder(weights, Embedding()).embed_now(["a"])
 
 
-def test_a_batch_is_small_whatever_is_configured(tmp_path: Path) -> None:
+def test_the_batch_size_is_capped_whatever_is_configured(tmp_path: Path) -> None:
     embedder = MiniLmEmbedder(tmp_path, Embedding(batch_size=100))
     assert embedder.batch_size == MOST_AT_A_TIME
     assert embedder.identity.dimension == DIMENSION
 
 
-def test_a_missing_extra_is_a_reason_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_makes_the_embedder_unavailable_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)
     found = find_minilm()
     assert isinstance(found, Unavailable)

@@ -6,7 +6,7 @@ import hashlib
 from importlib.resources import files
 
 
-def test_the_vocabulary_is_the_one_the_notice_names_and_its_licence_lies_beside_it() -> None:
+def test_the_bundled_vocabulary_matches_its_notice_and_has_its_licence_file() -> None:
     room = files("tidelore.embedding")
     notice = room.joinpath("NOTICE").read_text(encoding="utf-8")
     assert "\nminilm_vocabulary.txt\n" in notice

@@ -30,12 +30,12 @@ from tidelore.errors import (
         (302, "", RemotePermanent),
     ],
 )
-def test_a_status_stands_for_one_error(status: int, said: str, kind: type[RemoteError]) -> None:
+def test_each_http_status_maps_to_one_error_class(status: int, said: str, kind: type[RemoteError]) -> None:
     error = refusal(status, None, "http://h/x", said)
     assert type(error) is kind
     assert (error.status, error.url) == (status, "http://h/x")
 
 
-def test_an_excerpt_is_short_and_on_one_line() -> None:
+def test_an_excerpt_of_an_error_body_is_short_and_on_one_line() -> None:
     assert excerpt("a\n  b") == "a b"
     assert len(excerpt("x " * 999)) == 200

@@ -15,7 +15,7 @@ from tidelore.embedding.remote import RemoteEmbedder
 from tidelore.errors import ConfigError
 
 
-def test_none_is_none() -> None:
+def test_provider_none_opens_no_embedder() -> None:
     assert open_embedder(Embedding(provider="none"), Http(), {}) is None
 
 
@@ -25,14 +25,14 @@ def test_the_default_is_local_with_its_measured_weights() -> None:
     assert (embedder.fusion_weight, embedder.rrf_k) == (0.7, 10)
 
 
-def test_what_the_user_chose_goes_before_what_was_measured() -> None:
+def test_configured_fusion_weights_override_the_measured_defaults() -> None:
     embedder = open_embedder(Embedding(fusion_weight=0.0, rrf_k=60, batch_size=7), Http(), {})
     assert isinstance(embedder, LocalEmbedder)
     assert (embedder.fusion_weight, embedder.rrf_k, embedder.batch_size) == (0.0, 60, 7)
 
 
 @pytest.mark.parametrize("provider", ["ollama", "openai"])
-def test_a_server_is_not_asked_when_it_is_opened(provider: str) -> None:
+def test_opening_a_remote_embedder_sends_no_request(provider: str) -> None:
     settings = Embedding(provider=provider, base_url="http://127.0.0.1:1")  # type: ignore[arg-type]
     embedder = open_embedder(settings, Http(), {})
     assert isinstance(embedder, RemoteEmbedder)
@@ -40,7 +40,7 @@ def test_a_server_is_not_asked_when_it_is_opened(provider: str) -> None:
     assert (embedder.fusion_weight, embedder.rrf_k) == (1.0, 10)
 
 
-def test_a_missing_key_is_a_reason_that_names_the_variable() -> None:
+def test_a_missing_api_key_is_reported_with_the_environment_variable() -> None:
     missing = open_embedder(Embedding(provider="openai"), Http(), {})
     assert isinstance(missing, Unavailable)
     assert missing.fix == "export OPENAI_API_KEY"
@@ -49,12 +49,12 @@ def test_a_missing_key_is_a_reason_that_names_the_variable() -> None:
     assert named.fix == "export MY_KEY"
 
 
-def test_a_wrong_address_is_an_error_of_the_configuration() -> None:
+def test_an_invalid_base_url_is_a_config_error() -> None:
     with pytest.raises(ConfigError):
         open_embedder(Embedding(provider="ollama", base_url="ollama"), Http(), {})
 
 
-def test_asking_for_none_loads_no_model_and_no_client() -> None:
+def test_provider_none_imports_neither_model_nor_http_client() -> None:
     script = (
         "import sys; from tidelore.config import Http; from tidelore.embedding.registry import open_embedder;"
         "from tidelore.config import Embedding;"

@@ -22,21 +22,21 @@ def test_every_row_has_unit_length_or_is_zero(rows: list[list[float]]) -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused(number: float) -> None:
+def test_vectors_with_nan_or_infinity_are_refused(number: float) -> None:
     with pytest.raises(ValueError, match="finite"):
         unit_rows(np.array([[1.0, number]]))
 
 
-def test_blank_texts_get_zero_between_their_neighbours() -> None:
+def test_blank_texts_get_a_zero_vector_in_their_position() -> None:
     found = in_their_places(np.array([[1.0, 0.0], [0.0, 1.0]], dtype=np.float32), [1, 3], 4)
     assert [vector.tolist() for vector in found] == [[0, 0], [1, 0], [0, 0], [0, 1]]
 
 
-def test_text_that_cannot_be_encoded_is_made_so() -> None:
+def test_lone_surrogates_are_replaced_so_that_text_can_be_encoded() -> None:
     assert encodable("a\ud800b") == "a\ufffdb"
     assert encodable("gr\u00fc\u00dfe \U0001f600") == "gr\u00fc\u00dfe \U0001f600"
 
 
 @pytest.mark.parametrize(("text", "blank"), [("", True), (" \n\t\u00a0", True), (" a ", False)])
-def test_only_white_space_is_blank(text: str, blank: bool) -> None:
+def test_a_text_is_blank_when_it_holds_only_white_space(text: str, blank: bool) -> None:
     assert is_blank(text) is blank

@@ -34,7 +34,7 @@ def test_numbers_compare_as_numbers_and_names_as_text() -> None:
 
 
 @pytest.mark.parametrize(("at", "valid"), [(0, True), (-1, False), (NOW + SKEW_MS, True), (NOW + SKEW_MS + 1, False)])
-def test_a_watermark_before_the_epoch_or_in_the_future_is_not_believed(at: int, valid: bool) -> None:
+def test_a_watermark_before_the_epoch_or_in_the_future_is_invalid(at: int, valid: bool) -> None:
     assert (why_invalid(Cursor(watermark=Position(at, 1)), NOW) is None) is valid
 
 
@@ -49,7 +49,7 @@ def test_an_invalid_cursor_becomes_a_bounded_backfill_and_never_the_latest() -> 
     assert backfilled(500, 1000).watermark == Position(0, 0)
 
 
-def test_a_window_survives_its_stored_form() -> None:
+def test_a_window_round_trips_through_its_stored_form() -> None:
     for window in (
         Window(-1, None),
         Window(9, 8, "token", 2, 1, "s", "b", Position(9, 4)),
@@ -64,6 +64,6 @@ def test_an_unreadable_window_is_dropped(text: str | None) -> None:
     assert decode_window(text) is None
 
 
-def test_ids_come_back_as_their_source_writes_them() -> None:
+def test_stored_ids_are_read_back_as_numbers_or_text() -> None:
     assert parse_id("42") == 42
     assert parse_id("at://did:plc:x/app.bsky.feed.post/3k") == "at://did:plc:x/app.bsky.feed.post/3k"

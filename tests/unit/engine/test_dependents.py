@@ -72,7 +72,7 @@ def sync(nest: Nest, lists: Lists, server_now: int | None = NOW, concurrency: in
         (None, NOW, None, Due.WAIT),
     ],
 )
-def test_a_parent_is_due_until_its_version_was_read_settled(
+def test_a_parent_is_due_until_its_children_were_read_after_it_settled(
     synced: int | None, fetched: int | None, server_now: int | None, due: Due
 ) -> None:
     assert decide(parent(synced=synced, fetched=fetched), server_now, SETTLE_MS) is due
@@ -84,7 +84,7 @@ def test_settling_is_measured_on_the_servers_clock_alone() -> None:
     assert not is_settled(NOW, None, SETTLE_MS)
 
 
-def test_one_page_is_read_once_and_several_until_two_passes_agree() -> None:
+def test_one_page_of_children_is_read_once_and_several_until_two_passes_agree() -> None:
     one = Script(Page([item(1, 1)], server_at=NOW))
     assert asyncio.run(read_all(one)).pages == 1
     first, second = Page([item(1, 1)], next_token="2", server_at=NOW), Page([item(2, 1)], server_at=NOW + 5)
@@ -93,7 +93,7 @@ def test_one_page_is_read_once_and_several_until_two_passes_agree() -> None:
     assert children.server_at == NOW
 
 
-def test_a_child_that_slid_between_two_pages_is_found_by_the_next_pass() -> None:
+def test_a_child_that_moved_between_two_pages_is_found_by_the_next_pass() -> None:
     script = Script(
         Page([item(1, 1), item(2, 1)], next_token="2"), Page([item(4, 1)]),
         Page([item(2, 1), item(3, 1)], next_token="2"), Page([item(4, 1)]),
@@ -102,7 +102,7 @@ def test_a_child_that_slid_between_two_pages_is_found_by_the_next_pass() -> None
     assert [child.version.id for child in asyncio.run(read_all(script)).items] == [2, 3, 4]
 
 
-def test_children_that_never_hold_still_are_given_up() -> None:
+def test_children_that_change_on_every_pass_end_in_an_error() -> None:
     pages = [page for n in range(MAX_PASSES) for page in (Page([item(n, 1)], next_token="2"), Page([item(-1, 1)]))]
     script = Script(*pages)
     with pytest.raises(RemoteTransient) as raised:
@@ -111,7 +111,7 @@ def test_children_that_never_hold_still_are_given_up() -> None:
     assert len(script.asked) == 2 * MAX_PASSES
 
 
-def test_several_lists_are_one_kind_and_the_earliest_clock_is_the_clock_of_all() -> None:
+def test_a_kind_read_from_several_lists_uses_the_earliest_server_clock() -> None:
     lists = (
         Script(Page([item(1, 1)], server_at=NOW + 9)),
         Script(Page([item(2, 1)], next_token="2", server_at=NOW), Page(), Page([item(2, 1)], next_token="2"), Page()),
@@ -125,7 +125,7 @@ def test_several_lists_are_one_kind_and_the_earliest_clock_is_the_clock_of_all()
     assert asyncio.run(read_lists([Script(Page(server_at=NOW + n)) for n in (9, 3, 5)])).server_at == NOW + 3
 
 
-def test_a_kind_is_written_once_when_all_its_lists_were_read() -> None:
+def test_a_kind_is_written_once_after_all_its_lists_were_read() -> None:
     nest = Nest(parent(1), parent(2))
     broken = (Script(Page([item(1, 1)], server_at=NOW)), Script(RemoteTransient("down")))
     whole = (Script(Page([item(2, 1)], server_at=NOW)), Script(Page([item(3, 1)], server_at=NOW)))
@@ -135,7 +135,7 @@ def test_a_kind_is_written_once_when_all_its_lists_were_read() -> None:
     assert (tally.fetched, tally.failed, tally.pages, tally.changed) == (1, 1, 2, 2)
 
 
-def test_nothing_is_written_before_all_pages_are_understood() -> None:
+def test_no_children_are_written_before_all_pages_were_parsed() -> None:
     lists: Lists = {
         1: [Script(Page([item(1, 1)], next_token="2"), RemoteTransient("down"))],
         2: [Script(Page([item(2, 1)], rejected=(BAD,)))],
@@ -162,7 +162,7 @@ def test_a_parent_that_was_read_and_has_not_settled_is_not_read_again() -> None:
     assert (tally.waiting, tally.fetched) == (1, 0)
 
 
-def test_given_parents_are_read_due_or_not() -> None:
+def test_explicitly_named_parents_are_read_even_if_not_due() -> None:
     nest = Nest(parent(7))
     done = parent(1, synced=NOW, fetched=NOW)
     lists: Lists = {1: [Script(Page([item(1, 1)], server_at=NOW + SETTLE_MS))]}
@@ -198,7 +198,7 @@ class Gauge:
         return Page(server_at=NOW)
 
 
-def test_a_slow_parent_does_not_hold_up_the_others() -> None:
+def test_a_slow_parent_does_not_delay_the_others() -> None:
     nest = Nest(*(parent(key) for key in range(1, 21)))
 
     async def work() -> None:
@@ -240,7 +240,7 @@ def test_rejected_credentials_stop_the_whole_stage() -> None:
     assert nest.failures == []
 
 
-def test_one_refused_parent_stays_one_parents_failure() -> None:
+def test_a_refused_parent_fails_without_stopping_the_others() -> None:
     nest = Nest(parent(1), parent(2))
     lists: Lists = {1: [Script(RemotePermanent("forbidden", status=403))], 2: [Script(Page(server_at=NOW))]}
     assert sync(nest, lists, concurrency=1).failed == 1

@@ -22,27 +22,27 @@ def descend(script: Script, shelf: PlainShelf, **plan: Any) -> None:
     asyncio.run(Descent(script, Intake(shelf, lambda: NOW), DescentPlan(**plan)).run())
 
 
-def test_the_head_reaches_down_to_the_newest_gap_else_the_mark_else_the_look_back() -> None:
+def test_the_head_scan_stops_at_the_newest_gap_or_the_watermark_or_the_look_back() -> None:
     assert open_head(TOP, [Gap(Position(950, "at://g"), "t", 1)], 5).floor == 950
     assert open_head(TOP, [Gap(None, "t", 1)], 5).floor == 900
     assert open_head(TOP, [], 5).floor == 900
     assert open_head(None, [], 5).floor == 5
 
 
-def test_a_span_ends_below_its_floor_and_not_at_it() -> None:
+def test_a_gap_is_closed_by_an_item_below_its_floor_and_not_by_one_at_it() -> None:
     gap = Gap(None, None, 900)
     assert shrink(gap, at((950, "b"), (900, "a")), "t", 0) == Gap(Position(950, "b"), "t", 900)
     assert shrink(gap, at((950, "b"), (899, "a")), "t", 0) is None
     assert shrink(gap, at((950, "b"), (899, "a")), "t", 1) == Gap(Position(950, "b"), "t", 900)
 
 
-def test_a_span_ends_with_the_list_and_not_with_an_empty_page() -> None:
+def test_a_gap_is_closed_by_the_end_of_the_list_and_not_by_an_empty_page() -> None:
     gap = Gap(TOP, "t", 5)
     assert shrink(gap, [], "u", 0) == Gap(TOP, "u", 5)
     assert shrink(gap, at((800, "a")), None, 0) is None
 
 
-def test_a_finished_span_lifts_the_gap_below_it() -> None:
+def test_a_closed_gap_raises_the_top_of_the_gap_below_it() -> None:
     below = [Gap(TOP, "t", 5), Gap(Position(4, "at://low"), "u", 1)]
     assert close(Position(950, "b"), below) == [Gap(Position(950, "b"), "t", 5), below[1]]
     assert close(None, below) == below
@@ -50,7 +50,7 @@ def test_a_finished_span_lifts_the_gap_below_it() -> None:
     assert highest(None, None) is None
 
 
-def test_the_mark_moves_only_when_nothing_is_left_open() -> None:
+def test_the_watermark_moves_only_when_no_gap_is_open() -> None:
     shelf = PlainShelf(Cursor(watermark=TOP))
     pages = [Page([item(f"at://{n}", n)], next_token=str(n)) for n in (999, 998, 997)]
     descend(Script(*pages), shelf, max_pages=LEAST_PAGES)
@@ -66,7 +66,7 @@ def test_the_mark_moves_only_when_nothing_is_left_open() -> None:
     assert shelf.cursor.watermark == Position(999, "at://999")
 
 
-def test_the_mark_stays_when_the_newest_item_has_vanished() -> None:
+def test_the_watermark_stays_when_the_newest_item_was_deleted() -> None:
     shelf = PlainShelf(Cursor(watermark=TOP))
     descend(Script(Page([item("at://older", 850)])), shelf)
     assert shelf.cursor.watermark == TOP
@@ -80,7 +80,7 @@ def test_a_pinned_item_does_not_end_the_walk() -> None:
     assert set(shelf.items) == {"at://950", "at://old", "at://940", "at://890"}
 
 
-def test_a_walk_with_few_pages_still_gets_to_its_gap() -> None:
+def test_a_walk_limited_to_one_page_still_reads_a_page_of_its_gap() -> None:
     """Nothing is new, yet the head costs a page to see that: the gap below gets one as well."""
     shelf = PlainShelf(Cursor(), [Gap(TOP, "deep", 5)])
     script = Script(
@@ -93,9 +93,7 @@ def test_a_walk_with_few_pages_still_gets_to_its_gap() -> None:
 
 
 @pytest.mark.parametrize(("status", "forgotten"), [(500, True), (503, False), (None, False)])
-def test_a_token_the_server_cannot_read_is_forgotten_and_its_span_read_anew(
-    status: int | None, forgotten: bool
-) -> None:
+def test_a_page_token_the_server_rejects_is_dropped_and_its_gap_read_again(status: int | None, forgotten: bool) -> None:
     shelf = PlainShelf(Cursor(watermark=Position(1, "at://low")), [Gap(TOP, "bad", 5)])
     head = Page([item("at://top", 900), item("at://b", 890)], next_token="h")
     with pytest.raises(RemoteTransient):

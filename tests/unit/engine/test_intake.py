@@ -12,7 +12,7 @@ from tidelore.engine.ports import Batch, Page
 from tidelore.model import Position, Rejected, RemoteId, Version
 
 
-def test_an_item_is_new_when_its_version_is_not_stored_wherever_it_stands() -> None:
+def test_an_item_is_new_when_its_version_is_not_stored_whatever_its_position() -> None:
     stored: dict[RemoteId, Version] = {
         1: item(1, 500, "a").version,
         2: item(2, 500, "a").version,
@@ -30,7 +30,7 @@ def test_an_older_version_never_replaces_a_newer_one() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_of_one_item_shown_twice_on_a_page_the_newer_version_counts(order: int) -> None:
+def test_an_item_listed_twice_on_a_page_is_stored_in_its_newer_version(order: int) -> None:
     shown = [item(1, 400, "old"), item(1, 500, "new")][::order]
     found = sort_out(shown, {})
     assert [entry.record for entry in found.created] == ["new"]
@@ -48,14 +48,14 @@ def test_a_replayed_page_writes_no_row_and_still_moves_the_cursor() -> None:
     assert (intake.tally.created, intake.tally.replayed, intake.tally.pages) == (1, 1, 2)
 
 
-def test_everything_about_a_page_is_one_batch() -> None:
+def test_a_page_is_committed_in_one_batch() -> None:
     shelf = PlainShelf()
     rejected = (Rejected("9", "90", b"", "bad"),)
     Intake(shelf, lambda: NOW).take(Page([item(1, 100)], rejected), Cursor(), [], ("8",), (7,))
     assert shelf.batches == [Batch([item(1, 100)], Cursor(), rejected, [], ("8",), (7,))]
 
 
-def test_a_commit_that_fails_counts_nothing() -> None:
+def test_a_failed_commit_changes_no_counter() -> None:
     shelf = PlainShelf()
 
     def fail(_batch: object) -> None:
@@ -68,7 +68,7 @@ def test_a_commit_that_fails_counts_nothing() -> None:
     assert intake.tally.created == 0
 
 
-def test_the_seams_stand_around_the_commit() -> None:
+def test_the_crash_seams_are_called_before_and_after_the_commit() -> None:
     seen: list[object] = []
     shelf = PlainShelf()
     shelf.on_commit = lambda _batch: seen.append("commit")
@@ -76,7 +76,7 @@ def test_the_seams_stand_around_the_commit() -> None:
     assert seen == [Seam.BEFORE_COMMIT, "commit", Seam.AFTER_COMMIT]
 
 
-def test_progress_is_told_after_the_page_is_durable() -> None:
+def test_progress_is_reported_after_the_page_was_committed() -> None:
     shelf, told = PlainShelf(), []
     intake = Intake(shelf, lambda: NOW, on_page=lambda tally: told.append((tally.pages, len(shelf.batches))))
     intake.take(Page([item(1, 100)]), Cursor())

@@ -49,19 +49,19 @@ def take(rows: Rows, clock: ManualClock, who: ProcessIdentity, *, force: bool = 
         (STALE_MS + 1, True, True, "dead"),
     ],
 )
-def test_a_lease_is_taken_from_the_dead_the_stale_and_by_force(
+def test_a_lease_can_be_taken_from_a_dead_or_stale_holder_or_by_force(
     age_ms: int, force: bool, dead: bool, why: str | None
 ) -> None:
     row = LeaseRow("sync", 3, YOU, "ingest", 0, 1000)
     assert why_takeable(row, 1000 + age_ms, STALE_MS, force, lambda _who: dead) == why
 
 
-def test_a_lease_nobody_holds_is_free() -> None:
+def test_a_lease_without_a_holder_is_free() -> None:
     assert why_takeable(None, 0, STALE_MS, False, lambda _who: False) == "free"
     assert why_takeable(LeaseRow("sync", 3, None, "x", 0, 0), 0, STALE_MS, False, lambda _who: False) == "free"
 
 
-def test_the_loser_learns_who_holds_it() -> None:
+def test_a_failed_acquire_reports_the_current_holder() -> None:
     rows, clock = Rows(), ManualClock()
     take(rows, clock, YOU)
     clock.advance(90)
@@ -82,7 +82,7 @@ def test_the_generation_grows_with_every_holder() -> None:
     assert rows.row.holder is None
 
 
-def test_a_holder_that_was_taken_over_finds_out_and_cannot_give_back_what_is_not_its_own() -> None:
+def test_a_holder_that_was_taken_over_gets_lease_lost_and_cannot_release_the_lease() -> None:
     rows, clock = Rows(), ManualClock()
     mine = take(rows, clock, ME)
     yours = take(rows, clock, YOU, force=True)
@@ -95,7 +95,7 @@ def test_a_holder_that_was_taken_over_finds_out_and_cannot_give_back_what_is_not
     yours.heartbeat()
 
 
-def test_a_beat_after_giving_back_takes_nothing_and_accuses_nobody() -> None:
+def test_a_heartbeat_after_release_neither_takes_the_lease_nor_raises() -> None:
     rows, clock = Rows(), ManualClock()
     mine = take(rows, clock, ME)
     mine.release()
@@ -108,14 +108,14 @@ def test_a_beat_after_giving_back_takes_nothing_and_accuses_nobody() -> None:
     assert rows.row.holder == YOU
 
 
-def test_of_two_that_race_one_wins() -> None:
+def test_of_two_processes_racing_for_a_lease_exactly_one_gets_it() -> None:
     rows, clock = Rows(), ManualClock()
     rows.race = LeaseRow("sync", 1, YOU, "ingest", clock.now_ms(), clock.now_ms())
     with pytest.raises(LockHeld):
         take(rows, clock, ME)
 
 
-def test_a_race_lost_to_a_holder_that_is_already_gone_is_tried_again() -> None:
+def test_an_acquire_lost_to_a_holder_that_is_already_dead_is_retried() -> None:
     rows, clock = Rows(), ManualClock()
     rows.race = LeaseRow("sync", 4, None, "ingest", 0, 0)
     assert take(rows, clock, ME).generation == 5
@@ -143,6 +143,6 @@ def test_the_error_about_a_held_lease_carries_its_holder_command_and_last_heartb
     }
 
 
-def test_the_error_speaks_of_a_holder_it_does_not_know() -> None:
+def test_the_error_about_a_held_lease_works_with_an_unknown_holder() -> None:
     row = LeaseRow("sync", 3, YOU, "ingest", 0, 0)
     assert "another process" in held_error(replace(row, holder=None), 1000).message

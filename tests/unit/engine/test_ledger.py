@@ -69,7 +69,7 @@ def start(rows: Rows, clock: ManualClock, **options: Any) -> Run:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_run_ends_once(end: str) -> None:
+def test_a_run_can_be_finished_only_once(end: str) -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock)
     ENDS[end](run)
@@ -81,7 +81,7 @@ def test_a_run_ends_once(end: str) -> None:
     assert rows.rows[run.id]["status"] == end
 
 
-def test_an_ended_run_takes_no_phase_counter_or_heartbeat() -> None:
+def test_a_finished_run_rejects_phases_counters_and_heartbeats() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock)
     run.finish_succeeded()
@@ -96,7 +96,7 @@ def test_an_ended_run_takes_no_phase_counter_or_heartbeat() -> None:
             step()
 
 
-def test_phases_go_forward_or_stay() -> None:
+def test_a_run_never_returns_to_an_earlier_phase() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     run.set_phase("ingest")
@@ -117,7 +117,7 @@ def test_only_a_working_phase_can_be_entered(phase: str) -> None:
         start(rows, clock).set_phase(phase)
 
 
-def test_warnings_and_the_operators_word_are_kept() -> None:
+def test_a_runs_warning_count_and_note_are_stored() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, note="full")
     run.finish_succeeded_with_warnings(3)
@@ -138,7 +138,7 @@ def test_a_heartbeat_is_written_at_most_once_per_interval() -> None:
 
 
 @pytest.mark.parametrize(("dead", "age_s", "closed"), [(True, 0, True), (False, 601, True), (False, 600, False)])
-def test_the_next_run_closes_the_row_of_one_that_is_gone(dead: bool, age_s: int, closed: bool) -> None:
+def test_the_next_run_marks_the_run_of_a_dead_process_as_crashed(dead: bool, age_s: int, closed: bool) -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock)
     clock.advance(age_s)
@@ -149,7 +149,7 @@ def test_the_next_run_closes_the_row_of_one_that_is_gone(dead: bool, age_s: int,
             run.finish_succeeded()
 
 
-def test_progress_costs_one_write_in_two_seconds_and_is_a_heartbeat() -> None:
+def test_progress_is_written_at_most_every_two_seconds_and_counts_as_a_heartbeat() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     began = clock.now_ms()
@@ -163,7 +163,7 @@ def test_progress_costs_one_write_in_two_seconds_and_is_a_heartbeat() -> None:
     assert rows.rows[run.id]["progress_note"] == "tide"
 
 
-def test_a_clock_that_is_set_back_stops_no_progress() -> None:
+def test_progress_is_still_written_after_the_clock_was_set_back() -> None:
     rows, clock = Rows(), SetBack()
     run = start(rows, clock, phase="ingest")
     clock.back_ms = 3_600_000
@@ -172,7 +172,7 @@ def test_a_clock_that_is_set_back_stops_no_progress() -> None:
     assert rows.rows[run.id]["progress_done"] == 1
 
 
-def test_progress_that_could_not_be_written_is_not_tried_again_at_once() -> None:
+def test_a_failed_progress_write_is_not_retried_at_once() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     rows.rows[run.id]["status"] = "crashed"
@@ -183,7 +183,7 @@ def test_progress_that_could_not_be_written_is_not_tried_again_at_once() -> None
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_end_takes_back_how_far_a_run_was_and_leaves_the_counters(end: str) -> None:
+def test_finishing_a_run_clears_its_progress_and_keeps_its_counters(end: str) -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock)
     clock.advance(2)
@@ -194,7 +194,7 @@ def test_an_end_takes_back_how_far_a_run_was_and_leaves_the_counters(end: str) -
     assert row["requests"] == 7
 
 
-def test_the_next_phase_begins_without_the_progress_of_the_one_before() -> None:
+def test_a_new_phase_starts_without_the_progress_of_the_previous_one() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     clock.advance(2)
@@ -204,7 +204,7 @@ def test_the_next_phase_begins_without_the_progress_of_the_one_before() -> None:
     assert rows.rows[run.id]["progress_done"] is None
 
 
-def test_a_crashed_run_keeps_its_last_word() -> None:
+def test_a_crashed_run_keeps_its_last_progress() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     clock.advance(2)

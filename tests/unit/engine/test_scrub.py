@@ -25,13 +25,13 @@ def holding(*created: int, after: int = 0) -> PlainShelf:
     return shelf
 
 
-def test_a_whole_list_on_one_page_completes_a_cycle() -> None:
+def test_a_list_that_fits_on_one_page_completes_a_scrub_cycle() -> None:
     shelf = holding(10, 20)
     assert stride(Script(Page([item(10, 10), item(20, 20)], server_at=NOW)), shelf)
     assert shelf.cursor.census == Census(after=0, started_at=None, verified_at=NOW)
 
 
-def test_a_refused_first_page_is_not_asked_for_a_second_time() -> None:
+def test_a_refused_first_page_is_not_requested_again() -> None:
     script = Script(RemotePermanent("forbidden", status=403), Page(server_at=NOW))
     with pytest.raises(RemotePermanent):
         stride(script, holding(10))
@@ -48,7 +48,7 @@ def test_a_stride_ends_at_the_last_creation_on_its_page_and_the_next_begins_ther
     assert shelf.cursor.census.verified_at == NOW
 
 
-def test_items_created_in_one_instant_are_read_to_the_end_of_it_one_page_a_stride() -> None:
+def test_items_created_at_the_same_instant_are_read_one_page_per_stride() -> None:
     shelf = holding(after=20)
     script = Script(
         Page([item(1, 20)], next_token="2"), Page([item(2, 20)], next_token="3"), Page([item(3, 25)], next_token="4")
@@ -69,7 +69,7 @@ def test_a_page_the_server_forgot_is_read_from_the_start_of_its_instant() -> Non
     assert [request.token for request in script.asked] == [None, "2", None]
 
 
-def test_only_an_answer_of_gone_makes_a_tombstone() -> None:
+def test_only_a_not_found_answer_creates_a_tombstone() -> None:
     shelf = holding(10, 20, 25)
     script = Script(
         Page([item(30, 30)], next_token="2"),
@@ -85,28 +85,28 @@ def test_only_an_answer_of_gone_makes_a_tombstone() -> None:
     assert shelf.batches[0].rejected[0].key == "25"
 
 
-def test_a_failed_question_buries_nothing_and_moves_nothing() -> None:
+def test_a_failed_lookup_creates_no_tombstone_and_moves_no_cursor() -> None:
     shelf = holding(10, 20)
     with pytest.raises(RemoteTransient):
         stride(Script(Page(), singles={"10": Page(), "20": RemoteTransient("down")}), shelf)
     assert shelf.batches == []
 
 
-def test_what_is_on_the_page_but_unreadable_is_not_missing() -> None:
+def test_an_item_that_cannot_be_parsed_is_not_treated_as_missing() -> None:
     shelf = holding(10)
     script = Script(Page(rejected=(Rejected("10", "10", b"", "bad"),)))
     assert stride(script, shelf)
     assert script.asked_alone == []
 
 
-def test_what_was_created_at_the_end_of_the_page_is_left_to_the_next_stride() -> None:
+def test_items_created_at_the_last_instant_of_a_page_are_left_to_the_next_stride() -> None:
     shelf = holding(10, 30)
     script = Script(Page([item(10, 10), item(31, 30)], next_token="2"))
     stride(script, shelf)
     assert script.asked_alone == []
 
 
-def test_a_stride_asks_a_bounded_number_of_questions_and_comes_back_for_the_rest() -> None:
+def test_a_stride_looks_up_a_limited_number_of_items_and_continues_later() -> None:
     made = range(100, 100 + MAX_QUESTIONS + 5)
     shelf = holding(*made)
     singles = {str(key): Page[str]() for key in made}

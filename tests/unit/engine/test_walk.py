@@ -34,14 +34,14 @@ def test_each_page_commits_with_the_cursor_that_covers_it() -> None:
     assert shelf.cursor.complete
 
 
-def test_an_unbelievable_instant_is_stored_but_moves_no_watermark() -> None:
+def test_an_item_with_an_implausible_time_is_stored_but_does_not_move_the_watermark() -> None:
     shelf = PlainShelf()
     walk(Script(Page([item(1, NOW), item(2, NOW + SKEW_MS + 1)], server_at=NOW)), shelf)
     assert set(shelf.items) == {1, 2}
     assert shelf.cursor.watermark == Position(NOW, 1)
 
 
-def test_a_list_of_nothing_but_unbelievable_instants_is_read_to_its_end() -> None:
+def test_a_list_of_only_implausible_times_is_read_to_its_end() -> None:
     shelf = PlainShelf()
     far = NOW + 10 * SKEW_MS
     pages = [Page([item(n, far + n)], next_token=token, server_at=NOW) for n, token in ((1, "2"), (2, None))]
@@ -50,7 +50,7 @@ def test_a_list_of_nothing_but_unbelievable_instants_is_read_to_its_end() -> Non
     assert shelf.cursor.watermark is None
 
 
-def test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfill() -> None:
+def test_a_cursor_from_the_future_is_replaced_by_a_bounded_backfill() -> None:
     shelf = PlainShelf(Cursor(watermark=Position(NOW + SKEW_MS + 1, 9)))
     script = Script(Page())
     tally = walk(script, shelf, Plan(overlap_ms=2000, safe_backfill_ms=86_400_000))
@@ -59,7 +59,7 @@ def test_a_cursor_from_the_future_is_set_aside_and_replaced_by_a_bounded_backfil
     assert script.asked[0].since == NOW - 86_400_000 - 2000
 
 
-def test_no_answer_is_remembered_of_a_walk_of_two_pages_that_left_the_watermark_where_it_was() -> None:
+def test_no_validator_is_kept_after_a_two_page_walk_that_did_not_move_the_watermark() -> None:
     shelf = PlainShelf(Cursor(watermark=Position(300, 3)))
     pages = [Page([item(1, 299), item(2, 300)], next_token="2", validator=ETAG), Page([item(3, 300)], validator=ETAG)]
     walk(Script(*pages, *pages), shelf)
@@ -67,7 +67,7 @@ def test_no_answer_is_remembered_of_a_walk_of_two_pages_that_left_the_watermark_
     assert shelf.cursor.validator is None
 
 
-def test_an_answer_is_remembered_only_when_the_same_address_will_be_asked_again() -> None:
+def test_a_validator_is_kept_only_when_the_next_walk_requests_the_same_url() -> None:
     shelf = PlainShelf()
     walk(Script(Page([item(1, 100)], validator=ETAG)), shelf)
     first = shelf.cursor
@@ -94,7 +94,7 @@ def test_a_walk_resumes_inside_a_window_of_many_pages() -> None:
     assert set(shelf.items) == {2, 3, 4}
 
 
-def test_an_interrupted_window_is_forgotten_once_it_was_read() -> None:
+def test_an_interrupted_window_is_cleared_once_it_was_read() -> None:
     """Its pass shrank to one page; kept, it would send every later walk back to its instant."""
     shelf = PlainShelf(Cursor(Position(9000, 4), Window(9000, 8999, before="whole", passes=1)))
     walk(Script(Page([item(4, 9000)])), shelf)
@@ -105,7 +105,7 @@ def test_an_interrupted_window_is_forgotten_once_it_was_read() -> None:
     assert script.asked[0].since == 88_000
 
 
-def test_a_page_the_server_no_longer_knows_starts_its_window_over() -> None:
+def test_an_expired_page_token_restarts_its_window() -> None:
     shelf = PlainShelf(
         Cursor(Position(9000, 4), Window(9000, 8999, token="gone", pages=1, seen="half", top=Position(9000, 4)))
     )
@@ -114,7 +114,7 @@ def test_a_page_the_server_no_longer_knows_starts_its_window_over() -> None:
     assert [request.token for request in script.asked] == ["gone", None]
 
 
-def test_a_server_that_never_knows_its_own_next_page_does_not_keep_the_walk_for_ever() -> None:
+def test_a_server_that_always_rejects_its_own_next_page_ends_the_walk_with_an_error() -> None:
     page = Page([item(2, 9000), item(1, 9000)], next_token="refused")
     answers: list[Page[str] | RemoteError] = [page, RemotePermanent("no such page", status=400)]
     script = Script(*answers * (MAX_PASSES + 5))
@@ -124,7 +124,7 @@ def test_a_server_that_never_knows_its_own_next_page_does_not_keep_the_walk_for_
     assert len(script.asked) <= 2 * (MAX_PASSES + 1)
 
 
-def test_a_list_that_never_holds_still_ends_the_walk_with_an_error_and_keeps_what_was_read() -> None:
+def test_a_list_that_changes_on_every_pass_ends_in_an_error_and_keeps_the_read_items() -> None:
     pages = [
         page
         for n in range(MAX_PASSES + 5)
@@ -138,14 +138,14 @@ def test_a_list_that_never_holds_still_ends_the_walk_with_an_error_and_keeps_wha
 
 
 @pytest.mark.parametrize("status", [401, 403, 500])
-def test_other_failures_of_a_next_page_are_not_taken_for_a_lost_page(status: int) -> None:
+def test_other_errors_of_a_next_page_do_not_restart_the_window(status: int) -> None:
     kind = RemoteTransient if status == 500 else RemotePermanent
     script = Script(Page([item(1, 9000)], next_token="2"), kind("no", status=status))
     with pytest.raises(kind):
         walk(script, PlainShelf())
 
 
-def test_what_was_quarantined_is_asked_for_by_itself_and_released() -> None:
+def test_a_quarantined_item_is_fetched_alone_and_released_when_readable() -> None:
     shelf = PlainShelf()
     shelf.quarantined = [Quarantined("7", "70", 1)]
     script = Script(Page(), singles={"70": Page([item(7, 500)])})
@@ -154,14 +154,14 @@ def test_what_was_quarantined_is_asked_for_by_itself_and_released() -> None:
     assert 7 in shelf.items
 
 
-def test_what_is_gone_leaves_quarantine() -> None:
+def test_a_quarantined_item_that_was_deleted_leaves_quarantine() -> None:
     shelf = PlainShelf()
     shelf.quarantined = [Quarantined("7", "70", 1)]
     walk(Script(Page(), singles={"70": Page()}), shelf)
     assert shelf.batches[-1].released == ("7",)
 
 
-def test_what_still_cannot_be_understood_stays_and_stops_nothing() -> None:
+def test_a_quarantined_item_that_still_fails_stays_and_does_not_stop_the_walk() -> None:
     shelf = PlainShelf()
     shelf.quarantined = [Quarantined("7", "70", 1), Quarantined("8", "80", 1), Quarantined("9", "90", 1)]
     rejected = Page[str](rejected=(Rejected("7", "70", b"x", "bad"),))
@@ -175,7 +175,7 @@ def test_what_still_cannot_be_understood_stays_and_stops_nothing() -> None:
     assert [entry.key for batch in shelf.batches for entry in batch.rejected] == ["7", "8"]
 
 
-def test_an_entry_rejected_under_its_real_name_gives_up_the_makeshift_one() -> None:
+def test_a_quarantine_entry_keyed_by_content_is_released_once_its_id_is_known() -> None:
     """Kept, it would be due at every walk and stand before all others."""
     shelf = PlainShelf()
     shelf.quarantined = [Quarantined("content:abc", "70", 1)]
@@ -184,7 +184,7 @@ def test_an_entry_rejected_under_its_real_name_gives_up_the_makeshift_one() -> N
     assert shelf.batches[-1].rejected[0].key == "7"
 
 
-def test_the_watermark_stays_behind_what_changed_while_the_walk_ran() -> None:
+def test_the_watermark_stays_behind_items_that_changed_during_the_walk() -> None:
     shelf = PlainShelf()
     script = Script(
         Page([item(1, NOW - 500), item(2, NOW)], next_token="2", server_at=NOW),

@@ -38,7 +38,7 @@ def test_an_id_ordered_scan_is_one_window_over_all_time() -> None:
     assert begin(Cursor(watermark=Position(9000, 1)), BY_ID, 5000) == Window(instant=ALL_TIME, since=4000)
 
 
-def test_an_interrupted_window_goes_on_where_it_stopped_and_is_read_once_more() -> None:
+def test_an_interrupted_window_continues_where_it_stopped_and_is_read_once_more() -> None:
     saved = Window(instant=9000, since=8999, token="page 2", pages=1, seen="digest", top=Position(9000, 4))
     resumed = begin(Cursor(watermark=Position(9000, 4), window=saved), UPDATED, 2000)
     assert (resumed.token, resumed.pages, resumed.seen) == ("page 2", 1, "digest")
@@ -52,7 +52,7 @@ def test_a_pass_that_was_interrupted_starts_over_against_the_digest_before_it() 
     assert resumed == Window(instant=9000, since=7000, before="whole", passes=1)
 
 
-def test_the_memory_of_a_window_read_whole_is_no_interrupted_window() -> None:
+def test_a_remembered_complete_window_is_not_treated_as_interrupted() -> None:
     kept = Window(instant=9000, since=8999, before="whole")
     assert not is_open(kept)
     assert begin(Cursor(watermark=Position(20_000, 4), window=kept), UPDATED, 2000).since == 18_000
@@ -70,7 +70,7 @@ def test_a_short_page_ends_the_walk() -> None:
     assert step.watermark == Position(200, 2)
 
 
-def test_an_empty_list_ends_the_walk_and_moves_nothing() -> None:
+def test_an_empty_list_ends_the_walk_and_does_not_move_the_watermark() -> None:
     step = advance(Window(-1, None), [], None, UPDATED, 1)
     assert (step.window, step.watermark) == (None, None)
 
@@ -82,14 +82,14 @@ def test_an_empty_page_with_a_next_page_is_not_the_end() -> None:
     assert step.watermark is None
 
 
-def test_while_a_whole_page_shares_one_instant_the_servers_pages_are_followed() -> None:
+def test_server_page_links_are_followed_while_a_whole_page_shares_one_instant() -> None:
     step = advance(Window(8000, 8000), at((9000, 3), (9000, 2)), "page 2", UPDATED, 1)
     assert step.window is not None
     assert (step.window.token, step.window.instant, step.window.since) == ("page 2", 9000, 8000)
     assert step.watermark == Position(9000, 3)
 
 
-def test_a_window_that_took_two_pages_is_read_again_before_it_is_left() -> None:
+def test_a_window_of_two_pages_is_read_again_before_moving_on() -> None:
     first = advance(Window(8000, 8000), at((9000, 4), (9000, 3)), "page 2", UPDATED, 1).window
     assert first is not None
     second = advance(first, at((9000, 2), (9500, 9)), "page 3", UPDATED, 1)
@@ -98,7 +98,7 @@ def test_a_window_that_took_two_pages_is_read_again_before_it_is_left() -> None:
     assert second.watermark == Position(9000, 2)
 
 
-def test_two_passes_that_saw_the_same_end_the_window() -> None:
+def test_two_identical_passes_end_the_window() -> None:
     pages = (at((9000, 4), (9000, 3)), "page 2"), (at((9000, 2), (9500, 9)), "page 3")
     window: Window | None = Window(8000, 8000)
     for positions, token in pages * 2:
@@ -111,7 +111,7 @@ def test_two_passes_that_saw_the_same_end_the_window() -> None:
     assert step.remember.instant == 9000
 
 
-def test_a_pass_that_saw_something_else_is_followed_by_another() -> None:
+def test_a_pass_with_a_different_result_is_followed_by_another() -> None:
     window: Window | None = Window(8000, 8000)
     for positions, token in (
         (at((9000, 4), (9000, 3)), "page 2"),
@@ -142,7 +142,7 @@ def test_an_id_ordered_scan_of_one_page_is_read_once() -> None:
     assert (step.window, step.watermark) == (None, Position(900, 1))
 
 
-def test_instants_of_the_servers_future_move_nothing() -> None:
+def test_times_after_the_servers_clock_do_not_move_the_watermark() -> None:
     positions = at((NOW, 1), (NOW + SKEW_MS, 2), (NOW + SKEW_MS + 1, 3))
     assert believable(positions, NOW) == positions[:2]
     assert believable(positions, None) == positions
@@ -155,7 +155,7 @@ def test_a_watermark_does_not_pass_the_servers_clock_at_the_first_answer() -> No
     assert bounded(None, NOW) is None
 
 
-def test_a_remembered_digest_counts_for_the_same_instant_only() -> None:
+def test_a_remembered_digest_applies_only_to_the_same_instant() -> None:
     kept = Window(instant=9000, since=None, before="whole")
     assert recall(Window(9000, 8999, token="page 2", pages=1), kept).before == "whole"
     assert recall(Window(9001, 8999), kept).before == ""
@@ -163,7 +163,7 @@ def test_a_remembered_digest_counts_for_the_same_instant_only() -> None:
     assert recall(Window(9000, 8999), None).before == ""
 
 
-def test_a_digest_outlives_its_walk_only_when_its_instant_can_no_longer_grow() -> None:
+def test_a_digest_is_kept_after_the_walk_only_when_its_instant_is_over() -> None:
     window = Window(instant=9000, since=8999, before="whole")
     assert lasting(window, 11_000, 2000).before == "whole"
     assert lasting(window, 10_999, 2000).before == ""

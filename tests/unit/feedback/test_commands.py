@@ -21,7 +21,7 @@ from tidelore.feedback.commands import COMMANDS, Command, authorise, help_text, 
         ("/lore sync PR=3", Command("sync", {"pr": "3"})),
     ],
 )
-def test_a_first_line_is_understood(body: str, command: Command) -> None:
+def test_a_command_is_parsed_from_the_first_line(body: str, command: Command) -> None:
     assert parse_command(body, "/lore") == command
 
 
@@ -38,12 +38,12 @@ def test_a_first_line_is_understood(body: str, command: Command) -> None:
         "> /lore status",
     ],
 )
-def test_what_addresses_somebody_else_is_no_command(body: str) -> None:
+def test_text_without_the_exact_command_prefix_is_not_a_command(body: str) -> None:
     assert parse_command(body, "/lore") is None
     assert not is_command(body, "/lore")
 
 
-def test_the_prefix_can_be_another() -> None:
+def test_the_command_prefix_is_configurable() -> None:
     assert parse_command("/mergexo unblock", "/mergexo") == Command("unblock", {})
     assert parse_command("/lore unblock", "/mergexo") is None
 
@@ -66,14 +66,14 @@ def test_the_prefix_can_be_another() -> None:
         ("x" * 1_000_000, "a command has at most 1,000 characters"),
     ],
 )
-def test_what_is_not_understood_says_why_and_has_no_arguments(line: str, problem: str) -> None:
+def test_an_invalid_command_gives_the_reason_and_no_arguments(line: str, problem: str) -> None:
     command = parse_command(f"/lore {line}", "/lore")
     assert command is not None
     assert command.problem == problem
     assert command.args == {}
 
 
-def test_what_is_repeated_to_a_reader_mentions_nobody_and_is_short() -> None:
+def test_an_unknown_command_name_is_shortened_and_its_mentions_are_defused() -> None:
     command = parse_command(f"/lore @everyone`<b>\x07{'x' * 500}", "/lore")
     assert command is not None
     assert command.name.startswith("?everyone??b??xxx")
@@ -97,17 +97,17 @@ def test_help_names_every_command_with_its_keys() -> None:
         (None, False, "ignored"),
     ],
 )
-def test_operators_may_others_are_refused_and_machines_are_ignored(
+def test_operators_are_allowed_other_users_refused_and_bots_ignored(
     author: str | None, flagged: bool, permission: str
 ) -> None:
     assert authorise(author, flagged, ("Operator",)) == permission
 
 
-def test_nobody_is_an_operator_where_none_is_named() -> None:
+def test_no_user_is_an_operator_when_none_is_configured() -> None:
     assert authorise("owner", False, ()) == "refused"
 
 
-def test_a_machine_that_is_named_an_operator_is_still_ignored() -> None:
+def test_a_bot_listed_as_operator_is_still_ignored() -> None:
     assert authorise("ci[bot]", True, ("ci[bot]",)) == "ignored"
 
 
@@ -115,7 +115,7 @@ def test_a_machine_that_is_named_an_operator_is_still_ignored() -> None:
     ("commented_at", "blocked_at", "expired"),
     [(4_000, 5_000, True), (5_000, 5_900, False), (6_000, 5_900, False), (4_000, None, False)],
 )
-def test_a_command_expires_by_whole_seconds_and_only_where_the_thread_is_blocked(
+def test_a_command_expires_by_whole_seconds_and_only_on_a_blocked_thread(
     commented_at: int, blocked_at: int | None, expired: bool
 ) -> None:
     assert is_expired(commented_at, blocked_at) is expired

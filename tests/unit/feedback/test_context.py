@@ -34,21 +34,21 @@ def project(database: Database, clock: ManualClock) -> ProjectRow:
         (0, "none"),
     ],
 )
-def test_a_thread_has_one_role(number: int, role: str) -> None:
+def test_a_thread_number_resolves_to_one_role(number: int, role: str) -> None:
     picture = context(pull(12), pull(13, "blocked", blocked_at=START), pull(14, "merged"), issue(7), operations_issue=3)
     assert picture.role(number) == role
 
 
-def test_without_an_operations_issue_no_thread_is_it() -> None:
+def test_no_thread_is_the_operations_issue_when_none_is_configured() -> None:
     assert context(operations_issue=0).role(0) == "none"
 
 
-def test_a_pull_request_that_is_the_operations_issue_too_is_a_pull_request_until_it_ends() -> None:
+def test_a_pull_request_used_as_operations_issue_keeps_its_role_until_it_ends() -> None:
     assert context(pull(12), operations_issue=12).role(12) == "awaiting"
     assert context(pull(12, "closed"), operations_issue=12).role(12) == "operations"
 
 
-def test_what_is_live_is_read_and_what_has_ended_is_not(
+def test_open_threads_are_loaded_into_the_context_and_ended_ones_are_not(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
     began = clock.now_ms()
@@ -72,7 +72,7 @@ def test_what_is_live_is_read_and_what_has_ended_is_not(
     assert picture.followed_from(99) == 5 - 5_000
 
 
-def test_an_issue_that_was_followed_before_its_pull_request_is_listened_to_from_where_it_was_read(
+def test_an_issue_tracked_before_its_pull_request_keeps_its_read_position(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
     began = clock.now_ms()

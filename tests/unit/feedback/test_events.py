@@ -41,24 +41,24 @@ def the_command(record: CommentRecord, **keys: Any) -> tuple[NewCommand, list[Pl
     return found, [reply for reply in replies if isinstance(reply, PlannedReply)]
 
 
-def test_a_comment_of_somebody_allowed_is_an_event_with_its_body_and_its_source_issue() -> None:
+def test_a_comment_by_an_allowed_user_becomes_an_event_with_body_and_source_issue() -> None:
     record = comment()
     event = the_effect(record, followed=(pull(issue_number=7),))
     assert event == NewEvent("12:issue_comment:501:2026-03-02T09:00:00Z", 12, 7, record)
 
 
-def test_an_edit_is_another_event() -> None:
+def test_an_edited_comment_becomes_a_second_event() -> None:
     old, new = comment("One"), comment("Two", updated_at=START + 1000)
     event = the_effect(new, held(old))
     assert isinstance(event, NewEvent)
     assert event.event_key == "12:issue_comment:501:2026-03-02T09:00:01Z"
 
 
-def test_a_touch_is_no_edit() -> None:
+def test_a_newer_timestamp_with_the_same_body_is_not_an_edit() -> None:
     assert meaning(comment(updated_at=START + 1000), held(comment())) == []
 
 
-def test_an_edit_within_the_second_is_an_event_of_its_own_named_by_its_body() -> None:
+def test_an_edit_within_the_same_second_gets_an_event_key_with_its_body_hash() -> None:
     old, new = comment("One"), comment("Two")
     event = the_effect(new, held(old))
     assert isinstance(event, NewEvent)
@@ -66,7 +66,7 @@ def test_an_edit_within_the_second_is_an_event_of_its_own_named_by_its_body() ->
     assert event.event_key != event_key(comment("Three"), held(new))
 
 
-def test_a_version_older_than_the_one_held_says_nothing() -> None:
+def test_a_version_older_than_the_stored_one_creates_no_event() -> None:
     assert meaning(comment("One"), held(comment("Two", updated_at=START + 1000))) == []
 
 
@@ -85,11 +85,11 @@ def test_a_version_older_than_the_one_held_says_nothing() -> None:
         ({"body": ""}, True),
     ],
 )
-def test_who_and_what_qualifies(change: dict[str, Any], counts: bool) -> None:
+def test_only_comments_by_allowed_users_qualify_as_feedback(change: dict[str, Any], counts: bool) -> None:
     assert qualifies(comment(**change), context()) is counts
 
 
-def test_with_a_list_of_users_the_owner_is_one_of_them_only_if_named() -> None:
+def test_with_an_explicit_user_list_the_owner_is_allowed_only_if_listed() -> None:
     keys = {"allowed_users": ("Alex", "robin")}
     assert qualifies(comment(author="alex"), context(**keys))
     assert qualifies(comment(author="Robin"), context(**keys))
@@ -107,41 +107,41 @@ def test_with_a_list_of_users_the_owner_is_one_of_them_only_if_named() -> None:
         ("PENDING", "Not said yet", False),
     ],
 )
-def test_a_review_without_words_is_only_a_wrapper_unless_it_judges(state: str, body: str, counts: bool) -> None:
+def test_a_review_without_a_body_qualifies_only_with_a_verdict(state: str, body: str, counts: bool) -> None:
     record = comment(body, kind="review_summary", review_state=state)
     assert qualifies(record, context()) is counts
 
 
-def test_an_edited_review_keeps_its_instant_and_is_told_by_its_body() -> None:
+def test_an_edited_review_keeps_its_timestamp_and_gets_a_key_with_its_body_hash() -> None:
     old = comment("One", kind="review_summary", review_state="COMMENTED")
     event = the_effect(replace(old, body="Two"), held(old))
     assert isinstance(event, NewEvent)
     assert event.event_key.startswith("12:review_summary:501:2026-03-02T09:00:00Z#")
 
 
-def test_a_marker_says_that_our_comment_arrived_and_is_never_an_event() -> None:
+def test_our_own_comment_with_a_marker_confirms_delivery_and_is_not_an_event() -> None:
     record = comment(f"Done {marker(TOKEN)}", author="tidelore-agent")
     assert meaning(record) == [TokenSeen(TOKEN, 501, START)]
     assert meaning(record, own_login="Tidelore-Agent") == [TokenSeen(TOKEN, 501, START)]
 
 
 @pytest.mark.parametrize("author", ["harbor", "stranger", None])
-def test_a_marker_forged_by_somebody_else_proves_nothing(author: str | None) -> None:
+def test_a_marker_in_another_users_comment_confirms_nothing(author: str | None) -> None:
     record = comment(f"/lore status {marker(TOKEN)}", author=author)
     assert meaning(record, own_login="tidelore-agent") == []
 
 
 @pytest.mark.parametrize("status", ["merged", "closed"])
 @pytest.mark.parametrize("body", ["Please rename", "/lore status", marker(TOKEN)])
-def test_what_is_said_after_the_end_means_nothing(status: str, body: str) -> None:
+def test_comments_on_a_closed_or_merged_pull_request_are_ignored(status: str, body: str) -> None:
     assert meaning(comment(body, author="operator"), followed=(pull(status=status),)) is None
 
 
-def test_a_thread_nobody_follows_means_nothing() -> None:
+def test_comments_on_an_untracked_thread_are_ignored() -> None:
     assert meaning(comment(number=99)) is None
 
 
-def test_a_blocked_thread_takes_commands_and_markers_and_leaves_the_rest_unjudged() -> None:
+def test_a_blocked_thread_processes_commands_and_markers_and_defers_other_comments() -> None:
     assert meaning(comment(), followed=(BLOCKED,)) is None
     assert meaning(comment(marker(TOKEN)), followed=(BLOCKED,)) == [TokenSeen(TOKEN, 501, START)]
     command, replies = the_command(comment("/lore unblock", author="operator"), followed=(BLOCKED,))
@@ -157,14 +157,14 @@ def test_a_command_is_stored_with_its_comment_and_arguments() -> None:
     assert replies == []
 
 
-def test_an_edited_command_is_another_and_a_touched_one_is_not() -> None:
+def test_an_edited_command_runs_again_and_an_unchanged_body_does_not() -> None:
     old = comment("/lore pause", author="operator")
     assert meaning(replace(old, updated_at=START + 1000), held(old)) == []
     command, _ = the_command(replace(old, body="/lore resume", updated_at=START + 1000))
     assert command.command_key == "12:501:2026-03-02T09:00:01Z"
 
 
-def test_a_stranger_is_told_once_and_nothing_is_run() -> None:
+def test_a_command_by_an_unauthorised_user_is_refused_once_and_not_run() -> None:
     record = comment("/lore unblock", author="stranger")
     command, (reply,) = the_command(record)
     assert command.status == "rejected"
@@ -192,18 +192,18 @@ def test_an_unknown_command_is_answered_with_help() -> None:
 
 
 @pytest.mark.parametrize("change", [{"author": "ci[bot]"}, {"author": "operator", "is_bot": True}, {"author": None}])
-def test_a_machine_gets_no_answer(change: dict[str, Any]) -> None:
+def test_a_command_by_a_bot_gets_no_reply(change: dict[str, Any]) -> None:
     assert meaning(comment("/lore unblock", **change)) == []
 
 
-def test_a_command_from_before_the_blocking_has_expired_and_is_told_so_once() -> None:
+def test_a_command_from_before_the_thread_was_blocked_is_reported_expired_once() -> None:
     record = comment("/lore unblock", author="operator", updated_at=START - 61_000)
     command, (reply,) = the_command(record, followed=(BLOCKED,))
     assert command.status == "expired"
     assert "was not run" in reply.body
 
 
-def test_a_command_from_before_the_thread_was_followed_was_not_meant_for_us() -> None:
+def test_a_command_from_before_the_thread_was_tracked_is_ignored() -> None:
     began = START - 3_600_000
     early = comment("/lore pause", author="operator", updated_at=began - 5_001)
     assert meaning(early) == []
@@ -229,7 +229,7 @@ def test_a_command_edited_within_its_own_second_is_another_command() -> None:
     assert command.command_key == f"12:501:2026-03-02T09:00:00Z#{body_digest('/lore resume').hex()[:8]}"
 
 
-def test_the_operations_issue_takes_commands_and_no_events() -> None:
+def test_comments_on_the_operations_issue_run_commands_and_create_no_events() -> None:
     keys: dict[str, Any] = {"operations_issue": 3, "operations_from": START}
     assert meaning(comment(number=3), **keys) == []
     command, _ = the_command(comment("/lore unblock pr=12", author="operator", number=3), **keys)
@@ -258,7 +258,7 @@ def test_a_comment_on_a_source_issue_waits_for_its_pull_request() -> None:
     ["\x00\x01\x1b[31m", "x" * 1_000_000, "/lore " + "x" * 1_000_000],
     ids=["controls", "a megabyte", "a long command"],
 )
-def test_odd_bodies_are_judged_like_others(body: str) -> None:
+def test_unusual_comment_bodies_are_classified_like_any_other(body: str) -> None:
     effects = meaning(comment(body, author="harbor"))
     assert effects is not None
     assert isinstance(effects[0], NewEvent | NewCommand)

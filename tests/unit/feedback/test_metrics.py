@@ -64,12 +64,12 @@ def test_every_documented_name_is_exported_and_no_other() -> None:
     assert {metric.name: metric.labels for metric in REGISTRY} == NAMES
 
 
-def test_a_lag_is_the_age_of_the_least_recent_confirmation() -> None:
+def test_the_lag_is_the_age_of_the_oldest_confirmed_position() -> None:
     cursors = [row("issue_comments", REPO, START - 5_000), row("issue_comments", "harbor/tides", START - 65_000)]
     assert cursor_lags(cursors, set(), START) == {"issue_comments": 65.0}
 
 
-def test_a_feed_confirms_the_threads_it_covers() -> None:
+def test_a_repository_feed_confirms_the_threads_it_covers() -> None:
     cursors = [
         row("issue_comments", REPO, START - 5_000),
         row("pr_issue_comments", f"{REPO}#12", START - 3_600_000),
@@ -90,7 +90,7 @@ def test_a_thread_that_was_not_read_to_its_end_is_not_covered_by_the_feed() -> N
     assert cursor_lags(cursors, set(), START)["pr_issue_comments"] == 60.0
 
 
-def test_a_thread_that_has_ended_and_a_position_never_confirmed_have_no_lag() -> None:
+def test_ended_threads_and_unconfirmed_positions_have_no_lag() -> None:
     cursors = [
         row("pr_issue_comments", f"{REPO}#12", START - 5_000),
         row("pr_review_comments", f"{REPO}#13", None),
@@ -99,11 +99,11 @@ def test_a_thread_that_has_ended_and_a_position_never_confirmed_have_no_lag() ->
     assert cursor_lags(cursors, {f"{REPO}#12"}, START) == {}
 
 
-def test_a_clock_that_was_set_back_shows_no_negative_age() -> None:
+def test_the_lag_is_never_negative_after_the_clock_was_set_back() -> None:
     assert cursor_lags([row("pulls", REPO, START + 5_000)], set(), START) == {"pulls": 0.0}
 
 
-def test_what_is_durable_is_exported_as_it_stands(database: Database, clock: ManualClock) -> None:
+def test_stored_counters_are_exported_unchanged(database: Database, clock: ManualClock) -> None:
     now = clock.now_ms()
     with database.transaction() as tx:
         project = save_project(tx, "github", REPO, ProjectRecord(1, REPO, "cranes", None, archived=False), now)

@@ -39,7 +39,7 @@ TWO = config(
         ("https://github.com/harbor/cranes/issues/7", "issue", ThreadName(7, "harbor/cranes", "github.com")),
     ],
 )
-def test_a_thread_is_read_in_every_form_people_write(text: str, kind: Any, found: ThreadName) -> None:
+def test_a_thread_reference_is_parsed_in_every_supported_form(text: str, kind: Any, found: ThreadName) -> None:
     assert read_thread(text, kind) == found
 
 
@@ -56,23 +56,23 @@ def test_a_thread_is_read_in_every_form_people_write(text: str, kind: Any, found
         ("https://github.com/harbor/cranes", "pr"),
     ],
 )
-def test_what_is_no_such_thread_is_refused(text: str, kind: Any) -> None:
+def test_an_invalid_thread_reference_is_refused(text: str, kind: Any) -> None:
     with pytest.raises(UserError, match="could not parse"):
         read_thread(text, kind)
 
 
-def test_a_repository_need_not_be_named_where_there_is_one() -> None:
+def test_the_only_configured_repository_is_the_default() -> None:
     assert choose_place(ONE, None).name == "Harbor/Cranes"
     assert choose_place(ONE, None, ThreadName(1)).name == "Harbor/Cranes"
 
 
 @pytest.mark.parametrize("name", ["Harbor/Cranes", "harbor/cranes", "HARBOR/CRANES", "Cranes"])
-def test_a_repository_is_named_without_regard_to_case_or_by_its_ending(name: str) -> None:
+def test_a_repository_is_matched_case_insensitively_or_by_its_last_part(name: str) -> None:
     assert choose_place(ONE, name).name == "Harbor/Cranes"
     assert [place.name for place in choose_places(ONE, name)] == ["Harbor/Cranes"]
 
 
-def test_without_a_name_the_error_lists_every_configured_repository_for_people_and_programs() -> None:
+def test_a_missing_repository_name_is_answered_with_all_configured_repositories() -> None:
     with pytest.raises(UserError) as raised:
         choose_place(TWO, None)
     names = [place.name for place in choose_places(TWO, None)]
@@ -81,7 +81,7 @@ def test_without_a_name_the_error_lists_every_configured_repository_for_people_a
     assert raised.value.fix == f"pass --repo with one of: {', '.join(names)}"
 
 
-def test_between_two_nothing_is_guessed() -> None:
+def test_an_ambiguous_repository_is_refused() -> None:
     with pytest.raises(UserError, match="3 repositories are configured"):
         choose_place(TWO, None)
     with pytest.raises(UserError, match="matches 2 repos"):
@@ -89,20 +89,20 @@ def test_between_two_nothing_is_guessed() -> None:
     assert choose_place(TWO, "ships").host.name == "github"
 
 
-def test_an_address_tells_the_host_too() -> None:
+def test_a_web_address_selects_the_host() -> None:
     for site, host in (("github.com", "github"), ("github.example.com", "work")):
         assert choose_place(TWO, None, ThreadName(1, "harbor/cranes", site)).host.name == host
     with pytest.raises(NotFound, match=r"elsewhere\.org"):
         choose_place(TWO, None, ThreadName(1, "harbor/cranes", "elsewhere.org"))
 
 
-def test_a_repository_that_is_named_twice_must_be_the_same() -> None:
+def test_a_repository_option_that_contradicts_the_reference_is_refused() -> None:
     assert choose_place(ONE, "cranes", ThreadName(1, "harbor/cranes")).name == "Harbor/Cranes"
     with pytest.raises(UserError, match="is not"):
         choose_place(TWO, "harbor/ships", ThreadName(1, "harbor/cranes"))
 
 
-def test_what_is_not_configured_is_not_found() -> None:
+def test_a_repository_that_is_not_configured_is_not_found() -> None:
     with pytest.raises(NotFound):
         choose_place(ONE, "nobody/nothing")
     with pytest.raises(ConfigError):

@@ -21,12 +21,12 @@ def waiting(comment_id: int, author: str | None, body: str, created_at: int, upd
     return FollowupRow(1, 7, comment_id, author, body, created_at, updated_at, None)
 
 
-def test_before_the_pull_request_comments_above_the_consumed_one_wait() -> None:
+def test_issue_comments_newer_than_the_consumed_one_wait_until_a_pull_request_exists() -> None:
     assert route_comment(RECORD, issue(consumed_id=500), context()) == (NewFollowup(7, RECORD),)
     assert route_comment(RECORD, issue(consumed_id=501), context()) == ()
 
 
-def test_after_it_comments_above_the_redirected_one_are_sent_there_once_each() -> None:
+def test_new_issue_comments_are_redirected_once_to_the_existing_pull_request() -> None:
     (redirect,) = route_comment(RECORD, replace(AFTER, redirected_id=500), context(PULL, AFTER))
     assert isinstance(redirect, NewRedirect)
     assert (redirect.issue_number, redirect.comment_id, redirect.scope_number) == (7, 501, 7)
@@ -36,7 +36,7 @@ def test_after_it_comments_above_the_redirected_one_are_sent_there_once_each() -
     assert route_comment(RECORD, replace(AFTER, redirected_id=501), context(PULL, AFTER)) == ()
 
 
-def test_the_token_of_a_redirect_follows_from_its_comment_and_not_from_its_version() -> None:
+def test_a_redirect_token_depends_on_the_comment_and_not_on_its_version() -> None:
     (first,) = route_comment(RECORD, AFTER, context(PULL, AFTER))
     (edited,) = route_comment(replace(RECORD, body="Edited", updated_at=START + 5_000), AFTER, context(PULL, AFTER))
     (other,) = route_comment(replace(RECORD, remote_id=502), AFTER, context(PULL, AFTER))
@@ -46,26 +46,26 @@ def test_the_token_of_a_redirect_follows_from_its_comment_and_not_from_its_versi
     assert first.token == edited.token != other.token
 
 
-def test_what_was_said_before_the_pull_request_still_waits_although_it_is_read_after_it() -> None:
+def test_a_comment_older_than_the_pull_request_still_waits_when_read_after_it() -> None:
     early = replace(RECORD, updated_at=START - 11_000)
     assert route_comment(early, AFTER, context(PULL, AFTER)) == (NewFollowup(7, early),)
 
 
-def test_what_was_said_before_the_issue_was_followed_goes_nowhere() -> None:
+def test_comments_from_before_the_issue_was_tracked_are_ignored() -> None:
     early = replace(RECORD, updated_at=START - 7_200_000 - 5_001)
     assert route_comment(early, issue(), context(issue())) == ()
 
 
 @pytest.mark.parametrize("status", ["merged", "closed"])
-def test_nobody_is_sent_to_a_pull_request_that_has_ended(status: str) -> None:
+def test_comments_are_not_redirected_to_an_ended_pull_request(status: str) -> None:
     assert route_comment(RECORD, AFTER, context(replace(PULL, status=status), AFTER)) == ()
 
 
-def test_nobody_is_sent_to_a_pull_request_that_is_not_followed() -> None:
+def test_comments_are_not_redirected_to_an_untracked_pull_request() -> None:
     assert route_comment(RECORD, AFTER, context(AFTER)) == ()
 
 
-def test_waiting_comments_become_one_event_in_their_order() -> None:
+def test_waiting_comments_become_one_event_in_order() -> None:
     batch = [waiting(9, None, "Second", START + 1, START + 9), waiting(3, "alex", "First", START, START)]
     event = batch_event(CURSOR, batch)
     assert (event.pr_number, event.issue_number, event.record.kind) == (None, 7, "issue_followups")
@@ -73,12 +73,12 @@ def test_waiting_comments_become_one_event_in_their_order() -> None:
     assert (event.record.remote_id, event.record.created_at, event.record.updated_at) == (9, START, START + 9)
 
 
-def test_a_single_waiting_comment_keeps_its_body_and_goes_to_the_pull_request_if_there_is_one() -> None:
+def test_a_single_waiting_comment_keeps_its_body_and_is_assigned_to_the_pull_request() -> None:
     event = batch_event(replace(CURSOR, pr_number=12), [waiting(3, "alex", "Only", START, START)])
     assert (event.record.body, event.pr_number) == ("Only", 12)
 
 
-def test_a_batch_is_named_after_what_is_in_it() -> None:
+def test_the_key_of_a_comment_batch_is_derived_from_its_comments() -> None:
     one, two = waiting(3, "alex", "First", START, START), waiting(9, "alex", "Second", START, START)
     batches = ([one], [two], [one, two], [two, one], [one, replace(two, body="Edited in the same second")])
     assert len({batch_event(CURSOR, batch).event_key for batch in batches}) == 4

@@ -33,21 +33,21 @@ def test_a_token_is_the_hash_of_the_canonical_intent() -> None:
         {"key": "Done"},
     ],
 )
-def test_every_part_of_an_intent_makes_another_token(change: dict[str, object]) -> None:
+def test_changing_any_part_of_an_intent_changes_the_token(change: dict[str, object]) -> None:
     assert action_token(replace(INTENT, **change)) != TOKEN
 
 
-def test_the_case_of_a_repository_makes_no_other_token() -> None:
+def test_the_token_ignores_the_case_of_the_repository() -> None:
     assert action_token(replace(INTENT, repo="Harbor/Cranes")) == TOKEN
 
 
-def test_a_marked_body_is_found_again_and_begins_as_it_was_written() -> None:
+def test_a_marker_is_found_in_a_marked_body_that_keeps_its_beginning() -> None:
     marked = with_marker("Done.\n", TOKEN)
     assert marked == f"Done.\n\n<!-- lore-action:{TOKEN} -->"
     assert find_markers(marked) == (TOKEN,)
 
 
-def test_a_quoted_marker_and_several_are_found_once_each_in_their_order() -> None:
+def test_several_and_quoted_markers_are_found_once_each_in_order() -> None:
     other = "0" * 64
     assert find_markers(f"> {marker(other)}\r\n{marker(TOKEN)}{marker(other)}") == (other, TOKEN)
 
@@ -63,7 +63,7 @@ def test_a_quoted_marker_and_several_are_found_once_each_in_their_order() -> Non
         "",
     ],
 )
-def test_what_only_looks_like_a_marker_is_none(body: str) -> None:
+def test_malformed_markers_are_not_found(body: str) -> None:
     assert find_markers(body) == ()
 
 
@@ -78,7 +78,7 @@ def test_an_empty_body_is_refused(body: str) -> None:
         with_marker(body, TOKEN)
 
 
-def test_the_longest_body_fits_with_its_marker_and_one_letter_more_is_refused_with_the_limit() -> None:
+def test_the_longest_body_fits_with_its_marker_and_one_more_character_is_refused() -> None:
     longest = LONGEST_COMMENT - len("\n\n") - len(marker(TOKEN))
     assert len(with_marker("x" * longest, TOKEN)) == LONGEST_COMMENT
     with pytest.raises(UserError) as refused:
@@ -86,5 +86,5 @@ def test_the_longest_body_fits_with_its_marker_and_one_letter_more_is_refused_wi
     assert refused.value.details["longest"] == longest
 
 
-def test_a_megabyte_of_openings_is_searched_in_no_time() -> None:
+def test_searching_a_megabyte_of_marker_openings_is_fast() -> None:
     assert find_markers("<!-- lore-action:" * 60_000) == ()

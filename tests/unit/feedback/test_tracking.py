@@ -25,7 +25,7 @@ STATUSES = ("awaiting_feedback", "blocked", "merged", "closed")
 
 
 @pytest.mark.parametrize(("before", "after"), list(product((None, *STATUSES), STATUSES)))
-def test_only_the_steps_of_the_table_exist(before: str | None, after: str) -> None:
+def test_only_the_listed_status_transitions_are_allowed(before: str | None, after: str) -> None:
     if (before, after) in LEGAL:
         check_step(before, after)
     else:
@@ -34,25 +34,25 @@ def test_only_the_steps_of_the_table_exist(before: str | None, after: str) -> No
         assert refused.value.details["after"] == after
 
 
-def test_the_table_knows_every_status_and_merged_is_the_end() -> None:
+def test_every_status_has_transitions_and_merged_has_none() -> None:
     assert set(STEPS) == {None, *STATUSES}
     assert STEPS["merged"] == frozenset()
     assert set(TERMINAL) == {"merged", "closed"}
 
 
-def test_merged_is_tested_before_closed() -> None:
+def test_a_merged_pull_request_is_not_reported_as_closed() -> None:
     assert judge_pull(remote_pull(state="closed", merged=True, merged_at=5, closed_at=5), "a" * 40) == "merged"
     assert judge_pull(remote_pull(state="closed", merged=False, merged_at=5, closed_at=5), "a" * 40) == "merged"
     assert judge_pull(remote_pull(state="closed", closed_at=5), "a" * 40) == "closed"
 
 
-def test_a_head_that_was_not_seen_is_compared_and_one_that_was_is_not() -> None:
+def test_an_unknown_head_commit_is_compared_and_a_known_one_is_not() -> None:
     assert judge_pull(remote_pull(), "a" * 40) == "same"
     assert judge_pull(remote_pull(), "b" * 40) == "compare"
     assert judge_pull(remote_pull(), None) == "compare"
 
 
-def test_an_end_is_told_although_the_head_moved_too() -> None:
+def test_a_merge_or_close_is_reported_even_if_the_head_moved_too() -> None:
     assert judge_pull(remote_pull(state="closed", merged=True), "b" * 40) == "merged"
 
 
@@ -67,11 +67,11 @@ def test_an_end_is_told_although_the_head_moved_too() -> None:
         ("", "history_rewritten"),
     ],
 )
-def test_a_head_is_followed_only_when_it_descends_from_the_last_one(word: str, verdict: str) -> None:
+def test_a_new_head_is_accepted_only_when_it_descends_from_the_last_one(word: str, verdict: str) -> None:
     assert judge_head(word) == verdict
 
 
-def test_a_rule_follows_by_author_or_by_label_whatever_the_case() -> None:
+def test_a_tracking_rule_matches_author_or_label_case_insensitively() -> None:
     assert matches_rule(remote_pull(), settings(track_authors=("robin",)))
     assert matches_rule(remote_pull(), settings(track_labels=("agent",)))
     assert not matches_rule(remote_pull(), settings(track_authors=("alex",), track_labels=("human",)))
@@ -79,7 +79,7 @@ def test_a_rule_follows_by_author_or_by_label_whatever_the_case() -> None:
     assert not matches_rule(remote_pull(), settings())
 
 
-def test_a_rule_follows_nothing_that_has_ended() -> None:
+def test_a_tracking_rule_ignores_ended_pull_requests() -> None:
     rule = settings(track_authors=("robin",))
     assert not matches_rule(remote_pull(state="closed"), rule)
     assert not matches_rule(remote_pull(state="closed", merged=True), rule)

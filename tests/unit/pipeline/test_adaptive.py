@@ -16,11 +16,11 @@ LATEST = 1 - SPREAD / 2
 """What a roll of 0 leaves of an interval."""
 
 
-def test_whoever_just_posted_is_asked_at_the_interval() -> None:
+def test_an_account_that_just_posted_is_polled_at_the_base_interval() -> None:
     assert next_interval(PACE, 0, 0) == PACE.interval_seconds * LATEST
 
 
-def test_whoever_never_posted_is_asked_at_the_ceiling() -> None:
+def test_an_account_that_never_posted_is_polled_at_the_maximum_interval() -> None:
     assert next_interval(PACE, None, 0) == PACE.longest * LATEST
 
 
@@ -30,11 +30,11 @@ def test_a_longer_silence_never_makes_the_interval_shorter() -> None:
     assert found[0] < found[12] < found[40]
 
 
-def test_two_accounts_are_not_asked_together_for_ever() -> None:
+def test_polling_intervals_are_randomised_so_that_accounts_spread_out() -> None:
     assert next_interval(PACE, HOUR, 0.1) != next_interval(PACE, HOUR, 0.9)
 
 
-def test_an_account_asked_late_in_a_cycle_is_due_when_the_next_one_begins() -> None:
+def test_an_account_polled_late_in_a_cycle_is_due_at_the_start_of_the_next() -> None:
     asked_after_seconds = PACE.interval_seconds * SPREAD / 2
     assert asked_after_seconds + next_interval(PACE, 0, 0) <= PACE.interval_seconds
 
@@ -45,7 +45,7 @@ def test_an_account_asked_late_in_a_cycle_is_due_when_the_next_one_begins() -> N
     quiet=st.none() | st.floats(0, 1e10),
     roll=st.floats(0, 1, exclude_max=True),
 )
-def test_no_account_goes_unasked_for_longer_than_the_bound_with_cycles_an_interval_apart(
+def test_every_account_is_polled_within_the_maximum_interval(
     interval: float, staleness: float, quiet: float | None, roll: float
 ) -> None:
     pace = Pace(interval, staleness)
@@ -57,12 +57,12 @@ def test_no_account_goes_unasked_for_longer_than_the_bound_with_cycles_an_interv
 
 
 @given(quiet=st.floats(0, 1e7), roll=st.floats(0, 1, exclude_max=True))
-def test_a_post_waits_at_most_half_of_the_silence_before_it_or_one_interval(quiet: float, roll: float) -> None:
+def test_a_post_is_found_within_half_the_preceding_silence_or_one_interval(quiet: float, roll: float) -> None:
     assert next_interval(PACE, quiet, roll) <= max(quiet * SHARE, PACE.interval_seconds)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_mix_of_the_first_users_costs_a_third_of_asking_everybody(seed: int) -> None:
+def test_adaptive_polling_of_342_typical_accounts_costs_a_third_of_polling_all(seed: int) -> None:
     """342 accounts, of which 10 to 30 post in a quarter of an hour: a few all day, most of them rarely."""
     rng = random.Random(seed)
     rates = [rng.lognormvariate(-4.6, 1.6) for _ in range(342)]  # posts in a quarter of an hour

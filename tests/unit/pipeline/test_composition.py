@@ -25,7 +25,7 @@ def note(remote_id: int, body: str, **changes: Any) -> NoteSource:
     return replace(plain, **changes)
 
 
-def test_a_parents_document_is_its_description_and_whoever_has_to_do_with_it() -> None:
+def test_a_parents_document_holds_its_description_and_its_people() -> None:
     made = compose_parent("merge_request", PARENT)
     assert (made.source_type, made.source_id, made.thread_type, made.thread_id) == (
         "merge_request", 7, "merge_request", 7,
@@ -36,12 +36,12 @@ def test_a_parents_document_is_its_description_and_whoever_has_to_do_with_it() -
     assert (made.created_at, made.updated_at, made.url) == (AT, AT + 9, "https://f/x/-/1")
 
 
-def test_a_parent_without_a_description_or_an_author_has_a_document_too() -> None:
+def test_a_parent_without_description_or_author_still_gets_a_document() -> None:
     made = compose_parent("issue", replace(PARENT, description=None, author_username=None, people=()))
     assert (made.content, made.participants) == ("", ())
 
 
-def test_a_thread_is_told_in_order_with_its_authors_and_the_lines_it_is_about() -> None:
+def test_a_thread_document_lists_notes_in_order_with_author_and_file_line() -> None:
     notes = (
         note(1, "Why a detach?", new_path="db/months.sql", old_path="db/months.sql", new_line=45),
         note(2, "It is free.", author_username=None),
@@ -68,7 +68,7 @@ def test_a_thread_is_told_in_order_with_its_authors_and_the_lines_it_is_about() 
         ({"new_path": "a.py", "new_line": 4, "range_start": 4, "range_end": 4}, "a.py:4"),
     ],
 )
-def test_the_place_of_a_note_is_written_as_people_write_it(place: dict[str, Any], told: str | None) -> None:
+def test_the_position_of_a_diff_note_is_written_as_path_and_line(place: dict[str, Any], told: str | None) -> None:
     assert place_of(note(1, "x", **place)) == told
 
 
@@ -101,13 +101,13 @@ def processor_seconds(limit: float) -> Iterator[None]:
     ["a" * 200_000, "3fA9" * 50_000, "aB" * 100_000, "a-" * 100_000, "a." * 100_000, "ab1_" * 50_000, "Aa1" * 70_000],
     ids=lambda word: word[:4],
 )
-def test_one_endless_word_costs_no_more_than_its_length(word: str) -> None:
+def test_a_very_long_word_is_processed_in_linear_time(word: str) -> None:
     with processor_seconds(10):
         found = identifiers((f"{word} parse_instant",))
     assert found[-1] == "parse_instant"
     assert max(len(name) for name in found) <= 256
 
 
-def test_a_text_of_many_long_words_costs_no_more_than_its_length() -> None:
+def test_a_text_of_many_long_words_is_processed_in_linear_time() -> None:
     with processor_seconds(10):
         identifiers((" ".join(["3fa9b" * 51] * 400),))

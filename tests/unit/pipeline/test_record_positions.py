@@ -30,13 +30,13 @@ def key_at(instant_ms: int) -> str:
 
 
 @given(INSTANTS, INSTANTS)
-def test_keys_sort_by_their_instants_and_tell_them(one: int, other: int) -> None:
+def test_record_keys_sort_by_time_and_decode_to_it(one: int, other: int) -> None:
     assert (key_at(one) < key_at(other)) == (one < other)
     assert tid_instant(key_at(one)) == one
     assert (key_before(one) or "") < key_at(one)
 
 
-def test_there_is_no_key_before_the_beginning() -> None:
+def test_no_record_key_exists_before_the_epoch() -> None:
     assert key_before(0) is None
     assert key_before(-5) is None
     assert start_key(Reach(0), POSTS) is None
@@ -47,17 +47,17 @@ def test_there_is_no_key_before_the_beginning() -> None:
     keys=st.dictionaries(st.sampled_from(COLLECTIONS), st.from_regex(r"[A-Za-z0-9._:~-]{1,20}", fullmatch=True)),
     behind=st.booleans(),
 )
-def test_what_a_cursor_was_told_it_tells(floor: int, keys: dict[str, str], behind: bool) -> None:
+def test_a_reach_round_trips_through_the_stored_cursor(floor: int, keys: dict[str, str], behind: bool) -> None:
     cursor = with_reach(Cursor(), Reach(floor, keys, behind))
     stored = Cursor(window=decode_window(encode_window(cursor.window)))
     assert reach_of(stored) == Reach(floor, keys, behind)
 
 
-def test_a_cursor_that_was_never_told_says_nothing() -> None:
+def test_an_empty_cursor_has_no_reach() -> None:
     assert reach_of(Cursor()) is None
 
 
-def test_a_walk_begins_a_little_before_its_last_key_unless_it_had_not_come_to_the_end() -> None:
+def test_a_finished_walk_restarts_with_overlap_and_an_unfinished_one_without() -> None:
     last = key_at(NOW)
     found = start_key(Reach(0, {POSTS: last}), POSTS)
     assert found is not None
@@ -66,11 +66,11 @@ def test_a_walk_begins_a_little_before_its_last_key_unless_it_had_not_come_to_th
     assert start_key(Reach(NOW, {POSTS: last}), REPOSTS) == key_before(NOW)
 
 
-def test_a_key_that_is_no_instant_is_gone_on_from_exactly() -> None:
+def test_a_walk_continues_exactly_at_a_key_that_encodes_no_time() -> None:
     assert start_key(Reach(0, {POSTS: "my-own-key"}), POSTS) == "my-own-key"
 
 
-def test_keys_of_days_to_come_and_keys_of_another_kind_move_nothing() -> None:
+def test_keys_from_the_future_or_of_another_form_do_not_move_the_position() -> None:
     reach = Reach(0, {POSTS: key_at(NOW - 1000)})
     assert advance(reach, POSTS, [key_at(NOW + 86_400_000), "zzz", "self"], NOW) == reach
     assert advance(reach, POSTS, [key_at(NOW), "zzz"], NOW).keys == {POSTS: key_at(NOW)}

@@ -46,13 +46,13 @@ def chosen(*words: str, project: str | None = None, settings: Config | None = No
         (f"{FORGE}/a/b/-/issues/3", "issue", Reference(3, "a/b", f"{FORGE}/a/b")),
     ],
 )
-def test_a_number_a_reference_and_an_address_are_read(text: str, kind: Kind, reference: Reference) -> None:
+def test_a_number_a_reference_and_a_web_address_are_parsed(text: str, kind: Kind, reference: Reference) -> None:
     assert read_asked(text, kind) == Asked(kind, reference)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "abc", "", "1.5", "#0", "port/ledger#0", "1,2", "99999999999999999999"])
 @pytest.mark.parametrize("kind", ["issue", "mr"])
-def test_what_is_no_positive_number_is_refused_naming_the_flag(text: str, kind: Kind) -> None:
+def test_a_value_that_is_not_a_positive_number_is_refused_naming_the_flag(text: str, kind: Kind) -> None:
     with pytest.raises(UserError) as refused:
         read_asked(text, kind)
     assert refused.value.exit_code == 2
@@ -68,27 +68,27 @@ def test_what_is_no_positive_number_is_refused_naming_the_flag(text: str, kind: 
         (f"{FORGE}/a/b/-/merge_requests/3", "issue", f"use --mr '{FORGE}/a/b/-/merge_requests/3'"),
     ],
 )
-def test_the_wrong_kind_is_refused_naming_the_right_flag(text: str, kind: Kind, fix: str) -> None:
+def test_a_reference_of_the_wrong_kind_is_refused_naming_the_right_flag(text: str, kind: Kind, fix: str) -> None:
     with pytest.raises(UserError) as refused:
         read_asked(text, kind)
     assert (refused.value.fix, refused.value.details["option"]) == (fix, f"--{kind}")
 
 
-def test_a_number_takes_the_named_project_before_the_default_one() -> None:
+def test_a_plain_number_uses_the_project_option_before_the_default_project() -> None:
     settings = config(default_project="console")
     assert chosen("1", settings=settings) == ["port/console#1"]
     assert chosen("1", settings=settings, project="ledger") == ["port/ledger#1"]
     assert chosen("port/console!2", "1", settings=settings, project="ledger") == ["port/console!2", "port/ledger#1"]
 
 
-def test_a_number_without_any_project_is_refused_naming_both_ways() -> None:
+def test_a_plain_number_without_a_project_is_refused_with_both_fixes() -> None:
     with pytest.raises(UserError) as refused:
         chosen("1")
     assert refused.value.exit_code == 2
     assert all(word in (refused.value.fix or "") for word in ("--project", "-p", "default_project"))
 
 
-def test_an_item_that_is_named_twice_is_one() -> None:
+def test_an_item_named_twice_is_selected_once() -> None:
     assert chosen("7", "#7", "port/ledger#7", "ledger#7", f"{FORGE}/port/ledger/-/issues/7", project="ledger") == [
         "port/ledger#7"
     ]
@@ -103,7 +103,7 @@ def test_a_hundred_items_are_allowed_and_one_more_is_not() -> None:
         check_flags(FLAGS, [*hundred, read_asked("1", "mr"), read_asked("1", "mr")])
 
 
-def test_a_hundred_numbers_of_two_projects_are_counted_as_what_they_are() -> None:
+def test_the_limit_of_a_hundred_items_counts_items_of_all_projects() -> None:
     asked = [read_asked(f"port/{name}#{number}", "issue") for name in ("ledger", "console") for number in range(1, 52)]
     check_flags(FLAGS, asked)
     with pytest.raises(UserError, match=r"Too many surgical targets \(102\)"):
@@ -116,7 +116,7 @@ def test_a_project_that_is_not_configured_is_not_found() -> None:
     assert "port/ledger" in (missing.value.fix or "")
 
 
-def test_an_address_of_no_configured_host_is_refused() -> None:
+def test_a_web_address_of_an_unconfigured_host_is_refused() -> None:
     with pytest.raises(UserError) as refused:
         chosen("https://other.test/port/ledger/-/issues/1")
     assert refused.value.exit_code == 2
@@ -132,7 +132,7 @@ def test_a_renamed_project_is_found_by_either_name() -> None:
         assert (choice.configured, choice.reference) == ("port/ledger", "port/books#1")
 
 
-def test_what_is_stored_of_a_group_is_found_by_an_ending_and_what_is_not_by_its_whole_path() -> None:
+def test_a_stored_group_project_matches_by_its_last_part_others_by_full_path_only() -> None:
     settings = parse_config({"gitlab": [{"base_url": FORGE, "groups": ["port"]}]})
     known = [row("port/deep/ledger", "port/deep/ledger")]
     asked = [read_asked("ledger#1", "issue"), read_asked("port/new#2", "issue")]
@@ -143,7 +143,7 @@ def test_what_is_stored_of_a_group_is_found_by_an_ending_and_what_is_not_by_its_
         select(settings, [row("old/gone", "old/gone")], [read_asked("old/gone#2", "issue")], None)
 
 
-def test_a_path_of_two_hosts_is_ambiguous_and_an_address_is_not() -> None:
+def test_a_path_on_two_hosts_is_ambiguous_and_a_web_address_is_not() -> None:
     hosts = [{"name": name, "base_url": f"https://{name}.test", "projects": ["port/ledger"]} for name in ("one", "two")]
     settings = parse_config({"gitlab": hosts})
     with pytest.raises(UserError, match="matches 2"):
@@ -193,7 +193,7 @@ def test_flags_that_contradict_each_other_are_refused(flags: Flags, asked: list[
         (Flags(project="x"), ITEM),
     ],
 )
-def test_flags_that_go_together_are_taken(flags: Flags, asked: list[Asked]) -> None:
+def test_compatible_flags_are_accepted(flags: Flags, asked: list[Asked]) -> None:
     check_flags(flags, asked)
 
 
@@ -203,7 +203,7 @@ def record(mode: str, status: str, *outcomes: EntityOutcome) -> RunRecord:
     return RunRecord(**values | {"outcomes_json": write_outcomes(outcomes)})
 
 
-def test_what_is_left_of_a_run_is_chosen_as_it_was_meant() -> None:
+def test_retry_failed_selects_the_failed_items_of_the_run_under_the_current_path() -> None:
     missing = EntityOutcome("merge_request", 4, "port/books!4", "gitlab", "port/ledger")
     missing.fail("fetch", "TIMEOUT", "no answer")
     assert choose_again(config(), record("surgical", "failed", missing)) == [
@@ -212,7 +212,7 @@ def test_what_is_left_of_a_run_is_chosen_as_it_was_meant() -> None:
 
 
 @pytest.mark.parametrize(("mode", "status"), [("standard", "failed"), ("surgical", "running")])
-def test_a_run_that_has_no_items_or_no_end_is_refused(mode: str, status: str) -> None:
+def test_retry_failed_refuses_a_run_without_items_or_still_running(mode: str, status: str) -> None:
     with pytest.raises(UserError) as refused:
         choose_again(config(), record(mode, status))
     assert refused.value.exit_code == 2

@@ -34,14 +34,14 @@ def numbered(**numbers: int) -> dict[ScopeKey, int]:
     return {Named(name).key: number for name, number in numbers.items()}
 
 
-def test_without_a_limit_no_stage_has_an_end() -> None:
+def test_without_a_time_limit_no_stage_is_cut_off() -> None:
     clock = ManualClock()
     is_over = Slice(clock, None).begin("ingest")
     clock.advance(1e9)
     assert not is_over()
 
 
-def test_each_stage_ends_at_its_mark_and_may_take_what_those_before_it_left() -> None:
+def test_each_stage_ends_at_its_share_of_the_time_and_may_use_earlier_leftovers() -> None:
     clock = ManualClock()
     time = Slice(clock, 100.0)
     lists = time.begin("ingest")
@@ -56,7 +56,7 @@ def test_each_stage_ends_at_its_mark_and_may_take_what_those_before_it_left() ->
     assert early()
 
 
-def test_an_answer_that_comes_late_takes_nothing_of_the_next_stage() -> None:
+def test_a_stage_that_overran_does_not_shorten_the_next_stages_share() -> None:
     clock = ManualClock()
     time = Slice(clock, 100.0)
     clock.advance(500.0)
@@ -69,11 +69,11 @@ def test_an_answer_that_comes_late_takes_nothing_of_the_next_stage() -> None:
         assert is_over()
 
 
-def test_the_parts_are_the_whole() -> None:
+def test_the_time_shares_of_all_stages_add_up_to_one() -> None:
     assert sum(PARTS.values()) == pytest.approx(1.0)
 
 
-def test_a_list_is_left_before_a_page_but_not_inside_an_instant_that_fills_several() -> None:
+def test_a_list_is_interrupted_between_pages_but_not_within_one_instant() -> None:
     over = Timed(Endless(), lambda: True)
     with pytest.raises(TimeIsUp):
         asyncio.run(over.fetch(ListRequest(since=5)))
@@ -82,17 +82,17 @@ def test_a_list_is_left_before_a_page_but_not_inside_an_instant_that_fills_sever
     assert asyncio.run(Timed(Endless(), never).fetch(ListRequest(since=5))) == Page()
 
 
-def test_who_had_no_turn_comes_first_then_by_how_long_ago_it_was() -> None:
+def test_lists_without_a_turn_come_first_then_the_least_recently_read() -> None:
     lists = [Named(name) for name in "abcd"]
     order = in_turn(lists, numbered(a=9, b=7, d=8), numbered(c=1, a=0))
     assert [one.name for one in order] == ["c", "b", "d", "a"]
 
 
-def test_of_equals_the_longest_unheard_of_comes_first_then_the_order_they_are_given_in() -> None:
+def test_lists_with_equal_turns_are_ordered_by_last_answer_then_by_given_order() -> None:
     lists = [Named(name) for name in "abcd"]
     assert [one.name for one in in_turn(lists, {}, numbered(a=30, b=20, d=20))] == ["c", "b", "d", "a"]
 
 
-def test_a_list_that_cannot_be_read_does_not_stay_the_first() -> None:
+def test_a_failing_list_does_not_stay_first_in_the_order() -> None:
     lists = [Named("refused"), Named("well")]
     assert [one.name for one in in_turn(lists, numbered(refused=5, well=4), numbered(well=900))] == ["well", "refused"]

@@ -69,13 +69,13 @@ STORED = outcome(6, fetched=True, ingested=True)
         ([], True, []),
     ],
 )
-def test_what_failed_and_what_was_not_reached_is_repeated(
+def test_failed_and_unreached_items_are_selected_for_retry(
     outcomes: list[EntityOutcome], failed: bool, left: list[EntityOutcome]
 ) -> None:
     assert to_retry(outcomes, failed=failed) == left
 
 
-def test_what_to_run_next_is_the_repetition_and_what_can_be_had_at_once() -> None:
+def test_the_report_suggests_a_retry_and_commands_that_help_at_once() -> None:
     assert suggest(9, [DONE, STALE], failed=False) == []
     assert suggest(9, [DONE, BEHIND], failed=False) == ["lore sync --retry-failed 9"]
     assert suggest(9, [FETCHED, UNFETCHED], failed=True) == ["lore sync --retry-failed 9", "lore sync --issue 'g/p#4'"]
@@ -84,7 +84,7 @@ def test_what_to_run_next_is_the_repetition_and_what_can_be_had_at_once() -> Non
     assert suggest(9, [gone], failed=True) == ["lore sync --retry-failed 9", "lore scrub", "lore audit"]
 
 
-def test_the_ledger_gives_back_what_it_was_given() -> None:
+def test_item_outcomes_round_trip_through_the_run_record() -> None:
     outcomes = [DONE, STALE, UNFETCHED, BEHIND]
     assert read_outcomes(write_outcomes(outcomes)) == outcomes
     assert read_outcomes(None) == []
@@ -92,14 +92,14 @@ def test_the_ledger_gives_back_what_it_was_given() -> None:
     assert write_iids([DONE, STALE, request]) == '{"issues":[1,2],"mrs":[101]}'
 
 
-def test_a_report_counts_by_what_became_of_each() -> None:
+def test_a_report_counts_items_by_outcome() -> None:
     report = SurgicalReport(entity_outcomes=[DONE, STALE, UNFETCHED, FETCHED, BEHIND])
     assert (report.requested_count, report.fetched_count, report.processed_count) == (5, 4, 1)
     assert report.skipped_stale_iids == [("issue", 2)]
     assert [failure.stage for failure in report.entity_failures] == ["fetch", "discussions", "mr_diffs"]
 
 
-def test_failing_children_are_a_partial_success() -> None:
+def test_an_item_whose_children_failed_counts_as_a_partial_success() -> None:
     assert verdict(SurgicalReport(9, [DONE, STALE])) is None
     error = verdict(SurgicalReport(9, [DONE, BEHIND]))
     assert error is not None
@@ -139,7 +139,7 @@ def test_the_failures_of_a_preflight_decide_its_exit_code(codes: list[str], exit
         (RemotePermanent("forbidden", status=403), "FETCH_ERROR"),
     ],
 )
-def test_a_failed_question_has_a_code(error: TideloreError, code: str) -> None:
+def test_every_fetch_error_maps_to_an_error_code(error: TideloreError, code: str) -> None:
     assert code_of(error) == code
 
 
@@ -159,7 +159,7 @@ def answer(payload: bytes) -> Page[ParentRecord]:
         (b"{}", None),
     ],
 )
-def test_an_answer_must_belong_to_the_project_that_was_asked(payload: bytes, code: str | None) -> None:
+def test_an_item_of_another_project_in_the_answer_is_refused(payload: bytes, code: str | None) -> None:
     judged = judge(answer(payload), 5)
     assert getattr(judged, "code", None) == code
     assert isinstance(judged, Refusal) is (code is not None)
@@ -182,7 +182,7 @@ def test_an_answer_without_an_item_or_with_an_unreadable_one_is_refused() -> Non
         ("failed", None, None, []),
     ],
 )
-def test_what_makes_the_documents_and_vectors_that_are_missing_is_suggested(
+def test_commands_that_build_missing_documents_and_vectors_are_suggested(
     status: Completion, documents: DocumentReport | None, embeddings: EmbedReport | None, actions: list[str]
 ) -> None:
     report = SurgicalReport(7, [DONE], documents, embeddings, completion_status=status)

@@ -13,54 +13,54 @@ from tidelore.search.fuse import Ranking, fuse, stand_in
 LISTS = st.lists(st.lists(st.integers(1, 30), unique=True, max_size=20), min_size=1, max_size=4)
 
 
-def test_what_two_rankings_agree_on_comes_before_what_one_prefers() -> None:
+def test_a_document_in_two_rankings_comes_before_the_favourite_of_one() -> None:
     fused = fuse([Ranking("lexical", (1, 2, 3)), Ranking("semantic", (4, 2, 5))])
     assert [entry.id for entry in fused][:3] == [2, 1, 4]
     assert fused[0].ranks == {"lexical": 2, "semantic": 2}
     assert fused[1].ranks == {"lexical": 1}
 
 
-def test_a_score_is_the_weight_over_the_constant_and_the_place() -> None:
+def test_the_score_is_weight_divided_by_k_plus_rank() -> None:
     fused = {entry.id: entry.score for entry in fuse([Ranking("a", (7, 8), 0.5), Ranking("b", (8,), 2.0)], k=10)}
     assert fused[7] == pytest.approx(0.5 / 11)
     assert fused[8] == pytest.approx(0.5 / 12 + 2.0 / 11)
 
 
-def test_a_strength_is_a_share_of_what_the_place_is_worth() -> None:
+def test_a_strength_scales_the_score_of_its_rank() -> None:
     words = Ranking("words", (7, 8), 0.5, strengths=(1.0, 0.25))
     fused = {entry.id: entry.score for entry in fuse([words, Ranking("b", (8,))], k=10)}
     assert fused[7] == pytest.approx(0.5 / 11)
     assert fused[8] == pytest.approx(0.5 * 0.25 / 12 + 1 / 11)
 
 
-def test_what_fits_far_better_than_the_next_is_not_overtaken_by_it() -> None:
+def test_a_much_stronger_word_match_is_not_overtaken_by_a_semantic_match() -> None:
     meaning = Ranking("meaning", (2, 3, 4, 1), 0.7)
     even, alone = (1.0, 0.98), (1.0, 0.2)
     assert [fuse([Ranking("words", (1, 2), 1.0, ways), meaning])[0].id for ways in (even, alone)] == [2, 1]
 
 
-def test_documents_are_stood_in_for_once_where_the_first_of_them_stood() -> None:
+def test_documents_are_replaced_by_their_representative_at_the_first_rank() -> None:
     ranking = Ranking("words", (1, 2, 3, 4, 5), 0.7, strengths=(1.0, 0.8, 0.6, 0.4, 0.2))
     led = stand_in(ranking, {1: 1, 2: 4, 3: 1, 4: 4})
     assert led == Ranking("words", (1, 4), 0.7, strengths=(1.0, 0.8))
     assert stand_in(Ranking("meaning", (3, 1)), {1: 1, 3: 1}) == Ranking("meaning", (1,))
 
 
-def test_of_equals_the_earlier_ranking_goes_first() -> None:
+def test_equal_scores_keep_the_order_of_the_earlier_ranking() -> None:
     assert [entry.id for entry in fuse([Ranking("a", (9,)), Ranking("b", (1,))])] == [9, 1]
 
 
-def test_a_ranking_without_weight_changes_no_order_among_the_others() -> None:
+def test_a_ranking_with_weight_zero_does_not_change_the_order() -> None:
     assert [entry.id for entry in fuse([Ranking("a", (3, 1, 2)), Ranking("b", (2, 1, 3), 0.0)])] == [3, 1, 2]
 
 
-def test_nothing_ranked_is_nothing_found() -> None:
+def test_fusing_empty_rankings_gives_no_results() -> None:
     assert fuse([]) == []
     assert fuse([Ranking("a", ())]) == []
 
 
 @given(LISTS)
-def test_every_document_stands_once_in_falling_order(lists: list[list[int]]) -> None:
+def test_every_document_appears_once_in_descending_score_order(lists: list[list[int]]) -> None:
     rankings = [Ranking(str(number), tuple(ids)) for number, ids in enumerate(lists)]
     fused = fuse(rankings)
     assert sorted(entry.id for entry in fused) == sorted({row_id for ids in lists for row_id in ids})

@@ -21,34 +21,34 @@ def gates(
     return list(choose_gates([Counted(term, count) for term, count in counts.items()], count_together, room))
 
 
-def test_few_documents_need_no_gate() -> None:
+def test_a_query_matching_few_documents_gets_no_gate() -> None:
     assert gates({A: 10, B: GATE_ROOM - 10}) == []
     assert gates({}) == []
 
 
-def test_the_rarest_terms_that_fit_together_open_the_gate() -> None:
+def test_the_rarest_terms_within_the_limit_form_the_gate() -> None:
     assert gates({A: 10, B: GATE_ROOM - 10, C: 90_000}) == [Gate((A, B))]
 
 
-def test_a_term_that_does_not_fit_keeps_all_more_common_ones_out() -> None:
+def test_a_term_above_the_limit_also_excludes_all_more_common_terms() -> None:
     assert gates({A: 10, B: GATE_ROOM, C: GATE_ROOM})[0] == Gate((A,))
 
 
-def test_common_terms_open_a_gate_together_after_the_rare_ones() -> None:
+def test_common_terms_form_a_second_gate_that_requires_all_of_them() -> None:
     assert gates({A: 10, B: 50_000, C: 60_000}) == [Gate((A,)), Gate((B, C), needs_all=True)]
 
 
-def test_where_all_are_common_as_many_are_needed_together_as_make_it_few() -> None:
+def test_with_only_common_terms_the_gate_requires_enough_of_them_to_match_few() -> None:
     common = dict.fromkeys((A, B, C), 50_000)
     assert gates(common, lambda _terms: GATE_ROOM) == [Gate((A, B), needs_all=True)]
     assert gates(common, lambda _terms: GATE_ROOM + 1) == [Gate((A, B, C), needs_all=True)]
 
 
-def test_one_common_term_alone_has_no_gate_to_pass() -> None:
+def test_a_single_common_term_gets_no_gate() -> None:
     assert gates({A: 90_000}) == []
 
 
-def test_a_gate_with_more_room_opens_to_more_terms_and_one_without_end_is_none() -> None:
+def test_a_larger_limit_admits_more_terms_and_an_infinite_one_disables_the_gate() -> None:
     counts = {A: GATE_ROOM, B: GATE_ROOM, C: 90_000}
     assert gates(counts, room=2 * GATE_ROOM) == [Gate((A, B))]
     assert gates(counts, room=inf) == []

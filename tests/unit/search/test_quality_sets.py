@@ -24,7 +24,7 @@ class LedgerReader:
 '''
 
 
-def test_a_question_is_the_first_sentence_without_the_name_and_the_rest_is_the_document() -> None:
+def test_a_quality_query_is_the_first_sentence_and_the_rest_is_the_document() -> None:
     found = {entry.name: entry for entry in describe(ast.parse(SOURCE), "port.ledgers")}
     assert set(found) == {"port.ledgers", "port.ledgers.LedgerReader.read_all"}
     reading = found["port.ledgers.LedgerReader.read_all"]
@@ -47,13 +47,13 @@ def test_a_first_sentence_ends_at_its_full_stop_or_at_a_blank_line(text: str, su
     assert split_summary(text)[0] == summary
 
 
-def test_places_beyond_the_tenth_count_as_not_found() -> None:
+def test_ranks_beyond_the_tenth_count_as_not_found() -> None:
     found = quality([1, 2, 11, float("inf")])
     assert found.recall == 0.5
     assert found.mrr == pytest.approx(1.5 / 4)
 
 
-def test_hybrid_that_is_worse_than_one_of_the_two_breaks_its_bound() -> None:
+def test_hybrid_quality_below_a_single_mode_fails_the_quality_check() -> None:
     words, meaning = Quality(0.9, 0.5), Quality(0.8, 0.6)
     fused = [finding.broken for finding in shortfall("x", {"lexical": words, "semantic": meaning, "hybrid": words})]
     assert fused == [False, True]

@@ -14,41 +14,41 @@ def words(query: Query) -> list[str]:
     return [term.text for term in query.terms]
 
 
-def test_words_are_alternatives_without_those_that_tell_nothing() -> None:
+def test_words_are_alternatives_and_stop_words_are_dropped() -> None:
     query = parse_query("why is the crane stuck at the berth")
     assert words(query) == ["crane", "stuck", "berth"]
     assert not any(term.is_phrase for term in query.terms)
 
 
-def test_words_that_tell_nothing_are_searched_when_there_are_no_others() -> None:
+def test_a_query_of_only_stop_words_searches_for_them() -> None:
     assert words(parse_query("to be or not to be")) == ["to", "be", "or", "not"]
 
 
-def test_what_is_quoted_stays_together_with_all_its_words() -> None:
+def test_a_quoted_phrase_keeps_all_its_words() -> None:
     query = parse_query('"state of the art" cranes')
     assert query.terms == (Term("state of the art", is_phrase=True), Term("cranes"))
 
 
-def test_a_quotation_of_one_word_is_that_word_and_is_never_dropped() -> None:
+def test_a_quoted_stop_word_is_not_dropped() -> None:
     assert parse_query('"the" crane').terms == (Term("the"), Term("crane"))
 
 
-def test_a_quotation_that_is_never_closed_reaches_to_the_end() -> None:
+def test_an_unclosed_quote_extends_to_the_end() -> None:
     assert parse_query('crane "stuck at berth').terms == (Term("crane"), Term("stuck at berth", is_phrase=True))
 
 
-def test_a_minus_leaves_out_a_word_or_a_phrase() -> None:
+def test_a_minus_excludes_a_word_or_a_phrase() -> None:
     query = parse_query('crane -berth -"load test"')
     assert words(query) == ["crane"]
     assert query.excluded == (Term("berth"), Term("load test", is_phrase=True))
 
 
 @pytest.mark.parametrize("text", ["--force", "a - b", "re-index"])
-def test_a_minus_that_stands_before_nothing_leaves_nothing_out(text: str) -> None:
+def test_a_lone_minus_excludes_nothing(text: str) -> None:
     assert parse_query(text).excluded == ()
 
 
-def test_fields_are_taken_out_of_the_words() -> None:
+def test_field_filters_are_removed_from_the_search_words() -> None:
     query = parse_query('crane author:mira label:"needs review" LABEL:bug since:7d')
     assert words(query) == ["crane"]
     assert query.fields == (("author", "mira"), ("label", "needs review"), ("label", "bug"), ("since", "7d"))
@@ -56,7 +56,7 @@ def test_fields_are_taken_out_of_the_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["colour:red", "author:", 'author:""', "-label:bug"])
-def test_what_is_no_field_with_a_value_is_no_filter(text: str) -> None:
+def test_unknown_fields_and_fields_without_a_value_are_not_filters(text: str) -> None:
     query = parse_query(text)
     assert query.fields == ()
     assert query.terms or query.excluded
@@ -65,30 +65,30 @@ def test_what_is_no_field_with_a_value_is_no_filter(text: str) -> None:
 @pytest.mark.parametrize(
     "word", ["usage/derive.py", "derive.py", "ParkingLot", "parkLot", "park_lot", "crane::lift", "a.b:12"]
 )
-def test_names_of_programs_are_known_by_their_look(word: str) -> None:
+def test_code_identifiers_are_recognised_by_their_form(word: str) -> None:
     assert is_identifier(word)
     assert word in parse_query(f"why does ({word}), fail").names
 
 
 @pytest.mark.parametrize("word", ["crane", "Crane", "CRANE", "1.5", "10:30", "e-mail", "end.", "what?", "..."])
-def test_plain_words_and_numbers_are_no_names(word: str) -> None:
+def test_plain_words_and_numbers_are_not_identifiers(word: str) -> None:
     assert not parse_query(word).names
 
 
-def test_a_name_is_searched_as_a_whole_and_by_its_parts() -> None:
+def test_an_identifier_is_searched_as_a_whole_and_by_its_parts() -> None:
     query = parse_query("usage/derive.py")
     assert query.terms == (Term("usage/derive.py", is_phrase=True), Term("usage"), Term("derive"), Term("py"))
 
 
-def test_a_name_too_short_for_the_index_of_names_is_a_word_only() -> None:
+def test_an_identifier_too_short_for_the_identifier_index_is_searched_as_a_word() -> None:
     assert parse_query("a_b").names == ()
 
 
-def test_each_term_stands_once_whatever_its_case() -> None:
+def test_repeated_terms_are_searched_once_ignoring_case() -> None:
     assert words(parse_query("Crane crane CRANE")) == ["Crane"]
 
 
-def test_operators_of_other_languages_are_words() -> None:
+def test_operators_of_other_query_languages_are_plain_words() -> None:
     assert words(parse_query("NEAR(crane berth, 5) crane*^2 {title}:x")) == [
         "NEAR",
         "crane",
@@ -108,12 +108,12 @@ def test_a_long_query_is_cut_to_its_first_terms() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", '""', "-", "...", "\x00", "\ud800"])
-def test_a_text_that_says_nothing_is_an_empty_query(text: str) -> None:
+def test_text_without_any_search_term_is_an_empty_query(text: str) -> None:
     assert parse_query(text).is_empty
 
 
 @given(st.text(alphabet=st.characters(), max_size=200) | st.text(alphabet="ab\"-:.*()^ \x00_%\\'", max_size=60))
-def test_any_text_becomes_terms_that_hold_something_and_nothing_unreadable(text: str) -> None:
+def test_any_text_is_parsed_into_non_empty_encodable_terms(text: str) -> None:
     query = parse_query(text)
     for term in (*query.terms, *query.excluded):
         assert 0 < len(term.text) <= LONGEST_TERM

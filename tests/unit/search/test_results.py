@@ -23,7 +23,7 @@ def hits(text: str) -> list[str]:
     return [snippet.text[start:end] for start, end in snippet.highlights]
 
 
-def test_hits_are_found_again_by_their_positions() -> None:
+def test_snippet_hit_positions_point_at_the_matched_words() -> None:
     assert read_snippet(marked("the [crane] stops")).text == "the crane stops"
     assert hits("the [crane] stops at [berth]") == ["crane", "berth"]
 
@@ -35,14 +35,14 @@ def test_a_snippet_is_one_line_whatever_parts_it_crosses() -> None:
 
 
 @pytest.mark.parametrize("text", ["[open", "closed]", "[]", "[ ]x", "[a[b]"])
-def test_marks_that_stand_in_the_text_itself_do_no_harm(text: str) -> None:
+def test_highlight_marks_in_the_text_itself_do_not_shift_hits(text: str) -> None:
     snippet = read_snippet(marked(text))
     assert OPENING not in snippet.text
     assert CLOSING not in snippet.text
 
 
 @given(st.text(alphabet=f"ab \n\f{OPENING}{CLOSING}", max_size=40))
-def test_positions_lie_inside_the_text_in_order(text: str) -> None:
+def test_hit_positions_are_ordered_and_inside_the_text(text: str) -> None:
     snippet = read_snippet(text)
     edges = [edge for pair in snippet.highlights for edge in pair]
     assert edges == sorted(edges)
@@ -50,14 +50,14 @@ def test_positions_lie_inside_the_text_in_order(text: str) -> None:
     assert snippet.text == " ".join(snippet.text.split())
 
 
-def test_a_thread_stands_at_its_best_document_and_counts_the_others() -> None:
+def test_a_thread_is_ranked_by_its_best_document_and_counts_the_others() -> None:
     fused = [Fused(number, 1 / number, {}) for number in (1, 2, 3, 4)]
     here, there = ThreadKey("issue", 1), ThreadKey("merge_request", 1)
     groups = group_by_thread(fused, {1: here, 2: there, 4: here})
     assert groups == [ThreadGroup(fused[0], 1), ThreadGroup(fused[1], 0)]
 
 
-def test_what_two_rankings_find_in_two_documents_of_a_thread_speaks_for_that_thread() -> None:
+def test_matches_in_two_documents_of_a_thread_add_up_for_that_thread() -> None:
     both, words, gone = ThreadKey("issue", 1), ThreadKey("issue", 2), 9
     threads = {1: both, 2: both, 3: words, 4: words, 5: words}
     groups = fuse_by_thread([Ranking("words", (3, 4, 5, 1)), Ranking("meaning", (gone, 2))], threads, 10)
@@ -91,7 +91,7 @@ def test_filters_alone_need_no_vectors() -> None:
     assert choose_mode("semantic", has_vectors=False, has_words=False) == Choice("lexical")
 
 
-def test_what_is_not_searchable_yet_is_said_with_the_remedy() -> None:
+def test_documents_not_yet_searchable_are_reported_with_the_fix() -> None:
     assert describe_missing(Readiness(True, 0)) is None
     assert "generate-docs" in str(describe_missing(Readiness(True, 1)))
     assert "generate-docs" in str(describe_missing(Readiness(False, 1_200)))

@@ -54,7 +54,7 @@ def store(database: Database, model: Model, owners: list[int], rows: NDArray[np.
         )
 
 
-def test_a_scan_finds_what_a_comparison_in_full_finds(database: Database, model: Model) -> None:
+def test_an_index_scan_finds_the_same_as_a_full_comparison(database: Database, model: Model) -> None:
     owners = [at // 3 + 1 for at in range(2 * BLOCK + 100)]
     rows = directions(len(owners))
     store(database, model, owners, rows)
@@ -72,7 +72,7 @@ def test_a_scan_finds_what_a_comparison_in_full_finds(database: Database, model:
         assert all(owners[hit.position] == hit.document_id for hit in hits)
 
 
-def test_what_is_free_or_not_allowed_is_not_found(database: Database, model: Model) -> None:
+def test_deleted_and_filtered_documents_are_not_found(database: Database, model: Model) -> None:
     rows = directions(40)
     store(database, model, list(range(1, 41)), rows)
     with database.transaction() as tx:
@@ -83,7 +83,7 @@ def test_what_is_free_or_not_allowed_is_not_found(database: Database, model: Mod
     assert len(index.vectors_of(database, [5, 8])) == 1
 
 
-def test_an_index_that_is_kept_reads_only_what_was_written_since(database: Database, model: Model) -> None:
+def test_a_reused_index_reads_only_new_vectors(database: Database, model: Model) -> None:
     rows = directions(BLOCK + 10)
     store(database, model, list(range(1, BLOCK + 1)), rows[:BLOCK])
     index = VectorIndex(database, model)
@@ -110,7 +110,7 @@ def test_a_model_that_was_never_used_has_no_index(database: Database, model: Mod
     st.integers(1, 8),
 )
 @settings(max_examples=300, deadline=None)
-def test_the_best_places_are_those_of_a_plain_sort(lines: list[tuple[int, float]], limit: int) -> None:
+def test_the_top_results_equal_those_of_a_full_sort(lines: list[tuple[int, float]], limit: int) -> None:
     documents = np.array([document for document, _ in lines], np.int64)
     scores = np.array([score for _, score in lines], np.float32)
     best = {document: max(float(score) for other, score in lines if other == document) for document, _ in lines}
@@ -120,7 +120,7 @@ def test_the_best_places_are_those_of_a_plain_sort(lines: list[tuple[int, float]
     assert len({int(documents[at]) for at in places}) == len(places)
 
 
-def test_a_vector_as_bytes_is_nearly_itself_and_nothing_stays_nothing() -> None:
+def test_a_quantised_vector_is_close_to_the_original_and_zero_stays_zero() -> None:
     rows = np.concatenate([directions(50), np.zeros((1, DIMENSION), np.float32)])
     steps, scales = quantised(rows)
     assert steps.dtype == np.int8
@@ -139,13 +139,13 @@ def test_a_vector_as_bytes_is_nearly_itself_and_nothing_stays_nothing() -> None:
         ({0: 40, 1: 90, 2: 1}, 2, 500, [2, 1, 0]),
     ],
 )
-def test_free_places_are_used_where_that_costs_less_than_it_saves(
+def test_free_slots_are_reused_only_when_that_is_cheaper_than_appending(
     holes: dict[int, int], tail: int, count: int, expected: list[int]
 ) -> None:
     assert choose_blocks(holes, tail, count) == expected
 
 
-def test_the_nearest_that_pass_are_those_of_naming_all_that_do(
+def test_a_filtered_search_equals_a_search_within_the_listed_documents(
     database: Database, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = directions(300)
@@ -170,7 +170,7 @@ def test_the_nearest_that_pass_are_those_of_naming_all_that_do(
     assert index.nearest_passing(database, rows[0], 10, lambda _ids: set()) is None
 
 
-def test_the_mean_of_vectors_has_unit_length_and_opposites_point_nowhere() -> None:
+def test_the_mean_vector_has_unit_length_and_is_zero_for_opposites() -> None:
     rows = directions(7)
     mean = mean_direction(rows)
     assert mean is not None
@@ -179,7 +179,7 @@ def test_the_mean_of_vectors_has_unit_length_and_opposites_point_nowhere() -> No
     assert mean_direction(np.zeros((0, DIMENSION), np.float32)) is None
 
 
-def test_a_ranker_carries_the_weight_of_its_embedder_and_knows_only_its_own_model(database: Database) -> None:
+def test_a_ranker_uses_its_embedders_weight_and_only_vectors_of_its_model(database: Database) -> None:
     embedder = opened()
     assert rank_now(database, embedder, "anything") is None
     identity = ModelIdentity("wordllama-l2-supercat-256", embedder.identity.version, 256)  # type: ignore[attr-defined]

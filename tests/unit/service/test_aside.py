@@ -11,7 +11,7 @@ import pytest
 from tidelore.service.worker_thread import aside
 
 
-def test_the_loop_goes_on_while_something_computes() -> None:
+def test_the_event_loop_keeps_running_during_a_blocking_computation() -> None:
     async def compute() -> int:
         time.sleep(0.3)  # noqa: ASYNC251 - this is what computing does to a loop
         return threading.get_ident()
@@ -29,7 +29,7 @@ def test_the_loop_goes_on_while_something_computes() -> None:
     assert thread != threading.get_ident()
 
 
-def test_an_error_comes_through() -> None:
+def test_an_error_in_the_worker_thread_is_raised_in_the_caller() -> None:
     async def fail() -> None:
         raise ValueError("here")
 
@@ -37,7 +37,7 @@ def test_an_error_comes_through() -> None:
         asyncio.run(aside(fail))
 
 
-def test_a_cancellation_reaches_what_runs_there_and_is_waited_for() -> None:
+def test_a_cancellation_reaches_the_worker_thread_and_waits_for_its_cleanup() -> None:
     seen: list[str] = []
 
     async def endless() -> None:

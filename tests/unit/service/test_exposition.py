@@ -69,7 +69,7 @@ def answers(request: bytes) -> bytes:
     return found[0]
 
 
-def test_a_page_is_answered_whole_and_the_connection_closed() -> None:
+def test_the_metrics_page_is_sent_completely_and_the_connection_closed() -> None:
     answer = answers(b"GET /hello?x=1 HTTP/1.1\r\nHost: 127.0.0.1:9464\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.0 200 OK\r\n")
@@ -94,23 +94,23 @@ def test_a_large_page_arrives_to_its_last_byte() -> None:
         (b"GET /hello HTTP/1.1\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
     ],
 )
-def test_everything_else_is_refused(request_line: bytes, status: int) -> None:
+def test_other_paths_and_methods_are_refused(request_line: bytes, status: int) -> None:
     assert answers(request_line).split()[1] == str(status).encode()
 
 
 @pytest.mark.parametrize("line", [b"hello", b"GET /hello HTTP/2.0"])
-def test_what_is_not_http_1_is_refused(line: bytes) -> None:
+def test_requests_that_are_not_http_1_are_refused(line: bytes) -> None:
     answer = answers(line + b"\r\n\r\n")
     assert b"Error response" in answer
     assert b"hello\n" not in answer
 
 
 @pytest.mark.parametrize("host", ["LOCALHOST:80", "127.0.0.1", "[::1]:9464", ""])
-def test_every_name_of_the_loopback_is_answered(host: str) -> None:
+def test_every_loopback_host_header_is_accepted(host: str) -> None:
     assert answers(f"GET /hello?x=1 HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()).split()[1] == b"200"
 
 
-def test_a_client_that_says_nothing_is_cut_and_others_are_served_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_is_disconnected_while_others_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "CLIENT_SECONDS", 0.3)
 
     async def work(port: int) -> None:
@@ -123,7 +123,7 @@ def test_a_client_that_says_nothing_is_cut_and_others_are_served_meanwhile(monke
     serve(work)
 
 
-def test_a_client_that_reads_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposition, "CLIENT_SECONDS", 0.3)
 
     async def work(port: int) -> None:
@@ -141,7 +141,7 @@ def test_a_client_that_reads_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
     serve(work)
 
 
-def test_more_clients_than_there_is_room_for_are_sent_away_and_the_server_goes_on() -> None:
+def test_clients_above_the_limit_are_rejected_and_the_server_keeps_serving() -> None:
     async def work(port: int) -> None:
         waiting = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CLIENTS)]
         assert await ask(port, b"GET /hello HTTP/1.1\r\n\r\n") == b""
@@ -153,7 +153,7 @@ def test_more_clients_than_there_is_room_for_are_sent_away_and_the_server_goes_o
     serve(work)
 
 
-def test_a_port_that_is_taken_is_a_mistake_with_a_remedy() -> None:
+def test_a_port_in_use_is_reported_with_a_fix() -> None:
     async def work(port: int) -> None:
         second = Exposition({})
         with pytest.raises(UserError) as caught:
@@ -164,7 +164,7 @@ def test_a_port_that_is_taken_is_a_mistake_with_a_remedy() -> None:
     serve(work)
 
 
-def test_it_listens_on_the_loopback_alone() -> None:
+def test_the_metrics_server_listens_on_loopback_only() -> None:
     async def work(port: int) -> None:
         with socket.socket() as other:
             other.settimeout(1)
@@ -173,7 +173,7 @@ def test_it_listens_on_the_loopback_alone() -> None:
     serve(work)
 
 
-def test_a_client_that_is_there_when_the_server_ends_is_cut() -> None:
+def test_a_connected_client_is_disconnected_when_the_server_stops() -> None:
     async def work() -> bytes:
         server = Exposition({"/hello": hello})
         server.open(0)

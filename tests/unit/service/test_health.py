@@ -13,26 +13,26 @@ def job(name: str = "a", source: str = "hub", **fields: object) -> JobRow:
     return JobRow(name, source, "poll", name, **known)  # type: ignore[arg-type]
 
 
-def test_a_job_is_fresh_up_to_its_bound_and_not_beyond() -> None:
+def test_a_job_is_fresh_up_to_its_staleness_limit() -> None:
     assert is_fresh(job(succeeded_at=NOW - 60_000), 0, NOW)
     assert not is_fresh(job(succeeded_at=NOW - 60_001), 0, NOW)
     assert is_fresh(job(succeeded_at=0, staleness_bound_seconds=None), 0, NOW)
 
 
-def test_a_job_that_never_succeeded_is_counted_from_the_beginning_of_the_service() -> None:
+def test_a_job_that_never_succeeded_is_measured_from_the_service_start() -> None:
     waiting = job(succeeded_at=None)
     assert lag_seconds(waiting, NOW - 5000, NOW) == 5
     assert is_fresh(waiting, NOW - 60_000, NOW)
     assert not is_fresh(waiting, NOW - 61_000, NOW)
 
 
-def test_the_first_reading_may_take_long_while_nothing_fails() -> None:
+def test_a_running_first_sync_is_fresh_as_long_as_nothing_failed() -> None:
     assert is_fresh(job(succeeded_at=None, state="running"), 0, NOW)
     assert not is_fresh(job(succeeded_at=None, state="running", failures=1), 0, NOW)
     assert not is_fresh(job(succeeded_at=1, state="running"), 0, NOW)
 
 
-def test_between_two_turns_of_the_first_reading_a_job_is_as_well_as_in_them() -> None:
+def test_a_job_is_fresh_between_two_slices_of_its_first_sync() -> None:
     def between(**changes: object) -> JobRow:
         fields = {"succeeded_at": None, "state": "idle", "finished_at": NOW - 10, "due_at": NOW - 10} | changes
         return job("a", "hub", **fields)
@@ -44,7 +44,7 @@ def test_between_two_turns_of_the_first_reading_a_job_is_as_well_as_in_them() ->
     assert not is_fresh(between(succeeded_at=1), 0, NOW)
 
 
-def test_a_clock_that_was_set_back_makes_nothing_stale() -> None:
+def test_a_clock_that_was_set_back_makes_no_job_stale() -> None:
     assert lag_seconds(job(succeeded_at=NOW + 5000), 0, NOW) == 0
 
 

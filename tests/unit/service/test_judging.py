@@ -15,18 +15,18 @@ def run(*errors: TideloreError | None) -> RunReport:
     return RunReport(1, scopes)
 
 
-def test_no_list_at_all_is_the_failure_of_the_source_even_for_different_reasons() -> None:
+def test_a_sync_in_which_every_list_failed_is_a_failure_of_the_source() -> None:
     assert judge_sync(run(GONE, SILENT), "lab") is SILENT
     assert judge_sync(run(GONE, GONE), "lab") is GONE
 
 
-def test_some_lists_are_a_part_and_all_are_well() -> None:
+def test_some_failed_lists_are_a_partial_success_and_none_is_a_success() -> None:
     assert isinstance(judge_sync(run(GONE, None), "lab"), PartialSuccess)
     assert judge_sync(run(None, None), "lab") is None
     assert judge_sync(run(), "lab") is None
 
 
-def test_what_another_source_met_is_not_its_own() -> None:
+def test_failures_of_another_source_do_not_count_for_this_one() -> None:
     report = run(None, None)
     report.scopes.append(ScopeReport("away", "gitlab.issues", "a/b", "a/b", error=SILENT))
     assert judge_sync(report, "lab") is None

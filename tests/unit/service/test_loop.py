@@ -26,7 +26,7 @@ def test_each_job_runs_on_its_own_schedule(bench: Bench) -> None:
     assert len(seldom.turns) == 3
 
 
-def test_one_failing_source_leaves_the_others_running_and_is_asked_less_and_less(bench: Bench) -> None:
+def test_a_failing_source_backs_off_while_the_others_keep_running(bench: Bench) -> None:
     down, well = bench.counted("down", "lab"), bench.counted("well", "hub")
     down.error = RemoteTransient("no answer", reason="connect")
 
@@ -41,7 +41,7 @@ def test_one_failing_source_leaves_the_others_running_and_is_asked_less_and_less
     assert 5 < len(down.turns) < 12
 
 
-def test_a_source_that_comes_back_is_asked_at_its_interval_again(bench: Bench) -> None:
+def test_a_recovered_source_is_polled_at_its_interval_again(bench: Bench) -> None:
     job = bench.counted("job")
     job.error = CredentialsRejected("401", status=401)
 
@@ -57,7 +57,7 @@ def test_a_source_that_comes_back_is_asked_at_its_interval_again(bench: Bench) -
     bench.run(story)
 
 
-def test_a_mistake_of_ours_in_one_job_is_its_own(bench: Bench) -> None:
+def test_an_unexpected_exception_in_one_job_does_not_affect_the_others(bench: Bench) -> None:
     broken, well = bench.counted("broken"), bench.counted("well")
     broken.error = ZeroDivisionError("x")
 
@@ -112,7 +112,7 @@ def test_a_job_that_wakes_another_makes_it_run_at_once(bench: Bench) -> None:
     assert len(answers.turns) >= 4
 
 
-def test_rows_tell_what_runs_what_is_due_and_what_it_cost(bench: Bench) -> None:
+def test_job_rows_show_state_due_time_and_request_count(bench: Bench) -> None:
     bench.counted("quick", staleness_bound_seconds=300.0)
     bench.counted("slow", seconds=50)
 
@@ -129,7 +129,7 @@ def test_rows_tell_what_runs_what_is_due_and_what_it_cost(bench: Bench) -> None:
     assert {row.state for row in bench.rows().values()} == {"stopped"}
 
 
-def test_a_restart_remembers_what_was_done_and_what_it_cost(bench: Bench) -> None:
+def test_job_history_and_request_counts_survive_a_restart(bench: Bench) -> None:
     job = bench.counted("job")
 
     async def story(_loop: Loop) -> None:
@@ -156,7 +156,7 @@ def test_a_wall_clock_that_jumps_delays_nothing(bench: Bench) -> None:
     assert len(job.turns) == 11
 
 
-def test_one_round_gives_every_job_one_turn_and_what_they_wake_another(bench: Bench) -> None:
+def test_a_single_round_runs_every_job_once_and_woken_jobs_again(bench: Bench) -> None:
     async def poll() -> Done:
         return Done(1, wakes=("answers",))
 
@@ -179,7 +179,7 @@ def test_one_round_gives_every_job_one_turn_and_what_they_wake_another(bench: Be
 # New jobs and the end
 
 
-def test_new_jobs_take_the_place_of_the_old_ones_while_it_runs(bench: Bench) -> None:
+def test_a_new_job_list_replaces_the_old_one_while_the_loop_runs(bench: Bench) -> None:
     old, new = bench.counted("old"), Counted(bench.clock)
 
     async def story(_loop: Loop) -> None:
@@ -193,7 +193,7 @@ def test_new_jobs_take_the_place_of_the_old_ones_while_it_runs(bench: Bench) -> 
     assert len(new.turns) == 3
 
 
-def test_a_job_without_end_is_begun_again_with_the_new_settings(bench: Bench) -> None:
+def test_a_continuous_job_is_restarted_with_new_settings(bench: Bench) -> None:
     old, new = Counted(bench.clock, 1e9), Counted(bench.clock, 1e9)
     bench.add("stream", old, interval=30, continuous=True)
 
@@ -207,7 +207,7 @@ def test_a_job_without_end_is_begun_again_with_the_new_settings(bench: Bench) ->
     bench.run(story)
 
 
-def test_what_runs_may_come_to_its_end_when_the_service_stops(bench: Bench) -> None:
+def test_running_jobs_may_finish_when_the_service_stops(bench: Bench) -> None:
     finished: list[str] = []
 
     async def page() -> Done:
@@ -225,7 +225,9 @@ def test_what_runs_may_come_to_its_end_when_the_service_stops(bench: Bench) -> N
     assert bench.rows()["page"].requests == 1
 
 
-def test_what_takes_too_long_is_cancelled_and_a_stream_at_once(bench: Bench, impatient: None) -> None:
+def test_on_stop_slow_jobs_are_cancelled_after_the_grace_time_and_streams_at_once(
+    bench: Bench, impatient: None
+) -> None:
     ends: list[str] = []
 
     async def endless() -> Done:
@@ -247,7 +249,7 @@ def test_what_takes_too_long_is_cancelled_and_a_stream_at_once(bench: Bench, imp
     assert {row.state for row in bench.rows().values()} == {"stopped"}
 
 
-def test_who_asks_twice_is_not_kept_waiting(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_stop_request_cancels_jobs_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looping, "GRACE_SECONDS", 60.0)
 
     async def endless() -> Done:
@@ -263,7 +265,7 @@ def test_who_asks_twice_is_not_kept_waiting(bench: Bench, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("how", ["lease", "database"])
-def test_what_concerns_all_jobs_ends_the_service_with_its_error(bench: Bench, how: str) -> None:
+def test_a_lost_lease_or_unusable_database_stops_the_service_with_that_error(bench: Bench, how: str) -> None:
     error: TideloreError = LeaseLost("taken over") if how == "lease" else DatabaseUnusable("corrupt")
     job = bench.counted("job")
     if how == "lease":

@@ -13,7 +13,7 @@ from tidelore.service.outcome import Done, batched
 from tidelore.service.schedule import JobSpec
 
 
-def test_jobs_of_a_batch_run_in_one_go_and_each_ends_in_its_own_way(bench: Bench) -> None:
+def test_jobs_of_a_batch_run_in_one_call_and_get_separate_results(bench: Bench) -> None:
     gone = RemoteTransient("bad gateway", status=502)
     went: list[tuple[str, ...]] = []
 
@@ -38,9 +38,7 @@ def test_jobs_of_a_batch_run_in_one_go_and_each_ends_in_its_own_way(bench: Bench
     bench.run(story)
 
 
-def test_a_batch_that_fails_as_a_whole_fails_for_each_and_one_that_is_cut_off_is_cancelled_once(
-    bench: Bench, impatient: None
-) -> None:
+def test_a_batch_failure_fails_each_job_and_a_cancelled_batch_is_cancelled_once(bench: Bench, impatient: None) -> None:
     cut: list[str] = []
     silent = RemoteTransient("no answer")
     failing = [True]
@@ -71,7 +69,7 @@ def test_a_batch_that_fails_as_a_whole_fails_for_each_and_one_that_is_cut_off_is
     assert {row.state for row in bench.rows().values()} == {"stopped"}
 
 
-def test_in_a_single_round_a_turn_lasts_until_nothing_is_left_and_others_come_between(bench: Bench) -> None:
+def test_a_single_round_repeats_unfinished_jobs_and_interleaves_the_others(bench: Bench) -> None:
     went: list[str] = []
 
     async def big() -> Done:

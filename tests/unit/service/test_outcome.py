@@ -36,11 +36,11 @@ from tidelore.service.schedule import Ending
         (PartialSuccess("1 of 2"), None),
     ],
 )
-def test_what_concerns_a_whole_source_is_told_from_what_concerns_one_job(error: Exception, blame: str | None) -> None:
+def test_errors_of_a_source_are_distinguished_from_errors_of_one_job(error: Exception, blame: str | None) -> None:
     assert blame_for(error) == blame
 
 
-def test_an_end_carries_what_the_schedule_needs() -> None:
+def test_a_job_result_is_converted_into_an_ending_for_the_schedule() -> None:
     assert ending_of(Done(5)) == Ending(5)
     assert ending_of(Done(idle=True)) == Ending(idle=True)
     assert ending_of(Done(5, again=True, fresh=False)) == Ending(5, again=True, fresh=False)
@@ -51,13 +51,13 @@ def test_an_end_carries_what_the_schedule_needs() -> None:
     assert failure_of(KeyError("x")).error == "unexpected KeyError: 'x'"
 
 
-def test_only_a_database_that_is_not_ours_ends_everything() -> None:
+def test_only_an_unusable_database_is_a_fatal_error() -> None:
     assert is_fatal(DatabaseUnusable("corrupt"))
     assert not is_fatal(StorageFailed("disk full"))
     assert not is_fatal(LockHeld("pid 7"))
 
 
-def test_no_answer_to_one_of_a_batch_is_the_sources_only_if_nobody_else_of_it_was_answered() -> None:
+def test_a_timeout_in_a_batch_blames_the_source_only_if_no_other_job_was_answered() -> None:
     silent, limited = RemoteTransient("no answer"), RateLimited("slow down", status=429)
     sources = {"a": "hub", "b": "hub", "c": "far", "d": "full", "e": "full"}
     dones = {"a": Done(3), "b": Done(1, silent), "c": Done(1, silent), "d": Done(3), "e": Done(1, limited)}

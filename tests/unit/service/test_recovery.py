@@ -41,12 +41,12 @@ FAILED = RunRecord(
     ],
     ids=str,
 )
-def test_a_command_leads_to_the_jobs_that_do_the_same(command: str, names: list[str]) -> None:
+def test_a_failed_run_is_repeated_by_the_jobs_that_match_its_command(command: str, names: list[str]) -> None:
     for status in ("failed", "crashed", "cancelled"):
         assert jobs_again(replace(FAILED, command=command, status=status), JOBS) == names
 
 
-def test_what_reached_its_end_still_runs_or_was_of_single_items_is_no_jobs_to_repeat() -> None:
+def test_succeeded_running_and_surgical_runs_are_not_repeated() -> None:
     assert jobs_again(replace(FAILED, status="succeeded"), JOBS) == []
     assert jobs_again(replace(FAILED, status="running"), JOBS) == []
     assert jobs_again(replace(FAILED, mode="surgical"), JOBS) == []

@@ -28,7 +28,7 @@ def has_changed(watching: Reloading[Config], now: float = 100.0) -> bool:
     return watching.changed(now + STILL_SECONDS)
 
 
-def test_an_untouched_file_has_not_changed(tmp_path: Path) -> None:
+def test_an_untouched_config_file_has_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     write(path, "")
     watching = watch(path)
@@ -36,7 +36,7 @@ def test_an_untouched_file_has_not_changed(tmp_path: Path) -> None:
     assert not has_changed(watching, 500.0)
 
 
-def test_a_file_that_is_being_written_is_not_read_before_it_is_left_alone(tmp_path: Path) -> None:
+def test_a_config_file_is_read_only_after_writing_to_it_has_stopped(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     write(path, "[http]\nper_page = 50\n")
     watching = watch(path)
@@ -52,7 +52,7 @@ def test_a_file_that_is_being_written_is_not_read_before_it_is_left_alone(tmp_pa
 
 
 @pytest.mark.parametrize("how", ["time", "size", "inode"])
-def test_a_change_is_noticed_once(tmp_path: Path, how: str) -> None:
+def test_a_config_change_is_noticed_once(tmp_path: Path, how: str) -> None:
     path = tmp_path / "config.toml"
     write(path, "[http]\nper_page = 50\n")
     watching = watch(path)
@@ -71,9 +71,7 @@ def test_a_change_is_noticed_once(tmp_path: Path, how: str) -> None:
     assert not has_changed(watching)
 
 
-def test_an_invalid_file_is_refused_with_one_line_and_not_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_invalid_config_file_is_reported_once_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "config.toml"
     write(path, "")
     watching = watch(path)
@@ -87,7 +85,7 @@ def test_an_invalid_file_is_refused_with_one_line_and_not_tried_again(
     assert not has_changed(watching)
 
 
-def test_a_file_that_goes_and_comes_back_is_a_change_each_time(tmp_path: Path) -> None:
+def test_removing_and_restoring_the_config_file_are_two_changes(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     write(path, "")
     watching = watch(path)

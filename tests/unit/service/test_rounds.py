@@ -22,7 +22,7 @@ def take(rounds: Rounds, run_id: int, *scopes: ScopeReport) -> set[str]:
     return rounds.take(RunReport(run_id, list(scopes)))
 
 
-def test_a_host_is_up_to_date_when_each_of_its_lists_was_read_whichever_turns_it_took() -> None:
+def test_a_host_is_up_to_date_once_each_of_its_lists_was_read_in_some_turn() -> None:
     rounds = Rounds()
     assert take(rounds, 1, read("a"), left("b", pages=4), left("c")) == {"lab"}
     assert take(rounds, 2, left("a"), read("b"), left("c")) == {"lab"}
@@ -30,20 +30,20 @@ def test_a_host_is_up_to_date_when_each_of_its_lists_was_read_whichever_turns_it
     assert take(rounds, 4, left("a"), read("b"), read("c")) == {"lab"}, "a new round begins with nothing"
 
 
-def test_hosts_have_rounds_of_their_own() -> None:
+def test_each_host_has_its_own_rounds() -> None:
     rounds = Rounds()
     assert take(rounds, 1, left("a"), read("x", "far")) == {"lab"}
     assert take(rounds, 2, left("x", source="far")) == {"far"}
     assert take(rounds, 3, read("a")) == set()
 
 
-def test_what_only_left_children_was_read() -> None:
+def test_a_list_with_only_children_left_counts_as_read() -> None:
     scope = read("a")
     scope.children_left = True
     assert take(Rounds(), 1, scope) == set()
 
 
-def test_a_list_that_was_refused_had_its_turn_and_is_not_waited_for() -> None:
+def test_a_refused_list_does_not_keep_its_host_from_being_up_to_date() -> None:
     rounds, refused = Rounds(), read("a")
     refused.error, refused.tally = RemoteNotFound("gone"), Tally()
     assert take(rounds, 7, refused, left("b", pages=2)) == {"lab"}
@@ -51,7 +51,7 @@ def test_a_list_that_was_refused_had_its_turn_and_is_not_waited_for() -> None:
     assert take(rounds, 8, left("a"), read("b")) == set()
 
 
-def test_turns_are_remembered_by_run_and_lists_that_are_gone_are_forgotten() -> None:
+def test_list_turns_are_stored_by_run_and_dropped_for_removed_lists() -> None:
     rounds = Rounds()
     take(rounds, 1, read("a"), left("b"), read("gone"), read("x", "far"))
     take(rounds, 2, left("a"), read("b"))

@@ -27,7 +27,7 @@ def run(schedule: Schedule, name: str, now: float, ending: Ending = WELL) -> Non
     schedule.end(name, now, ending)
 
 
-def test_a_job_is_due_before_its_time_and_alone() -> None:
+def test_run_now_makes_only_the_named_job_due() -> None:
     schedule = scheduled("one", "two")
     for name in ("one", "two"):
         run(schedule, name, 0.0)
@@ -35,7 +35,7 @@ def test_a_job_is_due_before_its_time_and_alone() -> None:
     assert [spec.name for spec in schedule.ready(10.0)] == ["one"]
 
 
-def test_neither_its_own_trouble_nor_its_sources_holds_it_back_and_none_is_forgotten() -> None:
+def test_run_now_ignores_back_off_of_job_and_source_without_resetting_it() -> None:
     for ending in (DOWN, BROKEN):
         schedule = scheduled("one")
         run(schedule, "one", 0.0, ending)
@@ -48,7 +48,7 @@ def test_neither_its_own_trouble_nor_its_sources_holds_it_back_and_none_is_forgo
         assert schedule.due_at("one") - 101.0 > pause
 
 
-def test_what_asks_nobody_leaves_the_trouble_of_its_source_alone() -> None:
+def test_running_a_job_without_requests_keeps_the_back_off_of_its_source() -> None:
     schedule = Schedule(lambda: 0.5)
     specs = [JobSpec("poll", "hub", "poll", "a", 60.0), JobSpec("handler", "hub", "handler", "a", 60.0, asks=False)]
     schedule.set_jobs(specs, 0.0)
@@ -58,7 +58,7 @@ def test_what_asks_nobody_leaves_the_trouble_of_its_source_alone() -> None:
     assert [spec.name for spec in schedule.ready(1.0)] == ["handler"]
 
 
-def test_one_that_runs_comes_again_right_after() -> None:
+def test_run_now_on_a_running_job_repeats_it_right_after() -> None:
     schedule = scheduled("one")
     schedule.begin("one", 0.0)
     schedule.hasten(["one"], 1.0)
@@ -67,7 +67,7 @@ def test_one_that_runs_comes_again_right_after() -> None:
     assert [spec.name for spec in schedule.ready(2.0)] == ["one"]
 
 
-def test_what_is_asked_for_is_taken_once_however_often_and_from_wherever_it_was_asked() -> None:
+def test_run_now_requests_from_many_threads_are_merged() -> None:
     control = Control()
     threads = [threading.Thread(target=control.run_now, args=([f"job {at % 5}"],)) for at in range(50)]
     for thread in threads:
@@ -78,7 +78,7 @@ def test_what_is_asked_for_is_taken_once_however_often_and_from_wherever_it_was_
     assert control.take_hastened() == []
 
 
-def test_the_loop_runs_it_at_once_and_a_job_that_is_no_more_disturbs_nobody(bench: Bench) -> None:
+def test_the_loop_runs_a_run_now_job_at_once_and_ignores_unknown_jobs(bench: Bench) -> None:
     job, other = bench.counted("job", interval=600), bench.counted("other", interval=600)
     # Asked for before anything runs: it is not lost, and it is one turn.
     bench.control.run_now(["job"])
@@ -94,7 +94,7 @@ def test_the_loop_runs_it_at_once_and_a_job_that_is_no_more_disturbs_nobody(benc
     bench.run(story)
 
 
-def test_a_source_in_back_off_is_asked_when_somebody_wants_it(bench: Bench) -> None:
+def test_run_now_contacts_a_source_in_back_off(bench: Bench) -> None:
     job = bench.counted("job")
     job.error = CredentialsRejected("401", status=401)
 

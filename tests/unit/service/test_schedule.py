@@ -66,7 +66,7 @@ def simulate(schedule: Schedule, until: float, seconds: float, ending: Ending = 
     return begun
 
 
-def test_everything_is_due_at_the_beginning_and_again_after_its_interval() -> None:
+def test_every_job_is_due_at_start_and_again_after_its_interval() -> None:
     schedule = scheduled(spec("a"), spec("b", interval=300))
     assert names(schedule, 0) == ["a", "b"]
     run(schedule, "a", 0)
@@ -78,7 +78,7 @@ def test_everything_is_due_at_the_beginning_and_again_after_its_interval() -> No
 
 
 @given(st.floats(0, 1, exclude_max=True), st.floats(0.1, 1e6), st.floats(0, 1e6))
-def test_jitter_keeps_an_interval_within_a_tenth_and_never_leads_into_the_past(
+def test_jitter_changes_an_interval_by_at_most_a_tenth_and_never_into_the_past(
     roll: float, interval: float, took: float
 ) -> None:
     due = next_due(1000.0, 1000.0 + took, interval, roll)
@@ -108,7 +108,7 @@ def test_every_due_scope_is_run_in_each_interval(count: int, turn: str | None) -
         assert max(inside.values()) == 1
 
 
-def test_when_there_is_more_to_do_than_time_everybody_has_the_same_number_of_turns() -> None:
+def test_overloaded_jobs_get_equal_numbers_of_turns() -> None:
     schedule = scheduled(*(spec(f"repo {number:02}", turn="github") for number in range(20)))
     begun = simulate(schedule, until=2000, seconds=10)
     turns = Counter(name for name, _ in begun)
@@ -116,7 +116,7 @@ def test_when_there_is_more_to_do_than_time_everybody_has_the_same_number_of_tur
     assert max(turns.values()) - min(turns.values()) <= 1
 
 
-def test_jobs_of_one_turn_exclude_each_other_and_others_go_on_beside_them() -> None:
+def test_jobs_with_the_same_turn_exclude_each_other_and_others_run_in_parallel() -> None:
     schedule = scheduled(spec("a", turn="sync"), spec("b", turn="sync"), spec("c", turn="github"))
     assert names(schedule, 0) == ["a", "c"]
     schedule.begin("a", 0)
@@ -133,7 +133,7 @@ def test_a_job_never_overlaps_itself_however_long_it_takes() -> None:
     assert names(schedule, 10_000) == ["a"]
 
 
-def test_handlers_that_fill_their_lane_keep_no_poll_from_running() -> None:
+def test_a_full_handler_lane_does_not_block_polls() -> None:
     handlers = [replace(spec(f"handler {n}"), lane="handler", asks=False) for n in range(ROOM["handler"] + 5)]
     schedule = scheduled(*handlers, spec("poll"))
     started = schedule.ready(0)
@@ -145,7 +145,7 @@ def test_handlers_that_fill_their_lane_keep_no_poll_from_running() -> None:
     assert names(schedule, 0) == ["poll"]
 
 
-def test_the_number_of_tasks_is_bounded() -> None:
+def test_the_number_of_concurrent_tasks_is_limited() -> None:
     schedule = scheduled(*(spec(f"job {number}") for number in range(100)))
     assert len(schedule.ready(0)) == ROOM["work"]
 
@@ -154,7 +154,7 @@ def test_the_number_of_tasks_is_bounded() -> None:
 
 
 @given(st.integers(1, 60), st.floats(0, 1, exclude_max=True))
-def test_pauses_grow_up_to_a_ceiling_and_respect_what_the_server_named(failures: int, roll: float) -> None:
+def test_back_off_grows_to_a_maximum_and_respects_retry_after(failures: int, roll: float) -> None:
     pause = pause_seconds(failures, roll)
     assert FIRST_BACKOFF_SECONDS / 2 <= pause <= LONGEST_BACKOFF_SECONDS
     assert pause_seconds(failures + 1, roll) >= pause
@@ -162,7 +162,7 @@ def test_pauses_grow_up_to_a_ceiling_and_respect_what_the_server_named(failures:
     assert pause_seconds(failures, roll, 1.0) == pause
 
 
-def test_a_source_without_an_answer_is_left_alone_by_all_its_jobs_and_the_others_go_on() -> None:
+def test_an_unreachable_source_pauses_all_its_jobs_and_no_others() -> None:
     schedule = scheduled(spec("a"), spec("b"), spec("other", "lab"), replace(spec("handler"), asks=False))
     run(schedule, "a", 0, DOWN)
     assert names(schedule, 2) == ["handler", "other"]
@@ -173,7 +173,7 @@ def test_a_source_without_an_answer_is_left_alone_by_all_its_jobs_and_the_others
     assert set(names(schedule, trouble.until)) == {"a", "b", "handler", "other"}
 
 
-def test_the_pauses_of_a_source_grow_with_every_probe_and_end_with_the_first_success() -> None:
+def test_source_back_off_grows_with_every_probe_and_ends_with_the_first_success() -> None:
     schedule = scheduled(spec("a"))
     now, pauses = 0.0, list[float]()
     for _ in range(10):
@@ -189,7 +189,7 @@ def test_the_pauses_of_a_source_grow_with_every_probe_and_end_with_the_first_suc
     assert schedule.standing("a") == Standing(now + 60, "idle", now, now + 1, now + 1, 0, None, 13)
 
 
-def test_a_job_that_fails_by_itself_leaves_its_neighbours_alone() -> None:
+def test_a_job_failure_does_not_pause_other_jobs_of_the_source() -> None:
     schedule = scheduled(spec("a"), spec("b"))
     run(schedule, "a", 0, BROKEN)
     assert schedule.trouble("hub") is None
@@ -199,27 +199,27 @@ def test_a_job_that_fails_by_itself_leaves_its_neighbours_alone() -> None:
     assert schedule.standing("a").state == "backing_off"
 
 
-def test_a_pause_that_the_server_named_is_kept() -> None:
+def test_a_retry_after_of_the_server_is_respected() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, Ending(1, "slow down", "source", 700.0), seconds=0)
     assert schedule.due_at("a") == 700
 
 
-def test_a_lease_of_somebody_else_is_no_failure_and_the_job_comes_again_soon() -> None:
+def test_a_held_lease_is_not_a_failure_and_the_job_is_retried_soon() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, Ending(error="held by pid 7", blame="nobody"), seconds=0)
     standing = schedule.standing("a")
     assert (standing.state, standing.failures, standing.due) == ("idle", 0, HELD_SECONDS)
 
 
-def test_a_part_that_failed_is_told_and_the_job_counts_as_well() -> None:
+def test_a_partial_failure_is_reported_and_the_job_counts_as_succeeded() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, Ending(4, "1 of 9 lists could not be read"))
     standing = schedule.standing("a")
     assert (standing.succeeded, standing.failures, standing.last_error) == (1, 0, "1 of 9 lists could not be read")
 
 
-def test_having_had_nothing_to_do_says_nothing_of_a_source_in_trouble() -> None:
+def test_an_idle_job_does_not_end_the_back_off_of_its_source() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, DOWN)
     until = schedule.due_at("a")
@@ -235,7 +235,7 @@ def test_having_had_nothing_to_do_says_nothing_of_a_source_in_trouble() -> None:
 # Being woken, jobs without end, new jobs
 
 
-def test_a_woken_job_is_due_at_once_and_one_that_runs_comes_again_right_after() -> None:
+def test_a_woken_job_is_due_at_once_or_right_after_its_current_run() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0)
     schedule.wake("a", 5)
@@ -247,7 +247,7 @@ def test_a_woken_job_is_due_at_once_and_one_that_runs_comes_again_right_after() 
     schedule.wake("unknown", 8)
 
 
-def test_a_job_in_trouble_is_not_woken() -> None:
+def test_a_job_in_back_off_is_not_woken() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, BROKEN)
     due = schedule.due_at("a")
@@ -255,7 +255,7 @@ def test_a_job_in_trouble_is_not_woken() -> None:
     assert schedule.due_at("a") == due
 
 
-def test_a_job_without_end_counts_as_well_once_it_has_lasted() -> None:
+def test_a_continuous_job_counts_as_succeeded_once_it_has_run_long_enough() -> None:
     schedule = scheduled(replace(spec("stream"), continuous=True))
     run(schedule, "stream", 0, DOWN)
     again = schedule.due_at("stream")
@@ -266,7 +266,7 @@ def test_a_job_without_end_counts_as_well_once_it_has_lasted() -> None:
     assert schedule.standing("stream").failures == 0
 
 
-def test_new_jobs_are_due_at_once_known_ones_go_on_and_old_ones_are_gone() -> None:
+def test_after_a_reload_new_jobs_are_due_known_ones_continue_and_removed_ones_stop() -> None:
     schedule = scheduled(spec("kept"), spec("dropped"))
     run(schedule, "kept", 0)
     run(schedule, "dropped", 0)
@@ -276,14 +276,14 @@ def test_new_jobs_are_due_at_once_known_ones_go_on_and_old_ones_are_gone() -> No
     schedule.end("dropped", 11, WELL)
 
 
-def test_a_shorter_interval_holds_from_now_on() -> None:
+def test_a_shorter_interval_takes_effect_at_once() -> None:
     schedule = scheduled(spec("a", interval=3600))
     run(schedule, "a", 0)
     schedule.set_jobs([spec("a", interval=10)], 100.0)
     assert schedule.due_at("a") <= 100 + 10 * (1 + JITTER)
 
 
-def test_a_running_job_keeps_running_when_the_list_is_taken_over() -> None:
+def test_a_running_job_keeps_running_when_the_job_list_is_replaced() -> None:
     schedule = scheduled(spec("a"))
     schedule.begin("a", 0)
     schedule.set_jobs([spec("a", interval=5)], 1.0)
@@ -292,7 +292,7 @@ def test_a_running_job_keeps_running_when_the_list_is_taken_over() -> None:
     assert names(schedule, 106) == ["a"]
 
 
-def test_what_an_earlier_service_did_is_not_done_again_before_its_time() -> None:
+def test_after_a_restart_jobs_wait_for_their_interval_since_the_last_run() -> None:
     schedule = Schedule(lambda: 0.5)
     schedule.set_jobs([spec("a"), spec("b")], 0.0, {"a": Standing(40.0, requests=12)})
     assert names(schedule, 0) == ["b"]
@@ -300,7 +300,7 @@ def test_what_an_earlier_service_did_is_not_done_again_before_its_time() -> None
     assert schedule.standing("a").requests == 12
 
 
-def test_after_new_settings_everything_in_trouble_is_tried_at_once() -> None:
+def test_new_settings_end_the_back_off_of_all_jobs() -> None:
     schedule = scheduled(spec("a"), spec("b"))
     run(schedule, "a", 0, DOWN)
     run(schedule, "b", 0, BROKEN)
@@ -329,7 +329,7 @@ def begin_all(schedule: Schedule, now: float) -> list[str]:
     return begun
 
 
-def test_a_batch_starts_together_however_many_there_are_and_takes_one_place() -> None:
+def test_a_batch_of_any_size_starts_together_and_takes_one_slot() -> None:
     many = [batch(f"repo{number:03}") for number in range(200)]
     others = [spec(f"zone{number:02}") for number in range(30)]
     schedule = scheduled(*many, *others)
@@ -340,7 +340,7 @@ def test_a_batch_starts_together_however_many_there_are_and_takes_one_place() ->
     assert names(schedule, 1) == [f"zone{ROOM['work'] - 1:02}"], "a place that is free again is taken"
 
 
-def test_a_batch_excludes_whoever_takes_the_same_turn() -> None:
+def test_a_batch_excludes_jobs_with_the_same_turn() -> None:
     schedule = scheduled(batch("a"), batch("b"), spec("c", turn="lease"))
     assert begin_all(schedule, 0) == ["a", "b"]
     assert names(schedule, 1) == []
@@ -348,7 +348,7 @@ def test_a_batch_excludes_whoever_takes_the_same_turn() -> None:
     assert names(schedule, 2) == ["c"]
 
 
-def test_who_is_about_to_be_due_comes_along_and_who_is_in_trouble_does_not() -> None:
+def test_a_batch_includes_jobs_about_to_be_due_and_excludes_jobs_in_back_off() -> None:
     schedule = scheduled(batch("a"), batch("b"), batch("c", interval=600), batch("d"))
     run(schedule, "a", 0)
     run(schedule, "b", 5)
@@ -358,7 +358,7 @@ def test_who_is_about_to_be_due_comes_along_and_who_is_in_trouble_does_not() -> 
     assert names(schedule, 60) == ["a", "b"], "five seconds early, within a tenth of the interval"
 
 
-def test_jobs_of_a_batch_stay_together_whatever_the_dice_say() -> None:
+def test_jitter_never_splits_a_batch() -> None:
     dice = random.Random(7)
     schedule = Schedule(dice.random)
     schedule.set_jobs([batch(f"repo{number}") for number in range(50)], 0.0)
@@ -382,7 +382,7 @@ def test_a_failed_batch_is_one_failure_of_its_source() -> None:
     assert names(schedule, 61)[-1] == "far", "who failed is due longer"
 
 
-def test_what_went_well_before_a_limit_does_not_lift_it() -> None:
+def test_a_success_in_a_batch_does_not_lift_a_rate_limit_of_the_same_batch() -> None:
     schedule = scheduled(batch("a"), batch("b"))
     begin_all(schedule, 0)
     schedule.end_together({"a": Ending(1, "limited", "source", 600), "b": WELL}, 1)

@@ -11,7 +11,7 @@ from tidelore.service.schedule import BREATH_SECONDS, Ending
 LEFT = Ending(3, again=True, fresh=False)
 
 
-def test_a_job_that_left_something_goes_on_after_a_breath_without_failure_or_pause() -> None:
+def test_an_unfinished_job_continues_after_a_short_pause_without_counting_as_failed() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, LEFT)
     standing = schedule.standing("a")
@@ -26,7 +26,7 @@ def test_a_job_that_left_something_goes_on_after_a_breath_without_failure_or_pau
     assert names(schedule, 1 + BREATH_SECONDS) == ["a"]
 
 
-def test_it_has_succeeded_only_when_what_it_is_there_for_was_done() -> None:
+def test_an_unfinished_job_counts_as_succeeded_only_when_its_main_work_is_done() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0)
     run(schedule, "a", 60, LEFT)
@@ -36,7 +36,7 @@ def test_it_has_succeeded_only_when_what_it_is_there_for_was_done() -> None:
     assert names(schedule, 63 + BREATH_SECONDS) == ["a"]
 
 
-def test_whoever_became_due_meanwhile_comes_before_it() -> None:
+def test_a_job_that_became_due_meanwhile_runs_before_an_unfinished_one() -> None:
     schedule = scheduled(spec("big", turn="sync"), spec("documents", turn="sync", interval=30))
     run(schedule, "documents", 0)
     schedule.begin("big", 1)
@@ -46,7 +46,7 @@ def test_whoever_became_due_meanwhile_comes_before_it() -> None:
     assert names(schedule, 301) == ["big"]
 
 
-def test_the_small_ones_of_a_batch_have_their_turn_in_each_interval_while_a_big_one_takes_many() -> None:
+def test_small_jobs_of_a_batch_run_every_interval_while_a_big_one_is_unfinished() -> None:
     schedule = scheduled(batch("big", "lab", 300), batch("small", "far", 300), spec("documents", turn="lease"))
     now, began = 0.0, dict[str, list[float]]()
     while now < 6000:
@@ -61,7 +61,7 @@ def test_the_small_ones_of_a_batch_have_their_turn_in_each_interval_while_a_big_
     assert max(gaps["big"]) <= 301, "nor does it wait for longer than they take"
 
 
-def test_what_failed_is_left_alone_also_when_it_left_something() -> None:
+def test_a_failed_job_backs_off_even_if_it_is_unfinished() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, Ending(1, "not found", "job", again=True))
     other = scheduled(spec("a"))
@@ -70,14 +70,14 @@ def test_what_failed_is_left_alone_also_when_it_left_something() -> None:
     assert names(schedule, 1) == []
 
 
-def test_an_answer_lifts_the_trouble_of_a_source_also_when_something_was_left() -> None:
+def test_an_unfinished_success_ends_the_back_off_of_its_source() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, Ending(1, "no answer", "source"))
     run(schedule, "a", schedule.due_at("a"), LEFT)
     assert schedule.trouble("hub") is None
 
 
-def test_who_is_not_wanted_takes_nobodys_turn() -> None:
+def test_a_job_outside_the_requested_set_does_not_block_the_turn() -> None:
     schedule = scheduled(spec("a", turn="sync"), spec("b", turn="sync"))
     assert names(schedule, 0) == ["a"]
     assert [one.name for one in schedule.ready(0, {"b"})] == ["b"]

@@ -11,14 +11,14 @@ SILENT = RemoteTransient("no answer")
 
 
 @pytest.mark.parametrize("error", [CredentialsRejected("no", status=401), RateLimited("slow down", status=429)])
-def test_a_refusal_is_that_of_the_whole_source_and_of_no_other(error: RemoteError) -> None:
+def test_a_refused_credential_marks_only_its_source_as_unavailable(error: RemoteError) -> None:
     attendance = Attendance()
     attendance.failed("lab", error)
     assert attendance.absence("lab") is error
     assert attendance.absence("hub") is None
 
 
-def test_one_silence_is_a_scopes_own_and_two_in_a_row_are_the_sources() -> None:
+def test_two_timeouts_in_a_row_mark_the_source_as_unavailable() -> None:
     attendance = Attendance()
     attendance.failed("lab", SILENT)
     assert attendance.absence("lab") is None
@@ -29,7 +29,7 @@ def test_one_silence_is_a_scopes_own_and_two_in_a_row_are_the_sources() -> None:
     assert attendance.absence("lab") is SILENT
 
 
-def test_an_answer_that_says_no_is_an_answer() -> None:
+def test_an_error_response_does_not_mark_the_source_as_unavailable() -> None:
     attendance = Attendance()
     for _ in range(5):
         attendance.failed("lab", RemoteNotFound("gone", status=404))

@@ -20,43 +20,43 @@ def _read(wire: bytes, encoding: str, limit: int, step: int) -> bytes:
 
 
 @given(st.binary(max_size=300), st.integers(1, 50), st.sampled_from(["", "identity", " GZip ", "x-gzip"]))
-def test_any_cutting_gives_the_same_content(content: bytes, step: int, encoding: str) -> None:
+def test_any_chunking_of_the_body_gives_the_same_content(content: bytes, step: int, encoding: str) -> None:
     wire = gzip.compress(content) if "gzip" in encoding.lower() else content
     assert _read(wire, encoding, len(content), step) == content
 
 
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 50), st.sampled_from(["", "gzip"]))
-def test_one_byte_above_the_limit_is_too_many(content: bytes, step: int, encoding: str) -> None:
+def test_a_body_one_byte_above_the_limit_is_refused(content: bytes, step: int, encoding: str) -> None:
     wire = gzip.compress(content) if encoding else content
     with pytest.raises(BodyTooLarge):
         _read(wire, encoding, len(content) - 1, step)
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200), st.integers(1, 50))
-def test_several_gzip_members_are_one_content(first: bytes, second: bytes, step: int) -> None:
+def test_several_gzip_members_are_joined(first: bytes, second: bytes, step: int) -> None:
     assert _read(gzip.compress(first) + gzip.compress(second), "gzip", 400, step) == first + second
 
 
 @given(st.binary(min_size=1, max_size=100), st.data())
-def test_a_gzip_without_its_end_is_broken(content: bytes, data: st.DataObject) -> None:
+def test_a_truncated_gzip_body_is_an_error(content: bytes, data: st.DataObject) -> None:
     wire = gzip.compress(content)
     kept = data.draw(st.integers(1, len(wire) - 1))
     with pytest.raises(BodyBroken):
         _read(wire[:kept], "gzip", 100, 10)
 
 
-def test_a_bomb_is_never_unpacked_beyond_the_limit() -> None:
+def test_a_gzip_bomb_is_never_decompressed_beyond_the_limit() -> None:
     reader = BodyReader("gzip", 1000)
     with pytest.raises(BodyTooLarge):
         reader.feed(gzip.compress(b"\0" * 20_000_000))
     assert reader.size == 1001
 
 
-def test_an_empty_answer_may_name_an_encoding() -> None:
+def test_an_empty_body_with_an_encoding_is_accepted() -> None:
     assert BodyReader("gzip", 10).finish() == b""
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "deflate"])
-def test_an_encoding_nobody_asked_for_is_broken(encoding: str) -> None:
+def test_an_encoding_that_was_not_requested_is_an_error(encoding: str) -> None:
     with pytest.raises(BodyBroken):
         BodyReader(encoding, 10)

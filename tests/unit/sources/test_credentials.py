@@ -60,7 +60,7 @@ def find(environ: dict[str, str] | None = None, variable: str = "GITLAB_TOKEN") 
     return find_token(HOST, variable, TOOL, environ or {}, "work")
 
 
-def test_the_variable_comes_first_and_nobody_else_is_asked(tool: Tool, keyring: Keyring) -> None:
+def test_the_environment_variable_is_used_before_keyring_and_tool(tool: Tool, keyring: Keyring) -> None:
     asked = keyring(lambda *_: "from-the-keyring")
     called = tool("echo from-the-tool")
     found = find({"GITLAB_TOKEN": "  from-the-variable\n"})
@@ -69,7 +69,7 @@ def test_the_variable_comes_first_and_nobody_else_is_asked(tool: Tool, keyring: 
     assert not called.exists()
 
 
-def test_the_keyring_comes_second_and_is_asked_for_this_host(tool: Tool, keyring: Keyring) -> None:
+def test_the_keyring_is_used_second_with_the_host_as_key(tool: Tool, keyring: Keyring) -> None:
     questions: list[tuple[str, str]] = []
 
     def answer(service: str, user: str) -> str:
@@ -88,7 +88,7 @@ def locked(*_: str) -> str:
 
 
 @pytest.mark.parametrize("answer", [None, locked, lambda *_: None, lambda *_: ""])
-def test_the_tool_comes_last_also_when_the_keyring_is_missing_or_broken(
+def test_the_command_line_tool_is_used_last_even_with_a_broken_keyring(
     tool: Tool, keyring: Keyring, answer: KeyringAnswer | None
 ) -> None:
     asked = keyring(answer)
@@ -99,7 +99,7 @@ def test_the_tool_comes_last_also_when_the_keyring_is_missing_or_broken(
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo a-token; exit 1", "echo", "exit 0"])
-def test_a_tool_that_has_none_is_no_source(tool: Tool, keyring: Keyring, script: str) -> None:
+def test_a_tool_without_a_token_gives_credentials_missing(tool: Tool, keyring: Keyring, script: str) -> None:
     keyring(None)
     called = tool(script)
     with pytest.raises(CredentialsMissing) as caught:
@@ -110,7 +110,7 @@ def test_a_tool_that_has_none_is_no_source(tool: Tool, keyring: Keyring, script:
     assert caught.value.fix == "export GITLAB_TOKEN, or sign in with `glab auth login`"
 
 
-def test_a_tool_that_hangs_is_left_behind(tool: Tool, keyring: Keyring, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_hangs_is_abandoned(tool: Tool, keyring: Keyring, monkeypatch: pytest.MonkeyPatch) -> None:
     keyring(None)
     monkeypatch.setattr(credentials, "_TOOL_SECONDS", 0.2)
     tool("while :; do :; done")
@@ -118,7 +118,7 @@ def test_a_tool_that_hangs_is_left_behind(tool: Tool, keyring: Keyring, monkeypa
         find()
 
 
-def test_a_tool_that_cannot_be_run_is_no_source(tool: Tool, keyring: Keyring) -> None:
+def test_a_tool_that_cannot_be_run_is_skipped(tool: Tool, keyring: Keyring) -> None:
     keyring(None)
     program = tool("").parent / "bin" / "glab"
     program.write_text("#!/nowhere/interpreter\n")
@@ -126,7 +126,7 @@ def test_a_tool_that_cannot_be_run_is_no_source(tool: Tool, keyring: Keyring) ->
         find()
 
 
-def test_without_a_tool_and_a_variable_the_remedy_names_the_key(
+def test_without_tool_and_variable_the_fix_names_the_config_key(
     keyring: Keyring, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     keyring(None)
@@ -137,7 +137,7 @@ def test_without_a_tool_and_a_variable_the_remedy_names_the_key(
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost", "http://[::1]:80/x"])
-def test_a_host_on_this_machine_needs_none(tool: Tool, keyring: Keyring, url: str) -> None:
+def test_a_host_on_this_machine_needs_no_token(tool: Tool, keyring: Keyring, url: str) -> None:
     asked = keyring(lambda *_: "from-the-keyring")
     called = tool("echo from-the-tool")
     assert find_token(url, "GITLAB_TOKEN", TOOL, {}, "here") is None
@@ -164,12 +164,12 @@ def test_a_host_elsewhere_is_not_taken_for_this_machine(url: str) -> None:
     assert not is_loopback(url)
 
 
-def test_a_token_does_not_show_itself() -> None:
+def test_the_repr_of_a_token_hides_its_value() -> None:
     token = Token("hunter2-hunter2", "keyring")
     assert "hunter2" not in f"{token} {token!r} {[token]}"
     assert "keyring" in repr(token)
 
 
-def test_the_real_keyring_module_is_looked_for_by_name() -> None:
+def test_the_real_keyring_module_is_imported_by_name() -> None:
     # The stand-in above replaces this very call.
     assert vars(credentials)["importlib"] is importlib

@@ -25,7 +25,7 @@ def _judge(status: int, body: bytes = b"", strikes: int = 0, **headers: str) -> 
     return judge(status, fields, body, read_budget(fields, NOW), NOW, strikes)
 
 
-def test_retry_after_in_seconds_wins_over_the_reset() -> None:
+def test_retry_after_takes_precedence_over_the_rate_limit_reset() -> None:
     reset = str(NOW // 1000 + 900)
     verdict = _judge(429, retry_after="7", ratelimit_remaining="0", ratelimit_reset=reset)
     assert verdict == Verdict(7.0, "retry-after", limited=True)
@@ -33,13 +33,13 @@ def test_retry_after_in_seconds_wins_over_the_reset() -> None:
 
 @pytest.mark.parametrize("prefix", ["ratelimit", "x-ratelimit"])
 @pytest.mark.parametrize("status", [200, 403, 429])
-def test_a_spent_budget_waits_for_its_reset(prefix: str, status: int) -> None:
+def test_an_exhausted_rate_limit_waits_for_its_reset(prefix: str, status: int) -> None:
     headers = {f"{prefix}-remaining": "0", f"{prefix}-reset": str(NOW // 1000 + 30)}
     verdict = judge(status, headers, b"", read_budget(headers, NOW), NOW)
     assert verdict == Verdict(30.0, "reset", limited=status != 200)
 
 
-def test_a_reset_in_seconds_to_go_is_understood() -> None:
+def test_a_reset_given_in_remaining_seconds_is_parsed() -> None:
     assert read_budget({"ratelimit-remaining": "3", "ratelimit-reset": "25"}, NOW) == Budget(3, NOW + 25_000)
 
 
@@ -49,21 +49,21 @@ def test_a_reset_in_the_past_holds_back_only_a_refused_request() -> None:
     assert _judge(429, x_ratelimit_remaining="0", x_ratelimit_reset=past) == Verdict(1.0, "reset", limited=True)
 
 
-def test_a_limit_that_names_no_time_waits_a_minute_and_doubles() -> None:
+def test_a_rate_limit_without_a_time_waits_a_minute_and_doubles() -> None:
     assert _judge(429) == Verdict(SECONDARY_WAIT_SECONDS, "secondary", limited=True)
     assert _judge(403, b'{"message":"You have exceeded a secondary Rate Limit"}', 2).wait_seconds == 240
 
 
-def test_a_forbidden_request_with_budget_left_is_no_rate_limit() -> None:
+def test_a_403_with_remaining_requests_is_not_a_rate_limit() -> None:
     verdict = _judge(403, b'{"message":"Must have admin rights"}', x_ratelimit_remaining="4999", x_ratelimit_reset="1")
     assert verdict == Verdict(0.0, "none", limited=False)
 
 
-def test_an_unavailable_server_may_ask_for_a_pause_without_being_a_rate_limit() -> None:
+def test_a_503_with_retry_after_pauses_without_counting_as_a_rate_limit() -> None:
     assert _judge(503, retry_after="20") == Verdict(20.0, "retry-after", limited=False)
 
 
-def test_a_pause_named_by_a_good_answer_is_not_ours() -> None:
+def test_retry_after_on_a_successful_response_is_ignored() -> None:
     assert _judge(202, retry_after="20") == Verdict(0.0, "none", limited=False)
 
 
@@ -73,7 +73,7 @@ def _blocked(clock: ManualClock, seconds: str, **options: float) -> Governor:
     return governor
 
 
-def test_every_request_waits_until_the_named_instant() -> None:
+def test_every_request_waits_until_the_rate_limit_ends() -> None:
     async def run() -> None:
         clock = ManualClock()
         governor = _blocked(clock, "30")
@@ -84,7 +84,7 @@ def test_every_request_waits_until_the_named_instant() -> None:
     asyncio.run(run())
 
 
-def test_a_wait_beyond_the_limit_is_told_instead_of_slept() -> None:
+def test_a_wait_beyond_the_maximum_is_raised_instead_of_slept() -> None:
     async def run() -> None:
         clock = ManualClock()
         governor = _blocked(clock, "301")
@@ -100,7 +100,7 @@ def test_a_wait_beyond_the_limit_is_told_instead_of_slept() -> None:
     asyncio.run(run())
 
 
-def test_a_later_answer_can_only_lengthen_the_wait() -> None:
+def test_a_later_response_can_only_lengthen_the_wait() -> None:
     clock = ManualClock()
     governor = _blocked(clock, "30")
     governor.observe(429, {"retry-after": "5"}, b"", clock.now_ms())
@@ -110,7 +110,7 @@ def test_a_later_answer_can_only_lengthen_the_wait() -> None:
     assert governor.wait_seconds == 60
 
 
-def test_requests_refused_together_count_as_one_strike() -> None:
+def test_concurrent_refusals_count_as_one_back_off_step() -> None:
     clock = ManualClock()
     governor = Governor(clock)
     waits = [governor.observe(429, {}, b"", None).wait_seconds for _ in range(5)]

@@ -18,7 +18,7 @@ from tidelore.sources.http import HttpClient, Reply, RequestMetric
 from tidelore.sources.origin import Params
 
 
-def test_a_request_carries_the_token_the_query_and_nothing_odd() -> None:
+def test_a_request_carries_token_query_and_only_expected_headers() -> None:
     async def do(client: HttpClient, server: ScriptedServer) -> None:
         params: Params = {"a": "x y", "n": 1, "yes": True, "no": False, "none": None, "labels[]": ["p", "q"]}
         await client.get("/projects/group%2Fname/issues", params)
@@ -52,7 +52,7 @@ def test_connections_are_kept_alive_and_cookies_are_not() -> None:
     assert all("cookie" not in seen.headers for seen in server.seen)
 
 
-def test_a_reply_tells_status_address_validator_and_the_servers_clock() -> None:
+def test_a_reply_has_status_url_etag_and_the_servers_clock() -> None:
     reply, server, _ = ask(answer(body=b"[1]", ETag='W/"v1"', Date="Mon, 02 Mar 2026 09:00:00 GMT"), do=get)
     assert (reply.status, reply.body, reply.etag) == (200, b"[1]", 'W/"v1"')
     assert reply.url == f"{server.url}/x"
@@ -102,7 +102,7 @@ def test_no_more_requests_run_at_once_than_allowed() -> None:
     assert {seen.connection for seen in server.seen} == {1, 2, 3}
 
 
-def test_clients_with_the_same_slots_have_no_more_requests_under_way_together() -> None:
+def test_clients_sharing_slots_share_the_limit_of_concurrent_requests() -> None:
     crowd = Crowd()
 
     async def run() -> None:
@@ -145,7 +145,7 @@ def test_every_request_is_measured() -> None:
     ]
 
 
-def test_a_cancelled_request_is_measured_and_frees_its_place() -> None:
+def test_a_cancelled_request_is_measured_and_frees_its_slot() -> None:
     metrics: list[RequestMetric] = []
     arrived = asyncio.Event()
 
@@ -166,7 +166,7 @@ def test_a_cancelled_request_is_measured_and_frees_its_place() -> None:
     assert [metric.outcome for metric in metrics] == ["cancelled", "ok"]
 
 
-def test_a_transport_of_the_callers_is_used_and_stays_open() -> None:
+def test_a_transport_passed_by_the_caller_is_used_and_not_closed() -> None:
     class Counting(httpx2.MockTransport):
         closed = 0
 
@@ -184,19 +184,19 @@ def test_a_transport_of_the_callers_is_used_and_stays_open() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "gitlab.example.com", "ftp://h/", "https://", "https://h/?a=1", "http://h\n/"])
-def test_a_base_url_that_is_none_is_a_configuration_error(url: str) -> None:
+def test_an_invalid_base_url_is_a_config_error(url: str) -> None:
     with pytest.raises(ConfigError):
         HttpClient(url)
 
 
 @pytest.mark.parametrize("token", ["abcd efgh", "abcdefgh\n", "abcdéfgh"])
-def test_a_token_that_is_no_header_value_is_refused_without_being_quoted(token: str) -> None:
+def test_a_token_that_is_not_a_valid_header_value_is_refused_without_quoting_it(token: str) -> None:
     with pytest.raises(CredentialsMissing) as caught:
         HttpClient("http://127.0.0.1", token=token)
     assert "abcd" not in str(caught.value)
 
 
-def test_the_address_of_a_request_is_known_before_it_is_sent() -> None:
+def test_the_url_of_a_request_is_known_before_it_is_sent() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> tuple[str, str]:
         return client.address("/a%2Fb", {"page": 2}), (await client.get("/a%2Fb", {"page": 2})).url
 

@@ -19,12 +19,12 @@ def _targets(header: str, relation: str = "next") -> list[str]:
     return [link.target for link in parse_link(header) if relation in link.relations]
 
 
-def test_commas_and_semicolons_inside_the_address_belong_to_it() -> None:
+def test_commas_and_semicolons_inside_a_link_target_are_kept() -> None:
     header = '<https://h/x?a=1,2;b=3>; rel="prev", <https://h/x?a=4,5;b=6>; rel="next"'
     assert _targets(header) == ["https://h/x?a=4,5;b=6"]
 
 
-def test_commas_semicolons_and_escapes_inside_a_quoted_parameter_belong_to_it() -> None:
+def test_commas_semicolons_and_escapes_inside_a_quoted_parameter_are_kept() -> None:
     header = r'<https://h/1>; title="a, <https://evil/>; rel=\"next\"; \\"; rel="last", <https://h/2>; rel=next'
     assert _targets(header) == ["https://h/2"]
     assert _targets(header, "last") == ["https://h/1"]
@@ -34,7 +34,7 @@ def test_commas_semicolons_and_escapes_inside_a_quoted_parameter_belong_to_it() 
     "parameters",
     ['rel="next last"', 'rel="LAST Next"', "REL=NEXT", 'rel = "next"', 'x;rel="next"', "x=;rel=next"],
 )
-def test_relations_are_found_however_they_are_written(parameters: str) -> None:
+def test_link_relations_are_parsed_in_every_spelling(parameters: str) -> None:
     assert _targets(f"<https://h/2>; {parameters}") == ["https://h/2"]
 
 
@@ -55,11 +55,11 @@ def test_the_first_of_two_rel_parameters_counts() -> None:
         "<>rel=next",
     ],
 )
-def test_garbage_is_no_link(header: str) -> None:
+def test_malformed_link_headers_give_no_link(header: str) -> None:
     assert _targets(header) == []
 
 
-def test_a_link_after_garbage_is_still_found() -> None:
+def test_a_link_after_a_malformed_entry_is_still_found() -> None:
     assert _targets('garbage "a,b", ,, <https://h/2> ; rel="next"') == ["https://h/2"]
 
 
@@ -72,14 +72,14 @@ def test_an_unterminated_quote_ends_with_the_header() -> None:
 
 
 @given(st.text(alphabet=st.sampled_from('<>;,="\\ \tnextrl:/?h[]2é\r\n'), max_size=80))
-def test_no_header_makes_the_parser_raise(header: str) -> None:
+def test_the_link_parser_never_raises(header: str) -> None:
     for link in parse_link(header):
         assert ">" not in link.target
     next_page({"link": header, "x-next-page": header}, URL, 100, 100)
 
 
 @given(st.text(max_size=200), st.text(max_size=30))
-def test_no_text_at_all_makes_the_decision_raise(header: str, told: str) -> None:
+def test_the_next_page_decision_never_raises(header: str, told: str) -> None:
     decided = next_page({"link": header, "x-next-page": told}, URL, 0, 100)
     assert decided is None or decided.url != URL
 
@@ -92,7 +92,7 @@ _TEXT = st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), max
         st.tuples(_TEXT.map(lambda t: t.replace(">", "").strip()), _TEXT, st.sampled_from(["next", "prev", "last"]))
     )
 )
-def test_what_is_written_by_the_rules_is_read_back(links: list[tuple[str, str, str]]) -> None:
+def test_a_well_formed_link_header_round_trips(links: list[tuple[str, str, str]]) -> None:
     def quote(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -100,7 +100,7 @@ def test_what_is_written_by_the_rules_is_read_back(links: list[tuple[str, str, s
     assert [(link.target, set(link.relations)) for link in parse_link(header)] == [(t, {r}) for t, _, r in links]
 
 
-def test_the_link_wins_over_everything_else() -> None:
+def test_the_next_link_takes_precedence_over_all_other_headers() -> None:
     decided = _next(
         '<https://gitlab.example.com/repositories/9/issues?page=3>; rel="next"',
         count=100,
@@ -130,7 +130,7 @@ def test_a_relative_link_is_resolved_against_the_request(reference: str, resolve
         "https://gitlab.example.com:8443/x",
     ],
 )
-def test_a_link_to_another_origin_says_so(target: str) -> None:
+def test_a_link_to_another_origin_is_reported(target: str) -> None:
     decided = _next(f"<{target}>; rel=next")
     assert decided is not None
     assert decided.foreign
@@ -143,7 +143,7 @@ def test_a_next_link_to_the_same_page_is_refused(same: str) -> None:
     assert _next(f"<{same}>; rel=next", count=3) is None
 
 
-def test_a_refused_link_leaves_the_decision_to_the_next_rule() -> None:
+def test_after_a_refused_link_the_next_rule_decides() -> None:
     loop = f"<{URL}>; rel=next, <{URL}>; rel=first"
     assert _next(loop, count=3, **{"x-next-page": "3"}) == Next(URL.replace("page=2", "page=3"), "x-next-page")
     assert _next(loop, count=100) == Next(URL.replace("page=2", "page=3"), "full-page")
@@ -154,7 +154,7 @@ def test_a_link_about_another_resource_is_not_followed() -> None:
     assert _next('<https://gitlab.example.com/y>; rel=next; anchor=""') is not None
 
 
-def test_x_next_page_replaces_the_page_and_keeps_every_other_byte() -> None:
+def test_x_next_page_replaces_only_the_page_parameter() -> None:
     url = "https://h/x?page=2&labels%5B%5D=a+b&q=%2F"
     assert next_page({"x-next-page": "3"}, url, 0, 100) == Next(
         "https://h/x?labels%5B%5D=a+b&q=%2F&page=3", "x-next-page"
@@ -170,7 +170,7 @@ def test_a_link_header_without_next_is_the_end_even_after_a_full_page() -> None:
 
 
 @pytest.mark.parametrize("told", ["2", "1", "-3", "three", "３", "9.5"])
-def test_an_x_next_page_that_leads_nowhere_is_ignored(told: str) -> None:
+def test_an_invalid_x_next_page_is_ignored(told: str) -> None:
     assert next_page({"x-next-page": told}, URL, 99, 100) is None
     decided = next_page({"x-next-page": told}, URL, 100, 100)
     assert decided is not None
@@ -196,7 +196,7 @@ def test_an_unreadable_link_header_does_not_end_a_walk() -> None:
         ("https://[::1]:8443/", "https://[::1]:8443/x"),
     ],
 )
-def test_the_same_origin_in_other_words(first: str, second: str) -> None:
+def test_equivalent_spellings_of_an_origin_are_equal(first: str, second: str) -> None:
     assert same_origin(first, second)
 
 
@@ -218,10 +218,10 @@ def test_the_same_origin_in_other_words(first: str, second: str) -> None:
         "https://[h/",
     ],
 )
-def test_another_origin_however_it_is_dressed_up(other: str) -> None:
+def test_disguised_foreign_origins_are_not_equal(other: str) -> None:
     assert not same_origin("https://h/", other)
     assert not same_origin(other, "https://h/")
 
 
-def test_two_addresses_without_an_origin_do_not_share_one() -> None:
+def test_two_urls_without_an_origin_are_not_the_same_origin() -> None:
     assert not same_origin("/x", "/x")

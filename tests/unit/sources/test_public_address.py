@@ -31,7 +31,7 @@ def test_a_public_address_is_allowed(address: str) -> None:
     assert is_allowed(address, loopback=True)
 
 
-def test_loopback_is_allowed_only_where_it_is_said() -> None:
+def test_loopback_is_allowed_only_when_configured() -> None:
     assert is_allowed("127.0.0.1", loopback=True)
     assert not is_allowed("10.0.0.1", loopback=True)
 
@@ -55,6 +55,6 @@ def test_a_name_that_resolves_to_this_machine_is_refused_before_anything_is_sent
     assert server.seen == []
 
 
-def test_a_network_on_this_machine_is_read_through_its_judged_address() -> None:
+def test_a_local_network_is_read_when_local_addresses_are_allowed() -> None:
     found, _, _ = ask(answer(body=b"[1]"), do=get_list, reach="public_or_local")
     assert found == [1]

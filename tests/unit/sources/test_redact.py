@@ -20,7 +20,7 @@ SECRET = "s3cr3t/value+=x"
     st.text(max_size=40),
     st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=126), min_size=8),
 )
-def test_a_known_secret_never_survives(before: str, after: str, secret: str) -> None:
+def test_a_known_secret_is_always_redacted(before: str, after: str, secret: str) -> None:
     if secret in MASK * 9:
         return
     shown = redact(f"{before}{secret}{after} {quote(secret, safe='')}", [secret])
@@ -47,22 +47,22 @@ def test_a_known_secret_never_survives(before: str, after: str, secret: str) -> 
         "a claim eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiI3In0.abcdef12abcdef12 was refused",
     ],
 )
-def test_a_credential_in_a_known_place_is_hidden_without_being_told(text: str) -> None:
+def test_credentials_in_known_positions_are_redacted_without_registration(text: str) -> None:
     shown = redact(text)
     assert "abcdef12" not in shown
     assert MASK in shown
 
 
-def test_ordinary_text_stays_as_it_is() -> None:
+def test_ordinary_text_is_not_changed() -> None:
     text = "https://gitlab.example.com/api/v4/projects?page=2&order_by=updated_at: 200, a@b.example, tokens=5"
     assert redact(text, ["", "a", "abc"]) == text
 
 
-def test_the_rest_of_a_query_survives() -> None:
+def test_the_rest_of_a_redacted_query_string_is_kept() -> None:
     assert redact("/x?a=1&private_token=q#f&b=2") == f"/x?a=1&private_token={MASK}#f&b=2"
 
 
-def test_a_longer_secret_is_hidden_before_the_shorter_one_inside_it() -> None:
+def test_a_longer_secret_is_redacted_before_a_shorter_one_inside_it() -> None:
     assert redact("abcdefgh", ["abcd", "abcdefgh"]) == MASK
 
 
@@ -77,11 +77,11 @@ def _log(*args: object, **kwargs: object) -> str:
     return stream.getvalue()
 
 
-def test_the_filter_cleans_message_and_arguments() -> None:
+def test_the_log_filter_redacts_message_and_arguments() -> None:
     assert _log("sent %s and %d to %s", SECRET, 7, {"k": SECRET}) == f"sent {MASK} and 7 to {{'k': '{MASK}'}} \n"
 
 
-def test_the_filter_cleans_tracebacks() -> None:
+def test_the_log_filter_redacts_tracebacks() -> None:
     try:
         raise ValueError(f"bad header {SECRET}")
     except ValueError:
@@ -91,11 +91,11 @@ def test_the_filter_cleans_tracebacks() -> None:
     assert SECRET not in shown
 
 
-def test_the_filter_cleans_extra_fields_of_any_depth() -> None:
+def test_the_log_filter_redacts_extra_fields_of_any_depth() -> None:
     shown = _log("x", extra={"context": {"headers": [("PRIVATE-TOKEN", SECRET)], "n": 1}})
     assert SECRET not in shown
     assert "'n': 1" in shown
 
 
-def test_the_filter_does_not_show_its_secrets() -> None:
+def test_the_repr_of_the_log_filter_hides_its_secrets() -> None:
     assert SECRET not in repr(RedactFilter([SECRET]))

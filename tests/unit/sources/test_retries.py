@@ -22,7 +22,7 @@ from tidelore.errors import (
 from tidelore.sources.http import HttpClient
 
 
-def test_a_304_nobody_asked_for_is_no_success() -> None:
+def test_a_304_to_an_unconditional_request_is_an_error() -> None:
     error, _, _ = ask(b"HTTP/1.1 304 Not Modified\r\n\r\n", do=fail, max_retries=0)
     assert isinstance(error, RemoteTransient)
 
@@ -44,7 +44,7 @@ def test_a_304_nobody_asked_for_is_no_success() -> None:
         (answer(body=b"x", Content_Encoding="br"), "bad_body"),
     ],
 )
-def test_a_transient_fault_is_retried_and_then_told(fault: Answer, reason: str) -> None:
+def test_a_transient_error_is_retried_and_then_raised(fault: Answer, reason: str) -> None:
     value, server, _ = ask(fault, answer(body=b"[7]"), do=get_list)
     assert value == [7]
     assert len(server.seen) == 2
@@ -74,20 +74,20 @@ def test_a_permanent_refusal_is_not_retried(status: int, kind: type[RemotePerman
     assert (len(server.seen), clock.slept) == (1, [])
 
 
-def test_an_answer_of_another_shape_is_permanent() -> None:
+def test_a_response_of_the_wrong_shape_is_a_permanent_error() -> None:
     error, server, _ = ask(answer(body=b'{"message":"hello"}'), do=fail)
     assert isinstance(error, RemotePermanent)
     assert error.reason == "bad_shape"
     assert len(server.seen) == 1
 
 
-def test_a_truncated_answer_of_another_shape_is_transient() -> None:
+def test_a_truncated_response_is_a_transient_error() -> None:
     error, _, _ = ask(answer(body=b'{"message":"hel'), do=fail, max_retries=0)
     assert isinstance(error, RemoteTransient)
     assert error.reason == "bad_body"
 
 
-def test_text_that_is_no_utf_8_is_transient() -> None:
+def test_a_response_that_is_not_utf_8_is_a_transient_error() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> list[str]:
         return (await client.get_json("/x", as_type=list[str]))[0]
 
@@ -96,7 +96,7 @@ def test_text_that_is_no_utf_8_is_transient() -> None:
     assert len(server.seen) == 2
 
 
-def test_back_off_doubles_and_is_spread() -> None:
+def test_back_off_doubles_with_jitter() -> None:
     _, _, clock = ask(answer(500), do=fail, max_retries=4, retry_backoff_seconds=0.5)
     assert clock.slept == [0.5, 1.0, 2.0, 4.0]
     _, _, clock = ask(answer(500), do=fail, max_retries=2, retry_backoff_seconds=0.5, roll=lambda: 0.0)
@@ -115,18 +115,18 @@ def test_a_refused_connection_is_transient() -> None:
     assert asyncio.run(run()).reason == "connection"
 
 
-def test_a_silent_server_times_out() -> None:
+def test_a_server_that_does_not_answer_times_out() -> None:
     error, server, _ = ask(hang, do=fail, timeout_seconds=0.4, max_retries=1)
     assert error.reason == "timeout"
     assert len(server.seen) == 2
 
 
-def test_a_dripping_server_runs_into_the_total_bound() -> None:
+def test_a_slowly_dripping_server_hits_the_total_timeout() -> None:
     error, _, _ = ask(drip, do=fail, timeout_seconds=5, total_timeout_seconds=0.2, max_retries=0)
     assert error.reason == "timeout"
 
 
-def test_an_abandoned_answer_does_not_poison_the_next() -> None:
+def test_an_abandoned_response_does_not_affect_the_next_request() -> None:
     value, server, _ = ask(drip, answer(body=b"[1]"), do=get_list, timeout_seconds=5, total_timeout_seconds=0.6)
     assert value == [1]
     assert [seen.connection for seen in server.seen] == [1, 2]
@@ -140,14 +140,14 @@ def test_an_abandoned_answer_does_not_poison_the_next() -> None:
         answer(body=gzip.compress(b" " * 50_000_000), Content_Encoding="gzip"),
     ],
 )
-def test_an_oversized_answer_is_refused_once(oversized: Answer) -> None:
+def test_an_oversized_response_is_refused_without_retry(oversized: Answer) -> None:
     error, server, _ = ask(oversized, do=fail, max_response_bytes=1_000_000)
     assert isinstance(error, ResponseTooLarge)
     assert error.status == 200
     assert len(server.seen) == 1
 
 
-def test_an_announced_size_is_enough_to_refuse() -> None:
+def test_a_content_length_above_the_limit_is_refused_at_once() -> None:
     async def announce(_: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n")
         await asyncio.sleep(30)
@@ -163,7 +163,7 @@ def test_an_answer_of_exactly_the_limit_is_accepted() -> None:
     assert ask(packed, do=get_list, max_response_bytes=100)[0] == []
 
 
-def test_an_endless_error_page_still_tells_its_status() -> None:
+def test_an_endless_error_page_still_gives_its_status() -> None:
     async def endless(_: Seen, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 404 No\r\nContent-Length: 99999999999\r\n\r\n" + b"nothing here " * 20_000)
         await asyncio.sleep(30)
@@ -172,7 +172,7 @@ def test_an_endless_error_page_still_tells_its_status() -> None:
     assert isinstance(error, RemoteNotFound)
 
 
-def test_a_named_wait_replaces_back_off_and_holds_back_every_request() -> None:
+def test_retry_after_replaces_back_off_and_delays_every_request() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> None:
         await client.get("/x")
 
@@ -181,7 +181,7 @@ def test_a_named_wait_replaces_back_off_and_holds_back_every_request() -> None:
     assert len(server.seen) == 2
 
 
-def test_a_spent_budget_is_not_overdrawn() -> None:
+def test_no_request_is_sent_while_the_rate_limit_is_exhausted() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> tuple[int | None, int | None]:
         await client.get("/x")
         budget = client.governor.remaining, client.governor.reset_at
@@ -195,7 +195,7 @@ def test_a_spent_budget_is_not_overdrawn() -> None:
     assert clock.slept == [12.0]
 
 
-def test_a_wait_longer_than_allowed_is_told_at_once() -> None:
+def test_a_retry_after_beyond_the_maximum_wait_is_raised_at_once() -> None:
     async def do(client: HttpClient, server: ScriptedServer) -> list[Any]:
         return [await fail(client, server), await fail(client, server)]
 
@@ -205,13 +205,13 @@ def test_a_wait_longer_than_allowed_is_told_at_once() -> None:
     assert (len(server.seen), clock.slept) == (1, [])
 
 
-def test_a_secondary_limit_waits_a_minute() -> None:
+def test_a_secondary_rate_limit_waits_a_minute() -> None:
     body = b'{"message":"You have exceeded a secondary rate limit."}'
     _, _, clock = ask(answer(403, body), answer(403, body), answer(), do=get)
     assert clock.slept == [60.0, 120.0]
 
 
-def test_a_fixed_pace_is_kept() -> None:
+def test_a_fixed_request_rate_is_kept() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> None:
         for _i in range(3):
             await client.get("/x")

@@ -31,7 +31,7 @@ def _with_stranger(job: Job, *script: Answer) -> tuple[ScriptedServer, ScriptedS
     return asyncio.run(run())
 
 
-def test_an_absolute_address_of_the_same_origin_is_followed() -> None:
+def test_an_absolute_url_of_the_same_origin_is_requested() -> None:
     async def job(client: HttpClient, home: ScriptedServer, _: ScriptedServer) -> None:
         await client.get(f"http://user:pw@127.0.0.1:{home.port}/repositories/9/issues?page=2#top")
 
@@ -59,7 +59,7 @@ def test_an_absolute_address_of_the_same_origin_is_followed() -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_an_address_of_another_origin_is_refused_before_anything_is_sent(form: str, method: str) -> None:
+def test_a_url_of_another_origin_is_refused_before_anything_is_sent(form: str, method: str) -> None:
     async def job(client: HttpClient, home: ScriptedServer, stranger: ScriptedServer) -> None:
         with pytest.raises(ForeignOrigin):
             await getattr(client, method)(form.format(home=home.port, stranger=stranger.port))
@@ -95,7 +95,7 @@ def test_a_redirect_within_the_origin_is_followed_with_its_validator() -> None:
     assert home.seen[1].headers["private-token"] == TOKEN
 
 
-def test_a_circle_of_redirects_ends() -> None:
+def test_a_redirect_loop_ends_in_an_error() -> None:
     async def job(client: HttpClient, home: ScriptedServer, _: ScriptedServer) -> None:
         with pytest.raises(RemotePermanent) as caught:
             await client.get("/x")
@@ -105,7 +105,7 @@ def test_a_circle_of_redirects_ends() -> None:
     assert len(home.seen) == 4
 
 
-def test_a_redirect_without_a_target_ends() -> None:
+def test_a_redirect_without_a_location_is_an_error() -> None:
     async def job(client: HttpClient, home: ScriptedServer, _: ScriptedServer) -> None:
         with pytest.raises(RemotePermanent):
             await client.get("/x")
@@ -156,7 +156,7 @@ def test_the_token_is_in_no_log_exception_or_repr(
     assert TOKEN not in "".join(shown) + "".join(record.getMessage() for record in caplog.records)
 
 
-def test_a_log_record_tells_what_happened(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_record_has_method_url_and_status(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="tidelore")
 
     async def job(client: HttpClient, home: ScriptedServer, _: ScriptedServer) -> None:
@@ -171,7 +171,7 @@ def test_a_log_record_tells_what_happened(caplog: pytest.LogCaptureFixture) -> N
 
 
 @pytest.mark.parametrize("before", range(180, 201, 4))
-def test_a_token_across_the_border_of_the_excerpt_is_not_left_in_part(before: int) -> None:
+def test_a_token_cut_by_the_end_of_an_excerpt_is_fully_redacted(before: int) -> None:
     async def job(client: HttpClient, _home: ScriptedServer, _stranger: ScriptedServer) -> None:
         with pytest.raises(RemotePermanent) as raised:
             await client.get("/x")

@@ -26,7 +26,7 @@ async def _get(url: str, **options: str) -> int:
         return (await client.get("/x")).status
 
 
-def test_a_server_of_a_private_authority_is_trusted_when_it_is_named(authority: Authority) -> None:
+def test_a_server_with_a_configured_private_ca_is_trusted(authority: Authority) -> None:
     async def run() -> int:
         async with ScriptedServer(answer(), tls=authority.server_context()) as server:
             return await _get(server.url, ca_file=str(authority.ca_file))
@@ -34,7 +34,7 @@ def test_a_server_of_a_private_authority_is_trusted_when_it_is_named(authority: 
     assert asyncio.run(run()) == 200
 
 
-def test_an_untrusted_server_gets_no_request_and_the_error_names_the_remedy(authority: Authority) -> None:
+def test_an_untrusted_server_gets_no_request_and_the_error_names_the_fix(authority: Authority) -> None:
     async def run() -> tuple[RemoteError, int]:
         async with ScriptedServer(answer(), tls=authority.server_context()) as server:
             with pytest.raises(RemotePermanent) as caught:
@@ -103,7 +103,7 @@ def test_an_unusable_proxy_is_a_configuration_error(proxy: str) -> None:
     assert caught.value.details["key"] == "http.proxy"
 
 
-def test_the_environments_proxy_never_sees_a_request_to_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_to_localhost_ignore_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> tuple[int, Proxy]:
         async with ScriptedServer(answer()) as server, Proxy() as proxy:
             for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -144,15 +144,15 @@ ENVIRONMENT = {
         ("http://sim.LOCALHOST", None),
     ],
 )
-def test_the_environment_names_the_proxy_and_its_exceptions(url: str, chosen: str | None) -> None:
+def test_proxy_and_no_proxy_are_read_from_the_environment(url: str, chosen: str | None) -> None:
     assert choose_proxy(url, "", ENVIRONMENT) == chosen
 
 
-def test_a_configured_proxy_wins_over_the_environment_and_its_exceptions() -> None:
+def test_a_configured_proxy_takes_precedence_over_the_environment_and_no_proxy() -> None:
     assert choose_proxy("https://internal.example", "http://own:3", ENVIRONMENT) == "http://own:3"
 
 
-def test_every_host_may_be_excepted() -> None:
+def test_no_proxy_with_a_star_exempts_every_host() -> None:
     assert choose_proxy("https://forge.example", "", {"all": "http://p:1", "no": "*"}) is None
     assert choose_proxy("https://forge.example", "", {"all": "http://p:1"}) == "http://p:1"
     assert choose_proxy("https://forge.example", "", {}) is None

@@ -37,7 +37,7 @@ async def write(client: HttpClient, _: ScriptedServer) -> RemoteError:
 
 
 @pytest.mark.parametrize("fault", [hang, drop, truncate, drip, answer(500), answer(502), flood])
-def test_a_write_with_an_unknown_fate_is_unclear_and_never_repeated(fault: Answer) -> None:
+def test_a_write_with_unknown_outcome_raises_unclear_write_and_is_not_retried(fault: Answer) -> None:
     error, server, _ = ask(fault, do=write, timeout_seconds=0.4, total_timeout_seconds=0.6, max_response_bytes=100_000)
     assert error.reason == "unclear_write"
     assert len(server.seen) == 1
@@ -52,13 +52,13 @@ def test_a_write_with_an_unknown_fate_is_unclear_and_never_repeated(fault: Answe
         (answer(301, Location="/y"), RemotePermanent),
     ],
 )
-def test_a_refused_write_is_told_and_never_repeated(refusal: Answer, kind: type[Exception]) -> None:
+def test_a_refused_write_raises_and_is_not_retried(refusal: Answer, kind: type[Exception]) -> None:
     error, server, _ = ask(refusal, do=write)
     assert type(error) is kind
     assert len(server.seen) == 1
 
 
-def test_a_write_that_never_left_is_not_unclear() -> None:
+def test_a_write_that_was_never_sent_is_not_an_unclear_write() -> None:
     async def run() -> str | None:
         async with ScriptedServer() as server:
             url = server.url

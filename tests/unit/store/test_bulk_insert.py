@@ -7,7 +7,7 @@ import pytest
 from tidelore.store.bulk_insert import SIZES, grouped, repeated
 
 
-def test_every_row_has_parameters_of_its_own_and_the_rest_stands_once() -> None:
+def test_a_multi_row_insert_repeats_only_the_values_clause() -> None:
     sql = "INSERT INTO ships (name, flag, seen) VALUES (:name, :flag, :now) ON CONFLICT (name) DO NOTHING"
     found = repeated(sql, ("name", "flag", "now"))
     assert tuple(found) == SIZES
@@ -18,7 +18,7 @@ def test_every_row_has_parameters_of_its_own_and_the_rest_stands_once() -> None:
     )
 
 
-def test_a_parameter_may_come_twice_and_inside_a_query() -> None:
+def test_a_parameter_used_twice_or_in_a_subquery_is_numbered_correctly() -> None:
     sql = "INSERT INTO t (a, b, c) VALUES (:x, (SELECT id FROM u WHERE k = :x AND (h = :y)), ':) (''(' || :y)"
     assert repeated(sql, ("x", "y"))[4] == (
         "INSERT INTO t (a, b, c) VALUES"
@@ -29,7 +29,7 @@ def test_a_parameter_may_come_twice_and_inside_a_query() -> None:
     )
 
 
-def test_the_order_of_the_values_is_that_of_their_names() -> None:
+def test_parameters_are_numbered_in_the_order_of_their_names() -> None:
     assert repeated("INSERT INTO t VALUES (:b, :a)", ("a", "b"))[1] == "INSERT INTO t VALUES (?2, ?1)"
 
 
@@ -44,12 +44,12 @@ def test_the_order_of_the_values_is_that_of_their_names() -> None:
         "INSERT INTO t (a) VALUES (:a, (:id)",
     ],
 )
-def test_what_names_a_value_outside_its_row_is_not_repeated(sql: str) -> None:
+def test_a_statement_using_a_value_outside_the_values_clause_is_not_repeated(sql: str) -> None:
     assert not repeated(sql, ("a", "id"))
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 15, 16, 17, 45, 50])
-def test_every_row_is_in_one_group_and_in_its_place(count: int) -> None:
+def test_grouping_keeps_every_row_once_and_in_order(count: int) -> None:
     groups = list(grouped((number, -number) for number in range(count)))
     assert [value for _, values in groups for value in values] == [
         value for number in range(count) for value in (number, -number)

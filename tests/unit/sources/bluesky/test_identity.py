@@ -43,18 +43,18 @@ def run(do: Callable[[HttpClient, Origins], Awaitable[Any]], *script: Answer) ->
 
 
 @pytest.mark.parametrize("name", ["Ada.Example", "@ada.example", " ada.example ", "at://ada.example"])
-def test_a_handle_is_resolved_however_it_is_written(name: str) -> None:
+def test_a_handle_is_resolved_in_every_spelling(name: str) -> None:
     found, server = run(lambda http, _: resolve_handle(XrpcClient(http), name), encoded({"did": DID}))
     assert found == DID
     assert server.seen[0].target == "/xrpc/com.atproto.identity.resolveHandle?handle=ada.example"
 
 
-def test_a_did_stands_for_itself_and_costs_no_request() -> None:
+def test_a_did_needs_no_request_to_be_resolved() -> None:
     found, server = run(lambda http, _: resolve_handle(XrpcClient(http), DID), encoded({}))
     assert (found, server.seen) == (DID, [])
 
 
-def test_an_unknown_handle_is_told_with_the_handle() -> None:
+def test_the_error_for_an_unknown_handle_names_it() -> None:
     refused = encoded({"error": "InvalidRequest", "message": "Unable to resolve handle"}, 400)
     with pytest.raises(RemoteNotFound, match="account not found: nobody") as caught:
         run(lambda http, _: resolve_handle(XrpcClient(http), "nobody.example"), refused)
@@ -63,12 +63,12 @@ def test_an_unknown_handle_is_told_with_the_handle() -> None:
         run(lambda http, _: resolve_handle(XrpcClient(http), "did:plc:a b"), encoded({}))
 
 
-def test_a_server_in_trouble_says_nothing_about_a_handle() -> None:
+def test_a_server_error_is_not_reported_as_an_unknown_handle() -> None:
     with pytest.raises(RemoteTransient):
         run(lambda http, _: resolve_handle(XrpcClient(http), "ada.example"), answer(502))
 
 
-def test_the_directory_tells_server_and_handle() -> None:
+def test_the_did_document_gives_server_and_handle() -> None:
     found, server = run(lambda http, origins: read_document(http, origins, DID), encoded(document()))
     assert found == Identity(DID, "ada.example", "https://pds.example")
     assert server.seen[0].target == f"/{DID}"
@@ -89,12 +89,14 @@ def test_the_directory_tells_server_and_handle() -> None:
         ({"service": [{"id": "#atproto_pds"}]}, ("ada.example", None)),
     ],
 )
-def test_a_document_may_lack_anything(more: dict[str, Any], expected: tuple[str | None, str | None]) -> None:
+def test_a_did_document_with_missing_fields_is_accepted(
+    more: dict[str, Any], expected: tuple[str | None, str | None]
+) -> None:
     found, _ = run(lambda http, origins: read_document(http, origins, DID), encoded(document(**more)))
     assert (found.handle, found.pds_url) == expected
 
 
-def test_a_did_of_the_web_is_asked_of_its_own_host() -> None:
+def test_a_did_web_document_is_fetched_from_its_host() -> None:
     async def do(_: HttpClient, origins: Origins) -> tuple[Identity, list[str]]:
         async def tell(seen: Any, writer: asyncio.StreamWriter) -> None:
             writer.write(encoded(document(f"did:web:127.0.0.1%3A{host.port}")))
@@ -108,13 +110,13 @@ def test_a_did_of_the_web_is_asked_of_its_own_host() -> None:
     assert (found.handle, targets) == ("ada.example", ["/.well-known/did.json"])
 
 
-def test_a_document_about_somebody_else_is_refused() -> None:
+def test_a_did_document_for_another_did_is_refused() -> None:
     with pytest.raises(RemotePermanent, match="is for did:plc:other"):
         run(lambda http, origins: read_document(http, origins, DID), encoded(document("did:plc:other")))
 
 
 @pytest.mark.parametrize("did", ["did:key:z6Mk", "did:plc:", "plc", "did:plc:a/../b", "did:web:a b"])
-def test_other_methods_are_refused_without_a_request(did: str) -> None:
+def test_other_did_methods_are_refused_without_a_request(did: str) -> None:
     with pytest.raises(RemotePermanent, match="cannot read the DID document"):
         run(lambda http, origins: read_document(http, origins, did), encoded(document()))
 
@@ -129,7 +131,7 @@ def test_other_methods_are_refused_without_a_request(did: str) -> None:
         ("https://8.8.8.8", "https://8.8.8.8"),
     ],
 )
-def test_a_public_server_may_be_read(url: str, origin: str) -> None:
+def test_a_public_server_address_is_allowed(url: str, origin: str) -> None:
     assert allowed_origin(url, local=False) == origin
 
 
@@ -159,12 +161,12 @@ def test_a_public_server_may_be_read(url: str, origin: str) -> None:
         "",
     ],
 )
-def test_an_account_cannot_point_us_at_the_machines_around_us(url: str) -> None:
+def test_a_did_document_cannot_direct_requests_to_private_addresses(url: str) -> None:
     with pytest.raises(RemotePermanent, match="refused to contact"):
         allowed_origin(url, local=False)
 
 
-def test_a_network_on_this_machine_may_use_it_but_not_its_neighbours() -> None:
+def test_a_local_network_may_use_loopback_but_no_other_private_address() -> None:
     assert allowed_origin("http://127.0.0.1:2583/x", local=True) == "http://127.0.0.1:2583"
     with pytest.raises(RemotePermanent):
         allowed_origin("http://10.0.0.5", local=True)

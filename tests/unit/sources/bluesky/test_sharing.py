@@ -19,7 +19,7 @@ def external(uri: str, **more: Any) -> dict[str, Any]:
     return {"$type": "app.bsky.embed.external", "external": {"uri": uri, "title": "T", "description": "D", **more}}
 
 
-def test_a_facet_links_what_its_bytes_cover_and_the_cut_caption_is_no_link() -> None:
+def test_a_facet_gives_the_full_link_and_its_shortened_caption_is_not_a_link() -> None:
     text = "Größe 🚢 https://a.example/a-very-lo... und https://b.example/x"
     facet = link_facet(text, "https://a.example/a-very-lo...", "https://a.example/a-very-long-page")
     found = links(post(text, facets=[facet]))
@@ -27,14 +27,14 @@ def test_a_facet_links_what_its_bytes_cover_and_the_cut_caption_is_no_link() -> 
     assert found[0].raw == "https://a.example/a-very-long-page"
 
 
-def test_offsets_are_bytes_and_not_characters() -> None:
+def test_facet_offsets_are_bytes_and_not_characters() -> None:
     # By characters the span would end inside the second address and leave a false third one.
     text = "ääääääääää https://a.example/1 https://b.example/2"
     found = links(post(text, facets=[link_facet(text, "https://a.example/1", "https://real.example/1")]))
     assert [link.url for link in found] == ["https://real.example/1", "https://b.example/2"]
 
 
-def test_mentions_and_tags_are_no_links() -> None:
+def test_mentions_and_tags_are_not_links() -> None:
     text = "hi @ada.example #tag"
     features = [
         {"$type": "app.bsky.richtext.facet#mention", "did": "did:plc:x"},
@@ -44,7 +44,7 @@ def test_mentions_and_tags_are_no_links() -> None:
     assert links(post(text, facets=facets)) == ()
 
 
-def test_one_address_in_three_places_is_one_link_with_the_cards_words() -> None:
+def test_the_same_address_in_text_facet_and_card_is_one_link_with_the_cards_title() -> None:
     text = "https://A.example/x?utm_source=me and https://a.example/x#part"
     facet = link_facet(text, "https://A.example/x?utm_source=me", "https://A.example/x?utm_source=me")
     record = post(text, facets=[facet], embed=external("https://a.example/x?fbclid=1"))
@@ -62,19 +62,19 @@ def test_a_card_beside_a_quoted_post_is_a_link_too() -> None:
     assert [(link.url, link.title) for link in links(post(embed=both))] == [("https://a.example/", "T")]
 
 
-def test_the_records_own_thumb_is_a_file_and_no_address() -> None:
+def test_the_thumbnail_blob_of_a_card_is_not_a_link() -> None:
     blob = {"$type": "blob", "ref": {"$link": "bafk"}, "mimeType": "image/jpeg", "size": 1}
     (link,) = links(post(embed=external("https://a.example/", thumb=blob, title="", description="")))
     assert (link.thumb, link.title, link.description) == (None, None, None)
 
 
-def test_what_is_no_web_address_is_no_link() -> None:
+def test_text_that_is_not_a_web_address_is_not_a_link() -> None:
     text = "mail me"
     facet = link_facet(text, "mail", "mailto:ada@example.com")
     assert links(post(text, facets=[facet], embed=external("at://did:plc:x/app.bsky.feed.post/1"))) == ()
 
 
-def test_quoted_posts_lend_no_links() -> None:
+def test_links_of_a_quoted_post_are_not_counted() -> None:
     quoted = {"$type": "app.bsky.embed.record", "record": {"uri": "at://did:plc:x/app.bsky.feed.post/1", "cid": "c"}}
     shown = {
         "$type": "app.bsky.embed.record#view",

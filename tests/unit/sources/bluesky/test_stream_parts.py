@@ -70,7 +70,7 @@ def test_a_post_of_the_stream_has_the_version_and_payload_of_its_repository() ->
         assert (event.item.at, event.item.record.indexed_at) == (AT_MS, AT_MS)
 
 
-def test_edits_deletions_and_reposts_are_told() -> None:
+def test_edits_deletions_and_reposts_are_parsed() -> None:
     for frame in both("commit", commit("update")):
         assert isinstance(frame.event, PostWritten)
     for frame in both("commit", commit("delete")):
@@ -83,7 +83,7 @@ def test_edits_deletions_and_reposts_are_told() -> None:
         assert frame.event == PostDeleted(f"at://{DID}/{REPOSTS}/{KEY}", AT_MS)
 
 
-def test_identities_and_accounts_are_told() -> None:
+def test_identity_and_account_messages_are_parsed() -> None:
     for frame in both("identity", {"did": DID, "handle": "new.example", "seq": 5}):
         assert frame.event == HandleChanged(DID, "new.example", AT_MS)
     for frame in both("identity", {"did": DID}):
@@ -92,13 +92,13 @@ def test_identities_and_accounts_are_told() -> None:
         assert frame.event == AccountChanged(DID, False, "deleted", AT_MS)
 
 
-def test_what_is_not_ours_still_moves_the_position() -> None:
+def test_messages_without_posts_still_move_the_position() -> None:
     assert [frame.event for frame in both("commit", commit("create", "app.bsky.feed.like"))] == [None, None]
     assert first("unknown").position == US
     assert second("sync", sync={}).notice == "sync"
 
 
-def test_a_post_that_cannot_be_read_is_named_by_its_address() -> None:
+def test_a_post_that_cannot_be_parsed_is_rejected_with_its_uri() -> None:
     for bad in ({"text": "no date"}, None, post() | {"createdAt": "never"}):
         for frame in both("commit", commit(record=bad)):
             assert isinstance(frame.event, Unreadable)
@@ -108,12 +108,12 @@ def test_a_post_that_cannot_be_read_is_named_by_its_address() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"null", b"[]", b"{}", b'{"did":"x"}', b"\xff", b'{"did":1,"time_us":2,"kind":"x"}']
 )
-def test_a_message_without_a_position_is_nothing(text: bytes) -> None:
+def test_a_message_without_a_position_is_refused(text: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, ValueError)):
         read_first(text)
 
 
-def test_notices_of_the_second_protocol_move_nothing() -> None:
+def test_notices_of_protocol_2_do_not_move_the_position() -> None:
     info = {"$type": "message", "payload": {"$type": f"{SECOND_METHOD}#info", "name": "OutdatedCursor"}}
     assert read_second(json.dumps(info).encode()) == Frame(notice="OutdatedCursor")
     assert read_second(b'{"$type":"error","name":"ConsumerTooSlow"}') == Frame(notice="ConsumerTooSlow")
@@ -121,7 +121,7 @@ def test_notices_of_the_second_protocol_move_nothing() -> None:
         second(seq=0)
 
 
-def test_the_path_tells_the_protocol() -> None:
+def test_the_stream_protocol_is_derived_from_the_url_path() -> None:
     assert (protocol_of(FIRST), protocol_of(SECOND), protocol_of(f"{SECOND}/")) == (1, 2, 2)
 
 
@@ -134,24 +134,24 @@ def test_the_path_tells_the_protocol() -> None:
         (SECOND, SECOND),
     ],
 )
-def test_addresses_have_one_form(given: str, opened: str) -> None:
+def test_stream_urls_are_normalised(given: str, opened: str) -> None:
     assert stream_url(given) == opened
 
 
 @pytest.mark.parametrize("given", ["", "stream.example", "ftp://stream.example", "wss://"])
-def test_what_is_no_address_of_a_stream_is_the_users_to_correct(given: str) -> None:
+def test_an_invalid_stream_url_is_a_config_error(given: str) -> None:
     with pytest.raises(ConfigError):
         stream_url(given)
 
 
-def test_the_first_protocol_is_told_its_accounts_in_a_message() -> None:
+def test_protocol_1_sends_the_accounts_in_an_options_message() -> None:
     query = parse_qs(urlsplit(connection_url(FIRST, [DID], [POSTS], 5)).query)
     assert query == {"requireHello": ["true"], "wantedCollections": [POSTS], "cursor": ["5"]}
     told = json.loads(hello((DID,), (POSTS,)))
     assert told == {"type": "options_update", "payload": {"wantedCollections": [POSTS], "wantedDids": [DID]}}
 
 
-def test_the_second_protocol_is_asked_in_the_address() -> None:
+def test_protocol_2_sends_the_accounts_in_the_url() -> None:
     url = connection_url(SECOND, [DID, "did:plc:x"], [POSTS], None)
     assert parse_qs(urlsplit(url).query) == {"collections": [POSTS], "dids": [DID, "did:plc:x"]}
     assert len(connection_url(SECOND, [f"{DID[:-3]}{n:03}" for n in range(150)], [POSTS, REPOSTS], 10**12)) < 8000
@@ -170,7 +170,7 @@ def test_accounts_are_split_into_few_parts_of_nearly_one_size(numbers: list[int]
 
 
 @pytest.mark.parametrize("text", ["", "v3:1", "1", "v1:", "v1:-1", "v1:x", "v2:1.5"])
-def test_a_stored_cursor_that_cannot_be_read_is_none(text: str) -> None:
+def test_an_unreadable_stored_cursor_is_ignored(text: str) -> None:
     assert StreamCursor.parse(text) is None
 
 
@@ -179,7 +179,7 @@ def test_a_cursor_is_stored_with_its_protocol() -> None:
         assert StreamCursor.parse(str(cursor)) == cursor
 
 
-def test_one_connections_position_is_the_cursor() -> None:
+def test_with_one_connection_its_position_is_the_cursor() -> None:
     coverage = Coverage(1, None)
     coverage.opened(0, 0.0)
     assert coverage.cursor is None
@@ -188,7 +188,7 @@ def test_one_connections_position_is_the_cursor() -> None:
     assert coverage.cursor == 10, "what is replayed moves nothing back"
 
 
-def test_several_connections_are_covered_by_the_one_behind() -> None:
+def test_with_several_connections_the_cursor_is_the_lowest_position() -> None:
     coverage = Coverage(2, 5, silence_seconds=60)
     for index in (0, 1):
         coverage.opened(index, 0.0)
@@ -200,7 +200,7 @@ def test_several_connections_are_covered_by_the_one_behind() -> None:
     assert coverage.cursor == 100
 
 
-def test_a_silent_connection_follows_what_the_others_had_told_when_its_silence_began_to_count() -> None:
+def test_a_silent_connection_follows_the_position_the_others_had_a_minute_ago() -> None:
     coverage = Coverage(2, 5, silence_seconds=60)
     for index in (0, 1):
         coverage.opened(index, 0.0)
@@ -210,7 +210,7 @@ def test_a_silent_connection_follows_what_the_others_had_told_when_its_silence_b
         assert coverage.cursor == expected
 
 
-def test_the_silence_of_a_connection_that_is_down_means_nothing() -> None:
+def test_a_connection_that_is_down_does_not_move_the_cursor_by_silence() -> None:
     coverage = Coverage(2, 5, silence_seconds=60)
     coverage.opened(0, 0.0)
     coverage.opened(1, 0.0)
@@ -223,7 +223,7 @@ def test_the_silence_of_a_connection_that_is_down_means_nothing() -> None:
     assert coverage.cursor == 5, "it has only just come back"
 
 
-def test_a_server_that_counts_anew_leaves_no_cursor_behind() -> None:
+def test_a_server_that_restarts_its_positions_resets_the_cursor() -> None:
     coverage = Coverage(1, 1000)
     coverage.restart(0)
     assert coverage.cursor is None
@@ -231,7 +231,7 @@ def test_a_server_that_counts_anew_leaves_no_cursor_behind() -> None:
     assert coverage.cursor == 7
 
 
-def test_what_was_met_is_known_again_and_memory_stays_bounded() -> None:
+def test_recent_messages_are_recognised_with_bounded_memory() -> None:
     recent = Recent(span=100)
     assert not any(recent.meets((number,), number) for number in range(50_000))
     assert recent.meets((49_999,), 49_999)

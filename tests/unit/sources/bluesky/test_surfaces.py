@@ -80,7 +80,7 @@ def fetch_one(locator: str, *script: Answer, repository: bool = False) -> tuple[
     return with_client(do, *script)
 
 
-def test_a_feed_is_asked_for_with_the_default_filter_and_without_pins() -> None:
+def test_a_feed_is_requested_with_the_default_filter_and_without_pins() -> None:
     page, asked = from_feed(feed("a", "b", cursor="c1"))
     assert asked == {"actor": [DID], "limit": ["7"]}
     assert [item.record.uri.rpartition("/")[2] for item in page.items] == ["a", "b"]
@@ -100,14 +100,14 @@ def test_a_cursor_that_does_not_move_on_is_the_end() -> None:
     assert from_records(records("a", cursor="same"), token="same")[0].next_token is None
 
 
-def test_records_are_asked_for_in_the_order_of_writing_behind_the_last_key() -> None:
+def test_records_are_requested_in_creation_order_after_the_last_key() -> None:
     page, asked = from_records(records("b", "c", cursor="c"), token="a")
     assert asked == {"repo": [DID], "collection": [POSTS], "limit": ["7"], "cursor": ["a"], "reverse": ["true"]}
     assert page.next_token == "c"
     assert from_records(records(cursor="z"), token="a")[0].next_token is None, "an empty page of records is the end"
 
 
-def test_a_post_that_is_shown_is_read_from_the_appview() -> None:
+def test_a_visible_post_is_read_from_the_appview() -> None:
     page, asked = fetch_one(URI, encoded({"posts": [view()]}))
     assert [item.version.id for item in page.items] == [URI]
     assert asked == [{"uris": [URI]}]
@@ -126,7 +126,7 @@ def test_a_post_is_gone_when_its_own_repository_says_so() -> None:
     assert fetch_one(URI, missing(), repository=True)[0].items == ()
 
 
-def test_a_repost_is_asked_of_the_repository_alone() -> None:
+def test_a_repost_is_looked_up_in_the_repository_only() -> None:
     uri = f"at://{OTHER}/{REPOSTS}/{KEY}"
     value = {"subject": {"uri": URI, "cid": "c"}, "createdAt": "2026-03-02T09:00:00Z"}
     page, asked = fetch_one(uri, encoded({"uri": uri, "cid": "bafytwo", "value": value}))
@@ -135,7 +135,7 @@ def test_a_repost_is_asked_of_the_repository_alone() -> None:
 
 
 @pytest.mark.parametrize("error", ["RepoNotFound", "RepoDeactivated", "RepoTakendown", "InvalidRequest"])
-def test_any_other_refusal_proves_nothing_about_a_post(error: str) -> None:
+def test_other_errors_do_not_count_as_a_deleted_post(error: str) -> None:
     refused = encoded({"error": error, "message": "no"}, 400)
     with pytest.raises(RemotePermanent):
         fetch_one(URI, refused, repository=True)
@@ -151,6 +151,6 @@ def test_follows_are_read_to_their_end_over_an_empty_page() -> None:
     assert [one.get("cursor") for one in asked] == [None, ["1"], ["2"]]
 
 
-def test_an_answer_of_another_shape_is_a_refusal_and_not_an_empty_page() -> None:
+def test_a_response_of_the_wrong_shape_is_an_error_and_not_an_empty_page() -> None:
     with pytest.raises(RemotePermanent):
         from_feed(encoded({"message": "no"}))

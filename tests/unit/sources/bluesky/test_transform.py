@@ -37,7 +37,7 @@ def of_repository(value: Any, uri: str = URI, server_at: int | None = None, cid:
     return found.items[0]
 
 
-def test_a_post_of_a_feed_is_read_whole() -> None:
+def test_a_post_of_a_feed_keeps_all_fields() -> None:
     item = of_feed({"post": view()})
     assert item.record == PostRecord(
         uri=URI,
@@ -71,13 +71,13 @@ def test_a_post_of_a_feed_is_read_whole() -> None:
         ("0001-01-01T00:00:00.000Z", AT, 0),
     ],
 )
-def test_a_post_stands_at_the_earlier_of_its_own_date_and_its_indexing(created: str, indexed: str, place: int) -> None:
+def test_a_post_is_dated_by_the_earlier_of_creation_and_indexing(created: str, indexed: str, place: int) -> None:
     item = of_feed({"post": view(post() | {"createdAt": created}, indexedAt=indexed)})
     assert (item.at, item.record.sort_at) == (place, place)
 
 
 @pytest.mark.parametrize("bad", ["", "yesterday", "2026-03-02", "2026-03-02T09:00:00", "1969-99-99T00:00:00Z", "1969-"])
-def test_a_date_that_cannot_be_read_is_an_error_of_that_item(bad: str) -> None:
+def test_an_unreadable_date_rejects_only_that_item(bad: str) -> None:
     found = read_feed([raw({"post": view(post() | {"createdAt": bad})}), raw({"post": view()})])
     assert [item.version.id for item in found.items] == [URI]
     (rejected,) = found.rejected
@@ -85,7 +85,7 @@ def test_a_date_that_cannot_be_read_is_an_error_of_that_item(bad: str) -> None:
     assert "createdAt" in rejected.error
 
 
-def test_a_repost_is_keyed_on_its_own_address_and_stands_at_its_own_time() -> None:
+def test_a_repost_has_its_own_uri_and_time() -> None:
     both = read_feed([raw({"post": view(), "reason": repost_reason()}), raw({"post": view()})])
     repost, original = both.items
     assert (repost.version.id, original.version.id) == (f"at://{OTHER}/{REPOSTS}/{KEY}", URI)
@@ -99,14 +99,14 @@ def test_a_repost_is_keyed_on_its_own_address_and_stands_at_its_own_time() -> No
 
 
 @pytest.mark.parametrize("missing", ["uri", "by", "indexedAt"])
-def test_a_repost_that_cannot_be_told_from_its_post_is_set_aside(missing: str) -> None:
+def test_a_repost_without_its_own_uri_or_time_is_rejected(missing: str) -> None:
     reason = {name: value for name, value in repost_reason().items() if name != missing}
     found = read_feed([raw({"post": view(), "reason": reason})])
     assert found.items == []
     assert "reason" in found.rejected[0].error
 
 
-def test_a_pin_is_the_post_itself_and_named_as_pinned() -> None:
+def test_a_pinned_post_is_a_post_marked_as_pinned() -> None:
     found = read_feed([raw({"post": view(), "reason": {"$type": "app.bsky.feed.defs#reasonPin"}})])
     assert found.pinned == {URI}
     assert found.items[0].record.kind == "post"
@@ -141,14 +141,16 @@ QUOTED = {"uri": f"at://{OTHER}/{POSTS}/3abc", "cid": "c"}
         ({"embed": {"$type": "app.bsky.embed.video", "video": {}}}, "post", "video"),
     ],
 )
-def test_replies_and_quotes_are_told_from_posts(more: dict[str, Any], kind: str, embed_kind: str | None) -> None:
+def test_replies_and_quotes_are_distinguished_from_posts(
+    more: dict[str, Any], kind: str, embed_kind: str | None
+) -> None:
     record = of_feed({"post": view(post(**more))}).record
     assert (record.kind, record.embed_kind) == (kind, embed_kind)
     assert (record.quoted_uri == QUOTED["uri"]) is (kind == "quote")
     assert (record.reply_root, record.reply_parent) == (("at://r", "at://p") if kind == "reply" else (None, None))
 
 
-def test_a_post_has_one_version_whoever_shows_it_and_an_edit_another() -> None:
+def test_a_post_has_the_same_version_from_feed_and_repository_and_an_edit_a_new_one() -> None:
     feed = of_feed({"post": view(indexedAt="2026-03-02T09:30:00Z", likeCount=9)})
     repository = of_repository(post())
     assert feed.version == repository.version
@@ -159,7 +161,7 @@ def test_a_post_has_one_version_whoever_shows_it_and_an_edit_another() -> None:
     assert backdated.version == feed.version, "only the content tells versions apart"
 
 
-def test_a_repost_has_one_version_whoever_shows_it() -> None:
+def test_a_repost_has_the_same_version_from_feed_and_repository() -> None:
     feed = of_feed({"post": view(), "reason": repost_reason()})
     value = {"$type": REPOSTS, "subject": {"uri": URI, "cid": "bafyone"}, "createdAt": "2026-03-02T09:59:58Z"}
     repository = of_repository(value, f"at://{OTHER}/{REPOSTS}/{KEY}", cid="bafytwo")
@@ -168,7 +170,7 @@ def test_a_repost_has_one_version_whoever_shows_it() -> None:
     assert (repository.record.text, repository.record.links) == ("", ())
 
 
-def test_a_record_stands_where_it_was_written_whatever_date_it_claims() -> None:
+def test_a_record_is_dated_by_its_key_and_not_by_its_claimed_date() -> None:
     written = tid_instant(KEY)
     assert written is not None
     item = of_repository(post() | {"createdAt": "2020-01-01T00:00:00Z"})
@@ -178,7 +180,7 @@ def test_a_record_stands_where_it_was_written_whatever_date_it_claims() -> None:
 
 
 @pytest.mark.parametrize("key", ["self", "jzzzzzzzzzzzz", "zzzzzzzzzzzzz", "3MF4IV3DM6E22"])
-def test_a_key_that_tells_no_believable_time_leaves_the_records_own_date(key: str) -> None:
+def test_a_key_without_a_plausible_time_falls_back_to_the_records_date(key: str) -> None:
     item = of_repository(post(), f"at://{DID}/{POSTS}/{key}", server_at=AT_MS + 1000)
     assert item.at == AT_MS
     future = of_repository(post() | {"createdAt": "2099-01-01T00:00:00Z"}, f"at://{DID}/{POSTS}/{key}", AT_MS)
@@ -202,7 +204,7 @@ def test_a_key_that_tells_no_believable_time_leaves_the_records_own_date(key: st
         ({"post": view(uri=f"at://{DID}/{POSTS}")}, True),
     ],
 )
-def test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass(bad: Any, named: bool) -> None:
+def test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept(bad: Any, named: bool) -> None:
     found = read_feed([raw({"post": view()}), raw(bad), raw({"post": view(uri=f"{URI}x")})])
     assert [item.version.id for item in found.items] == [URI, f"{URI}x"]
     (rejected,) = found.rejected
@@ -212,7 +214,7 @@ def test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass(
     assert rejected.key.startswith("at://" if named else "content:")
 
 
-def test_a_nul_in_what_a_card_says_is_refused_too() -> None:
+def test_a_nul_character_in_a_link_card_is_refused() -> None:
     card = {"uri": "https://a.example/", "title": "nul \x00", "description": ""}
     shown = {"post": view(post(embed={"$type": "app.bsky.embed.external", "external": card}))}
     assert "NUL" in read_feed([raw(shown)]).rejected[0].error
@@ -232,13 +234,13 @@ def test_a_nul_in_what_a_card_says_is_refused_too() -> None:
         {"facets": None, "embed": None, "langs": None, "reply": None},
     ],
 )
-def test_what_is_odd_beside_the_text_never_takes_the_post_with_it(odd: dict[str, Any]) -> None:
+def test_malformed_optional_fields_do_not_reject_the_post(odd: dict[str, Any]) -> None:
     record = of_repository(post("still https://a.example/ here") | odd).record
     assert record.text.startswith("still")
     assert [link.url for link in record.links] == ["https://a.example/"]
 
 
-def test_keys_tell_their_instant_and_sort_by_it() -> None:
+def test_a_record_key_decodes_to_its_time() -> None:
     from tidelore_world.bluesky.ids import tid_of
 
     assert tid_instant(tid_of(AT_MS * 1000 + 999)) == AT_MS
@@ -247,7 +249,7 @@ def test_keys_tell_their_instant_and_sort_by_it() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "at://", f"at://{DID}", f"at://ada.example/{POSTS}/1", f"https://{DID}/{POSTS}/1"])
-def test_only_addresses_of_records_by_did_are_taken(bad: str) -> None:
+def test_only_record_uris_with_a_did_are_accepted(bad: str) -> None:
     with pytest.raises(ValueError, match="address of a record"):
         split_uri(bad)
     assert web_address(split_uri(f"at://{DID}/{REPOSTS}/1")) is None

@@ -65,7 +65,7 @@ async def bearer_of(identity: InstallationIdentity) -> str:
     return (await identity.headers())["Authorization"]
 
 
-def test_a_claim_is_signed_by_the_key_and_holds_for_ten_minutes(tmp_path: Path, private: rsa.RSAPrivateKey) -> None:
+def test_a_jwt_is_signed_with_the_app_key_and_valid_for_ten_minutes(tmp_path: Path, private: rsa.RSAPrivateKey) -> None:
     (tmp_path / "app.pem").write_bytes(pem(private))
     head, said, signature = claim(7, NOW_S, load_signer(str(tmp_path / "app.pem"), KEY)).split(".")
     assert json.loads(decoded(head)) == {"alg": "RS256", "typ": "JWT"}
@@ -75,7 +75,7 @@ def test_a_claim_is_signed_by_the_key_and_holds_for_ten_minutes(tmp_path: Path, 
     )  # raises unless it is the key's own
 
 
-def test_a_claim_buys_a_token_that_is_kept() -> None:
+def test_a_jwt_is_exchanged_for_an_installation_token_that_is_reused() -> None:
     async def do(identity: InstallationIdentity, _: ManualClock) -> list[str]:
         return [await bearer_of(identity) for _ in range(3)]
 
@@ -86,7 +86,7 @@ def test_a_claim_buys_a_token_that_is_kept() -> None:
     assert seen.headers["authorization"].count(".") == 2
 
 
-def test_a_token_is_renewed_before_its_end() -> None:
+def test_a_token_is_renewed_before_it_expires() -> None:
     async def do(identity: InstallationIdentity, clock: ManualClock) -> list[str]:
         found = [await bearer_of(identity)]
         for seconds in (3299, 2):
@@ -99,7 +99,7 @@ def test_a_token_is_renewed_before_its_end() -> None:
 
 
 @pytest.mark.parametrize("skew_s", [-86_400, 86_400])
-def test_the_life_of_a_token_is_measured_on_the_servers_clock(skew_s: int) -> None:
+def test_token_expiry_is_measured_on_the_servers_clock(skew_s: int) -> None:
     async def do(identity: InstallationIdentity, clock: ManualClock) -> list[str]:
         found = [await bearer_of(identity)]
         clock.advance(3000)
@@ -112,7 +112,7 @@ def test_the_life_of_a_token_is_measured_on_the_servers_clock(skew_s: int) -> No
     assert found == ["Bearer ghs_1", "Bearer ghs_1", "Bearer ghs_2"]
 
 
-def test_a_short_lived_token_is_used_for_half_its_life() -> None:
+def test_a_short_lived_token_is_used_for_half_its_lifetime() -> None:
     async def do(identity: InstallationIdentity, clock: ManualClock) -> list[str]:
         found = []
         for seconds in (0, 29, 2):
@@ -124,7 +124,7 @@ def test_a_short_lived_token_is_used_for_half_its_life() -> None:
     assert found == ["Bearer ghs_1", "Bearer ghs_1", "Bearer ghs_2"]
 
 
-def test_whoever_comes_while_a_token_is_bought_waits_for_that_one() -> None:
+def test_concurrent_requests_wait_for_one_token_exchange() -> None:
     async def do(identity: InstallationIdentity, _: ManualClock) -> list[str]:
         return await asyncio.gather(*(bearer_of(identity) for _ in range(10)))
 
@@ -133,7 +133,7 @@ def test_whoever_comes_while_a_token_is_bought_waits_for_that_one() -> None:
     assert len(server.seen) == 1
 
 
-def test_a_token_that_is_forgotten_is_bought_anew() -> None:
+def test_a_forgotten_token_is_requested_again() -> None:
     async def do(identity: InstallationIdentity, _: ManualClock) -> list[str]:
         first = await bearer_of(identity)
         identity.forget()
@@ -143,7 +143,7 @@ def test_a_token_that_is_forgotten_is_bought_anew() -> None:
 
 
 @pytest.mark.parametrize("step", [answer(502, b"{}"), drop], ids=["502", "dropped"])
-def test_a_token_whose_answer_was_lost_is_asked_for_again(step: Answer) -> None:
+def test_a_token_request_with_a_lost_response_is_retried(step: Answer) -> None:
     found, server, clock = with_identity(lambda identity, _: bearer_of(identity), step, step, token(1))
     assert found == "Bearer ghs_1"
     assert len(server.seen) == 3
@@ -156,7 +156,7 @@ async def failure(identity: InstallationIdentity, _: ManualClock) -> RemoteError
     return caught.value
 
 
-def test_a_server_that_keeps_failing_is_told_as_what_it_is() -> None:
+def test_a_persistent_server_error_is_reported_as_such() -> None:
     error, server, _ = with_identity(failure, answer(500, b"{}"))
     assert (error.reason, error.retryable) == ("app_token", True)
     assert len(server.seen) == 3
@@ -166,7 +166,9 @@ def test_a_server_that_keeps_failing_is_told_as_what_it_is() -> None:
     ("status", "kind", "named"),
     [(401, CredentialsRejected, "private_key_file"), (404, RemoteNotFound, "installation_id")],
 )
-def test_a_refusal_names_the_keys_to_look_at(status: int, kind: type[RemoteError], named: str) -> None:
+def test_a_refused_token_request_names_the_config_keys_to_check(
+    status: int, kind: type[RemoteError], named: str
+) -> None:
     error, server, _ = with_identity(failure, answer(status, b"{}"))
     assert isinstance(error, kind)
     assert named in str(error.fix)
@@ -188,19 +190,19 @@ def test_neither_token_nor_key_appears_in_a_repr() -> None:
     assert "ghs_" not in with_identity(do, token(1))[0]
 
 
-def test_a_key_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_key_file_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file") as caught:
         load_signer(str(tmp_path / "none.pem"), KEY)
     assert caught.value.details["key"] == KEY
     assert caught.value.exit_code == 2
 
 
-def test_a_folder_is_no_key(tmp_path: Path) -> None:
+def test_a_folder_as_key_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Is a directory"):
         load_signer(str(tmp_path), KEY)
 
 
-def test_a_key_in_the_home_folder_is_found(
+def test_a_key_path_with_tilde_is_expanded(
     tmp_path: Path, private: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -209,7 +211,7 @@ def test_a_key_in_the_home_folder_is_found(
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "half", "other", "sealed", "public"])
-def test_what_is_no_key_is_refused_by_name_and_not_repeated(
+def test_an_invalid_key_file_is_refused_without_quoting_its_content(
     tmp_path: Path, private: rsa.RSAPrivateKey, kind: str
 ) -> None:
     whole = pem(private)
@@ -233,7 +235,7 @@ def test_what_is_no_key_is_refused_by_name_and_not_repeated(
     assert "hunter2" not in f"{caught.value.message} {caught.value.fix}"
 
 
-def test_without_the_library_it_is_said_which_extra_brings_it(
+def test_a_missing_crypto_library_is_reported_with_the_extra_to_install(
     tmp_path: Path, private: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "app.pem").write_bytes(pem(private))

@@ -57,12 +57,12 @@ def test_a_repository_is_found_by_its_name() -> None:
     assert server.seen[0].target == "/repos/o/r"
 
 
-def test_a_name_cannot_leave_its_place_in_the_address() -> None:
+def test_a_repository_name_is_escaped_in_the_url() -> None:
     _, server = with_source(lambda s: s.resolve("o/r?x=1#y/../z"), REPOSITORY)
     assert server.seen[0].target == "/repos/o/r%3Fx%3D1%23y%2F..%2Fz"
 
 
-def test_a_missing_repository_is_named() -> None:
+def test_the_error_for_a_missing_repository_names_it() -> None:
     error, _ = failing(lambda s: s.resolve("o/r"), answer(404, b"{}"))
     assert isinstance(error, RemoteNotFound)
     assert "repository o/r does not exist" in error.message
@@ -78,24 +78,24 @@ def test_a_head_is_compared_with_its_base(status: str) -> None:
     assert server.seen[0].target == f"/repos/o/r/compare/{'a' * 40}...{'b' * 40}?per_page=1"
 
 
-def test_a_base_that_is_gone_was_rewritten() -> None:
+def test_a_missing_base_commit_counts_as_diverged_history() -> None:
     found, _ = with_source(lambda s: s.compare("o/r", "a" * 40, "b" * 40), answer(404, b"{}"), REPOSITORY)
     assert found == "diverged"
 
 
-def test_a_repository_that_is_gone_says_nothing_about_its_history() -> None:
+def test_a_missing_repository_is_not_reported_as_diverged_history() -> None:
     error, _ = failing(lambda s: s.compare("o/r", "a" * 40, "b" * 40), answer(404, b"{}"))
     assert isinstance(error, RemoteNotFound)
 
 
-def test_a_pull_request_is_read_as_it_stands() -> None:
+def test_a_pull_request_is_read_in_its_current_state() -> None:
     merged = {**PULL, "state": "closed", "merged": True, "merged_at": "2026-03-02T09:00:01Z"}
     found, server = with_source(lambda s: s.pull("o/r", 12), answer(body=json.dumps(merged).encode()))
     assert (found.number, found.state, found.merged) == (12, "closed", True)
     assert server.seen[0].target == "/repos/o/r/pulls/12"
 
 
-def test_a_pull_request_that_cannot_be_understood_is_an_error_of_the_remote() -> None:
+def test_a_pull_request_that_cannot_be_parsed_is_a_remote_error() -> None:
     error, _ = failing(lambda s: s.pull("o/r", 12), answer(body=b'{"id": 1}'))
     assert error.reason == "bad_shape"
 
@@ -109,7 +109,7 @@ def test_a_comment_is_posted_once_and_its_record_returned() -> None:
     assert seen.headers["authorization"].startswith("Bearer ")
 
 
-def test_an_answer_to_a_review_comment_goes_to_its_replies() -> None:
+def test_a_reply_to_a_review_comment_is_posted_in_its_thread() -> None:
     created = answer(201, json.dumps(REMARK).encode())
     made, server = with_source(lambda s: s.post_reply("o/r", 12, 5, "Done."), created)
     assert (made.kind, made.in_reply_to) == ("review_comment", 5)
@@ -129,7 +129,7 @@ def test_an_answer_to_a_review_comment_goes_to_its_replies() -> None:
     ],
     ids=["500", "502", "dropped", "truncated", "no json", "no comment", "no instant"],
 )
-def test_a_write_whose_outcome_nobody_knows_says_so_and_is_not_repeated(step: Answer) -> None:
+def test_a_write_with_unknown_outcome_raises_unclear_write_and_is_not_retried(step: Answer) -> None:
     error, server = failing(post, step, CREATED, max_retries=3)
     assert error.reason == "unclear_write"
     assert len(server.seen) == 1
@@ -143,7 +143,7 @@ def test_a_write_that_is_refused_did_not_happen(status: int) -> None:
     assert len(server.seen) == 1
 
 
-def test_a_write_that_comes_too_fast_is_told_when_to_come_again() -> None:
+def test_a_rate_limited_write_reports_when_to_retry() -> None:
     body = b'{"message": "You have exceeded a secondary rate limit."}'
     error, server = failing(post, answer(403, body, Retry_After="30"), max_retries=3)
     assert isinstance(error, RateLimited)
@@ -163,7 +163,7 @@ def test_a_write_to_a_renamed_repository_goes_to_its_new_name_once(status: int) 
     ]
 
 
-def test_a_redirect_of_a_write_that_leads_nowhere_else_is_a_failure() -> None:
+def test_a_write_redirected_without_a_renamed_repository_is_an_error() -> None:
     error, server = failing(post, answer(307, b"{}", Location="/elsewhere"), REPOSITORY)
     assert error.status == 307
     assert len(server.seen) == 2
@@ -186,18 +186,18 @@ class Changing:
 
 
 @pytest.mark.parametrize(("do", "good"), [(post, CREATED), (lambda s: s.resolve("o/r"), REPOSITORY)])
-def test_a_token_that_ran_out_unnoticed_is_renewed_once(do: Any, good: bytes) -> None:
+def test_an_expired_token_is_renewed_once(do: Any, good: bytes) -> None:
     _, server = with_source(do, answer(401, b"{}"), good, identity=Changing())
     assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer token-1", "Bearer token-2"]
 
 
-def test_a_token_that_is_refused_again_is_a_failure() -> None:
+def test_a_token_that_is_refused_after_renewal_is_an_error() -> None:
     error, server = failing(lambda s: s.resolve("o/r"), answer(401, b"{}"), identity=Changing())
     assert isinstance(error, CredentialsRejected)
     assert len(server.seen) == 2
 
 
-def test_a_token_that_cannot_be_renewed_is_a_failure_at_once() -> None:
+def test_a_refused_token_that_cannot_be_renewed_is_an_error_at_once() -> None:
     error, server = failing(lambda s: s.resolve("o/r"), answer(401, b"{}"))
     assert isinstance(error, CredentialsRejected)
     assert len(server.seen) == 1
@@ -231,18 +231,20 @@ NOW = {"Date": "Mon, 02 Mar 2026 09:00:00 GMT"}
         ),
     ],
 )
-def test_a_greeting_tells_login_scopes_expiry_and_budget(headers: dict[str, str], said: str) -> None:
+def test_the_sign_in_check_reports_login_scopes_expiry_and_remaining_requests(
+    headers: dict[str, str], said: str
+) -> None:
     found, _ = with_source(lambda s: s.greet(), answer(body=USER, headers={**NOW, **headers}))
     assert found == said
 
 
-def test_the_token_of_an_installation_works_and_is_no_users() -> None:
+def test_the_sign_in_check_recognises_an_installation_token() -> None:
     found, server = with_source(lambda s: s.greet(), answer(403, b"{}"), answer(body=b"{}", headers=NOW))
     assert found == "signed in with the token of a GitHub App"
     assert [seen.target for seen in server.seen] == ["/user", "/rate_limit"]
 
 
-def test_a_host_without_a_token_is_greeted_by_its_rate_limit() -> None:
+def test_the_sign_in_check_without_a_token_uses_the_rate_limit_endpoint() -> None:
     found, server = with_source(
         lambda s: s.greet(), answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="60"), signed_in="no", token=None
     )
@@ -250,7 +252,7 @@ def test_a_host_without_a_token_is_greeted_by_its_rate_limit() -> None:
     assert server.seen[0].target == "/rate_limit"
 
 
-def test_an_app_is_greeted_by_its_claim_and_its_token() -> None:
+def test_the_sign_in_check_of_an_app_uses_its_jwt_and_its_token() -> None:
     script = (
         answer(body=b'{"slug": "helper"}', headers=NOW),
         answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="14999"),
@@ -261,11 +263,11 @@ def test_an_app_is_greeted_by_its_claim_and_its_token() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "never", "2026-03-02", "2026-13-02 09:00:00 UTC"])
-def test_an_expiration_that_cannot_be_read_is_none(text: str | None) -> None:
+def test_an_unreadable_token_expiry_is_ignored(text: str | None) -> None:
     assert parse_expiration(text) is None
 
 
-def test_a_closed_host_gives_its_reason_to_whoever_asks() -> None:
+def test_a_host_without_credentials_raises_its_reason_on_every_use() -> None:
     reason = CredentialsRejected("no token")
     source = GitHubSource("github", reason, ManualClock())
     assert source.closed is reason

@@ -86,29 +86,29 @@ def query(seen: Seen) -> dict[str, str]:
         ),
     ],
 )
-def test_each_list_is_asked_for_in_its_own_way(build: Any, path: str, asked: dict[str, str]) -> None:
+def test_each_list_is_requested_with_its_url_and_parameters(build: Any, path: str, asked: dict[str, str]) -> None:
     _, server = with_list(lambda s: s.fetch(ListRequest(since=SINCE)), answer(), build=build)
     assert urlsplit(server.seen[0].target).path == path
     assert query(server.seen[0]) == asked
 
 
-def test_the_second_of_since_is_cut_off_and_never_rounded_up() -> None:
+def test_since_is_rounded_down_to_the_second() -> None:
     _, server = with_list(lambda s: s.fetch(ListRequest(since=SINCE)), answer())
     assert query(server.seen[0])["since"] == "2026-03-02T09:00:00Z"
 
 
-def test_a_first_scan_filters_nothing() -> None:
+def test_a_first_scan_is_requested_without_since() -> None:
     _, server = with_list(first, answer())
     assert "since" not in query(server.seen[0])
 
 
-def test_an_enterprise_host_is_asked_below_its_own_path() -> None:
+def test_an_enterprise_host_is_requested_below_its_api_path() -> None:
     _, server = with_list(first, answer(), path="/api/v3")
     assert server.seen[0].target.startswith("/api/v3/repos/o/r/issues/comments?")
 
 
 @pytest.mark.parametrize("path", ["", "/api/v3"])
-def test_a_next_link_by_the_repositorys_number_is_followed(path: str) -> None:
+def test_a_next_link_with_the_repository_id_is_followed(path: str) -> None:
     async def do(surface: Any) -> list[Page[Any]]:
         pages = [await surface.fetch(ListRequest())]
         pages.append(await surface.fetch(ListRequest(token=pages[0].next_token)))
@@ -129,7 +129,7 @@ def test_a_next_link_to_another_origin_is_never_followed_and_the_walk_goes_on() 
     assert query(Seen("GET", found.next_token, {}, b"", 0))["page"] == "2"
 
 
-def test_an_etag_is_sent_for_the_same_address_only() -> None:
+def test_an_etag_is_sent_only_for_the_url_it_came_from() -> None:
     async def do(surface: Any) -> list[Page[Any]]:
         page = await surface.fetch(ListRequest(since=SINCE))
         same = await surface.fetch(ListRequest(since=SINCE, validator=page.validator))
@@ -144,7 +144,7 @@ def test_an_etag_is_sent_for_the_same_address_only() -> None:
     assert not other.not_modified
 
 
-def test_a_full_page_of_an_ascending_list_gives_no_validator_and_neither_does_a_page_after_the_first() -> None:
+def test_full_pages_of_an_ascending_list_and_later_pages_give_no_validator() -> None:
     async def do(surface: Any) -> list[Page[Any]]:
         return [
             await surface.fetch(ListRequest()),
@@ -155,7 +155,7 @@ def test_a_full_page_of_an_ascending_list_gives_no_validator_and_neither_does_a_
     assert [page.validator for page in pages] == [None, None]
 
 
-def test_page_one_of_the_newest_pull_requests_can_be_remembered_though_it_is_full() -> None:
+def test_a_full_first_page_of_the_newest_pull_requests_gives_a_validator() -> None:
     pulls = json.dumps([{**PULL, "id": number} for number in (1, 2)]).encode()
     link = '</repos/o/r/pulls?page=2>; rel="next"'
 
@@ -174,7 +174,7 @@ def test_page_one_of_the_newest_pull_requests_can_be_remembered_though_it_is_ful
     assert again.not_modified
 
 
-def test_a_renamed_repository_is_remembered_under_the_address_that_was_asked() -> None:
+def test_the_etag_of_a_renamed_repository_is_kept_for_the_requested_url() -> None:
     async def do(surface: Any) -> list[Page[Any]]:
         page = await surface.fetch(ListRequest())
         return [page, await surface.fetch(ListRequest(validator=page.validator))]
@@ -187,7 +187,7 @@ def test_a_renamed_repository_is_remembered_under_the_address_that_was_asked() -
 
 
 @pytest.mark.parametrize("status", [502, 504])
-def test_a_page_the_server_cannot_make_is_asked_for_smaller_and_the_list_stays_so(status: int) -> None:
+def test_a_page_that_fails_is_requested_smaller_and_the_smaller_size_is_kept(status: int) -> None:
     async def do(surface: Any) -> Page[Any]:
         await surface.fetch(ListRequest(since=SINCE))
         page: Page[Any] = await surface.fetch(ListRequest(since=SINCE + 1000))
@@ -199,14 +199,14 @@ def test_a_page_the_server_cannot_make_is_asked_for_smaller_and_the_list_stays_s
     assert [query(seen)["since"] for seen in server.seen[:3]] == ["2026-03-02T09:00:00Z"] * 3
 
 
-def test_a_page_that_fails_even_at_its_smallest_is_a_failure() -> None:
+def test_a_page_that_fails_at_the_smallest_size_is_an_error() -> None:
     with pytest.raises(RemoteTransient) as caught:
         with_list(first, answer(502, b"{}"), build=lambda c: feed(c, 100))
     assert caught.value.status == 502
 
 
 @pytest.mark.parametrize("status", [500, 503])
-def test_another_failure_of_the_server_makes_no_page_smaller(status: int) -> None:
+def test_other_server_errors_do_not_reduce_the_page_size(status: int) -> None:
     async def do(surface: Any) -> int:
         with pytest.raises(RemoteTransient):
             await surface.fetch(ListRequest())
@@ -239,50 +239,50 @@ def test_a_smaller_page_in_mid_list_begins_no_later_than_the_one_that_failed() -
 @pytest.mark.parametrize(
     ("page", "size", "smaller", "found"), [(1, 100, 50, 1), (4, 25, 10, 8), (2, 30, 25, 2), (3, 7, 5, 3)]
 )
-def test_a_resized_page_covers_where_the_larger_one_began(page: int, size: int, smaller: int, found: int) -> None:
+def test_a_resized_page_covers_the_start_of_the_larger_one(page: int, size: int, smaller: int, found: int) -> None:
     address = surfaces.resized(f"http://h/x?per_page={size}&page={page}", smaller)
     assert address == f"http://h/x?per_page={smaller}&page={found}"
     assert (found - 1) * smaller <= (page - 1) * size < found * smaller
 
 
 @pytest.mark.parametrize("status", [403, 404, 422])
-def test_a_page_that_is_refused_is_a_failure_and_never_the_end(status: int) -> None:
+def test_a_refused_page_is_an_error_and_not_the_end_of_the_list(status: int) -> None:
     with pytest.raises(RemotePermanent) as caught:
         with_list(lambda s: s.fetch(ListRequest(token="/repos/o/r/issues/comments?page=400")), answer(status, b"{}"))
     assert caught.value.status == status
 
 
-def test_one_comment_is_asked_for_by_its_own_address() -> None:
+def test_a_single_comment_is_requested_by_its_url() -> None:
     page, server = with_list(lambda s: s.fetch_one("7"), answer(body=json.dumps({**COMMENT, "id": 7}).encode()))
     assert server.seen[0].target == "/repos/o/r/issues/comments/7"
     assert [item.version.id for item in page.items] == [7]
 
 
-def test_a_comment_is_gone_when_its_repository_is_there_and_it_is_not() -> None:
+def test_a_comment_counts_as_deleted_only_when_its_repository_still_exists() -> None:
     repository = answer(body=b'{"id": 1, "full_name": "o/r", "name": "r"}')
     page, server = with_list(lambda s: s.fetch_one("7"), answer(404, b"{}"), repository)
     assert (list(page.items), list(page.rejected)) == ([], [])
     assert server.seen[1].target == "/repos/o/r"
 
 
-def test_a_repository_that_vanished_proves_nothing_about_a_comment() -> None:
+def test_a_missing_repository_does_not_count_as_a_deleted_comment() -> None:
     with pytest.raises(RemoteNotFound, match="repository o/r does not exist"):
         with_list(lambda s: s.fetch_one("7"), answer(404, b"{}"))
 
 
-def test_a_comment_that_still_cannot_be_understood_is_rejected_again() -> None:
+def test_a_quarantined_comment_that_still_cannot_be_parsed_is_rejected_again() -> None:
     page, _ = with_list(lambda s: s.fetch_one("7"), answer(body=b'{"id": 7}'))
     assert [(rejected.key, rejected.locator) for rejected in page.rejected] == [("7", "7")]
 
 
-def test_items_that_cannot_be_understood_and_drafts_count_for_a_full_page() -> None:
+def test_rejected_items_and_pending_reviews_count_towards_a_full_page() -> None:
     raws = json.dumps([{"id": 1}, {**REVIEW, "submitted_at": None}]).encode()
     page, _ = with_list(first, answer(body=raws), build=lambda c: surfaces.reviews(c, "o/r", 12, 2))
     assert (len(page.items), len(page.rejected)) == (0, 1)
     assert page.next_token is not None
 
 
-def test_a_snapshot_is_asked_for_conditionally() -> None:
+def test_a_pull_request_snapshot_is_requested_with_its_etag() -> None:
     async def do(surface: Any) -> list[Page[Any]]:
         page = await surface.fetch(ListRequest())
         return [page, await surface.fetch(ListRequest(validator=page.validator))]
@@ -294,6 +294,6 @@ def test_a_snapshot_is_asked_for_conditionally() -> None:
     assert [seen.target for seen in server.seen] == ["/repos/o/r/pulls/12"] * 2
 
 
-def test_the_servers_clock_comes_with_the_page() -> None:
+def test_a_page_carries_the_servers_clock() -> None:
     page, _ = with_list(first, answer(body=body(1), Date="Mon, 02 Mar 2026 09:00:00 GMT"))
     assert page.server_at == 1_772_442_000_000

@@ -76,7 +76,7 @@ def record(reader: Any, payload: dict[str, Any]) -> Any:
     return found.items[0].record
 
 
-def test_a_comment_of_the_talk() -> None:
+def test_an_issue_comment_is_transformed_to_a_record() -> None:
     assert record(COMMENTS, COMMENT) == CommentRecord(
         remote_id=2_200_000_007,
         kind="issue_comment",
@@ -97,13 +97,13 @@ def test_a_comment_of_the_talk() -> None:
     )
 
 
-def test_a_comment_on_the_diff_stands_at_its_place() -> None:
+def test_a_review_comment_keeps_its_file_and_line() -> None:
     found = record(REVIEW_COMMENTS, REMARK)
     assert (found.kind, found.number, found.in_reply_to, found.review_id) == ("review_comment", 12, 5, 77)
     assert (found.path, found.line, found.side, found.commit_sha) == ("src/ledger.py", 40, "RIGHT", "c" * 40)
 
 
-def test_a_comment_whose_lines_have_changed_keeps_the_place_it_was_written_at() -> None:
+def test_an_outdated_review_comment_keeps_its_original_line() -> None:
     found = record(REVIEW_COMMENTS, {**REMARK, "line": None})
     assert (found.line, found.commit_sha) == (38, "o" * 40)
 
@@ -114,7 +114,7 @@ def test_a_comment_on_a_whole_file_has_no_line() -> None:
     assert (found.path, found.line, found.commit_sha, found.in_reply_to) == ("src/ledger.py", None, "c" * 40, None)
 
 
-def test_the_words_of_a_review_are_dated_by_its_submission() -> None:
+def test_a_review_summary_is_dated_by_its_submission() -> None:
     found = record(REVIEWS, REVIEW)
     assert (found.kind, found.number, found.review_state) == ("review_summary", 12, "CHANGES_REQUESTED")
     assert (found.created_at, found.updated_at) == (NINE + 2000, NINE + 2000)
@@ -122,7 +122,7 @@ def test_the_words_of_a_review_are_dated_by_its_submission() -> None:
 
 
 @pytest.mark.parametrize("pending", [{"submitted_at": None}, {}])
-def test_a_review_that_was_not_submitted_yet_is_passed_over(pending: dict[str, Any]) -> None:
+def test_a_pending_review_is_skipped(pending: dict[str, Any]) -> None:
     draft = {**{name: value for name, value in REVIEW.items() if name != "submitted_at"}, **pending, "state": "PENDING"}
     found = read(REVIEWS, draft, REVIEW)
     assert [item.version.id for item in found.items] == [9]
@@ -131,7 +131,7 @@ def test_a_review_that_was_not_submitted_yet_is_passed_over(pending: dict[str, A
 
 @pytest.mark.parametrize("user", [None, {"login": "ghost", "type": "User"}, {"login": "Ghost"}])
 @pytest.mark.parametrize("reader", [COMMENTS, REVIEW_COMMENTS, REVIEWS, PULLS], ids=["talk", "diff", "review", "pull"])
-def test_a_ghost_has_no_name(reader: Any, user: Any) -> None:
+def test_a_deleted_user_gives_no_author(reader: Any, user: Any) -> None:
     found = record(reader, {**REMARK, **REVIEW, **PULL, "user": user})
     assert found.author is None
     assert not getattr(found, "is_bot", False)
@@ -148,16 +148,16 @@ def test_a_ghost_has_no_name(reader: Any, user: Any) -> None:
         ({"login": "org", "type": "Organization"}, False),
     ],
 )
-def test_a_bot_is_told_by_its_type_or_its_login(user: dict[str, Any], is_bot: bool) -> None:
+def test_a_bot_is_recognised_by_its_type_or_login(user: dict[str, Any], is_bot: bool) -> None:
     found = record(COMMENTS, {**COMMENT, "user": user})
     assert (found.is_bot, found.author) == (is_bot, user["login"])
 
 
-def test_a_comment_without_words_is_an_empty_one() -> None:
+def test_a_comment_without_a_body_gets_an_empty_body() -> None:
     assert record(COMMENTS, {**COMMENT, "body": None}).body == ""
 
 
-def test_a_pull_request() -> None:
+def test_a_pull_request_is_transformed_to_a_record() -> None:
     assert record(PULLS, PULL) == PullRecord(
         remote_id=500,
         number=12,
@@ -178,14 +178,14 @@ def test_a_pull_request() -> None:
     )
 
 
-def test_the_list_and_the_single_form_of_a_pull_request_are_one_version() -> None:
+def test_a_pull_request_has_the_same_version_from_list_and_single_endpoint() -> None:
     merged = {**PULL, "state": "closed", "merged_at": "2026-03-02T09:00:01Z", "closed_at": "2026-03-02T09:00:01Z"}
     listed, single = read(PULLS, merged, {**merged, "merged": True, "mergeable": None, "comments": 4}).items
     assert listed.record.merged
     assert listed.version == single.version
 
 
-def test_what_we_do_not_keep_makes_no_new_version_and_what_we_keep_does() -> None:
+def test_only_a_change_of_a_stored_field_makes_a_new_version() -> None:
     plain, liked, edited = read(
         COMMENTS, COMMENT, {**COMMENT, "reactions": {"+1": 4}}, {**COMMENT, "body": "Well done!"}
     ).items
@@ -207,7 +207,9 @@ def test_what_we_do_not_keep_makes_no_new_version_and_what_we_keep_does() -> Non
         ({"body": "a\x00b"}, "body: contains a NUL"),
     ],
 )
-def test_what_cannot_be_understood_stands_aside_and_can_be_asked_for_again(change: dict[str, Any], error: str) -> None:
+def test_an_item_that_cannot_be_parsed_is_rejected_with_its_url_for_a_later_retry(
+    change: dict[str, Any], error: str
+) -> None:
     found = read(COMMENTS, {**COMMENT, **change}, {**COMMENT, "id": 8})
     assert [item.version.id for item in found.items] == [8]
     (rejected,) = found.rejected

@@ -28,7 +28,7 @@ def read(reader: Callable[[bytes], Item[Any]], payload: Any) -> Item[Any]:
     return reader(json.dumps(payload).encode())
 
 
-def test_an_issue_of_gitlab_is_known_by_its_number() -> None:
+def test_a_gitlab_issue_closed_by_a_merge_request_is_identified_by_its_number() -> None:
     found = read(read_closed_issue, ISSUE)
     assert found.record == ClosedIssueRecord(
         "76", 76, 6, 1, "port/harbour#6", "The brake is late", "https://forge.test/port/harbour/-/issues/6"
@@ -36,18 +36,18 @@ def test_an_issue_of_gitlab_is_known_by_its_number() -> None:
     assert found.version.id == "76"
 
 
-def test_an_issue_of_another_tracker_has_a_key_and_a_title() -> None:
+def test_an_issue_of_another_tracker_is_identified_by_its_key() -> None:
     found = read(read_closed_issue, {"id": "QUAY-123", "title": "Brake"})
     assert found.record == ClosedIssueRecord("QUAY-123", None, None, None, None, "Brake", None)
     assert found.version.id == "QUAY-123"
 
 
-def test_an_issue_without_references_or_address_is_understood() -> None:
+def test_a_closed_issue_without_references_or_url_is_accepted() -> None:
     record = read(read_closed_issue, {"id": 76, "iid": 6, "project_id": 1, "title": "T", "references": None}).record
     assert (record.issue_remote_id, record.reference, record.web_url) == (76, None, None)
 
 
-def test_a_new_comment_on_a_closed_issue_is_no_change_of_the_merge_request() -> None:
+def test_a_new_comment_on_a_closed_issue_does_not_change_the_merge_requests_version() -> None:
     plain = read(read_closed_issue, ISSUE)
     assert read(read_closed_issue, {**ISSUE, "user_notes_count": 9, "updated_at": "x"}).version == plain.version
     assert read(read_closed_issue, {**ISSUE, "title": "Renamed"}).version.digest != plain.version.digest
@@ -62,23 +62,23 @@ def test_a_new_comment_on_a_closed_issue_is_no_change_of_the_merge_request() -> 
         ({"deleted_file": True, "new_file": None}, (False, False, True)),
     ],
 )
-def test_a_changed_file_tells_what_became_of_it(flags: dict[str, Any], kept: tuple[bool, bool, bool]) -> None:
+def test_a_file_change_records_added_renamed_or_deleted(flags: dict[str, Any], kept: tuple[bool, bool, bool]) -> None:
     assert read(read_diff, {**FILE, **flags}).record == FileChangeRecord("src/crane.py", "src/crane.py", *kept)
 
 
-def test_a_renamed_file_is_known_by_both_paths() -> None:
+def test_a_renamed_file_keeps_both_paths() -> None:
     found = read(read_diff, {**FILE, "old_path": "src/winch.py", "renamed_file": True})
     assert (found.record.old_path, found.record.new_path) == ("src/winch.py", "src/crane.py")
     assert found.version.id == "src/winch.py -> src/crane.py"
 
 
-def test_the_text_of_a_diff_is_no_change_of_the_record() -> None:
+def test_the_diff_text_is_not_part_of_the_record() -> None:
     plain = read(read_diff, FILE)
     assert read(read_diff, {**FILE, "diff": "", "too_large": True, "collapsed": True}).version == plain.version
     assert read(read_diff, {**FILE, "deleted_file": True}).version.digest != plain.version.digest
 
 
-def test_a_reviewer_is_known_by_name_whatever_the_state_of_the_review() -> None:
+def test_a_reviewer_is_stored_in_every_review_state() -> None:
     found = read(read_reviewer, {"user": {"id": 2, "username": "ada"}, "state": "unreviewed"})
     assert found.record == ReviewerRecord("ada")
     again = read(read_reviewer, {"user": {"id": 2, "username": "ada"}, "state": "reviewed"})
@@ -101,14 +101,14 @@ def test_a_reviewer_is_known_by_name_whatever_the_state_of_the_review() -> None:
         (read_reviewer, {"user": {"id": 2}}, r"`username`.*\$\.user"),
     ],
 )
-def test_what_is_missing_or_of_a_wrong_type_is_named(
+def test_the_error_for_a_missing_or_mistyped_field_names_it(
     reader: Callable[[bytes], Item[Any]], payload: Any, where: str
 ) -> None:
     with pytest.raises(ValueError, match=where):
         read(reader, payload)
 
 
-def test_what_the_simulator_sends_is_understood() -> None:
+def test_payloads_of_the_simulator_are_parsed() -> None:
     world = World()
     world.gitlab.create_project("g/p")
     issue = world.gitlab.create_issue("g/p", title="Late")

@@ -118,7 +118,7 @@ EVERYTHING = [
 @pytest.mark.parametrize(
     "stripped", [frozenset(), frozenset({"link"}), ALL_HEADERS], ids=["link", "x-next-page", "full page"]
 )
-def test_every_list_is_read_to_its_end_by_whatever_the_server_tells(
+def test_every_child_list_is_read_to_its_end_with_any_pagination_headers(
     harbour: Harbour, kind: str, resource: str, stripped: frozenset[str]
 ) -> None:
     harbour.forge.strip_headers = stripped
@@ -127,17 +127,17 @@ def test_every_list_is_read_to_its_end_by_whatever_the_server_tells(
     assert payloads(harbour.items(kind, resource)) == truth
 
 
-def test_every_kind_of_children_is_covered_here() -> None:
+def test_every_kind_of_child_is_covered_by_these_tests() -> None:
     assert {kind for kind, _ in EVERYTHING} == set(LISTS)
 
 
-def test_without_headers_a_list_that_ends_with_a_full_page_is_asked_once_more(harbour: Harbour) -> None:
+def test_without_headers_a_full_last_page_is_followed_by_one_more_request(harbour: Harbour) -> None:
     harbour.forge.strip_headers = ALL_HEADERS
     (pages,) = harbour.pages("diffs", per_page=5)
     assert [len(page.items) for page in pages] == [5, 0]
 
 
-def test_the_first_page_asks_for_the_page_size_and_the_next_is_the_servers_own_address(harbour: Harbour) -> None:
+def test_the_first_page_sets_the_page_size_and_the_next_uses_the_servers_link(harbour: Harbour) -> None:
     harbour.items("diffs")
     path = f"/api/v4/projects/{harbour.project.id}/merge_requests/{harbour.request.iid}/diffs"
     asked = [urlsplit(target) for _, target, _ in harbour.world.log]
@@ -147,7 +147,7 @@ def test_the_first_page_asks_for_the_page_size_and_the_next_is_the_servers_own_a
 
 
 @pytest.mark.parametrize("stripped", [frozenset(), ALL_HEADERS - {"link"}])
-def test_a_next_link_to_another_origin_is_never_asked_and_nothing_is_lost(
+def test_a_next_link_to_another_origin_is_not_followed_and_no_child_is_lost(
     harbour: Harbour, stripped: frozenset[str]
 ) -> None:
     harbour.forge.strip_headers = stripped
@@ -160,7 +160,7 @@ def test_a_next_link_to_another_origin_is_never_asked_and_nothing_is_lost(
 
 @pytest.mark.parametrize(("shape", "error"), [("null", "Expected `object`"), ("string", "Expected `object`")])
 @pytest.mark.parametrize("kind", [kind for kind in LISTS if kind != "resource_events"])
-def test_a_child_that_cannot_be_understood_is_rejected_beside_readable_ones(
+def test_a_child_that_cannot_be_parsed_is_rejected_and_the_others_are_kept(
     harbour: Harbour, kind: str, shape: str, error: str
 ) -> None:
     fault = harbour.world.faults.add("malformed_item", shape=shape)
@@ -171,14 +171,14 @@ def test_a_child_that_cannot_be_understood_is_rejected_beside_readable_ones(
     assert page.rejected[0].key.startswith("content:")
 
 
-def test_a_rejected_child_counts_for_a_full_page(harbour: Harbour) -> None:
+def test_a_rejected_child_counts_towards_a_full_page(harbour: Harbour) -> None:
     harbour.forge.strip_headers = ALL_HEADERS
     harbour.world.faults.add("malformed_item", shape="null")
     (pages,) = harbour.pages("discussions")
     assert [(len(page.items), len(page.rejected)) for page in pages] == [(1, 1), (2, 0), (1, 0)]
 
 
-def test_a_discussion_with_one_bad_note_is_rejected_whole_and_by_its_name(harbour: Harbour) -> None:
+def test_a_discussion_with_one_bad_note_is_rejected_as_a_whole_with_its_id(harbour: Harbour) -> None:
     thread = harbour.request.discussions[0]
     harbour.forge.add_note(harbour.request, "torn \x00 text", discussion=thread)
     ((page,),) = harbour.pages("discussions", per_page=100)
@@ -187,7 +187,7 @@ def test_a_discussion_with_one_bad_note_is_rejected_whole_and_by_its_name(harbou
     assert payloads(list(page.items)) == harbour.truth("discussions")[1:]
 
 
-def test_a_text_that_only_speaks_of_nul_is_no_nul(harbour: Harbour) -> None:
+def test_text_with_an_escaped_nul_is_accepted(harbour: Harbour) -> None:
     harbour.forge.add_note(harbour.request, r"escape it as \u0000")
     record: DiscussionRecord = harbour.items("discussions", per_page=100)[-1].record
     assert record.notes[0].body == r"escape it as \u0000"
@@ -206,7 +206,7 @@ def test_a_nul_is_refused_in_every_kind_of_child(kind: str, broken: dict[str, An
     assert (list(page.items), [one.error[-24:] for one in page.rejected]) == ([], ["contains a NUL character"])
 
 
-def test_one_number_that_is_bad_in_three_lists_of_events_is_three_rejections() -> None:
+def test_the_same_bad_id_in_three_event_lists_gives_three_rejections() -> None:
     bad = json.dumps([{"id": 142, "created_at": "soon", "state": "closed", "action": "add"}]).encode()
     pages = scripted("resource_events", answer(body=bad, X_Next_Page=""))
     assert [one.key for page in pages for one in page.rejected] == [
@@ -217,20 +217,20 @@ def test_one_number_that_is_bad_in_three_lists_of_events_is_three_rejections() -
     assert {one.error.partition(":")[0] for page in pages for one in page.rejected} == {"created_at"}
 
 
-def test_a_page_brings_the_servers_clock(harbour: Harbour) -> None:
+def test_a_child_page_carries_the_servers_clock(harbour: Harbour) -> None:
     now_ms = harbour.world.clock.now_us // 1000
     (pages,) = harbour.pages("diffs")
     assert {page.server_at for page in pages} == {now_ms - now_ms % 1000}
 
 
-def test_the_list_of_a_parent_that_is_gone_is_not_an_empty_list(harbour: Harbour) -> None:
+def test_the_child_list_of_a_deleted_parent_is_an_error_and_not_empty(harbour: Harbour) -> None:
     harbour.forge.delete_merge_request(PATH, harbour.request.iid)
     with pytest.raises(RemoteNotFound):
         harbour.pages("discussions")
 
 
 @pytest.mark.parametrize("fault", ["truncated", "not_json", "disconnect"])
-def test_a_page_that_did_not_arrive_whole_is_a_failure_and_not_a_short_list(harbour: Harbour, fault: Any) -> None:
+def test_a_truncated_child_page_is_an_error_and_not_a_short_list(harbour: Harbour, fault: Any) -> None:
     planned = harbour.world.faults.add(fault, after=1)
     with pytest.raises(RemoteTransient):
         harbour.pages("discussions")

@@ -66,7 +66,7 @@ def with_client(do: Callable[[GitLabClient], Awaitable[Any]], *script: Answer) -
         (b'{"id": 7, "iid": 3, "x": ' + b"[" * 5000 + b"]" * 5000 + b"}", None, None, ""),
     ],
 )
-def test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass(
+def test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept(
     reader: Reader[Any, Any], bad: Any, key: str | None, locator: str | None, error: str
 ) -> None:
     before, wrong, after = raws({**GOOD, "id": 1}, bad, {**GOOD, "id": 2})
@@ -79,7 +79,7 @@ def test_an_item_that_cannot_be_understood_stands_aside_and_its_neighbours_pass(
     assert error in rejected.error
 
 
-def test_an_item_carries_its_version_its_place_and_its_bytes() -> None:
+def test_an_item_carries_its_version_its_position_and_its_payload() -> None:
     (raw,) = raws(GOOD)
     (item,) = ISSUES.read([raw], lambda record: record.created_at).items
     assert item.payload == bytes(raw)
@@ -87,7 +87,7 @@ def test_an_item_carries_its_version_its_place_and_its_bytes() -> None:
     assert item.at == 1_772_442_000_000
 
 
-def test_two_contents_without_an_id_are_two_rejections() -> None:
+def test_rejected_payloads_without_an_id_are_keyed_by_content() -> None:
     assert reject(b"null", "x").key != reject(b'"null"', "x").key
     assert reject(b"null", "x").key == reject(b"null", "y").key
 
@@ -100,39 +100,39 @@ def test_two_contents_without_an_id_are_two_rejections() -> None:
         (42, "/api/v4/projects/42"),
     ],
 )
-def test_a_project_is_asked_for_by_its_encoded_path(name: str | int, target: str) -> None:
+def test_a_project_is_requested_by_its_encoded_path(name: str | int, target: str) -> None:
     body = json.dumps({"id": 42, "path_with_namespace": "group/project", "name": "P"}).encode()
     found, server = with_client(lambda client: client.project(name), answer(body=body))
     assert server.seen[0].target == target
     assert found.remote_id == 42
 
 
-def test_who_we_are_is_asked_of_the_server() -> None:
+def test_the_current_user_is_read_from_the_user_endpoint() -> None:
     (user, _), server = with_client(lambda client: client.user(), answer(body=b'{"username": "ann", "id": 1}'))
     assert user.username == "ann"
     assert server.seen[0].target == "/api/v4/user"
 
 
-def test_a_greeting_asks_only_what_anybody_may_read() -> None:
+def test_the_reachability_check_requests_only_public_projects() -> None:
     reply, server = with_client(lambda client: client.greet(), answer(body=b"[{}]"))
     assert reply.status == 200
     assert server.seen[0].target == "/api/v4/projects?per_page=1"
 
 
 @pytest.mark.parametrize(("status", "there"), [(200, True), (404, False), (410, False)])
-def test_only_not_found_means_that_an_object_is_gone(status: int, there: bool) -> None:
+def test_only_not_found_counts_as_a_deleted_object(status: int, there: bool) -> None:
     found, _ = with_client(lambda client: client.exists("api/v4/x", route="x"), answer(status, b"{}"))
     assert found is there
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 422])
-def test_any_other_refusal_proves_nothing_about_an_object(status: int) -> None:
+def test_other_errors_do_not_count_as_a_deleted_object(status: int) -> None:
     with pytest.raises(RemotePermanent) as caught:
         with_client(lambda client: client.exists("api/v4/x", route="x"), answer(status, b"{}"))
     assert not isinstance(caught.value, RemoteNotFound)
 
 
-def test_what_the_server_leaves_us_is_known() -> None:
+def test_the_remaining_request_budget_is_read_from_the_headers() -> None:
     async def do(client: GitLabClient) -> int | None:
         assert client.remaining is None
         await client.user()
@@ -142,6 +142,6 @@ def test_what_the_server_leaves_us_is_known() -> None:
     assert left == 17
 
 
-def test_a_list_that_is_no_list_is_a_refusal_and_not_an_empty_page() -> None:
+def test_a_list_response_that_is_not_a_list_is_an_error_and_not_an_empty_page() -> None:
     with pytest.raises(RemotePermanent, match="unexpected response"):
         with_client(lambda c: c.list_page("api/v4/x", None, etag=None, route="x"), answer(body=b'{"message": "no"}'))

@@ -29,35 +29,35 @@ def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_a_state_event_tells_who_what_and_through_what() -> None:
+def test_a_state_event_records_user_state_and_cause() -> None:
     found = read("state", user=USER, source_commit="a" * 40, source_merge_request_id=28, resource_type="Issue")
     assert found.record == StateEventRecord(142, "mira", "closed", "a" * 40, 28, AT)
 
 
-def test_a_label_event_tells_who_did_what_with_which_label() -> None:
+def test_a_label_event_records_user_action_and_label() -> None:
     label = {"id": 73, "name": "brake", "color": "#34495E", "description": None}
     assert read("label", user=USER, label=label).record == LabelEventRecord(142, "mira", "add", "brake", AT)
 
 
-def test_a_milestone_event_tells_who_did_what_with_which_milestone() -> None:
+def test_a_milestone_event_records_user_action_and_milestone() -> None:
     milestone = {"id": 61, "iid": 9, "title": "v1.2", "due_date": None}
     expected = MilestoneEventRecord(142, "mira", "remove", "v1.2", 61, AT)
     assert read("milestone", user=USER, milestone=milestone, state="opened").record == expected
 
 
 @pytest.mark.parametrize("nothing", [{}, {"user": None, "label": None, "milestone": None, "source_commit": None}])
-def test_an_event_whose_person_and_object_are_gone_is_understood(family: str, nothing: dict[str, Any]) -> None:
+def test_an_event_with_deleted_user_and_object_is_accepted(family: str, nothing: dict[str, Any]) -> None:
     record = read(family, **nothing).record
     empty = set(record.__struct_fields__) - {"remote_id", "state", "action", "created_at"}
     assert (record.user_username, record.created_at) == (None, AT)
     assert [getattr(record, name) for name in empty] == [None] * len(empty)
 
 
-def test_one_number_in_three_lists_is_three_events() -> None:
+def test_the_same_id_in_three_event_lists_gives_three_events() -> None:
     assert [read(family).version.id for family in READERS] == ["state:142", "label:142", "milestone:142"]
 
 
-def test_what_does_not_reach_the_record_is_no_change_of_the_event(family: str) -> None:
+def test_fields_outside_the_record_do_not_change_the_events_version(family: str) -> None:
     plain = read(family, user=USER)
     dressed = read(family, user={**USER, "avatar_url": "https://h/new.png"}, resource_id=9)
     assert dressed.version == plain.version
@@ -65,13 +65,13 @@ def test_what_does_not_reach_the_record_is_no_change_of_the_event(family: str) -
     assert read(family, user={"username": "mira.renamed"}).version.digest != plain.version.digest
 
 
-def test_an_event_stands_at_its_own_time(family: str) -> None:
+def test_an_event_is_dated_by_its_creation(family: str) -> None:
     found = read(family)
     assert (found.at, found.version.updated_at) == (AT, AT)
 
 
 @pytest.mark.parametrize("value", ["", "soon", "2026-03-02", "2026-03-02T09:00:00"])
-def test_a_bad_time_names_its_field(family: str, value: str) -> None:
+def test_the_error_for_a_bad_time_names_the_field(family: str, value: str) -> None:
     with pytest.raises(ValueError, match=r"^created_at: "):
         read(family, created_at=value)
 
@@ -88,12 +88,12 @@ def test_a_bad_time_names_its_field(family: str, value: str) -> None:
         ({"source_merge_request_id": "28", "label": 3, "milestone": []}, r"\$\.(source_merge|label|milestone)"),
     ],
 )
-def test_a_wrong_type_names_its_field(family: str, fields: dict[str, Any], where: str) -> None:
+def test_the_error_for_a_wrong_type_names_the_field(family: str, fields: dict[str, Any], where: str) -> None:
     with pytest.raises(ValueError, match=where):
         read(family, **fields)
 
 
-def test_the_events_the_simulator_sends_are_understood() -> None:
+def test_events_of_the_simulator_are_parsed() -> None:
     world = World()
     world.gitlab.create_project("g/p")
     issue = world.gitlab.create_issue("g/p", labels=["brake"], milestone="v1.2")

@@ -34,7 +34,7 @@ def listed(*script: Answer, group: str = "port/north") -> tuple[list[ProjectReco
     return result, server
 
 
-def test_a_group_is_asked_for_with_all_inside_it_in_a_fixed_order() -> None:
+def test_group_projects_are_requested_with_subgroups_in_a_fixed_order() -> None:
     found, server = listed(page(project(7, archived=True, web_url="http://x/7")))
     target = urlsplit(server.seen[0].target)
     assert target.path == "/api/v4/groups/port%2Fnorth/projects"
@@ -47,18 +47,18 @@ def test_a_group_is_asked_for_with_all_inside_it_in_a_fixed_order() -> None:
     assert found == [ProjectRecord(7, "port/p7", "p7", "http://x/7", archived=True)]
 
 
-def test_full_pages_lead_on_without_any_header() -> None:
+def test_a_full_page_of_projects_without_headers_is_followed_by_the_next() -> None:
     found, server = listed(page(project(1), project(2)), page(project(3)))
     assert [record.remote_id for record in found] == [1, 2, 3]
     assert server.seen[1].target.endswith("page=2")
 
 
-def test_a_project_on_two_pages_is_one_project() -> None:
+def test_a_project_listed_on_two_pages_is_returned_once() -> None:
     found, _ = listed(page(project(1), project(2)), page(project(2, name="new")))
     assert [(record.remote_id, record.name) for record in found] == [(1, "p1"), (2, "new")]
 
 
-def test_a_next_link_to_another_origin_is_passed_over_and_the_list_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_next_link_to_another_origin_is_ignored_and_the_list_continues(caplog: pytest.LogCaptureFixture) -> None:
     link = '<http://127.0.0.1:9/steal?page=2>; rel="next"'
     with caplog.at_level(logging.WARNING, "tidelore"):
         found, server = listed(page(project(1), project(2), Link=link), page(project(3)))
@@ -67,7 +67,7 @@ def test_a_next_link_to_another_origin_is_passed_over_and_the_list_goes_on(caplo
     assert "another origin" in caplog.text
 
 
-def test_links_that_lead_in_a_circle_come_to_an_end() -> None:
+def test_circular_next_links_end_the_list() -> None:
     rows = (project(1), project(2))
     there, back = (f'</api/v4/other?page={number}>; rel="next"' for number in (2, 1))
     found, server = listed(page(*rows, Link=there), page(*rows, Link=back), page(*rows, Link=there))
@@ -76,9 +76,7 @@ def test_links_that_lead_in_a_circle_come_to_an_end() -> None:
 
 
 @pytest.mark.parametrize("bad", [None, {"id": "seven"}, {"id": 9, "path_with_namespace": "a/\x00", "name": "x"}])
-def test_one_project_that_cannot_be_understood_does_not_take_the_others_with_it(
-    bad: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_project_that_cannot_be_parsed_does_not_hide_the_others(bad: Any, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "tidelore"):
         found, server = listed(page(bad, project(2)), page(project(3)))
     assert [record.remote_id for record in found] == [2, 3]
@@ -86,11 +84,11 @@ def test_one_project_that_cannot_be_understood_does_not_take_the_others_with_it(
     assert "could not parse" in caplog.text
 
 
-def test_an_empty_group_is_empty() -> None:
+def test_an_empty_group_has_no_projects() -> None:
     assert listed(page())[0] == []
 
 
-def test_a_group_that_is_not_there_is_named() -> None:
+def test_the_error_for_a_missing_group_names_it() -> None:
     with pytest.raises(RemoteNotFound, match="group port/north does not exist") as caught:
         listed(answer(404, b'{"message": "404 Group Not Found"}'))
     assert caught.value.details["group"] == "port/north"

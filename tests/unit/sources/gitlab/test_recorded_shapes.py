@@ -89,7 +89,7 @@ def ms(text: str) -> int:
     return parse_instant(text)
 
 
-def test_every_sample_is_read_here_and_explained() -> None:
+def test_every_recorded_sample_has_a_reader_and_a_readme_entry() -> None:
     files = {path.stem for path in FOLDER.glob("*.json")}
     told = set(re.findall(r"^\| `(\w+)\.json` \|", (FOLDER / "README.md").read_text(), re.MULTILINE))
     assert files == set(READERS) == told
@@ -110,11 +110,11 @@ def shorn(record: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_field_nobody_knows_yet_changes_no_record(name: str) -> None:
+def test_an_unknown_field_does_not_change_the_record(name: str) -> None:
     assert [shorn(one) for one in understood(name, grown(rows(name)))] == [shorn(one) for one in understood(name)]
 
 
-def test_issues() -> None:
+def test_recorded_issues_are_parsed() -> None:
     first, second = understood("issues")
     assert (first.remote_id, first.iid, first.title, first.state) == (9001, 41, "Crane 7 stops at 40 % load", "opened")
     assert (first.author_username, first.milestone_title, first.issue_type) == ("mira", "Spring tide", "incident")
@@ -141,13 +141,13 @@ def test_issues_with_null_lists_have_empty_ones() -> None:
     assert facts("issues_with_null_lists", *names) == [((), (), None, None, 0, False)]
 
 
-def test_issues_of_an_old_server() -> None:
+def test_recorded_issues_of_an_old_server_are_parsed() -> None:
     names = ("remote_id", "iid", "author_username", "milestone_title", "labels", "assignees", "due_date")
     assert facts("issues_of_12", *names) == [(8804, 19, "mira", "Spring tide", ("rope",), ("jonas",), "2020-07-22")]
     assert facts("issues_of_12", "references_short", "references_full", "issue_type") == [(None, None, None)]
 
 
-def test_merge_requests() -> None:
+def test_recorded_merge_requests_are_parsed() -> None:
     assert facts("merge_requests", "iid", "state", "draft", "detailed_merge_status", "merge_user_username") == [
         (12, "merged", False, "not_open", "ada"),
         (13, "opened", True, "draft_status", None),
@@ -179,7 +179,7 @@ def test_merge_requests_with_null_lists_have_empty_ones() -> None:
     assert facts("merge_requests_with_null_lists", *names) == [((), (), (), None, None)]
 
 
-def test_merge_requests_of_an_old_server() -> None:
+def test_recorded_merge_requests_of_an_old_server_are_parsed() -> None:
     sent = rows("merge_requests_of_12")
     newer = {"draft", "detailed_merge_status", "merge_user", "references", "reviewers"}
     assert not newer & set().union(*sent)
@@ -193,7 +193,7 @@ def test_merge_requests_of_an_old_server() -> None:
     ]
 
 
-def test_an_old_and_a_new_server_tell_the_same_of_one_merge_request() -> None:
+def test_old_and_new_servers_give_the_same_merge_request_record() -> None:
     new, before = understood("merge_requests")[0], understood("merge_requests_of_12")[0]
     told_by_new_servers_only = {
         "detailed_merge_status",
@@ -206,7 +206,7 @@ def test_an_old_and_a_new_server_tell_the_same_of_one_merge_request() -> None:
         assert getattr(before, name) == getattr(new, name), name
 
 
-def test_issue_discussions() -> None:
+def test_recorded_issue_discussions_are_parsed() -> None:
     found = understood("issue_discussions")
     assert [(one.remote_id[:2], one.individual_note, one.resolvable) for one in found] == [
         ("a1", False, False),
@@ -224,7 +224,7 @@ def test_issue_discussions() -> None:
     ]
 
 
-def test_merge_request_discussions() -> None:
+def test_recorded_merge_request_discussions_are_parsed() -> None:
     found = understood("merge_request_discussions")
     assert [(one.remote_id[:2], one.individual_note, one.resolvable, one.resolved) for one in found] == [
         ("b1", False, True, False),
@@ -235,7 +235,7 @@ def test_merge_request_discussions() -> None:
     assert (last.resolved_by, last.resolved_at, last.position) == ("ada", ms("2026-03-03T10:00:00.001Z"), 1)
 
 
-def test_merge_request_discussions_with_diff_notes() -> None:
+def test_recorded_diff_note_discussions_are_parsed() -> None:
     notes = [one.notes[0] for one in understood("merge_request_discussions_with_diff_notes")]
     names = ("type", "old_path", "new_path", "old_line", "new_line", "line_range_start", "line_range_end")
     assert [tuple(getattr(note, f"position_{name}") for name in names) for note in notes] == [
@@ -254,7 +254,7 @@ def test_merge_request_discussions_with_diff_notes() -> None:
     assert [note.resolved for note in notes] == [False] * 7 + [True]
 
 
-def test_notes() -> None:
+def test_recorded_notes_are_parsed() -> None:
     assert facts("issue_notes", "remote_id", "is_system", "body", "author_username") == [
         (302, True, "closed", "mira"),
         (305, False, "A comment of two lines\r\n", "mira"),
@@ -264,7 +264,7 @@ def test_notes() -> None:
     ]
 
 
-def test_state_events() -> None:
+def test_recorded_state_events_are_parsed() -> None:
     names = ("remote_id", "user_username", "state", "source_commit", "source_merge_request_id")
     assert facts("issue_state_events", *names) == [
         (142, "jonas", "opened", None, None),
@@ -278,7 +278,7 @@ def test_state_events() -> None:
 
 
 @pytest.mark.parametrize("parent", ["issue", "merge_request"])
-def test_label_and_milestone_events(parent: str) -> None:
+def test_recorded_label_and_milestone_events_are_parsed(parent: str) -> None:
     assert facts(f"{parent}_label_events", "remote_id", "user_username", "action", "label_name") == [
         (119, "jonas", "add", "brake"),
         (120, "jonas", "remove", "rope"),
@@ -292,7 +292,7 @@ def test_label_and_milestone_events(parent: str) -> None:
     ]
 
 
-def test_closed_issues() -> None:
+def test_recorded_closed_issues_are_parsed() -> None:
     names = ("issue_key", "issue_remote_id", "issue_iid", "issue_project_remote_id", "reference", "title")
     assert facts("closes_issues", *names) == [
         ("8804", 8804, 19, 31, None, "Rope frays at the winch"),
@@ -301,7 +301,7 @@ def test_closed_issues() -> None:
     assert facts("closes_issues_of_another_tracker", *names) == [("QUAY-123", None, None, None, None, "Rope frays")]
 
 
-def test_diffs() -> None:
+def test_recorded_diffs_are_parsed() -> None:
     assert facts("merge_request_diffs", "old_path", "new_path", "new_file", "renamed_file", "deleted_file") == [
         ("README", "README", False, False, False),
         ("src/winch.py", "src/crane.py", False, True, False),
@@ -312,12 +312,12 @@ def test_diffs() -> None:
     ]
 
 
-def test_reviewers_and_the_current_user() -> None:
+def test_recorded_reviewers_and_current_user_are_parsed() -> None:
     assert facts("merge_request_reviewers", "username") == [("ada",), ("timo",)]
     assert facts("user", "username") == [("mira",)]
 
 
-def test_projects() -> None:
+def test_recorded_projects_are_parsed() -> None:
     names = ("remote_id", "path", "name", "web_url", "archived")
     harbour = (31, "port/harbour", "Harbour", "https://forge.test/port/harbour", False)
     assert facts("project", *names) == [harbour]

@@ -52,7 +52,7 @@ def variables(seen: Seen) -> dict[str, Any]:
     return found
 
 
-def test_statuses_are_asked_for_by_a_get_with_the_issues_as_variables() -> None:
+def test_statuses_are_requested_by_get_with_issue_numbers_as_variables() -> None:
     found, server = read(page(item(7, {"type": "DESCRIPTION"}, {"status": DONE}), item(3)), iids=[3, 7])
     (seen,) = server.seen
     assert (seen.method, urlsplit(seen.target).path) == ("GET", "/api/graphql")
@@ -63,23 +63,23 @@ def test_statuses_are_asked_for_by_a_get_with_the_issues_as_variables() -> None:
 
 
 @pytest.mark.parametrize("shown", [{"status": None}, {"status": {"name": None}}, {}])
-def test_an_issue_that_shows_no_status_has_none(shown: dict[str, Any]) -> None:
+def test_an_issue_without_a_status_gets_none(shown: dict[str, Any]) -> None:
     assert read(page(item(1, shown)))[0] == {1: None}
 
 
-def test_an_issue_that_the_answer_leaves_out_has_none_and_one_nobody_asked_for_is_passed_over() -> None:
+def test_issues_missing_from_the_response_get_none_and_extra_issues_are_ignored() -> None:
     assert read(page(item(9, {"status": DONE}), None, {"iid": "?", "widgets": None}), iids=[1, 2])[0] == {
         1: None,
         2: None,
     }
 
 
-def test_nobody_is_asked_about_no_issues() -> None:
+def test_no_request_is_sent_for_an_empty_list_of_issues() -> None:
     found, server = read(page(), iids=[])
     assert (found, server.seen) == ({}, [])
 
 
-def test_a_hundred_issues_are_asked_for_at_once_and_the_rest_by_a_further_request() -> None:
+def test_statuses_are_requested_for_a_hundred_issues_at_a_time() -> None:
     numbers = list(range(1, 251))
     found, server = read(page(), iids=numbers)
     assert [len(variables(seen)["iids"]) for seen in server.seen] == [100, 100, 50]
@@ -87,7 +87,7 @@ def test_a_hundred_issues_are_asked_for_at_once_and_the_rest_by_a_further_reques
     assert all(len(seen.target) < 8000 for seen in server.seen)
 
 
-def test_the_pages_of_one_answer_are_followed_by_their_cursors() -> None:
+def test_status_pages_are_followed_by_cursor() -> None:
     script = (page(item(1, {"status": DONE}), following="a"), page(item(2, {"status": DONE}), following="b"), page())
     found, server = read(*script, iids=[1, 2, 3])
     assert [variables(seen)["after"] for seen in server.seen] == [None, "a", "b"]
@@ -96,7 +96,7 @@ def test_the_pages_of_one_answer_are_followed_by_their_cursors() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["a", None])
-def test_pages_that_lead_in_a_circle_are_an_error_and_take_no_status_away(cursor: str | None) -> None:
+def test_circular_status_pages_are_an_error_and_clear_no_status(cursor: str | None) -> None:
     info = {"hasNextPage": True, "endCursor": cursor}
     turning = said({"data": {"project": {"workItems": {"pageInfo": info, "nodes": []}}}})
     with pytest.raises(RemotePermanent, match="repeat"):
@@ -104,43 +104,43 @@ def test_pages_that_lead_in_a_circle_are_an_error_and_take_no_status_away(cursor
 
 
 @pytest.mark.parametrize("code", ["undefinedType", "undefinedField", "argumentNotAccepted"])
-def test_a_server_whose_schema_knows_no_status_is_no_failure(code: str) -> None:
+def test_a_server_without_status_in_its_schema_is_not_an_error(code: str) -> None:
     assert read(problem("No such type WorkItemWidgetStatus", code))[0] is None
 
 
-def test_a_server_without_graphql_is_no_failure() -> None:
+def test_a_server_without_graphql_is_not_an_error() -> None:
     assert read(said({"error": "404 Not Found"}, 404))[0] is None
 
 
 @pytest.mark.parametrize("code", [None, "argumentLiteralsIncompatible"])
-def test_another_complaint_is_an_error_in_the_words_of_the_server_without_secrets(code: str | None) -> None:
+def test_other_graphql_errors_are_raised_with_the_servers_message_and_without_secrets(code: str | None) -> None:
     with pytest.raises(RemotePermanent, match="Query has complexity of 300") as caught:
         read(problem(f"Query has\ncomplexity of 300 for {TOKEN} " + "x" * 500, code))
     assert TOKEN not in caught.value.message
     assert len(caught.value.message) < 260
 
 
-def test_a_complaint_beside_data_is_an_error() -> None:
+def test_graphql_errors_beside_data_are_an_error() -> None:
     whole = {"data": {"project": {"workItems": None}}, "errors": [{"message": "Internal server error"}]}
     with pytest.raises(RemotePermanent, match="Internal server error"):
         read(said(whole))
 
 
 @pytest.mark.parametrize("data", [None, {"project": None}, {"project": {"workItems": None}}])
-def test_a_project_that_is_hidden_from_us_is_named(data: Any) -> None:
+def test_the_error_for_an_inaccessible_project_names_it(data: Any) -> None:
     with pytest.raises(RemoteNotFound, match=f"project {PATH} does not exist") as caught:
         read(said({"data": data}))
     assert caught.value.details["project"] == PATH
 
 
-def test_a_rejected_token_and_a_failing_server_keep_their_meaning() -> None:
+def test_a_rejected_token_and_a_server_error_keep_their_error_class() -> None:
     with pytest.raises(CredentialsRejected):
         read(said({"errors": [{"message": "Invalid token"}]}, 401))
     with pytest.raises(RemoteTransient):
         read(said({}, 502))
 
 
-def test_a_failing_server_is_asked_again() -> None:
+def test_a_server_error_on_the_status_query_is_retried() -> None:
     found, server = read(said({}, 502), page(item(1, {"status": DONE})), retries=1)
     assert found is not None
     assert found[1] is not None
@@ -148,7 +148,7 @@ def test_a_failing_server_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("shape", [{"status": {"name": 5}}, {"status": {"name": "a\x00b"}}, {"status": "Done"}])
-def test_a_status_that_cannot_be_understood_or_stored_is_an_error(shape: dict[str, Any]) -> None:
+def test_a_status_that_cannot_be_parsed_or_stored_is_an_error(shape: dict[str, Any]) -> None:
     with pytest.raises(RemotePermanent) as caught:
         read(page(item(1, shape)))
     assert caught.value.reason == "bad_shape"

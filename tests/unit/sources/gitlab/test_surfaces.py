@@ -58,7 +58,7 @@ def query(seen: Seen) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("build", "name"), [(issue_list, "issues"), (merge_request_list, "merge_requests")])
-def test_a_walk_asks_for_everything_in_order_of_update(build: Callable[..., Any], name: str) -> None:
+def test_a_walk_requests_all_states_in_order_of_update(build: Callable[..., Any], name: str) -> None:
     _, server = with_list(lambda s: s.fetch(ListRequest(since=SINCE)), answer(body=body(1)), build=build)
     assert urlsplit(server.seen[0].target).path == f"/api/v4/projects/42/{name}"
     assert query(server.seen[0]) == {
@@ -71,12 +71,12 @@ def test_a_walk_asks_for_everything_in_order_of_update(build: Callable[..., Any]
     }
 
 
-def test_a_first_scan_filters_nothing() -> None:
+def test_a_first_scan_is_requested_without_updated_after() -> None:
     _, server = with_list(first, answer(body=body(1)))
     assert "updated_after" not in query(server.seen[0])
 
 
-def test_a_census_asks_in_order_of_creation_and_places_items_there() -> None:
+def test_a_scrub_list_is_requested_and_positioned_by_creation_time() -> None:
     page, server = with_list(lambda s: s.fetch(ListRequest(since=SINCE)), answer(body=body(1)), by_creation=True)
     asked = query(server.seen[0])
     assert (asked["order_by"], asked["created_after"]) == ("created_at", "2026-03-02T09:00:00.123Z")
@@ -84,7 +84,7 @@ def test_a_census_asks_in_order_of_creation_and_places_items_there() -> None:
     assert page.items[0].at == page.items[0].record.created_at
 
 
-def test_the_servers_own_next_address_is_followed_as_it_stands() -> None:
+def test_the_servers_next_link_is_followed_unchanged() -> None:
     async def do(surface: ProjectList[Any]) -> list[Page[Any]]:
         pages = [await surface.fetch(ListRequest())]
         pages.append(await surface.fetch(ListRequest(token=pages[0].next_token)))
@@ -107,7 +107,7 @@ def test_the_servers_own_next_address_is_followed_as_it_stands() -> None:
         ({}, (), None),
     ],
 )
-def test_without_a_link_the_header_and_then_a_full_page_decide(
+def test_without_a_next_link_x_next_page_and_then_a_full_page_decide(
     headers: dict[str, str], numbers: tuple[int, ...], page: str | None
 ) -> None:
     found, _ = with_list(first, answer(body=body(*numbers), headers=headers))
@@ -116,7 +116,7 @@ def test_without_a_link_the_header_and_then_a_full_page_decide(
 
 
 @pytest.mark.parametrize("headers", [{}, {"X_Next_Page": "2"}])
-def test_a_next_link_to_another_origin_is_passed_over_and_the_walk_goes_on(headers: dict[str, str]) -> None:
+def test_a_next_link_to_another_origin_is_ignored_and_the_walk_continues(headers: dict[str, str]) -> None:
     link = '<http://127.0.0.1:9/steal?page=2>; rel="next"'
     found, server = with_list(first, answer(body=body(1, 2), Link=link, headers=headers))
     assert found.next_token is not None
@@ -124,19 +124,19 @@ def test_a_next_link_to_another_origin_is_passed_over_and_the_walk_goes_on(heade
     assert found.next_token.endswith("page=2")
 
 
-def test_a_next_link_to_another_origin_on_a_page_that_is_not_full_ends_it() -> None:
+def test_a_next_link_to_another_origin_on_a_short_page_ends_the_walk() -> None:
     link = '<http://127.0.0.1:9/steal?page=2>; rel="next"'
     found, _ = with_list(first, answer(body=body(1), Link=link))
     assert found.next_token is None
 
 
-def test_items_that_cannot_be_understood_count_for_a_full_page() -> None:
+def test_rejected_items_count_towards_a_full_page() -> None:
     found, _ = with_list(first, answer(body=b"[null, " + body(1)[1:]))
     assert (len(found.items), len(found.rejected)) == (1, 1)
     assert found.next_token is not None
 
 
-def test_keyset_pages_are_asked_for_and_a_refusal_falls_back_for_good() -> None:
+def test_keyset_pagination_is_requested_and_given_up_permanently_when_refused() -> None:
     async def do(surface: ProjectList[Any]) -> Page[Any]:
         await surface.fetch(ListRequest())
         return await surface.fetch(ListRequest(since=SINCE))
@@ -147,13 +147,13 @@ def test_keyset_pages_are_asked_for_and_a_refusal_falls_back_for_good() -> None:
     assert len(page.items) == 1
 
 
-def test_any_other_refusal_of_a_keyset_page_is_a_failure() -> None:
+def test_other_errors_of_a_keyset_page_are_raised() -> None:
     with pytest.raises(RemotePermanent) as caught:
         with_list(first, answer(403, b"{}"), answer(body=body(1)), keyset=True)
     assert caught.value.status == 403
 
 
-def test_an_etag_is_sent_for_the_same_address_only() -> None:
+def test_an_etag_is_sent_only_for_the_url_it_came_from() -> None:
     async def do(surface: ProjectList[Any]) -> list[Page[Any]]:
         page = await surface.fetch(ListRequest())
         same = await surface.fetch(ListRequest(validator=page.validator))
@@ -170,7 +170,7 @@ def test_an_etag_is_sent_for_the_same_address_only() -> None:
     assert len(other.items) == 1
 
 
-def test_an_etag_of_another_address_is_never_sent() -> None:
+def test_an_etag_of_another_url_is_never_sent() -> None:
     stranger = Validator("http://127.0.0.1:9/api/v4/projects/42/issues", '"theirs"')
     _, server = with_list(lambda s: s.fetch(ListRequest(validator=stranger)), answer(body=body(1)))
     assert "if-none-match" not in server.seen[0].headers
@@ -187,50 +187,50 @@ def test_a_full_page_gives_no_validator() -> None:
     assert page.validator is None
 
 
-def test_the_servers_clock_comes_with_the_page() -> None:
+def test_a_page_carries_the_servers_clock() -> None:
     page, _ = with_list(first, answer(body=body(1), Date="Mon, 02 Mar 2026 09:00:00 GMT"))
     assert page.server_at == 1_772_442_000_000
 
 
-def test_one_item_is_read_in_the_form_of_the_list() -> None:
+def test_a_single_item_is_read_through_the_list_endpoint() -> None:
     page, server = with_list(lambda s: s.fetch_one("3"), answer(body=body(3)))
     assert query(server.seen[0]) == {"scope": "all", "state": "all", "iids[]": "3"}
     assert [found.version.id for found in page.items] == [103]
     assert len(server.seen) == 1
 
 
-def test_an_item_is_gone_when_neither_the_list_nor_its_own_address_knows_it() -> None:
+def test_an_item_counts_as_deleted_when_missing_from_the_list_and_its_own_url() -> None:
     page, server = with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(404, b"{}"))
     assert (list(page.items), list(page.rejected)) == ([], [])
     assert server.seen[1].target == "/api/v4/projects/42/issues/3"
 
 
-def test_a_server_that_finds_nothing_at_all_proves_nothing_about_an_item() -> None:
+def test_not_found_for_the_whole_project_does_not_count_as_a_deleted_item() -> None:
     with pytest.raises(RemoteNotFound):
         with_list(lambda s: s.fetch_one("3"), answer(404, b"{}"), answer(404, b"{}"))
 
 
-def test_an_item_that_is_there_and_not_in_the_list_is_not_taken_for_vanished() -> None:
+def test_an_item_missing_from_the_list_but_found_by_url_is_not_deleted() -> None:
     with pytest.raises(RemoteTransient):
         with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(body=b"{}"))
 
 
-def test_a_server_that_heeds_no_filter_shows_others_and_they_are_not_it() -> None:
+def test_other_items_returned_by_a_server_that_ignores_the_filter_are_dropped() -> None:
     page, _ = with_list(lambda s: s.fetch_one("3"), answer(body=body(1, 3)))
     assert [found.record.iid for found in page.items] == [3]
 
 
 @pytest.mark.parametrize("script", [[answer(403, b"{}")], [answer(body=b"[]"), answer(403, b"{}")]])
-def test_an_item_that_may_not_be_read_is_not_taken_for_vanished(script: list[bytes]) -> None:
+def test_a_forbidden_item_does_not_count_as_deleted(script: list[bytes]) -> None:
     with pytest.raises(RemotePermanent):
         with_list(lambda s: s.fetch_one("3"), *script)
 
 
-def test_an_item_that_still_cannot_be_understood_is_rejected_again() -> None:
+def test_a_quarantined_item_that_still_cannot_be_parsed_is_rejected_again() -> None:
     page, _ = with_list(lambda s: s.fetch_one("3"), answer(body=b'[{"id": 103, "iid": 3}]'))
     assert [rejected.key for rejected in page.rejected] == ["103"]
 
 
-def test_a_list_that_is_cut_off_is_not_a_short_page() -> None:
+def test_a_truncated_list_response_is_not_a_short_page() -> None:
     with pytest.raises(RemoteTransient):
         with_list(first, answer(body=body(1, 2)[:-1]))

@@ -115,7 +115,7 @@ def test_handles_renamed_files_in_diffnote() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [(None, "src/new.py"), ("src/gone.py", None)])
-def test_a_position_with_one_path_is_a_place(old: str | None, new: str | None) -> None:
+def test_a_position_with_only_one_path_is_accepted(old: str | None, new: str | None) -> None:
     found = placed(old_path=old, new_path=new)
     assert (found.is_placed, found.position_old_path, found.position_new_path) == (True, old, new)
 
@@ -140,7 +140,7 @@ def test_computes_resolved_state_for_mr_discussions(
     assert (found.resolvable, found.resolved) == (resolvable, resolved)
 
 
-def test_who_resolved_a_note_and_when_is_kept() -> None:
+def test_resolver_and_resolution_time_of_a_note_are_kept() -> None:
     found = only(
         resolvable=True, resolved=True, resolved_by={"username": "jonas"}, resolved_at="2026-03-02T09:00:00.123Z"
     )
@@ -176,7 +176,7 @@ def test_a_discussion_spans_its_first_and_last_note_whatever_their_order() -> No
     assert (item.version.digest, item.payload, item.at) == (digest(payload), payload, 1_772_442_001_000)
 
 
-def test_a_discussion_without_notes_is_understood() -> None:
+def test_a_discussion_without_notes_is_accepted() -> None:
     item = read_discussion(encoded())
     assert (item.record.notes, item.record.first_note_at, item.record.last_note_at) == ((), None, None)
     assert (item.record.resolvable, item.record.resolved, item.at) == (False, False, 0)
@@ -222,29 +222,29 @@ def test_a_line_range_that_sends_line_codes_only_is_read_from_them(
     assert span({"line_code": code, "type": side}, {"line_code": code, "type": side}) == (line, line)
 
 
-def test_the_lines_of_a_range_win_over_its_line_codes() -> None:
+def test_the_lines_of_a_range_take_precedence_over_its_line_codes() -> None:
     assert span({"line_code": "ab_1_2", "new_line": 7}, {"line_code": "ab_1_2", "type": "old", "old_line": 8}) == (7, 8)
 
 
-def test_an_image_position_has_a_place_and_no_lines() -> None:
+def test_an_image_position_has_a_path_and_no_lines() -> None:
     found = reviewed(lambda world, request: image_position(world.rng, request))
     assert (found.note_type, found.position_type, found.is_placed) == ("DiffNote", "image", True)
     assert found.position_new_path is not None
     assert (found.position_old_line, found.position_new_line, found.position_line_range_end) == (None, None, None)
 
 
-def test_an_image_position_with_coordinates_between_pixels_is_understood() -> None:
+def test_an_image_position_with_fractional_coordinates_is_accepted() -> None:
     found = placed(position_type="image", new_line=None, x=12.5, y=0.25, width=1280, height=720)
     assert (found.position_type, found.position_new_line) == ("image", None)
 
 
-def test_a_file_position_has_a_place_and_no_lines() -> None:
+def test_a_file_position_has_a_path_and_no_lines() -> None:
     found = placed(position_type="file", new_line=None)
     assert (found.position_type, found.position_new_path, found.is_placed) == ("file", "src/crane.py", True)
     assert (found.position_old_line, found.position_new_line) == (None, None)
 
 
-def test_a_range_the_simulator_sends_is_read() -> None:
+def test_a_line_range_of_the_simulator_is_parsed() -> None:
     shas = ("b" * 40, "c" * 40, "d" * 40)
     found = reviewed(lambda *_: Position(*shas, "a.py", "b.py", old_line=9, first_old_line=4))
     assert (found.position_line_range_start, found.position_line_range_end) == (4, 9)
@@ -253,13 +253,13 @@ def test_a_range_the_simulator_sends_is_read() -> None:
 
 @pytest.mark.parametrize("value", ["", "soon", "2026-03-02", "2026-03-02T09:00:00", "0000-00-00T00:00:00Z"])
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "resolved_at"])
-def test_a_bad_time_names_its_note_and_its_field(field: str, value: str) -> None:
+def test_the_error_for_a_bad_time_names_the_note_and_the_field(field: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"^note 12: {field}: "):
         discussion(note(11), note(12, **{field: value}))
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at"])
-def test_a_note_without_its_times_is_refused(field: str) -> None:
+def test_a_note_without_timestamps_is_refused(field: str) -> None:
     with pytest.raises(ValueError, match=rf"^notes\[1\]: .*{field}"):
         discussion(note(11), {name: value for name, value in note().items() if name != field})
 
@@ -279,12 +279,12 @@ def test_a_note_without_its_times_is_refused(field: str) -> None:
         ("text", "Expected `object`"),
     ],
 )
-def test_a_wrong_type_in_a_note_names_its_place_and_the_field(bad: Any, where: str) -> None:
+def test_the_error_for_a_wrong_type_names_the_notes_index_and_the_field(bad: Any, where: str) -> None:
     with pytest.raises(ValueError, match=rf"^notes\[1\]: .*{where}"):
         discussion(note(11), bad)
 
 
-def test_a_note_that_is_not_text_names_its_place() -> None:
+def test_the_error_for_a_note_body_that_is_not_text_names_its_index() -> None:
     payload = encoded(note(11), note(12, body="broken here")).replace(b"broken", b"\xff")
     with pytest.raises(ValueError, match=r"^notes\[1\]: .*utf-8"):
         transform_discussion(payload)
@@ -293,12 +293,12 @@ def test_a_note_that_is_not_text_names_its_place() -> None:
 @pytest.mark.parametrize(
     "payload", [b"{}", b"null", b'{"id": 7, "notes": []}', b'{"id": "6a9c"}', b'{"id": "6a9c", "notes": null}']
 )
-def test_a_discussion_that_is_none_is_refused(payload: bytes) -> None:
+def test_a_payload_that_is_not_a_discussion_is_refused(payload: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         transform_discussion(payload)
 
 
-def test_unknown_fields_change_nothing_but_the_payloads() -> None:
+def test_unknown_fields_change_only_the_payloads() -> None:
     plain = discussion(note())
     more = discussion(
         note(internal=True, imported_from="none", suggestions=[{"id": 1}], commands_changes={}, new={"deep": [1]}),

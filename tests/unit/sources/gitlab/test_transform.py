@@ -35,7 +35,7 @@ def user(name: str) -> dict[str, str]:
     return {"username": name}
 
 
-def test_an_issue_with_nothing_optional_is_understood() -> None:
+def test_an_issue_without_optional_fields_is_accepted() -> None:
     assert issue() == IssueRecord(
         remote_id=7,
         iid=3,
@@ -62,7 +62,7 @@ def test_an_issue_with_nothing_optional_is_understood() -> None:
     )
 
 
-def test_an_issue_with_everything_keeps_everything() -> None:
+def test_an_issue_with_all_optional_fields_keeps_them() -> None:
     found = issue(
         description="D",
         author=user("ann"),
@@ -138,7 +138,7 @@ def test_transforms_gitlab_mr_to_normalized_schema() -> None:
 
 
 @pytest.mark.parametrize("state", ["opened", "closed", "merged", "locked"])
-def test_a_state_is_kept_as_it_is(state: str) -> None:
+def test_a_state_is_stored_unchanged(state: str) -> None:
     assert request(state=state).state == state
 
 
@@ -194,7 +194,7 @@ def test_handles_mrs_with_no_labels_assignees_reviewers(nothing: Any) -> None:
     assert issue(labels=nothing, assignees=nothing) == issue()
 
 
-def test_labels_with_details_are_taken_by_name() -> None:
+def test_labels_with_details_are_reduced_to_their_names() -> None:
     detailed = [{"id": 1, "name": "a", "color": "#fff", "description": None, "text_color": "#000"}, "b"]
     assert (request(labels=detailed).labels, issue(labels=detailed).labels) == (("a", "b"), ("a", "b"))
 
@@ -232,7 +232,7 @@ def test_an_optional_field_of_a_merge_request_may_be_null(field: str) -> None:
         ({"draft": False, "work_in_progress": True}, True),
     ],
 )
-def test_either_name_makes_a_draft(fields: dict[str, Any], draft: bool) -> None:
+def test_draft_and_work_in_progress_both_mark_a_draft(fields: dict[str, Any], draft: bool) -> None:
     assert request(**fields).draft is draft
 
 
@@ -245,7 +245,7 @@ def test_either_name_makes_a_draft(fields: dict[str, Any], draft: bool) -> None:
         ({"detailed_merge_status": None, "merge_status": "can_be_merged"}, "can_be_merged"),
     ],
 )
-def test_the_detailed_merge_status_wins(fields: dict[str, Any], status: str | None) -> None:
+def test_the_detailed_merge_status_takes_precedence(fields: dict[str, Any], status: str | None) -> None:
     assert request(**fields).detailed_merge_status == status
 
 
@@ -258,19 +258,19 @@ def test_the_detailed_merge_status_wins(fields: dict[str, Any], status: str | No
         ({"merge_user": None, "merged_by": user("old")}, "old"),
     ],
 )
-def test_the_merge_user_wins_over_merged_by(fields: dict[str, Any], name: str | None) -> None:
+def test_merge_user_takes_precedence_over_merged_by(fields: dict[str, Any], name: str | None) -> None:
     assert request(**fields).merge_user_username == name
 
 
 @pytest.mark.parametrize("value", ["", "soon", "2026-03-02", "2026-03-02T09:00:00", "0000-00-00T00:00:00Z"])
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "closed_at"])
-def test_a_bad_time_is_an_error_that_names_its_field(field: str, value: str) -> None:
+def test_the_error_for_a_bad_time_names_the_field(field: str, value: str) -> None:
     for transform in (issue, request):
         with pytest.raises(ValueError, match=f"^{field}: "):
             transform(**{field: value})
 
 
-def test_a_bad_merge_time_names_its_field() -> None:
+def test_the_error_for_a_bad_merge_time_names_the_field() -> None:
     with pytest.raises(ValueError, match=r"^merged_at: "):
         request(merged_at="soon")
 
@@ -295,7 +295,7 @@ def test_old_and_new_servers_give_the_same_record() -> None:
     assert before.detailed_merge_status is not None
 
 
-def test_a_project_is_understood() -> None:
+def test_a_project_is_transformed_to_a_record() -> None:
     payload = {"id": 5, "path_with_namespace": "g/p", "name": "P", "archived": True, "web_url": "https://h/g/p"}
     found = transform_project(msgspec.convert(payload, Project))
     assert (found.remote_id, found.path, found.name, found.archived) == (5, "g/p", "P", True)
