@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -25,6 +26,16 @@ DIALECTS = ("sqlite", "postgres")
 if memory := memory_folder():
     # Where pytest makes its folders, unless --basetemp or the environment names another place.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    """Undo what a command has set up for the log of its process, so that no test depends on the one before."""
+    logger = logging.getLogger("tidelore")
+    handlers, propagate, level = list(logger.handlers), logger.propagate, logger.level
+    yield
+    logger.handlers, logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 @pytest.fixture

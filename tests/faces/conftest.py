@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,19 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def quiet_logger() -> Iterator[None]:
-    """A command sets up logging for its process; a test gives it back."""
-    logger = logging.getLogger("tidelore")
-    before = logger.handlers, logger.propagate, logger.level
-    yield
-    logger.handlers, logger.propagate, _ = before
-    logger.setLevel(before[2])
-
-
-@pytest.fixture
-def desk(
-    world: World, home: Path, tmp_path: Path, quiet_logger: None, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Desk]:
+def desk(world: World, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
     """A desk whose world is served, both projects configured."""
 
     def read() -> tuple[str, str]:
@@ -73,7 +60,7 @@ def desk(
 
 @pytest.fixture
 def follower(
-    home: Path, tmp_path: Path, quiet_logger: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Follower]:
     """A desk that follows pull requests on a GitHub whose clock goes with ours; no token is needed there."""
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)

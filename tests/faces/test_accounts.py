@@ -18,7 +18,7 @@ ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"
 
 
 @pytest.fixture
-def sea(home: Path, tmp_path: Path, quiet_logger: None, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+def sea(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
     """A network of three accounts, its time about ours; no accounts are followed."""
     world = World(start=format_instant(SystemClock().now_ms() - 3_600_000))
     for name in (ALICE, BOB, CAROL):
