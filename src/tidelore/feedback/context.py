@@ -6,7 +6,7 @@ they cost nothing (invariant 9).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -18,6 +18,9 @@ from tidelore.store.issue_cursors import IssueCursor, followed_issues
 from tidelore.store.poll_cursors import get_poll_cursor
 from tidelore.store.projects import ProjectRow
 from tidelore.store.tracked import CLOSED, TERMINAL, TrackedPr, history, list_tracked
+
+_SAME_CLOCK_MS = 2000
+"""How far behind ours a server's clock may seem without being wrong: it tells whole seconds, and answers take time."""
 
 Role = Literal["awaiting", "blocked", "source_issue", "operations", "none"]
 
@@ -38,8 +41,8 @@ class FollowedPull(Struct, frozen=True):
 
 class FollowedIssue(Struct, frozen=True):
     """A source issue: the comments above `consumed_id` wait for its pull request, those above `redirected_id` came
-    after it. `entered_at` is when it was first followed, or got its pull request; `followed_from`, where it is another
-    instant, is since when it is listened to at all.
+    after it. `entered_at` is when it was first followed, or got its pull request; `read_to`, on the server's clock, is
+    up to where it was read before it got its pull request.
     """
 
     number: int
@@ -47,11 +50,15 @@ class FollowedIssue(Struct, frozen=True):
     consumed_id: int
     redirected_id: int
     entered_at: int
-    followed_from: int | None = None
+    read_to: int | None = None
 
 
 class Context(Struct, frozen=True):
-    """One repository at the instant a poll began. `own_login` is who we are there, where that is known."""
+    """One repository at the instant a poll began. `own_login` is who we are there, where that is known.
+
+    What is stored of pull requests and issues has instants of our own clock, comments have the server's. They are
+    compared on the server's clock, which is `clock_offset` milliseconds ahead of ours as its last response said.
+    """
 
     host: str
     repo: str
@@ -60,6 +67,7 @@ class Context(Struct, frozen=True):
     issues: Mapping[int, FollowedIssue]
     own_login: str | None = None
     operations_from: int = 0
+    clock_offset: Callable[[], int] = int
 
     @property
     def owner(self) -> str:
@@ -90,7 +98,14 @@ class Context(Struct, frozen=True):
         followed = self.pulls.get(number) or self.issues.get(number)
         if followed is None:
             return self.operations_from - self.overlap_ms
-        return (followed.entered_at if followed.followed_from is None else followed.followed_from) - self.overlap_ms
+        if isinstance(followed, FollowedPull):
+            return self.on_server(followed.followed_from) - self.overlap_ms
+        entered_at = self.on_server(followed.entered_at)
+        return min(entered_at, entered_at if followed.read_to is None else followed.read_to) - self.overlap_ms
+
+    def on_server(self, instant_ms: int) -> int:
+        """Return what the server's clock showed at an instant of ours."""
+        return instant_ms + self.clock_offset()
 
     def scope_kind(self, number: int) -> ScopeKind:
         """Return how an answer in a thread is filed."""
@@ -105,6 +120,7 @@ def read_context(
     own_login: str | None = None,
     operations_from: int = 0,
     ending: Collection[int] = (),
+    clock_offset: Callable[[], int] = int,
 ) -> Context:
     """Take the picture of one repository. `operations_from` is since when its operations issue is listened to.
 
@@ -121,7 +137,13 @@ def read_context(
         {issue.issue_number: _issue(database, project, issue) for issue in issues},
         own_login,
         operations_from,
+        clock_offset,
     )
+
+
+def clock_offset_ms(skew_ms: int | None) -> int:
+    """Return how far the server's clock is ahead of ours, by what its last response showed; 0 where they agree."""
+    return 0 if skew_ms is None or -_SAME_CLOCK_MS <= skew_ms <= 0 else skew_ms
 
 
 def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
@@ -136,19 +158,19 @@ def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
 
 
 def _issue(database: Database, project: ProjectRow, row: IssueCursor) -> FollowedIssue:
-    followed_from = None
+    read_to = None
     if row.pr_number is not None:
         # Followed before it had a pull request: what was said then and not read yet is still to be handed on.
         earlier = get_poll_cursor(
             database, "issue_pre_pr_followups", row.issue_number, project.path, source=project.source
         )
         if earlier is not None:
-            followed_from = min(row.entered_at, earlier.last_updated_at or 0)
+            read_to = earlier.last_updated_at or 0
     return FollowedIssue(
         row.issue_number,
         row.pr_number,
         row.pre_pr_last_consumed_comment_id,
         row.post_pr_last_redirected_comment_id,
         row.entered_at,
-        followed_from,
+        read_to,
     )

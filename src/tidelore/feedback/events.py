@@ -108,7 +108,9 @@ def _command(record: CommentRecord, command: Command, stored: Version | None, co
         return ()
     pull = context.pull_of(record.number)
     prefix = context.settings.command_prefix
-    blocked_at = pull.blocked_at if pull is not None and pull.status == "blocked" else None
+    blocked_at = None
+    if pull is not None and pull.status == "blocked" and pull.blocked_at is not None:
+        blocked_at = context.on_server(pull.blocked_at)
     key = command_key(record, stored)
     answer_key: str | None = key
     status, result = "pending", None

@@ -20,7 +20,7 @@ from tidelore.engine.cursor import forward, why_invalid
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import Order
-from tidelore.feedback.context import Context, read_context
+from tidelore.feedback.context import Context, clock_offset_ms, read_context
 from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
 from tidelore.feedback.pulls import Look, Watchtower, are_reviews_due, reviews_read_for
 from tidelore.feedback.report import Forgiving, RepoReport
@@ -97,7 +97,7 @@ class RepoPoll:
         if known is not None and known.mode == "repo":
             # Whoever became blocked was covered by the feeds up to here; what follows is read when the block is gone.
             self._hand_over([watch for watch in before if watch not in watched])
-        self._seed(watched)
+        await self._seed(watched)
         if mode == "repo":
             self._open_feeds(watched, server_at, known)
         elif known is not None and known.mode == "repo":
@@ -145,7 +145,12 @@ class RepoPoll:
             own_login=self._own_login,
             operations_from=began.watermark.at if began is not None and began.watermark is not None else 0,
             ending=ending,
+            clock_offset=self._clock_offset,
         )
+
+    def _clock_offset(self) -> int:
+        """Return how far the server's clock is ahead of ours, as its last response said."""
+        return clock_offset_ms(self._source.skew_ms)
 
     async def _look(self, tower: Watchtower, pulls: Sequence[TrackedPr], *, by_feed: bool) -> Sight:
         """Look at the pull requests, by the repository's list and one by one where that does not show them."""
@@ -200,18 +205,21 @@ class RepoPoll:
                 save_cursor(tx, scope, replace(cursor, validator=page.validator), self._session.shop.clock.now_ms())
         return page.server_at
 
-    def _seed(self, watched: Sequence[Watch]) -> None:
+    async def _seed(self, watched: Sequence[Watch]) -> None:
         """Let lists that are read for what comes, not for what was, begin where they came into their state."""
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
             if watch.from_at is None or load_cursor(self._database, scope).watermark is not None:
                 continue
-            from_at = watch.from_at
+            earlier = None
             if watch.surface in EARLIER:
                 # What was said before that and not read by then was said to us all the same.
                 earlier = load_cursor(self._database, self._scope(EARLIER[watch.surface], watch.number)).watermark
-                from_at = from_at if earlier is None else earlier.at
-            self._hand(scope, from_at, complete=False)
+            if earlier is None and self._source.skew_ms is None:
+                # Our own instants are compared with the server's, so its clock must be known.
+                await self._source.ask_clock()
+            at = earlier.at if earlier is not None else watch.from_at + self._clock_offset()
+            self._hand(scope, at, complete=False)
 
     def _open_feeds(self, watched: Sequence[Watch], server_at: int | None, known: PollCost | None) -> None:
         """Let feeds that begin, or begin again, begin at the server's present, and every thread catch up by itself."""

@@ -28,7 +28,7 @@ def route_comment(record: CommentRecord, issue: FollowedIssue, context: Context)
     if record.updated_at < context.followed_from(issue.number):
         return ()
     pull = context.pulls.get(issue.pr_number) if issue.pr_number is not None else None
-    if issue.pr_number is None or record.updated_at // 1000 < issue.entered_at // 1000:
+    if issue.pr_number is None or record.updated_at // 1000 < context.on_server(issue.entered_at) // 1000:
         return (NewFollowup(issue.number, record),) if record.remote_id > issue.consumed_id else ()
     if pull is None or pull.status in TERMINAL or record.remote_id <= issue.redirected_id:
         return ()

@@ -96,12 +96,14 @@ class Governor:
         self.remaining: int | None = None
         self.reset_at: int | None = None
         self.allowed: int | None = None
-        self._skew_ms = 0
+        self.skew_ms: int | None = None
+        """How far the server's clock is ahead of ours, as its last answer said."""
 
     @property
     def budget(self) -> Budget:
         """What the server last said is left, and when it fills up again by our own clock."""
-        return Budget(self.remaining, None if self.reset_at is None else self.reset_at - self._skew_ms, self.allowed)
+        reset_at = None if self.reset_at is None else self.reset_at - (self.skew_ms or 0)
+        return Budget(self.remaining, reset_at, self.allowed)
 
     @property
     def wait_seconds(self) -> float:
@@ -146,9 +148,9 @@ class Governor:
         now = self._clock.monotonic()
         measured_ms = self._clock.now_ms() if server_ms is None else server_ms
         budget = read_budget(headers, measured_ms)
+        self.skew_ms = measured_ms - self._clock.now_ms()
         if budget.remaining is not None:
             self.remaining, self.reset_at, self.allowed = budget.remaining, budget.reset_at, budget.allowed
-            self._skew_ms = measured_ms - self._clock.now_ms()
         verdict = judge(status, headers, body, budget, measured_ms, self._strikes)
         # Requests that were in flight together are one offence, and their good answers no pardon.
         if now >= self._blocked_until:

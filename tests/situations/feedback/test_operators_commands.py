@@ -53,3 +53,61 @@ def test_a_command_edited_within_its_own_second_is_run_too(bench: Bench, fetch: 
     bench.poll()
     assert bench.apply_commands() == ["status", "pause"]
     assert bench.row(1).paused
+
+
+@CLOCKS
+@BY
+def test_with_a_wrong_local_clock_a_command_after_the_block_is_run_and_one_before_it_expires(
+    bench: Bench, fetch: str, skew_ms: int
+) -> None:
+    bench.skew_ms = skew_ms
+    followed_by(bench, fetch)
+    bench.hub.comment(REPO, 1, "/lore unblock", "boss")
+    bench.world.advance(10)
+    bench.block(1)
+    bench.world.advance(10)
+    bench.hub.comment(REPO, 1, "/lore unblock head_sha=abcdef1", "boss")
+    bench.world.advance(10)
+    bench.poll()
+    assert commands(bench) == [("unblock", "expired"), ("unblock", "pending")]
+
+
+@CLOCKS
+@BY
+def test_with_a_wrong_local_clock_a_command_before_tracking_is_ignored_and_one_after_it_is_run(
+    bench: Bench, fetch: str, skew_ms: int
+) -> None:
+    bench.skew_ms = skew_ms
+    bench.hub.comment(REPO, 1, "/lore sync", "boss")
+    bench.world.advance(60)
+    followed_by(bench, fetch)
+    bench.hub.comment(REPO, 1, "/lore pause", "boss")
+    bench.settle(2)
+    assert commands(bench) == [("pause", "pending")]
+
+
+@CLOCKS
+def test_with_a_wrong_local_clock_commands_on_the_operations_issue_are_run(bench: Bench, skew_ms: int) -> None:
+    bench.skew_ms = skew_ms
+    issue = bench.hub.create_issue(REPO, "Operations")
+    bench.host |= {"operator_logins": ["boss"], "operations_issue": issue.number}
+    bench.hub.comment(REPO, issue.number, "/lore sync", "boss")
+    bench.world.advance(60)
+    bench.poll()
+    bench.world.advance(60)
+    bench.hub.comment(REPO, issue.number, "/lore status", "boss")
+    bench.settle(2)
+    assert commands(bench) == [("status", "pending")]
+
+
+@CLOCKS
+def test_with_a_wrong_local_clock_a_comment_on_a_source_issue_is_a_follow_up(bench: Bench, skew_ms: int) -> None:
+    bench.skew_ms = skew_ms
+    issue = bench.hub.create_issue(REPO, "Source")
+    bench.hub.comment(REPO, issue.number, "Before it was followed", "octo")
+    bench.world.advance(60)
+    bench.follow(issue.number)
+    bench.world.advance(60)
+    bench.hub.comment(REPO, issue.number, "Do it this way", "octo")
+    bench.settle(2)
+    assert bench.bodies() == ["Do it this way"]

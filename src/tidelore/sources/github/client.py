@@ -87,6 +87,11 @@ class GitHubClient:
         return self._http.governor.remaining
 
     @property
+    def skew_ms(self) -> int | None:
+        """How far the server's clock is ahead of ours, as its last answer said; None before the first."""
+        return self._http.governor.skew_ms
+
+    @property
     def reset_at(self) -> int | None:
         """When that budget fills up again, on the server's clock."""
         return self._http.governor.reset_at

@@ -5,11 +5,12 @@ In place of a client it may be given the reason why there is none; whoever asks 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidelore.clock import Clock, describe_age
 from tidelore.engine.ports import Lister, ListRequest, Pages
-from tidelore.errors import RemotePermanent, TideloreError
+from tidelore.errors import RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.sources.github import surfaces
 from tidelore.sources.github.client import GitHubClient
@@ -50,6 +51,17 @@ class GitHubSource:
     def remaining(self) -> int | None:
         """How many requests the server still allows, as its last answer said."""
         return self._client.remaining
+
+    @property
+    def skew_ms(self) -> int | None:
+        """How far the server's clock is ahead of ours, as its last answer said; None before the first."""
+        return self._client.skew_ms
+
+    async def ask_clock(self) -> None:
+        """Ask for the server's clock by a request that costs nothing of the budget."""
+        # A server without rate limits knows no such address, and tells the time all the same.
+        with suppress(RemoteNotFound):
+            await self._client.rate_limit()
 
     @property
     def reset_at(self) -> int | None:
