@@ -1,18 +1,27 @@
-"""This process and its neighbours. Owns who we are (host, pid, start mark) and whether a holder still lives.
+"""This process and its neighbours. Owns who we are and whether a holder still lives.
 
-A pid alone is reused by the system; with the start mark a dead holder is told from a stranger that
-inherited its number. Refuses to guess about other hosts: only their heartbeat speaks for them.
+A pid means something only inside one pid namespace of one boot of one machine, and even there it is reused. So an
+identity holds all of that and the start time. Refuses to guess about processes that cannot be seen from here (another
+machine, another container): only their heartbeat tells whether they live.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from msgspec import Struct
 
+_INITIAL_NAMESPACE = "4026531836"
+"""The number that Linux gives to the pid namespace of the machine itself; containers have others."""
+
 
 class ProcessIdentity(Struct, frozen=True):
-    """Enough to name a process to a person and to find out whether it still runs."""
+    """Enough to name a process to a person and to find out whether it still runs.
+
+    `started` is `machine.boot.namespace/start time`; the start time alone in rows of earlier versions and where the
+    system shows no more.
+    """
 
     host: str
     pid: int
@@ -20,22 +29,59 @@ class ProcessIdentity(Struct, frozen=True):
 
     @classmethod
     def current(cls) -> ProcessIdentity:
-        return cls(os.uname().nodename, os.getpid(), _start_mark(os.getpid()))
+        mark, place = _start_mark(os.getpid()), _place()
+        return cls(os.uname().nodename, os.getpid(), f"{place}/{mark}" if place and mark else mark)
 
 
 def is_dead(identity: ProcessIdentity) -> bool:
     """Return whether a process is known to be gone. False when it cannot be known."""
-    if identity.host != os.uname().nodename:
+    place, _, started = identity.started.rpartition("/")
+    if place and place != _place():
+        return _was_rebooted(identity.host, place)
+    if not place and identity.host != os.uname().nodename:
         return False
     try:
         os.kill(identity.pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
-        # Somebody else's process: ours, or the heir of its number? Its start mark tells.
+        # A process of another user has this pid. It may have been reused, so compare start times.
         pass
     mark = _start_mark(identity.pid)
-    return bool(mark and identity.started and mark != identity.started)
+    return bool(mark and started and mark != started)
+
+
+def _was_rebooted(host: str, place: str) -> bool:
+    """Return whether a place is an earlier boot of this machine.
+
+    Machine ids and host names are often copied with the image of a container, so they count outside containers only.
+    """
+    machine, _, rest = place.partition(".")
+    our_machine, _, our_rest = _place().partition(".")
+    boot, _, namespace = rest.partition(".")
+    our_boot, _, our_namespace = our_rest.partition(".")
+    same = host == os.uname().nodename and machine != "" and machine == our_machine
+    return same and boot != our_boot and namespace == our_namespace == _INITIAL_NAMESPACE
+
+
+@cache
+def _place() -> str:
+    """Return what a pid is relative to: the machine, its boot and the pid namespace; '' where the system hides it."""
+    boot = _first_line("/proc/sys/kernel/random/boot_id").replace("-", "")
+    try:
+        namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        return ""
+    machine = _first_line("/etc/machine-id")
+    return f"{machine[:16]}.{boot[:16]}.{namespace}" if boot and namespace else ""
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="ignore") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
 
 
 def _start_mark(pid: int) -> str:

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from tidelore.clock import Clock
 from tidelore.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam
-from tidelore.engine.lease import Lease, acquire
+from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.errors import DatabaseUnreachable, IllegalTransition, LeaseLost, LockHeld, StorageFailed, TideloreError
 from tidelore.process import ProcessIdentity, is_dead
@@ -114,6 +114,13 @@ def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:
     )
     shop.seam(Seam.LEASE_ACQUIRED)
     return lease
+
+
+def refuse_held(shop: Workshop, *, force: bool, name: str) -> None:
+    """Raise LockHeld if another process holds the lease; change nothing."""
+    row, now = LeaseTable(shop.database).read(name), shop.clock.now_ms()
+    if row is not None and why_takeable(row, now, _stale_after_ms(shop), force, is_dead) is None:
+        raise held_error(row, now)
 
 
 async def wait_for_lease(shop: Workshop, *, force: bool, name: str, wait_seconds: float) -> Lease:

@@ -94,3 +94,54 @@ def test_the_start_time_is_read_for_program_names_with_brackets_and_spaces(tmp_p
             assert not is_dead(identity_of(child.pid))
         finally:
             child.kill()
+
+
+def placed(monkeypatch: pytest.MonkeyPatch, place: str, started: str = "7") -> ProcessIdentity:
+    """A process with a pid that is free here, seen from `m1.b1.n1`."""
+    monkeypatch.setattr(process, "_place", lambda: f"m1.b1.{process._INITIAL_NAMESPACE}")
+    return ProcessIdentity(os.uname().nodename, 2**22 + 1, f"{place}/{started}")
+
+
+def test_a_pid_of_another_namespace_on_a_machine_with_our_name_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not is_dead(placed(monkeypatch, "m1.b1.4026532179"))
+    assert is_dead(placed(monkeypatch, f"m1.b1.{process._INITIAL_NAMESPACE}"))
+
+
+def test_a_process_of_an_earlier_boot_is_dead_unless_it_may_be_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_dead(placed(monkeypatch, f"m1.b0.{process._INITIAL_NAMESPACE}"))
+    assert not is_dead(placed(monkeypatch, "m1.b0.4026532179"))
+    assert not is_dead(placed(monkeypatch, f"m2.b0.{process._INITIAL_NAMESPACE}"))
+    assert not is_dead(placed(monkeypatch, f".b0.{process._INITIAL_NAMESPACE}"))
+
+
+def test_a_renamed_machine_still_knows_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = placed(monkeypatch, f"m1.b1.{process._INITIAL_NAMESPACE}")
+    assert is_dead(msgspec.structs.replace(here, host="the.old.name"))
+
+
+def test_a_row_of_an_earlier_version_is_judged_by_host_and_pid() -> None:
+    assert is_dead(ProcessIdentity(os.uname().nodename, 2**22 + 1, "7"))
+
+
+_IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+
+
+def can_unshare() -> bool:
+    try:
+        return subprocess.run([*_IN_A_NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not can_unshare(), reason="needs the right to make pid namespaces")
+def test_this_process_seen_from_another_pid_namespace_is_not_dead() -> None:
+    current = ProcessIdentity.current()
+    script = (
+        "import sys; from tidelore.process import ProcessIdentity, is_dead;"
+        " print(is_dead(ProcessIdentity(sys.argv[1], int(sys.argv[2]), sys.argv[3])))"
+    )
+    told = [current.host, str(current.pid), current.started]
+    seen = subprocess.run(
+        [*_IN_A_NAMESPACE, sys.executable, "-c", script, *told], capture_output=True, text=True, check=True
+    )
+    assert seen.stdout.strip() == "False"

@@ -143,9 +143,9 @@ class Station:
 
         return self.serve(story, once=True)
 
-    def spawn(self, *argv: str, limit: Callable[[], None] | None = None) -> Program:
+    def spawn(self, *argv: str, limit: Callable[[], None] | None = None, config: Path | None = None) -> Program:
         """Start the real program; `limit` is called in its process before it begins."""
-        words = [*argv, "--config", str(self.config), "--db", self.address]
+        words = [*argv, "--config", str(config or self.config), "--db", self.address]
         process: Program
         if limit is None:
             process = fork_lore(words, os.environ)

@@ -34,6 +34,16 @@ STEADY_LOOKS = 2
 """How many looks in a row the database has to answer before it is back: what is to be ended in it comes first."""
 
 
+def open_port(app: App) -> Exposition | None:
+    """Listen where the settings say; nowhere for 0."""
+    port = app.config.service.metrics_port
+    if not port:
+        return None
+    exposition = Exposition(build_pages(app.open_store, app.clock))
+    exposition.open(port)
+    return exposition
+
+
 class Keeper:
     """What goes on beside the jobs: the lease's sign of life, new settings, the port."""
 
@@ -45,6 +55,7 @@ class Keeper:
         control: Control,
         source: Reloading[App] | None,
         on_settings: Callable[[App], None],
+        exposition: Exposition | None,
     ) -> None:
         self._app = app
         self._database = database
@@ -55,7 +66,7 @@ class Keeper:
         self._beaten = app.clock.monotonic()
         self._follows: bool | None = None
         self._looks_away = 0
-        self._exposition: Exposition | None = None
+        self._exposition = exposition
         self._moving: asyncio.Future[None] | None = None
 
     def beat(self) -> None:
@@ -119,16 +130,9 @@ class Keeper:
     async def _move_port(self) -> None:
         await self.close_port()
         try:
-            self.open_port()
+            self._exposition = open_port(self._app)
         except TideloreError as error:
             _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
-
-    def open_port(self) -> None:
-        """Listen where the settings say; nowhere for 0."""
-        port = self._app.config.service.metrics_port
-        if port:
-            self._exposition = Exposition(build_pages(self._app.open_store, self._app.clock))
-            self._exposition.open(port)
 
     async def close_port(self) -> None:
         """Listen no more."""

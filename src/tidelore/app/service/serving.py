@@ -7,8 +7,8 @@ a file that is wrong, or names another database, is refused and the old settings
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -20,6 +20,8 @@ from tidelore.service.status import LEASE
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.engine.lease import Lease
+    from tidelore.service.exposition import Exposition
+    from tidelore.session import Workshop
     from tidelore.store.database import Database
     from tidelore.store.service_jobs import JobRow
 
@@ -60,26 +62,30 @@ async def serve(
     from tidelore.service.loop import Loop
     from tidelore.service.recording import Recorder
     from tidelore.service.reload import Reloading
+    from tidelore.session import Workshop, refuse_held
 
     control.bind()
     began = app.clock.monotonic()
     database = app.open_store(create=True)
     try:
-        with _only_one(app, database, force=request.force) as lease:
-            source = Reloading(config_file, _guarded(app, database, load)) if load is not None and config_file else None
-            keeper = Keeper(app, database, lease, control, source, on_settings)
-            jobs = build_some_jobs(app, database)
-            loop = Loop(Recorder(database, app.clock), app.clock, control, renew=keeper.renew, beat=keeper.beat)
-            loop.set_jobs(jobs, at_once=request.once)
-            started = {"event": "service_started", "jobs": len(jobs)}
-            try:
-                keeper.open_port()
-                _LOG.info("service started with %d jobs", len(jobs), extra=started)
-                await loop.run(seconds=request.seconds, once=request.once)
-            finally:
-                await keeper.close_port()
-                _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
-            return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
+        shop = Workshop(database, app.config, app.clock, app.seam, COMMAND)
+        refuse_held(shop, force=request.force, name=LEASE)
+        async with _listening(app) as exposition:
+            with _only_one(shop, force=request.force) as lease:
+                guarded = None if load is None else _guarded(app, database, load)
+                source = Reloading(config_file, guarded) if guarded is not None and config_file else None
+                keeper = Keeper(app, database, lease, control, source, on_settings, exposition)
+                jobs = build_some_jobs(app, database)
+                loop = Loop(Recorder(database, app.clock), app.clock, control, renew=keeper.renew, beat=keeper.beat)
+                loop.set_jobs(jobs, at_once=request.once)
+                started = {"event": "service_started", "jobs": len(jobs)}
+                try:
+                    _LOG.info("service started with %d jobs", len(jobs), extra=started)
+                    await loop.run(seconds=request.seconds, once=request.once)
+                finally:
+                    await keeper.close_port()
+                    _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
+                return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
     finally:
         database.close()
 
@@ -107,12 +113,24 @@ def run_service(
     return asyncio.run(supervised())
 
 
-@contextmanager
-def _only_one(app: App, database: Database, *, force: bool) -> Iterator[Lease]:
-    """Be the one service of this database for the length of the block, or learn who is."""
-    from tidelore.session import Workshop, acquire_lease, close_dead
+@asynccontextmanager
+async def _listening(app: App) -> AsyncIterator[Exposition | None]:
+    """Listen on the port. Before the lease is taken: a start that fails on the port must not end a running service."""
+    from tidelore.app.service.keeping import open_port
 
-    shop = Workshop(database, app.config, app.clock, app.seam, COMMAND)
+    exposition = open_port(app)
+    try:
+        yield exposition
+    finally:
+        if exposition is not None:
+            await exposition.close()
+
+
+@contextmanager
+def _only_one(shop: Workshop, *, force: bool) -> Iterator[Lease]:
+    """Be the one service of this database for the length of the block, or learn who is."""
+    from tidelore.session import acquire_lease, close_dead
+
     lease = acquire_lease(shop, force=force, name=LEASE)
     try:
         close_dead(shop)
