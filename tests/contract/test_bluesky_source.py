@@ -43,7 +43,7 @@ def write(world: World, count: int, actor: str = MIRA) -> list[str]:
 
 @FORMS
 @pytest.mark.parametrize("per_page", [1, 7, 100])
-def test_a_walk_down_the_feed_brings_everything_in_the_feeds_order(populated: World, form: Any, per_page: int) -> None:
+def test_a_walk_down_the_feed_returns_every_post_in_feed_order(populated: World, form: Any, per_page: int) -> None:
     populated.bluesky.settings.cursor_format = form
     accounts = populated.bluesky.truth_accounts()[: 4 if per_page > 1 else 2]
 
@@ -61,7 +61,7 @@ def test_a_walk_down_the_feed_brings_everything_in_the_feeds_order(populated: Wo
             assert item.record.text == shown["post"]["record"]["text"]
 
 
-def test_every_link_the_network_shows_is_found_once(populated: World) -> None:
+def test_every_link_of_the_network_is_found_once(populated: World) -> None:
     accounts = populated.bluesky.truth_accounts()
 
     async def do(source: BlueskySource) -> list[Any]:
@@ -101,7 +101,7 @@ def test_a_repository_and_its_feed_agree_on_every_version(populated: World) -> N
         assert len(feed) > 3
 
 
-def test_records_go_on_exactly_behind_the_last_key_and_find_backdated_posts() -> None:
+def test_records_continue_after_the_last_key_and_include_backdated_posts() -> None:
     world = network()
     known = write(world, 5)
 
@@ -123,7 +123,7 @@ def test_records_go_on_exactly_behind_the_last_key_and_find_backdated_posts() ->
     assert len(second) == 3
 
 
-def test_an_edit_is_another_version_under_the_same_address() -> None:
+def test_an_edited_post_is_a_new_version_with_the_same_uri() -> None:
     world = network()
     (uri,) = write(world, 1)
 
@@ -141,7 +141,7 @@ def test_an_edit_is_another_version_under_the_same_address() -> None:
     assert (before.at, after.record.text) == (after.at, "changed")
 
 
-def test_pins_are_left_out_of_the_feed_unless_asked_for() -> None:
+def test_pinned_posts_are_excluded_from_the_feed_by_default() -> None:
     world = network()
     made = write(world, 5)
     world.bluesky.pin(MIRA, made[0])
@@ -168,7 +168,7 @@ def test_an_empty_page_in_the_middle_does_not_end_the_walk() -> None:
     assert read(world, do) == [made[7], made[6], made[1], made[0]]
 
 
-def test_one_post_is_asked_for_by_its_address_and_gone_only_when_its_repository_says_so() -> None:
+def test_a_post_counts_as_deleted_only_when_its_repository_does_not_have_it() -> None:
     world = network()
     shown, hidden, gone = write(world, 3)
     repost = world.bluesky.repost(TOBIAS, shown).uri
@@ -190,7 +190,7 @@ def test_one_post_is_asked_for_by_its_address_and_gone_only_when_its_repository_
     ("status", "kind"),
     [(400, RemotePermanent), (401, CredentialsRejected), (403, RemotePermanent), (404, RemoteNotFound)],
 )
-def test_an_unavailable_account_is_a_permanent_failure_of_its_own(status: int, kind: type[RemoteError]) -> None:
+def test_an_unavailable_account_raises_its_own_permanent_error(status: int, kind: type[RemoteError]) -> None:
     world = network()
     if status == 400:
         world.bluesky.deactivate(MIRA)
@@ -207,7 +207,7 @@ def test_an_unavailable_account_is_a_permanent_failure_of_its_own(status: int, k
     assert world.requests["GET /xrpc/app.bsky.feed.getAuthorFeed"] == 2, "and it is not asked again"
 
 
-def test_a_token_the_server_no_longer_takes_is_told_as_status_500() -> None:
+def test_an_invalid_page_token_is_reported_with_status_500() -> None:
     world = network()
     write(world, 3)
 
@@ -231,7 +231,7 @@ def test_transient_failures_are_retried_as_often_as_configured() -> None:
     assert fault.fired == 3
 
 
-def test_an_item_that_cannot_be_read_is_set_aside_with_its_address() -> None:
+def test_an_item_that_cannot_be_parsed_is_rejected_with_its_uri() -> None:
     world = network()
     made = write(world, 3)
     fault = world.faults.add("invalid_timestamp", "/xrpc/app.bsky.feed.getAuthorFeed")
@@ -287,7 +287,7 @@ def test_a_changed_handle_keeps_the_did() -> None:
     assert read(world, do) == (known, known, "mira.example")
 
 
-def test_a_post_with_everything_is_read_with_everything() -> None:
+def test_a_post_with_all_optional_parts_is_read_completely() -> None:
     world = network()
     (root,) = write(world, 1, TOBIAS)
     card = Card("https://Example.com/log?utm_source=x", "The log", "What we decided.")

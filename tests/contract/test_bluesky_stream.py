@@ -94,7 +94,7 @@ def holes(events: list[StreamEvent]) -> list[HoleFound]:
 
 
 @PROTOCOLS
-def test_everything_that_happens_is_told_live(world: World, server: Server, path: str) -> None:
+def test_every_change_arrives_on_the_stream_live(world: World, server: Server, path: str) -> None:
     async def run() -> list[StreamEvent]:
         async with stream(server, path) as opened:
             events = await collect(opened, lambda told: bool(holes(told)))
@@ -125,7 +125,7 @@ def test_everything_that_happens_is_told_live(world: World, server: Server, path
 
 
 @PROTOCOLS
-def test_going_on_from_a_cursor_in_another_process_tells_the_rest(world: World, server: Server, path: str) -> None:
+def test_another_process_can_continue_from_a_stored_cursor(world: World, server: Server, path: str) -> None:
     async def run() -> None:
         async with stream(server, path) as opened:
             await collect(opened, lambda told: bool(holes(told)))
@@ -150,7 +150,7 @@ def test_going_on_from_a_cursor_in_another_process_tells_the_rest(world: World, 
 
 
 @PROTOCOLS
-def test_a_stream_cut_again_and_again_loses_nothing_and_tells_nothing_twice(
+def test_a_stream_that_is_disconnected_repeatedly_loses_and_repeats_nothing(
     world: World, server: Server, path: str
 ) -> None:
     rng = random.Random(11)
@@ -177,7 +177,7 @@ def test_a_stream_cut_again_and_again_loses_nothing_and_tells_nothing_twice(
 
 
 @PROTOCOLS
-def test_more_accounts_than_a_connection_takes_are_shared_out(path: str) -> None:
+def test_more_accounts_than_one_connection_takes_are_spread_over_several(path: str) -> None:
     world = network(*(f"a{number:02}.example" for number in range(23)))
 
     async def run(server: Server) -> None:
@@ -198,7 +198,7 @@ def test_more_accounts_than_a_connection_takes_are_shared_out(path: str) -> None
         asyncio.run(run(server))
 
 
-def test_the_cursor_of_several_connections_covers_the_slowest_of_them(world: World, server: Server) -> None:
+def test_the_cursor_of_several_connections_is_that_of_the_slowest(world: World, server: Server) -> None:
     async def run() -> None:
         start = StreamCursor(1, world.clock.now_us - 1)
         batches: list[StreamBatch] = []
@@ -213,7 +213,7 @@ def test_the_cursor_of_several_connections_covers_the_slowest_of_them(world: Wor
     asyncio.run(run())
 
 
-def test_a_stream_that_was_away_too_long_says_so_and_tells_what_is_left(world: World, server: Server) -> None:
+def test_a_stream_resumed_after_the_retention_time_reports_a_gap_and_continues(world: World, server: Server) -> None:
     async def run(path: str, cursor: StreamCursor) -> list[StreamEvent]:
         async with stream(server, path, cursor, plan={"replay_seconds": 600}) as opened:
             return await collect(opened, lambda told: len(written(told)) >= 3)
@@ -232,7 +232,7 @@ def test_a_stream_that_was_away_too_long_says_so_and_tells_what_is_left(world: W
         assert sorted(hole.dids) == sorted(dids(world))
 
 
-def test_a_repository_written_anew_is_a_hole_of_that_account_alone(world: World, server: Server) -> None:
+def test_a_rewritten_repository_is_reported_as_a_gap_of_that_account_only(world: World, server: Server) -> None:
     async def run() -> list[StreamEvent]:
         async with stream(server, SECOND) as opened:
             await collect(opened, lambda told: bool(holes(told)))
@@ -251,7 +251,7 @@ def last_place(world: World, path: str) -> StreamCursor:
 
 
 @PROTOCOLS
-def test_a_short_absence_is_no_hole(world: World, server: Server, path: str) -> None:
+def test_a_short_disconnection_is_not_reported_as_a_gap(world: World, server: Server, path: str) -> None:
     async def run(cursor: StreamCursor) -> list[StreamEvent]:
         async with stream(server, path, cursor, plan={"replay_seconds": 600}) as opened:
             return await collect(opened, lambda told: new in written(told))
@@ -343,7 +343,9 @@ def test_a_server_that_keeps_less_than_a_day_makes_a_hole_that_is_noticed(world:
 
 
 @pytest.mark.parametrize(("path", "ahead"), [(FIRST, 10**16), (SECOND, 10**9)])
-def test_a_place_the_server_does_not_know_is_left_behind(world: World, server: Server, path: str, ahead: int) -> None:
+def test_a_cursor_ahead_of_the_server_is_dropped_and_reported_as_a_gap(
+    world: World, server: Server, path: str, ahead: int
+) -> None:
     world.bluesky.settings.stream_tells_future = True
 
     async def run() -> tuple[list[StreamEvent], StreamBatch]:
@@ -371,7 +373,7 @@ def test_a_cursor_of_the_other_protocol_is_never_sent(world: World, server: Serv
     assert all("cursor" not in target for _, target, _ in world.log if SECOND_METHOD in target)
 
 
-def test_a_reader_that_stands_still_holds_the_server_back_and_loses_nothing(world: World, server: Server) -> None:
+def test_a_stalled_reader_applies_back_pressure_and_loses_nothing(world: World, server: Server) -> None:
     async def run() -> tuple[list[StreamEvent], int]:
         async with stream(server, FIRST, most_waiting=50) as opened:
             events = await collect(opened, lambda told: bool(holes(told)))
@@ -389,7 +391,7 @@ def test_a_reader_that_stands_still_holds_the_server_back_and_loses_nothing(worl
     assert written(events) == [record["uri"] for record in world.bluesky.truth_records(MIRA)]
 
 
-def test_a_reader_that_is_cut_off_for_its_slowness_comes_back_for_the_rest(world: World, server: Server) -> None:
+def test_a_reader_disconnected_for_slowness_reconnects_and_gets_the_rest(world: World, server: Server) -> None:
     world.bluesky.settings.stream_patience_seconds = 0.1
     world.bluesky.settings.stream_backlog = 100
 
@@ -408,7 +410,7 @@ def test_a_reader_that_is_cut_off_for_its_slowness_comes_back_for_the_rest(world
     assert len(holes(events)) == 1
 
 
-def test_a_refusal_that_will_not_pass_ends_the_stream_with_one_error(world: World, server: Server) -> None:
+def test_a_permanent_refusal_ends_the_stream_with_one_error(world: World, server: Server) -> None:
     async def run(path: str) -> None:
         async with stream(server, path) as opened:
             await collect(opened, lambda _: False)
@@ -421,7 +423,7 @@ def test_a_refusal_that_will_not_pass_ends_the_stream_with_one_error(world: Worl
         asyncio.run(run(FIRST))
 
 
-def test_a_server_that_cannot_be_reached_at_first_is_an_error_and_later_is_waited_for(world: World) -> None:
+def test_an_unreachable_server_is_an_error_at_start_and_retried_later(world: World) -> None:
     async def unreachable() -> None:
         plan = ShardPlan("ws://127.0.0.1:9/subscribe", COLLECTIONS, backoff_seconds=0.001, patience=2)
         async with Jetstream(plan, dids(world), cursor=None, clock=SystemClock()) as opened:
@@ -445,7 +447,7 @@ def test_a_server_that_cannot_be_reached_at_first_is_an_error_and_later_is_waite
         assert len(written(asyncio.run(restarted(server)))) == 3
 
 
-def test_the_stream_is_built_from_the_configuration() -> None:
+def test_the_stream_uses_the_configured_url_and_limits() -> None:
     world = network()
     with wired(world) as (server, wiring):
         from msgspec.structs import replace
@@ -466,7 +468,7 @@ def test_the_stream_is_built_from_the_configuration() -> None:
             build_stream(replace(chosen, config=replace(chosen.config, bluesky=settings)), [], None)
 
 
-def test_no_accounts_need_no_connection() -> None:
+def test_without_accounts_no_connection_is_opened() -> None:
     async def run() -> None:
         plan = ShardPlan("ws://127.0.0.1:9/subscribe", COLLECTIONS)
         async with Jetstream(plan, [], cursor=None, clock=SystemClock()) as opened:

@@ -119,7 +119,7 @@ def test_vectors_are_unit_float32_of_the_named_dimension_and_blank_texts_zero(ki
     with_embedder(kind, do)
 
 
-def test_a_text_has_one_vector_wherever_it_stands(kind: str) -> None:
+def test_a_text_gets_the_same_vector_at_any_position_in_a_batch(kind: str) -> None:
     async def do(embedder: Embedder) -> None:
         texts = [text for place, text in enumerate(TEXTS) if place not in BLANK]
         together = await embedder.embed(texts)
@@ -143,12 +143,12 @@ def test_more_texts_than_a_batch_holds_keep_their_order(kind: str) -> None:
         assert asked == [texts[start : start + size] for start in range(0, 11, size)]
 
 
-def test_nothing_to_embed_is_nothing(kind: str) -> None:
+def test_embedding_no_texts_gives_no_vectors(kind: str) -> None:
     vectors, _, _ = embed(kind, [])
     assert vectors.shape == (0,)
 
 
-def test_the_identity_is_the_same_each_time(kind: str) -> None:
+def test_the_model_identity_is_stable(kind: str) -> None:
     async def do(embedder: Embedder) -> Any:
         first = await embedder.identify()
         await embedder.embed(["a"])
@@ -166,7 +166,7 @@ def test_the_identity_is_the_same_each_time(kind: str) -> None:
 # What holds for servers
 
 
-def test_vectors_are_those_of_the_server(style: str) -> None:
+def test_vectors_equal_those_sent_by_the_server(style: str) -> None:
     vectors, server, _ = embed(style, ["b", "a", "c"])
     assert server is not None
     expected = np.array([numbers_of(text, server.dimension) for text in "bac"])
@@ -179,7 +179,7 @@ def test_blank_texts_are_never_sent(style: str) -> None:
     assert not any(not text.strip() for batch in server.batches for text in batch)
 
 
-def test_the_version_is_what_the_server_reports(style: str) -> None:
+def test_the_model_version_is_the_one_the_server_reports(style: str) -> None:
     identity, _, _ = with_embedder(style, lambda embedder: embedder.identify())
     assert identity.version == (f"{MODEL}-002" if style == "openai" else DIGEST)
     assert identity.name == f"{style.partition('-')[0]}/{MODEL}"
@@ -187,7 +187,7 @@ def test_the_version_is_what_the_server_reports(style: str) -> None:
 
 
 @pytest.mark.parametrize(("fault", "waits"), [(answer(500), [1]), (answer(429, Retry_After="9"), [9]), (truncate, [1])])
-def test_a_passing_fault_costs_a_pause_and_nothing_else(style: str, fault: Answer, waits: list[float]) -> None:
+def test_a_temporary_error_costs_only_a_pause(style: str, fault: Answer, waits: list[float]) -> None:
     vectors, server, clock = embed(style, ["a", "b"], fault)
     unharmed, _, _ = embed(style, ["a", "b"])
     assert np.array_equal(vectors, unharmed)
@@ -209,14 +209,14 @@ def test_a_passing_fault_costs_a_pause_and_nothing_else(style: str, fault: Answe
         (answer(body=b"[]"), RemotePermanent),
     ],
 )
-def test_a_lasting_fault_is_a_typed_error(style: str, fault: Answer, error: type[RemoteError]) -> None:
+def test_a_persistent_error_is_raised_with_its_type(style: str, fault: Answer, error: type[RemoteError]) -> None:
     raised, server, _ = embed(style, ["a"], *[fault] * 3)
     assert type(raised) is error
     assert server is not None
     assert len(server.faults) == (0 if raised.retryable else 2)
 
 
-def test_a_server_that_is_down_is_transient(style: str) -> None:
+def test_a_server_that_is_down_is_a_transient_error(style: str) -> None:
     # A port on which nothing listens: the discard service of no machine that runs tests.
     raised, _, clock = embed(style, ["a"], base_url="http://127.0.0.1:9")
     assert type(raised) is RemoteTransient
@@ -242,7 +242,7 @@ def test_a_dimension_other_than_the_configured_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize("style", ["ollama", "openai"])
-def test_a_configured_dimension_is_asked_for(style: str) -> None:
+def test_a_configured_dimension_is_sent_to_the_server(style: str) -> None:
     vectors, _, _ = embed(style, ["a"], dimensions=5)
     assert vectors.shape == (1, 5)
 
@@ -264,14 +264,14 @@ def test_a_batch_with_missing_or_surplus_vectors_is_refused(style: str, count: i
     assert with_server(style, do) == "wrong_count"
 
 
-def test_a_model_the_server_lacks_is_told_with_the_remedy() -> None:
+def test_a_model_missing_on_the_server_is_reported_with_the_fix() -> None:
     for style in ("ollama", "ollama-old"):
         raised, _, _ = embed(style, ["a"], model="absent")
         assert isinstance(raised, RemoteNotFound)
         assert raised.fix == "ollama pull absent"
 
 
-def test_the_key_goes_to_openai_alone(style: str) -> None:
+def test_the_api_key_is_sent_to_openai_only(style: str) -> None:
     _, server, _ = embed(style, ["a"])
     assert server is not None
     assert {seen.headers.get("authorization") for seen in server.seen} == (
@@ -279,7 +279,7 @@ def test_the_key_goes_to_openai_alone(style: str) -> None:
     )
 
 
-def test_the_address_of_openai_may_name_the_version() -> None:
+def test_the_openai_base_url_may_include_the_version() -> None:
     async def do(embedder: Embedder, server: ModelServer) -> list[str]:
         await embedder.identify()
         return [seen.target for seen in server.seen]

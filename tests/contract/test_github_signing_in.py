@@ -27,7 +27,7 @@ def bench() -> Iterator[Bench]:
         yield bench
 
 
-def test_a_revoked_token_is_one_clear_error(bench: Bench) -> None:
+def test_a_revoked_token_is_reported_as_one_error(bench: Bench) -> None:
     bench.forge.settings.bad_tokens.add(TOKEN)
     with pytest.raises(CredentialsRejected) as caught:
         bench.run(lambda source: walked(source.pull_feed(REPO)))
@@ -45,7 +45,7 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_github_app_signs_in_by_its_key_and_buys_one_token(bench: Bench, key_file: Path) -> None:
+def test_a_github_app_signs_in_with_its_key_and_requests_one_token(bench: Bench, key_file: Path) -> None:
     bench.forge.apps.register(7, "harbor-helper", 8)
     bench.talk(3)
 
@@ -61,7 +61,7 @@ def test_a_github_app_signs_in_by_its_key_and_buys_one_token(bench: Bench, key_f
     assert bench.forge.apps.issued == 1
 
 
-def test_a_github_app_goes_on_when_its_token_ends_in_mid_work(bench: Bench, key_file: Path) -> None:
+def test_a_github_app_renews_a_token_that_expires_during_work(bench: Bench, key_file: Path) -> None:
     bench.forge.apps.register(7, "harbor-helper", 8)
     bench.talk(3)
 
@@ -78,7 +78,7 @@ def test_a_github_app_goes_on_when_its_token_ends_in_mid_work(bench: Bench, key_
 @pytest.mark.parametrize(
     ("keys", "kind"), [({"app_id": 6}, CredentialsRejected), ({"installation_id": 5}, RemoteNotFound)]
 )
-def test_a_github_app_that_is_not_known_is_one_clear_error(
+def test_an_unknown_github_app_is_reported_as_one_error(
     bench: Bench, key_file: Path, keys: dict[str, int], kind: type[TideloreError]
 ) -> None:
     bench.forge.apps.register(7, "harbor-helper", 8)
@@ -88,7 +88,7 @@ def test_a_github_app_that_is_not_known_is_one_clear_error(
     assert len(bench.metrics) == 1
 
 
-def test_one_host_without_a_token_stays_closed_and_all_of_them_is_the_error(
+def test_one_host_without_a_token_is_skipped_and_without_any_token_it_is_an_error(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -106,7 +106,7 @@ def test_one_host_without_a_token_stays_closed_and_all_of_them_is_the_error(
         asyncio.run(do(1))
 
 
-def test_githubs_own_tool_is_asked_by_the_name_it_knows(
+def test_the_gh_tool_is_called_with_the_web_host_name(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = tmp_path / "gh"
@@ -131,5 +131,5 @@ def test_githubs_own_tool_is_asked_by_the_name_it_knows(
         ("https://ghe.example.com/api/v3", "ghe.example.com"),
     ],
 )
-def test_a_tool_knows_a_host_by_its_web_pages(base_url: str, name: str) -> None:
+def test_the_tool_host_name_is_derived_from_the_api_url(base_url: str, name: str) -> None:
     assert tool_host(base_url) == name

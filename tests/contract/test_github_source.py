@@ -29,7 +29,7 @@ LISTS: dict[str, Callable[[GitHubSource, str, int], Any]] = {
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("count", "per_page", "requests"), [(0, 100, 1), (99, 100, 1), (250, 100, 3), (1050, 100, 11)])
-def test_a_list_is_read_whole_whatever_its_length(
+def test_a_list_of_any_length_is_read_completely(
     bench: Bench, name: str, kind: str, count: int, per_page: int, requests: int
 ) -> None:
     bench.talk(count, kind)
@@ -43,7 +43,7 @@ def test_a_list_is_read_whole_whatever_its_length(
 
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_links_that_switch_to_the_repositorys_number_are_followed(bench: Bench, name: str, kind: str) -> None:
+def test_next_links_that_switch_to_the_repository_id_are_followed(bench: Bench, name: str, kind: str) -> None:
     bench.talk(25, kind)
     bench.forge.settings.numeric_links_from_page = 2
     pages = bench.run(lambda source: walked(LISTS[name](source, kind, 10)))
@@ -54,7 +54,7 @@ def test_links_that_switch_to_the_repositorys_number_are_followed(bench: Bench, 
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_since_brings_what_changed_and_a_second_earlier_brings_its_own_second(
+def test_since_returns_items_changed_at_or_after_that_second(
     bench: Bench, name: str, kind: str, exclusive: bool
 ) -> None:
     bench.talk(3, kind)
@@ -69,7 +69,7 @@ def test_since_brings_what_changed_and_a_second_earlier_brings_its_own_second(
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_an_unchanged_list_costs_no_budget_and_a_changed_one_is_seen(bench: Bench, name: str) -> None:
+def test_an_unchanged_list_costs_no_rate_limit_and_a_changed_one_is_noticed(bench: Bench, name: str) -> None:
     bench.talk(3)
 
     async def do(source: GitHubSource) -> list[Any]:
@@ -88,7 +88,7 @@ def test_an_unchanged_list_costs_no_budget_and_a_changed_one_is_seen(bench: Benc
     assert (modified, count) == (False, 4)
 
 
-def test_the_pull_requests_come_newest_update_first_and_page_one_tells_of_every_change(bench: Bench) -> None:
+def test_pull_requests_are_listed_newest_update_first_so_page_one_shows_any_change(bench: Bench) -> None:
     numbers = [bench.number]
     for _ in range(64):
         bench.world.advance(60)
@@ -111,7 +111,7 @@ def test_the_pull_requests_come_newest_update_first_and_page_one_tells_of_every_
     assert (top.number, top.state, top.merged, top.merged_at) == (numbers[0], "closed", True, top.closed_at)
 
 
-def test_the_reviews_of_a_pull_request_come_whole(bench: Bench) -> None:
+def test_all_reviews_of_a_pull_request_are_read(bench: Bench) -> None:
     for index in range(120):
         bench.forge.review(REPO, bench.number, "COMMENTED", f"{index}")
     pages = bench.run(lambda source: walked(source.reviews(REPO, bench.number)))
@@ -119,7 +119,7 @@ def test_the_reviews_of_a_pull_request_come_whole(bench: Bench) -> None:
     assert {item.record.review_state for page in pages for item in page.items} == {"COMMENTED"}
 
 
-def test_ghosts_and_bots_are_told_apart_from_people(bench: Bench) -> None:
+def test_deleted_users_and_bots_are_distinguished_from_people(bench: Bench) -> None:
     for author in ("ghost", "harborline-ci[bot]", "mira"):
         bench.forge.comment(REPO, bench.number, "x", author)
     (page,) = bench.run(lambda source: walked(source.comment_feed(REPO, KINDS[0])))
@@ -150,7 +150,7 @@ def test_a_read_that_keeps_failing_is_an_error_and_never_an_empty_list(
 
 
 @pytest.mark.parametrize("kind", ["truncated", "not_json", "disconnect"])
-def test_a_read_that_fails_once_is_repeated(bench: Bench, kind: Any) -> None:
+def test_a_read_that_fails_once_is_retried(bench: Bench, kind: Any) -> None:
     bench.talk(3)
     fault = bench.world.faults.add(kind, f"/repos/{REPO}/issues/comments")
     (page,) = bench.run(lambda source: walked(source.comment_feed(REPO, KINDS[0])))
@@ -158,7 +158,7 @@ def test_a_read_that_fails_once_is_repeated(bench: Bench, kind: Any) -> None:
     assert len(page.items) == 3
 
 
-def test_a_page_too_deep_is_an_error_and_never_the_end(bench: Bench) -> None:
+def test_a_page_beyond_the_servers_depth_limit_is_an_error_and_not_the_end(bench: Bench) -> None:
     bench.forge.settings.deep_offset = 200
     token = f"{bench.url}/repos/{REPO}/issues/comments?per_page=100&page=3"
     with pytest.raises(RemotePermanent) as caught:
@@ -167,7 +167,7 @@ def test_a_page_too_deep_is_an_error_and_never_the_end(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["malformed_item", "invalid_timestamp"])
-def test_a_comment_that_cannot_be_understood_stands_aside_and_can_be_asked_for_again(bench: Bench, kind: Any) -> None:
+def test_a_comment_that_cannot_be_parsed_is_rejected_and_can_be_fetched_later(bench: Bench, kind: Any) -> None:
     bench.talk(5)
     bench.world.faults.add(kind, f"/repos/{REPO}/issues/comments")
 
@@ -187,7 +187,7 @@ def test_a_comment_that_cannot_be_understood_stands_aside_and_can_be_asked_for_a
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_deleted_comment_is_gone_and_a_vanished_repository_is_an_error(bench: Bench, kind: str) -> None:
+def test_a_missing_comment_counts_as_deleted_and_a_missing_repository_as_an_error(bench: Bench, kind: str) -> None:
     bench.talk(1, kind)
     made = bench.truth(kind)[0]["id"]
     bench.forge.delete_comment(made)
@@ -212,7 +212,7 @@ def test_a_renamed_repository_is_read_and_written_under_its_old_name(bench: Benc
     assert [row["id"] for row in bench.forge.truth_comments("harborline/books")][-1] == made.remote_id
 
 
-def test_a_head_is_compared_with_the_one_that_was_seen(bench: Bench) -> None:
+def test_a_head_commit_is_compared_with_the_last_seen_one(bench: Bench) -> None:
     forge = bench.forge
 
     async def do(source: GitHubSource) -> list[str]:
@@ -225,7 +225,7 @@ def test_a_head_is_compared_with_the_one_that_was_seen(bench: Bench) -> None:
     assert bench.run(do) == ["identical", "ahead", "behind", "diverged", "diverged"]
 
 
-def test_comments_and_answers_are_posted_as_us(bench: Bench) -> None:
+def test_comments_and_replies_are_posted_with_our_account(bench: Bench) -> None:
     bench.forge.settings.tokens[TOKEN] = "lore-agent"
     first = bench.forge.review_comment(REPO, bench.number, path="src/ledger.py", line=4)
 
@@ -242,7 +242,7 @@ def test_comments_and_answers_are_posted_as_us(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("setting", ["lost_answers", "late_writes"])
-def test_a_post_without_an_answer_is_unclear_and_is_not_repeated(bench: Bench, setting: str) -> None:
+def test_a_post_without_a_response_is_unclear_and_not_retried(bench: Bench, setting: str) -> None:
     setattr(bench.forge.settings, setting, 1)
     with pytest.raises(RemoteError) as caught:
         bench.run(lambda source: source.post_comment(REPO, bench.number, "Once."), timeout=0.2)

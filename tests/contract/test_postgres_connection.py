@@ -39,7 +39,7 @@ def add(database: Database, number: int) -> None:
         tx.execute(ADD, {"number": number})
 
 
-def test_a_connection_cut_between_two_uses_is_not_noticed(
+def test_a_connection_cut_between_two_uses_is_reopened_silently(
     beach: Database, postgres_server: PostgresServer, postgres_address: str
 ) -> None:
     assert postgres_server.cut(postgres_address) == 1
@@ -53,7 +53,7 @@ def test_a_connection_cut_between_two_uses_is_not_noticed(
 
 
 @pytest.mark.parametrize("how", ["execute", "change", "execute_many", "read"])
-def test_what_began_before_a_cut_never_goes_on_after_it(
+def test_a_transaction_never_continues_after_its_connection_was_cut(
     beach: Database, postgres_server: PostgresServer, postgres_address: str, how: str
 ) -> None:
     def go_on(tx: Transaction) -> None:
@@ -80,7 +80,7 @@ def test_what_began_before_a_cut_never_goes_on_after_it(
     assert beach.read("SELECT number FROM pebbles") == [(3,)]
 
 
-def test_a_commit_that_meets_a_cut_fails_and_stores_nothing(
+def test_a_commit_on_a_cut_connection_fails_and_stores_nothing(
     beach: Database, postgres_server: PostgresServer, postgres_address: str
 ) -> None:
     def work() -> None:
@@ -93,7 +93,7 @@ def test_a_commit_that_meets_a_cut_fails_and_stores_nothing(
     assert beach.read(COUNT) == [(0,)]
 
 
-def test_what_was_closed_stays_closed(postgres_address: str) -> None:
+def test_a_closed_database_is_not_reopened(postgres_address: str) -> None:
     database = open_database(postgres_address)
     database.close()
     with pytest.raises(DatabaseUnreachable):
@@ -102,7 +102,7 @@ def test_what_was_closed_stays_closed(postgres_address: str) -> None:
         pass
 
 
-def test_a_server_that_is_not_there_is_named_on_one_line_without_the_password() -> None:
+def test_an_unreachable_server_is_reported_on_one_line_without_the_password() -> None:
     with pytest.raises(DatabaseUnreachable) as caught:
         open_database("postgresql://harbor:s3cret@127.0.0.1:1/tide")
     assert caught.value.message.startswith("database tide cannot be reached: ")
@@ -111,7 +111,7 @@ def test_a_server_that_is_not_there_is_named_on_one_line_without_the_password() 
     assert (caught.value.exit_code, caught.value.retryable) == (1, True)
 
 
-def test_a_server_that_never_answers_is_given_up_after_the_time_that_the_address_names(
+def test_a_server_that_never_answers_times_out_after_connect_timeout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(PATIENCE, "connect_timeout", 10 * DEAF_SECONDS)
@@ -139,12 +139,12 @@ def deaf_server() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("address", ["postgresql://%zz", "postgresql:///tide?colour=blue"])
-def test_what_is_no_address_is_the_callers_mistake(address: str) -> None:
+def test_an_invalid_postgresql_url_is_a_user_error(address: str) -> None:
     with pytest.raises(UserError, match="invalid PostgreSQL address"):
         open_database(address)
 
 
-def test_a_role_that_may_only_read_is_told_so(
+def test_a_read_only_role_is_reported_when_writing(
     beach: Database, postgres_server: PostgresServer, postgres_address: str
 ) -> None:
     role = f"reader_{postgres_server.name_of(postgres_address)}"

@@ -50,7 +50,7 @@ def close(lent: PooledDatabase) -> None:
     lent.database.close()
 
 
-def test_a_database_that_comes_back_is_lent_again_as_good_as_new(
+def test_a_returned_test_database_is_reset_before_reuse(
     postgres_pool: PostgresPool, postgres_server: PostgresServer
 ) -> None:
     first = None
@@ -68,7 +68,7 @@ def test_a_database_that_comes_back_is_lent_again_as_good_as_new(
         assert_new(lent.database)
 
 
-def test_a_lock_that_another_connection_left_does_not_hold_up_the_next_test(postgres_pool: PostgresPool) -> None:
+def test_a_lock_left_by_another_connection_does_not_block_the_next_test(postgres_pool: PostgresPool) -> None:
     with postgres_pool.lent() as lent:
         add_project(lent.database)
         other = open_database(lent.address)
@@ -94,7 +94,7 @@ def test_a_database_whose_schema_was_changed_is_dropped(postgres_pool: PostgresP
         assert schema_of(again.database) == before
 
 
-def test_every_kind_of_change_of_the_schema_is_noticed(postgres_pool: PostgresPool) -> None:
+def test_every_kind_of_schema_change_is_detected(postgres_pool: PostgresPool) -> None:
     unnoticed = []
     with postgres_pool.lent() as lent:
         for change in CHANGES:
@@ -106,7 +106,7 @@ def test_every_kind_of_change_of_the_schema_is_noticed(postgres_pool: PostgresPo
     assert unnoticed == []
 
 
-def test_variants_of_the_schema_are_pooled_apart(postgres_pool: PostgresPool) -> None:
+def test_schema_variants_have_separate_pools(postgres_pool: PostgresPool) -> None:
     change = "ALTER TABLE embeddings DROP COLUMN vector"
     for _ in range(2):
         with postgres_pool.lent() as plain, postgres_pool.lent(change) as changed:

@@ -34,7 +34,7 @@ _INDEXES = {
 }
 
 
-def test_what_refers_to_a_row_that_may_go_is_found_by_an_index(database: Database, dialect: str) -> None:
+def test_every_foreign_key_to_a_deletable_row_has_an_index(database: Database, dialect: str) -> None:
     indexes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for table, name, column in database.read(_INDEXES[dialect]):
         indexes[table][name].append(column)

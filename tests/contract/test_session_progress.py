@@ -40,7 +40,7 @@ def within(shop: Workshop, act: Callable[[Session], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_what_a_stage_tells_reaches_the_ledger_and_whoever_watches(database: Database, steady: SteadyClock) -> None:
+def test_progress_of_a_stage_reaches_the_run_record_and_the_listener(database: Database, steady: SteadyClock) -> None:
     heard: list[Progress] = []
     told = Progress("group/app", "issues", 3, None, "1 pages")
 
@@ -56,7 +56,7 @@ def test_what_a_stage_tells_reaches_the_ledger_and_whoever_watches(database: Dat
     assert (newest(database).progress_done, newest(database).requests) == (None, 17)
 
 
-def test_what_was_told_too_soon_is_written_by_the_next_heartbeat(database: Database, steady: SteadyClock) -> None:
+def test_progress_reported_too_early_is_written_by_the_next_heartbeat(database: Database, steady: SteadyClock) -> None:
     async def act(session: Session) -> None:
         session.tell("group/app", "issues", 3, 4, "")
         assert newest(database).progress_done is None
@@ -69,9 +69,7 @@ def test_what_was_told_too_soon_is_written_by_the_next_heartbeat(database: Datab
     within(shop_on(database, steady, 0.01), lambda session: asyncio.wait_for(act(session), 30))
 
 
-def test_telling_of_a_run_that_somebody_closed_raises_nothing_and_changes_nothing(
-    database: Database, steady: SteadyClock
-) -> None:
+def test_progress_of_a_closed_run_is_ignored_without_an_error(database: Database, steady: SteadyClock) -> None:
     async def act(session: Session) -> None:
         with database.transaction() as tx:
             tx.execute("UPDATE sync_runs SET status = 'crashed', phase = 'crashed', finished_at = 1")
@@ -84,7 +82,7 @@ def test_telling_of_a_run_that_somebody_closed_raises_nothing_and_changes_nothin
         within(shop_on(database, steady), act)
 
 
-def test_vectors_are_counted_while_they_are_made(database: Database, steady: SteadyClock) -> None:
+def test_embedding_progress_is_counted_while_running(database: Database, steady: SteadyClock) -> None:
     saw: list[tuple[int, int | None, int | None]] = []
 
     async def embed(made: EmbedReport, tell: OnProgress) -> None:

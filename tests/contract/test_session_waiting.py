@@ -40,7 +40,7 @@ def waited(database: Database, clock: Giving, wait_seconds: float) -> None:
     asyncio.run(run())
 
 
-def test_a_lease_that_is_given_back_in_time_is_taken(database: Database) -> None:
+def test_a_lease_released_within_the_wait_time_is_acquired(database: Database) -> None:
     clock = Giving(after=5)
     began = clock.monotonic()
     waited(database, clock, wait_seconds=60)
@@ -48,7 +48,9 @@ def test_a_lease_that_is_given_back_in_time_is_taken(database: Database) -> None
 
 
 @pytest.mark.parametrize("wait_seconds", [0.0, 3.0])
-def test_one_that_is_held_for_longer_is_told_with_its_holder(database: Database, wait_seconds: float) -> None:
+def test_a_lease_held_longer_than_the_wait_time_is_reported_with_its_holder(
+    database: Database, wait_seconds: float
+) -> None:
     clock = Giving(after=10_000)
     began = clock.monotonic()
     with pytest.raises(LockHeld, match="is writing to this database"):

@@ -31,7 +31,7 @@ def dids(database: Database, before: int = LATER, limit: int = 10, offset: int =
     return [row.did for row in least_verified(database, "feed", before, limit, offset)]
 
 
-def test_the_least_recently_verified_account_is_first(database: Database) -> None:
+def test_the_least_recently_verified_account_comes_first(database: Database) -> None:
     follow(database, MIRA, NOOR, OTTO)
     established(database, MIRA, CREATED)
     established(database, NOOR, None)
@@ -42,14 +42,14 @@ def test_the_least_recently_verified_account_is_first(database: Database) -> Non
     assert count_verifiable(database, "feed", CREATED) == 2
 
 
-def test_only_established_accounts_are_verified_by_the_way_they_are_read(database: Database) -> None:
+def test_only_established_accounts_are_verified_and_only_on_their_surface(database: Database) -> None:
     follow(database, MIRA, NOOR)
     established(database, MIRA, None)
     assert dids(database) == [MIRA]
     assert least_verified(database, "records", LATER, 10) == []
 
 
-def test_a_hole_makes_accounts_due_but_not_those_that_are_paused(database: Database) -> None:
+def test_a_stream_gap_makes_accounts_due_except_paused_ones(database: Database) -> None:
     rows = follow(database, MIRA, NOOR, OTTO)
     for did in (MIRA, NOOR, OTTO):
         established(database, did, None)
@@ -60,7 +60,7 @@ def test_a_hole_makes_accounts_due_but_not_those_that_are_paused(database: Datab
     assert followed_dids(database) == sorted([MIRA, OTTO])
 
 
-def test_known_accounts_are_told_with_their_handles(database: Database) -> None:
+def test_known_accounts_are_returned_with_their_handles(database: Database) -> None:
     (mira,) = follow(database, MIRA)
     with database.transaction() as tx:
         assert known_accounts(tx, [MIRA, NOOR]) == {MIRA: (mira.id, mira.handle)}

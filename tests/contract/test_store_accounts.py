@@ -60,7 +60,7 @@ def polled(database: Database, account: AccountRow, posts: int = 0, last: int | 
         note_polled(tx, account.id, Polled(posts, last, INTERVAL, at + INTERVAL * 1000), at)
 
 
-def test_a_new_account_is_due_at_once_and_is_known_by_its_did(database: Database) -> None:
+def test_a_new_account_is_due_at_once_and_identified_by_its_did(database: Database) -> None:
     with database.transaction() as tx:
         wanted = [
             NewAccount(MIRA, "mira.test", "Mira"),
@@ -90,7 +90,7 @@ def test_an_account_is_found_by_handle_or_did(database: Database, mira: AccountR
     assert caught.value.fix == "did you mean mira.test?"
 
 
-def test_the_first_whole_look_back_makes_an_account_established(database: Database, mira: AccountRow) -> None:
+def test_a_completed_first_backfill_makes_an_account_established(database: Database, mira: AccountRow) -> None:
     share(database, post(MIRA, "a"), gaps=[Gap(None, "token", CREATED)])
     polled(database, mira, posts=1, last=CREATED - 9)
     assert now(database).state == "new", "an interrupted look-back is not whole"
@@ -103,9 +103,7 @@ def test_the_first_whole_look_back_makes_an_account_established(database: Databa
     assert now(database).last_post_at == CREATED - 9, "a poll without posts does not forget the last one"
 
 
-def test_an_unavailable_account_keeps_its_position_and_is_asked_less_and_less(
-    database: Database, mira: AccountRow
-) -> None:
+def test_an_unavailable_account_keeps_its_position_and_backs_off(database: Database, mira: AccountRow) -> None:
     share(database, cursor=WHOLE)
     polled(database, mira)
     pauses = []
@@ -124,14 +122,14 @@ def test_an_unavailable_account_keeps_its_position_and_is_asked_less_and_less(
     assert (after.state, after.reason, after.failures, after.last_error) == ("established", None, 0, None)
 
 
-def test_a_failure_that_passes_changes_no_state(database: Database, mira: AccountRow) -> None:
+def test_a_temporary_failure_does_not_change_the_account_state(database: Database, mira: AccountRow) -> None:
     with database.transaction() as tx:
         note_failed(tx, mira.id, "502", CREATED + MINUTE, CREATED)
     after = now(database)
     assert (after.state, after.failures, after.last_error, after.next_poll_at) == ("new", 1, "502", CREATED + MINUTE)
 
 
-def test_whoever_is_paused_stays_paused_until_resumed(database: Database, mira: AccountRow) -> None:
+def test_a_paused_account_stays_paused_until_resumed(database: Database, mira: AccountRow) -> None:
     share(database, cursor=WHOLE)
     with database.transaction() as tx:
         assert pause_account(tx, mira.id, "too loud", CREATED)
@@ -154,7 +152,7 @@ def test_whoever_is_paused_stays_paused_until_resumed(database: Database, mira: 
     assert count_accounts(database) == {"established": 1}
 
 
-def test_a_reset_forgets_the_position_and_nothing_else(database: Database, mira: AccountRow) -> None:
+def test_an_account_reset_clears_only_its_position(database: Database, mira: AccountRow) -> None:
     share(database, post(MIRA, "a"), cursor=WHOLE, gaps=[Gap(None, "token", CREATED)])
     polled(database, mira, posts=1)
     with database.transaction() as tx:
@@ -166,7 +164,7 @@ def test_a_reset_forgets_the_position_and_nothing_else(database: Database, mira:
     assert (stored["cursors"], stored["gaps"], len(stored["posts"])) == ([], [], 1)
 
 
-def test_whoever_is_removed_leaves_their_posts(database: Database, mira: AccountRow) -> None:
+def test_posts_of_a_removed_account_are_kept(database: Database, mira: AccountRow) -> None:
     bad = Rejected(uri_of(MIRA, "bad"), None, b"{}", "no date")
     share(database, post(MIRA, "a", links=(link("https://a.test"),)), cursor=WHOLE, rejected=[bad])
     with database.transaction() as tx:
@@ -181,7 +179,7 @@ def test_whoever_is_removed_leaves_their_posts(database: Database, mira: Account
     assert database.read("SELECT account_id FROM posts") == [(now(database).id,)]
 
 
-def test_a_handle_that_changes_keeps_its_history(database: Database, mira: AccountRow) -> None:
+def test_an_account_keeps_its_history_when_its_handle_changes(database: Database, mira: AccountRow) -> None:
     share(database, post(MIRA, "a"))
     document(database)
     with database.transaction() as tx:
@@ -192,7 +190,7 @@ def test_a_handle_that_changes_keeps_its_history(database: Database, mira: Accou
     assert database.read("SELECT title FROM documents") == [("@mira.example",)]
 
 
-def test_a_handle_belongs_to_whoever_has_it_now(database: Database, mira: AccountRow) -> None:
+def test_a_reassigned_handle_belongs_to_its_current_account(database: Database, mira: AccountRow) -> None:
     follow(database, NOOR)
     with database.transaction() as tx:
         rename_account(tx, NOOR, "mira.test", CREATED)
@@ -215,7 +213,7 @@ def test_accounts_are_listed_by_handle_and_state(database: Database) -> None:
     assert count_accounts(database) == {"new": 1, "unavailable": 1}
 
 
-def test_polling_positions_are_readable_under_their_documented_name(database: Database, mira: AccountRow) -> None:
+def test_polling_positions_are_readable_through_the_documented_view(database: Database, mira: AccountRow) -> None:
     follow(database, NOOR)
     share(database, cursor=WHOLE)
     polled(database, mira, posts=7)

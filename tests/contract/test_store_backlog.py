@@ -41,7 +41,7 @@ def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> Pare
     return ParentNursery(database, scope_of(project), ISSUE, DISCUSSIONS, clock.now_ms)
 
 
-def test_parents_are_counted_by_what_became_of_their_children(
+def test_parents_are_counted_by_the_state_of_their_children(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
     at = clock.now_ms()
@@ -59,7 +59,7 @@ def test_parents_are_counted_by_what_became_of_their_children(
     assert count_due(database, ISSUE, "discussions", project.id) == (4, 5)
 
 
-def test_a_new_version_makes_what_settled_due_and_no_longer_settling(
+def test_a_new_parent_version_makes_its_children_due_instead_of_settling(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
     parents = nursery(database, clock, project)
@@ -71,7 +71,7 @@ def test_a_new_version_makes_what_settled_due_and_no_longer_settling(
     assert (found.due, found.settling) == (5, 4)
 
 
-def test_tombstones_are_not_behind(database: Database, clock: ManualClock, project: ProjectRow) -> None:
+def test_deleted_parents_are_not_counted_as_due(database: Database, clock: ManualClock, project: ProjectRow) -> None:
     assert read_backlog(database, ISSUE, "discussions", project.id).due == 5
     shelf = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
     shelf.commit(Batch([], Cursor(), gone=[100]))
@@ -79,12 +79,14 @@ def test_tombstones_are_not_behind(database: Database, clock: ManualClock, proje
 
 
 @pytest.mark.parametrize(("table", "name"), [(k.table, name) for k in PARENT_KINDS.values() for name in k.children])
-def test_every_kind_of_children_can_be_counted(database: Database, project: ProjectRow, table: str, name: str) -> None:
+def test_the_backlog_can_be_counted_for_every_kind_of_child(
+    database: Database, project: ProjectRow, table: str, name: str
+) -> None:
     found = read_backlog(database, PARENT_KINDS[table], name, project.id)
     assert found == Backlog(name, 5 if table == "issues" else 1, 0, 0, None, None)
 
 
-def test_the_kinds_that_are_read_follow_the_settings() -> None:
+def test_the_kinds_of_children_to_fetch_follow_the_settings() -> None:
     assert wanted_children(ISSUE, Sync()) == ("discussions", "resource_events")
     off = Sync(fetch_resource_events=False, fetch_mr_closes_issues=False, fetch_mr_diffs=False, verify_reviewers=True)
     assert wanted_children(MERGE_REQUEST, off) == ("discussions", "reviewers")

@@ -98,17 +98,17 @@ def only(database: Database, clock: ManualClock, name: str) -> Finding:
     return found[name]
 
 
-def test_a_sound_copy_passes_every_check_and_is_not_changed(filled: Database, clock: ManualClock) -> None:
+def test_a_healthy_database_passes_every_check_unchanged(filled: Database, clock: ManualClock) -> None:
     before = dump(filled)
     assert failures(filled, clock) == {}
     assert dump(filled) == before
 
 
-def test_an_empty_copy_passes_every_check(database: Database, clock: ManualClock) -> None:
+def test_an_empty_database_passes_every_check(database: Database, clock: ManualClock) -> None:
     assert failures(database, clock) == {}
 
 
-def test_what_the_database_itself_finds_wrong_is_reported(
+def test_problems_found_by_the_database_engine_are_reported(
     filled: Database, clock: ManualClock, break_it: Execute
 ) -> None:
     if filled.dialect == "sqlite":
@@ -119,9 +119,7 @@ def test_what_the_database_itself_finds_wrong_is_reported(
         assert "never_checked" in only(filled, clock, "database").detail
 
 
-def test_a_step_of_the_schema_that_is_not_ours_is_found(
-    filled: Database, clock: ManualClock, break_it: Execute
-) -> None:
+def test_a_migration_with_a_wrong_checksum_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
     break_it("UPDATE schema_version SET checksum = 'forged' WHERE version = 1")
     assert only(filled, clock, "schema").detail.endswith(": step 1")
 
@@ -143,7 +141,7 @@ def test_a_row_without_its_payload_is_found(
     [("identity", b'{"title": "forged"}'), ("zstd", zstandard.compress(b"forged")), ("zstd", b"no zstd at all")],
     ids=["forged", "forged-and-compressed", "cannot-be-unpacked"],
 )
-def test_a_payload_that_is_not_what_its_address_says_is_found(
+def test_a_payload_with_a_wrong_hash_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, encoding: str, damaged: bytes
 ) -> None:
     (lowest,) = filled.read("SELECT MIN(id) FROM raw_payloads")[0]
@@ -156,7 +154,7 @@ def test_a_payload_that_is_not_what_its_address_says_is_found(
     assert finding.detail.endswith(f": {lowest}")
 
 
-def test_payloads_are_checked_in_every_batch_to_the_last(
+def test_payloads_are_checked_in_every_batch(
     filled: Database, clock: ManualClock, break_it: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "_BATCH", 3)
@@ -169,16 +167,14 @@ def test_payloads_are_checked_in_every_batch_to_the_last(
 
 
 @pytest.mark.parametrize("table", ["issues", "merge_requests", "discussions"])
-def test_a_row_that_names_other_content_than_its_payload_is_found(
+def test_a_row_whose_digest_differs_from_its_payload_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, table: str
 ) -> None:
     break_it(f"UPDATE {table} SET content_hash = :other {FIRST.format(table)}", other=digest(b"other"))
     assert f"{table} " in only(filled, clock, "content-hash").detail
 
 
-def test_an_instant_at_or_before_the_epoch_is_found_in_every_column_of_times(
-    filled: Database, clock: ManualClock
-) -> None:
+def test_a_time_at_or_before_the_epoch_is_found_in_every_time_column(filled: Database, clock: ManualClock) -> None:
     missed = []
     for table, column, instant in product_of_times():
         # Its neighbour in time goes along, or it would be two kinds of damage.
@@ -195,7 +191,7 @@ def product_of_times() -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize("offset", [None, SKEW_MS + 1], ids=["before-the-epoch", "in-the-future"])
-def test_a_watermark_that_cannot_be_true_is_found(
+def test_an_impossible_watermark_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, offset: int | None
 ) -> None:
     at = -1 if offset is None else clock.now_ms() + offset
@@ -205,9 +201,7 @@ def test_a_watermark_that_cannot_be_true_is_found(
 
 
 @pytest.mark.parametrize("reading", ["{not json", "[]", '{"instant": "soon", "since": 1}', '{"since": 1}', ""])
-def test_a_window_that_cannot_be_read_is_found(
-    filled: Database, clock: ManualClock, break_it: Execute, reading: str
-) -> None:
+def test_an_unreadable_window_is_found(filled: Database, clock: ManualClock, break_it: Execute, reading: str) -> None:
     break_it("UPDATE cursors SET reading = :reading WHERE surface = 'gitlab.issues' AND scope = '1'", reading=reading)
     assert only(filled, clock, "windows").detail.endswith("gitlab gitlab.issues 1")
 
@@ -232,7 +226,7 @@ def test_an_open_run_of_a_dead_process_is_found(filled: Database, clock: ManualC
     assert only(filled, clock, "runs").detail.endswith(f": run {run.id}")
 
 
-def test_an_open_run_on_another_host_is_not_accused(filled: Database, clock: ManualClock) -> None:
+def test_an_open_run_on_another_host_is_not_reported(filled: Database, clock: ManualClock) -> None:
     Run.start(RunTable(filled), clock, "lore ingest", ProcessIdentity("far away", 1, "1"))
     assert failures(filled, clock) == {}
 
@@ -244,7 +238,7 @@ def test_a_quarantined_entry_without_a_payload_is_found(
     assert only(filled, clock, "quarantine").detail.endswith("gitlab gitlab.issues 2 77")
 
 
-def test_a_gap_whose_floor_lies_above_its_top_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+def test_a_gap_with_its_floor_above_its_top_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
     break_it("UPDATE gaps SET floor_at = top_at + 1 WHERE scope = '1' AND place = 0")
     assert only(filled, clock, "gaps").detail.endswith("gitlab gitlab.issues 1 0")
 
@@ -267,9 +261,7 @@ def test_a_note_whose_payload_is_gone_from_the_table_is_found(
     assert found.keys() == {"note-payloads"} | ({"database"} if filled.dialect == "sqlite" else set())
 
 
-def test_a_payload_kept_for_a_note_of_the_system_is_found(
-    filled: Database, clock: ManualClock, break_it: Execute
-) -> None:
+def test_a_payload_of_a_system_note_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
     break_it(
         "UPDATE notes SET raw_payload_id = (SELECT MAX(id) FROM raw_payloads)"
         f" {FIRST.format('notes WHERE position = 2')}"
@@ -289,7 +281,7 @@ def test_a_discussion_that_ends_before_it_begins_is_found(
     assert only(filled, clock, "note-order").count == 1
 
 
-def test_children_read_for_a_version_that_is_not_there_yet_are_found_for_every_kind(
+def test_children_marked_as_read_for_a_future_version_are_found_for_every_kind(
     filled: Database, clock: ManualClock
 ) -> None:
     missed = []
@@ -323,9 +315,7 @@ def test_a_child_in_another_project_than_its_parent_is_found_for_every_kind(
     assert missed == []
 
 
-def test_many_offenders_are_counted_and_a_few_are_named(
-    filled: Database, clock: ManualClock, break_it: Execute
-) -> None:
+def test_a_finding_counts_all_bad_rows_and_names_a_few(filled: Database, clock: ManualClock, break_it: Execute) -> None:
     break_it("UPDATE issues SET created_at = 0")
     break_it("UPDATE merge_requests SET created_at = 0")
     finding = only(filled, clock, "times")
@@ -334,13 +324,13 @@ def test_many_offenders_are_counted_and_a_few_are_named(
     assert finding.detail.endswith(", ...")
 
 
-def test_two_kinds_of_damage_are_two_findings(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+def test_two_kinds_of_damage_give_two_findings(filled: Database, clock: ManualClock, break_it: Execute) -> None:
     break_it("UPDATE issues SET created_at = 0")
     break_it("UPDATE quarantine SET payload = :empty", empty=b"")
     assert failures(filled, clock).keys() == {"times", "quarantine"}
 
 
-def test_a_damaged_file_is_a_finding_and_the_other_checks_go_on(sqlite_address: str, clock: ManualClock) -> None:
+def test_a_damaged_file_is_a_finding_and_the_other_checks_still_run(sqlite_address: str, clock: ManualClock) -> None:
     with closing(open_database(sqlite_address)) as database:
         migrate(database, clock.now_ms())
         fill(database, clock)

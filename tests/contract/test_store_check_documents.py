@@ -75,14 +75,14 @@ def named(database: Database, check: str, *others: str) -> str:
     return found[check].detail
 
 
-def test_a_sound_copy_with_vectors_passes_every_check(copy: Database) -> None:
+def test_a_healthy_database_with_vectors_passes_every_check(copy: Database) -> None:
     assert findings(copy) == {}
     assert copy.read("SELECT COUNT(*) FROM embeddings WHERE position > 0")[0][0] > 0
     if not in_rows(copy):
         assert copy.read("SELECT COUNT(*) FROM embedding_holes")[0][0] > 0
 
 
-def test_documents_and_vectors_that_are_due_are_no_damage(copy: Database) -> None:
+def test_documents_and_vectors_still_to_be_built_are_not_reported(copy: Database) -> None:
     keep(copy, add_project(copy), ISSUES, [issue(2, CREATED + 5, title="zzzz"), issue(9)])
     assert findings(copy) == {}, "marked, and not made yet"
     document(copy)
@@ -93,7 +93,7 @@ def test_documents_and_vectors_that_are_due_are_no_damage(copy: Database) -> Non
 
 
 @pytest.mark.parametrize("source_type", ["issue", "discussion"])
-def test_a_source_that_nothing_will_make_a_document_of_is_found(
+def test_an_item_without_document_and_without_mark_is_found(
     copy: Database, break_it: Execute, source_type: str
 ) -> None:
     break_it("DELETE FROM documents WHERE source_type = :type", type=source_type)
@@ -101,7 +101,7 @@ def test_a_source_that_nothing_will_make_a_document_of_is_found(
     assert f" {source_type} " in named(copy, "documents", "vector-places", "vectors")
 
 
-def test_a_thread_in_which_nobody_said_a_word_needs_no_document(copy: Database) -> None:
+def test_a_thread_without_comments_needs_no_document(copy: Database) -> None:
     silent = discussion("d2", note(2, "changed the milestone", is_system=True, payload=None))
     attach(copy, add_project(copy), "issues", 2, DISCUSSIONS, silent)
     document(copy)
@@ -110,14 +110,14 @@ def test_a_thread_in_which_nobody_said_a_word_needs_no_document(copy: Database) 
     assert findings(copy) == {}
 
 
-def test_a_document_of_a_thread_whose_issue_is_gone_is_found(copy: Database, break_it: Execute) -> None:
+def test_a_document_of_a_thread_without_its_issue_is_found(copy: Database, break_it: Execute) -> None:
     break_it("DELETE FROM documents WHERE source_type = 'issue' AND source_id = 1")
     break_it("DELETE FROM embeddings WHERE document_id NOT IN (SELECT id FROM documents)")
     break_it("UPDATE issues SET deleted_at = 5 WHERE id = 1")
     assert "documents " in named(copy, "documents-of-nothing", "vector-places", "vectors")
 
 
-def test_a_document_that_words_do_not_find_is_found(copy: Database, break_it: Execute) -> None:
+def test_a_document_missing_from_the_full_text_index_is_found(copy: Database, break_it: Execute) -> None:
     if copy.dialect == "sqlite":
         break_it("DELETE FROM documents_trigram_docsize WHERE id = 3")
         assert named(copy, "full-text").endswith(": documents 3 documents_trigram")
@@ -128,13 +128,13 @@ def test_a_document_that_words_do_not_find_is_found(copy: Database, break_it: Ex
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-def test_an_index_entry_of_nothing_is_found(copy: Database) -> None:
+def test_a_full_text_entry_without_a_document_is_found(copy: Database) -> None:
     with copy.transaction() as tx:
         tx.execute("INSERT INTO documents_fts (rowid, title) VALUES (4711, 'forged')")
     assert named(copy, "full-text").endswith(": documents_fts 4711")
 
 
-def test_a_vector_of_a_document_that_is_not_there_is_found(copy: Database, break_it: Execute) -> None:
+def test_a_vector_without_its_document_is_found(copy: Database, break_it: Execute) -> None:
     break_it(
         "INSERT INTO embeddings (model_id, document_id, position, content_hash, chunk_hash)"
         " SELECT id, 4711, 0, :hash, :hash FROM embedding_models",
@@ -153,7 +153,7 @@ def test_vectors_whose_model_is_missing_are_found(copy: Database, break_it: Exec
 
 
 @pytest.mark.parametrize("place", [0, 1, 99])
-def test_a_document_with_some_of_its_vectors_is_found(copy: Database, break_it: Execute, place: int) -> None:
+def test_a_document_with_missing_vectors_is_found(copy: Database, break_it: Execute, place: int) -> None:
     (first,) = copy.read("SELECT MIN(document_id) FROM embeddings WHERE position > 1")[0]
     if place == 99:
         break_it("UPDATE embeddings SET position = 99 WHERE document_id = :id AND position = 0", id=first)
@@ -167,7 +167,7 @@ def test_vectors_of_two_versions_of_a_document_are_found(copy: Database, break_i
     assert named(copy, "vector-pieces").endswith(": documents 2")
 
 
-def test_a_row_without_a_vector_is_found(copy: Database, break_it: Execute) -> None:
+def test_an_embedding_row_without_a_vector_is_found(copy: Database, break_it: Execute) -> None:
     column = "vector" if in_rows(copy) else "block"
     break_it(f"UPDATE embeddings SET {column} = NULL WHERE document_id = 2 AND position = 0")
     others = () if in_rows(copy) else ("vector-places",)
@@ -175,7 +175,7 @@ def test_a_row_without_a_vector_is_found(copy: Database, break_it: Execute) -> N
 
 
 @IN_BLOCKS
-def test_a_place_given_out_twice_is_found(copy: Database, break_it: Execute) -> None:
+def test_a_vector_slot_used_twice_is_found(copy: Database, break_it: Execute) -> None:
     ((model, block, slot),) = copy.read("SELECT model_id, block, slot FROM embeddings ORDER BY slot LIMIT 1")
     place = {"model": model, "block": block, "slot": slot}
     break_it("INSERT INTO embedding_holes (model_id, block, slot) VALUES (:model, :block, :slot)", **place)
@@ -183,20 +183,20 @@ def test_a_place_given_out_twice_is_found(copy: Database, break_it: Execute) -> 
 
 
 @IN_BLOCKS
-def test_a_place_that_is_nobodys_is_found(copy: Database, break_it: Execute) -> None:
+def test_a_vector_slot_that_is_neither_used_nor_free_is_found(copy: Database, break_it: Execute) -> None:
     break_it(f"DELETE FROM embedding_holes WHERE slot = {FIRST.format('slot', 'embedding_holes')}")
     assert "embedding_models " in named(copy, "vector-places", "vectors")
 
 
 @IN_BLOCKS
-def test_a_row_that_names_a_missing_block_is_found(copy: Database, break_it: Execute) -> None:
+def test_an_embedding_row_with_a_missing_block_is_found(copy: Database, break_it: Execute) -> None:
     break_it("UPDATE embeddings SET block = 5 WHERE document_id = 2 AND position = 0")
     assert "embeddings 1 5 " in named(copy, "vector-places", "vectors")
 
 
 @IN_BLOCKS
 @pytest.mark.parametrize("part", ["documents", "positions"])
-def test_a_block_that_names_somebody_else_is_found(copy: Database, break_it: Execute, part: str) -> None:
+def test_a_vector_block_naming_another_document_is_found(copy: Database, break_it: Execute, part: str) -> None:
     """Among them a document that does not exist: a search would answer with it."""
     ((slot,),) = copy.read("SELECT slot FROM embeddings WHERE document_id = 2 AND position = 0")
     ((stored,),) = copy.read(f"SELECT {part} FROM embedding_blocks")
@@ -209,14 +209,14 @@ def test_a_block_that_names_somebody_else_is_found(copy: Database, break_it: Exe
 
 @IN_BLOCKS
 @pytest.mark.parametrize("part", ["documents", "positions", "scales", "vectors"])
-def test_a_block_of_a_wrong_size_is_found(copy: Database, break_it: Execute, part: str) -> None:
+def test_a_vector_block_of_a_wrong_size_is_found(copy: Database, break_it: Execute, part: str) -> None:
     ((stored,),) = copy.read(f"SELECT {part} FROM embedding_blocks")
     break_it(f"UPDATE embedding_blocks SET {part} = :cut", cut=bytes(stored)[:-1])
     assert named(copy, "vectors").endswith(": embedding_blocks 0")
 
 
 @IN_BLOCKS
-def test_blocks_are_looked_into_to_the_last(copy: Database, break_it: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_vector_block_is_checked(copy: Database, break_it: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_check, "_AT_ONCE", 1)
     columns = "model_id, generation, documents, positions, scales, vectors"
     break_it(f"INSERT INTO embedding_blocks (block, {columns}) SELECT 2, {columns} FROM embedding_blocks")

@@ -42,18 +42,18 @@ def held_by(database: Database, row: OutboxRow, name: str) -> None:
     assert claim(database, row.id, NOW, CLAIM, name) is not None
 
 
-def test_no_two_claims_have_one_name_and_each_tells_its_holder() -> None:
+def test_claim_ids_are_unique_and_contain_their_holder() -> None:
     assert new_claim(US) != new_claim(US)
     odd = ProcessIdentity("a:host:7", 12, "")
     assert (holder_of(new_claim(US)), holder_of(new_claim(odd))) == (US, odd)
 
 
 @pytest.mark.parametrize("name", ["", "another", "0123456789abcdef", "host:pid:started:mark", "host:²:started:mark"])
-def test_a_name_that_tells_no_holder_is_nobodys(name: str) -> None:
+def test_a_claim_id_without_a_holder_has_no_holder(name: str) -> None:
     assert holder_of(name) is None
 
 
-def test_what_a_dead_process_held_is_free_at_once(database: Database, row: OutboxRow) -> None:
+def test_claims_of_a_dead_process_are_free_at_once(database: Database, row: OutboxRow) -> None:
     held_by(database, row, new_claim(dead_process()))
     assert claim(database, None, NOW + 1, CLAIM, "next") is None
     assert free_dead(database, NOW + 1) == 1
@@ -71,14 +71,16 @@ def test_what_a_dead_process_held_is_free_at_once(database: Database, row: Outbo
     ],
     ids=["ours", "a living neighbour's", "another machine's", "an unknown one's"],
 )
-def test_any_other_claim_lasts_its_time(database: Database, row: OutboxRow, name: str) -> None:
+def test_a_claim_of_a_live_or_unknown_process_lasts_until_it_expires(
+    database: Database, row: OutboxRow, name: str
+) -> None:
     held_by(database, row, name)
     assert free_dead(database, NOW + 1) == 0
     assert claim(database, None, NOW + 1, CLAIM, "next") is None
     assert claim(database, None, NOW + CLAIM, CLAIM, "next") is not None
 
 
-def test_a_row_that_is_claimed_while_the_dead_are_looked_for_stays_claimed(database: Database, row: OutboxRow) -> None:
+def test_a_row_claimed_during_the_search_for_dead_holders_stays_claimed(database: Database, row: OutboxRow) -> None:
     held_by(database, row, new_claim(dead_process()))
 
     def gone(_holder: ProcessIdentity) -> bool:

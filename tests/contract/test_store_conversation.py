@@ -67,7 +67,7 @@ def filled(database: Database, harbour: ProjectRow) -> Database:
     return database
 
 
-def test_a_conversation_holds_what_belongs_to_it_and_nothing_else(filled: Database) -> None:
+def test_a_conversation_contains_exactly_its_own_items(filled: Database) -> None:
     talk = talk_of(filled, "mr", 1)
     assert isinstance(talk.parent, MergeRequestRow)
     assert (talk.project, talk.parent.iid, talk.parent.title) == ("port/harbour", 1, "Change 1")
@@ -89,7 +89,7 @@ def test_a_conversation_holds_what_belongs_to_it_and_nothing_else(filled: Databa
     assert talk.parent.discussions_fresh
 
 
-def test_an_issue_names_the_merge_requests_that_close_it(filled: Database) -> None:
+def test_an_issue_lists_the_merge_requests_that_close_it(filled: Database) -> None:
     talk = talk_of(filled, "issue", 1)
     assert [(found.project, found.iid, found.state) for found in talk.closed_by] == [("port/harbour", 1, "opened")]
     assert [len(thread.notes) for thread in talk.threads] == [2]
@@ -98,7 +98,7 @@ def test_an_issue_names_the_merge_requests_that_close_it(filled: Database) -> No
     assert not talk_of(filled, "issue", 2).parent.discussions_read
 
 
-def test_an_issue_of_another_host_is_not_closed_by_a_merge_request_of_ours(filled: Database) -> None:
+def test_a_merge_request_does_not_close_an_issue_of_another_host(filled: Database) -> None:
     record = ProjectRecord(1, "port/elsewhere", "elsewhere", None, archived=False)
     with filled.transaction() as tx:
         elsewhere = save_project(tx, "other", "port/elsewhere", record, CREATED)
@@ -106,7 +106,7 @@ def test_an_issue_of_another_host_is_not_closed_by_a_merge_request_of_ours(fille
     assert talk_of(filled, "issue", 1, project="elsewhere").closed_by == ()
 
 
-def test_files_are_those_of_the_newest_head_that_was_read(filled: Database, harbour: ProjectRow) -> None:
+def test_the_file_list_is_that_of_the_newest_head_read(filled: Database, harbour: ProjectRow) -> None:
     keep(filled, harbour, MERGE_REQUESTS, [merge_request(1, CREATED + 1, head_sha="b" * 40)])
     assert [found.new_path for found in talk_of(filled, "mr", 1).files] == ["b", "c"]
     assert not talk_of(filled, "mr", 1).parent.discussions_fresh
@@ -114,7 +114,7 @@ def test_files_are_those_of_the_newest_head_that_was_read(filled: Database, harb
     assert [found.new_path for found in talk_of(filled, "mr", 1).files] == ["d"]
 
 
-def test_a_number_that_one_project_has_needs_no_project(filled: Database) -> None:
+def test_a_number_found_in_one_project_needs_no_project(filled: Database) -> None:
     keep(filled, add_project(filled, 2, "port/quay"), MERGE_REQUESTS, [merge_request(7)])
     assert talk_of(filled, "mr", 7).project == "port/quay"
 
@@ -126,7 +126,7 @@ def shared(filled: Database) -> Database:
     return filled
 
 
-def test_a_number_that_two_projects_have_is_refused_with_the_candidates(shared: Database) -> None:
+def test_a_number_found_in_two_projects_is_refused_with_the_candidates(shared: Database) -> None:
     with pytest.raises(UserError, match="!1 exists in 2 projects") as refused:
         resolve(shared, "mr", Reference(1))
     assert refused.value.exit_code == 2
@@ -146,19 +146,19 @@ def test_a_number_that_two_projects_have_is_refused_with_the_candidates(shared: 
         (Reference(1, "port/quay", "https://alias.test/port/quay"), {}, "port/quay"),
     ],
 )
-def test_a_project_an_address_or_the_default_decides(
+def test_an_ambiguous_number_is_resolved_by_project_address_or_default(
     shared: Database, reference: Reference, named: dict[str, str], meant: str
 ) -> None:
     assert read_conversation(shared, "mr", resolve(shared, "mr", reference, **named)).project == meant
 
 
 @pytest.mark.parametrize("default", ["port/nowhere", "port", ""])
-def test_a_default_that_has_no_such_number_decides_nothing(shared: Database, default: str) -> None:
+def test_a_default_project_without_that_number_does_not_resolve_it(shared: Database, default: str) -> None:
     with pytest.raises(UserError, match="exists in 2 projects"):
         resolve(shared, "mr", Reference(1), default=default)
 
 
-def test_projects_of_one_path_on_two_hosts_are_told_apart_by_their_addresses(filled: Database) -> None:
+def test_projects_with_one_path_on_two_hosts_are_distinguished_by_address(filled: Database) -> None:
     record = ProjectRecord(1, "port/harbour", "harbour", "https://other.test/port/harbour", archived=False)
     with filled.transaction() as tx:
         twin = save_project(tx, "other", "port/harbour", record, CREATED)
@@ -176,7 +176,7 @@ def test_a_reference_and_a_project_that_disagree_are_refused(shared: Database) -
         resolve(shared, "mr", Reference(1, "quay"), project="harbour")
 
 
-def test_a_live_row_goes_before_a_tombstone_which_is_found_when_alone(shared: Database) -> None:
+def test_a_live_item_is_preferred_to_a_deleted_one_which_is_found_when_alone(shared: Database) -> None:
     quay = next(row[0] for row in shared.read("SELECT id FROM projects WHERE path = 'port/quay'"))
     with shared.transaction() as tx:
         tx.execute("UPDATE merge_requests SET deleted_at = 5 WHERE project_id = :id", {"id": quay})
@@ -184,9 +184,7 @@ def test_a_live_row_goes_before_a_tombstone_which_is_found_when_alone(shared: Da
     assert talk_of(shared, "mr", 1, project="quay").parent.deleted_at == 5
 
 
-def test_what_the_copy_does_not_hold_is_not_found_and_the_other_kind_is_offered(
-    filled: Database, harbour: ProjectRow
-) -> None:
+def test_a_missing_item_is_not_found_and_the_other_kind_is_suggested(filled: Database, harbour: ProjectRow) -> None:
     keep(filled, harbour, ISSUES, [issue(40)])
     with pytest.raises(NotFound, match="no merge request !40") as missing:
         resolve(filled, "mr", Reference(40))
@@ -207,7 +205,7 @@ def test_children_are_counted_by_the_kind_of_their_parent(filled: Database) -> N
     assert count_files(filled, None) == 2
 
 
-def test_children_are_counted_of_one_project_and_of_live_parents(filled: Database, harbour: ProjectRow) -> None:
+def test_children_are_counted_for_one_project_and_for_live_parents_only(filled: Database, harbour: ProjectRow) -> None:
     quay = add_project(filled, 2, "port/quay")
     assert count_notes(filled, "mr", quay.id) == NoteCount()
     assert (count_discussions(filled, "mr", quay.id), count_files(filled, quay.id)) == (0, 0)
@@ -218,7 +216,7 @@ def test_children_are_counted_of_one_project_and_of_live_parents(filled: Databas
     assert count_events(filled, "mr", harbour.id)["state"] == 0
 
 
-def test_a_list_tells_how_much_is_said_only_when_asked(filled: Database) -> None:
+def test_a_list_includes_discussion_counts_only_when_requested(filled: Database) -> None:
     said = {row.iid: row.talk for row in list_parents(filled, MERGE_REQUESTS, ListFilter(with_talk=True)).items}
     assert said == {1: Talk(discussions=2, unresolved=1), 2: Talk(discussions=1)}
     unasked = list_parents(filled, MERGE_REQUESTS, ListFilter()).items
@@ -233,7 +231,7 @@ def test_issues_are_listed_by_their_status(filled: Database) -> None:
     assert list_parents(filled, ISSUES, ListFilter(status="Done")).total == 0
 
 
-def test_a_conversation_is_read_through_indexes_alone(tmp_path: Any) -> None:
+def test_a_conversation_is_read_without_table_scans(tmp_path: Any) -> None:
     from tidelore.store.dialect_sqlite import SqliteDatabase
     from tidelore.store.migrate import migrate
 

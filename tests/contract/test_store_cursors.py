@@ -55,16 +55,16 @@ def save(database: Database, scope: Scope, cursor: Cursor, now_ms: int = NOW) ->
     ],
     ids=["empty", "epoch", "text-id", "window-without-watermark", "census-only", "everything"],
 )
-def test_a_cursor_comes_back_as_it_was_saved(database: Database, scope: Scope, cursor: Cursor) -> None:
+def test_a_cursor_is_read_back_as_saved(database: Database, scope: Scope, cursor: Cursor) -> None:
     save(database, scope, cursor)
     assert load_cursor(database, scope) == cursor
 
 
-def test_a_scope_never_saved_has_an_empty_cursor(database: Database, scope: Scope) -> None:
+def test_a_scope_that_was_never_saved_has_an_empty_cursor(database: Database, scope: Scope) -> None:
     assert load_cursor(database, scope) == Cursor()
 
 
-def test_saving_again_replaces_every_part(database: Database, scope: Scope) -> None:
+def test_saving_a_cursor_again_replaces_every_part(database: Database, scope: Scope) -> None:
     save(database, scope, FULL)
     save(database, scope, Cursor(watermark=Position(NOW, 50)))
     assert load_cursor(database, scope) == Cursor(watermark=Position(NOW, 50))
@@ -84,7 +84,7 @@ def test_an_unreadable_window_is_dropped_and_the_watermark_kept(database: Databa
     assert load_cursor(database, scope) == msgspec.structs.replace(FULL, window=None)
 
 
-def test_what_an_invalid_cursor_said_is_kept_through_the_next_save(database: Database, scope: Scope) -> None:
+def test_the_content_of_an_invalid_cursor_is_kept_through_the_next_save(database: Database, scope: Scope) -> None:
     save(database, scope, FULL)
     with database.transaction() as tx:
         set_aside(tx, scope, "lies in the future", NOW + 1)
@@ -96,7 +96,7 @@ def test_what_an_invalid_cursor_said_is_kept_through_the_next_save(database: Dat
     assert (row.set_aside_at, row.watermark_at) == (NOW + 1, 7)
 
 
-def test_listing_names_the_project_and_counts_the_open_gaps(database: Database, scope: Scope) -> None:
+def test_the_cursor_list_shows_project_and_number_of_open_gaps(database: Database, scope: Scope) -> None:
     with database.transaction() as tx:
         save_cursor(tx, scope, FULL, NOW)
         save_gaps(tx, scope, [Gap(None, "t", 1), Gap(None, None, None)], NOW)
@@ -105,7 +105,7 @@ def test_listing_names_the_project_and_counts_the_open_gaps(database: Database, 
     assert (row.etag, row.url, row.verified_at) == ('W/"x:y%"', "https://forge.test/api?page=1", NOW - 50)
 
 
-def test_gaps_come_back_in_order_and_are_replaced_as_a_whole(database: Database, scope: Scope) -> None:
+def test_gaps_are_read_back_in_order_and_replaced_as_a_whole(database: Database, scope: Scope) -> None:
     first = [Gap(Position(9, URI), "token", 3), Gap(Position(2, 8), None, None), Gap(None, "t", 0)]
     with database.transaction() as tx:
         save_gaps(tx, scope, first, NOW)
@@ -118,7 +118,7 @@ def test_gaps_come_back_in_order_and_are_replaced_as_a_whole(database: Database,
     assert load_gaps(database, scope) == []
 
 
-def test_a_reset_forgets_the_position_and_its_gaps_of_that_scope_only(database: Database, scope: Scope) -> None:
+def test_a_cursor_reset_clears_position_and_gaps_of_that_scope_only(database: Database, scope: Scope) -> None:
     other = msgspec.structs.replace(scope, key="2")
     for one in (scope, other):
         with database.transaction() as tx:
@@ -140,7 +140,7 @@ def test_the_documented_view_shows_the_cursors_of_forge_lists(database: Database
     assert rows == [(scope.project_id, "issues", NOW - 5, 41), (scope.project_id, "merge_requests", None, None)]
 
 
-def test_when_a_list_was_last_heard_of_is_known_by_what_its_project_is_called(database: Database, scope: Scope) -> None:
+def test_the_last_poll_time_of_a_list_is_found_by_project_name(database: Database, scope: Scope) -> None:
     project = list_projects(database)[0]
     assert last_polled(database, [scope.source]) == {}
     save(database, scope, FULL, NOW - 7)

@@ -147,7 +147,7 @@ def test_every_field_of_a_discussion_and_its_notes_is_stored(berth: Berth) -> No
     assert berth.held() == {"a": item.version.digest}
 
 
-def test_children_that_vanished_remotely_vanish_here(berth: Berth) -> None:
+def test_children_deleted_remotely_are_deleted_locally(berth: Berth) -> None:
     berth.replace(thread("a", note(1), note(2)), thread("b", note(3)), thread("c", note(4)))
     changed = berth.replace(thread("a", note(1)), thread("c", note(4)))
     assert changed == 2
@@ -164,7 +164,7 @@ def test_a_changed_discussion_keeps_its_row_and_those_of_its_notes(berth: Berth)
     assert berth.notes() == [("a", 1, "Edited."), ("a", 2, "The brake is late.")]
 
 
-def test_what_is_unchanged_is_only_marked_as_seen(berth: Berth) -> None:
+def test_unchanged_discussions_are_only_marked_as_seen(berth: Berth) -> None:
     items = [thread("a", note(1)), thread("b", note(2), note(3))]
     berth.replace(*items)
     before = berth.rows("SELECT id, content_hash, raw_payload_id FROM discussions ORDER BY id")
@@ -188,7 +188,7 @@ def test_a_reordered_discussion_is_stored_in_its_new_order(berth: Berth) -> None
     assert [number for _, number, _ in berth.notes()] == [2, 1]
 
 
-def test_what_one_parent_holds_is_not_swept_by_another(berth: Berth) -> None:
+def test_sweeping_one_parent_does_not_delete_children_of_another(berth: Berth) -> None:
     other = berth.add_parent(2)
     berth.replace(thread("a", note(1)))
     berth.replace(thread("b", note(2)), parent=other)
@@ -197,7 +197,7 @@ def test_what_one_parent_holds_is_not_swept_by_another(berth: Berth) -> None:
 
 
 @pytest.mark.parametrize("compress", [True, False])
-def test_payloads_are_kept_of_what_people_wrote_or_placed_in_a_diff(berth: Berth, compress: bool) -> None:
+def test_payloads_are_kept_for_user_notes_and_diff_notes_only(berth: Berth, compress: bool) -> None:
     written, placed, system = (
         note(1),
         note(2, system=True, type="DiffNote", position=PLACE),
@@ -219,7 +219,7 @@ def test_an_edited_note_keeps_its_earlier_payload(berth: Berth) -> None:
     assert json.loads(stored_payload(berth.database, row[0]))["body"] == "Second."
 
 
-def test_a_deleted_note_leaves_no_payload_behind_that_shows_it(berth: Berth) -> None:
+def test_no_payload_with_the_text_of_a_deleted_note_remains(berth: Berth) -> None:
     berth.replace(thread("a", note(1), note(2, "A secret.")))
     berth.replace(thread("a", note(1), note(2, "A secret, edited.")))
     berth.replace(thread("a", note(1)))
@@ -251,7 +251,7 @@ def test_a_failure_inside_the_commit_leaves_children_and_watermark_as_they_were(
     assert berth.everything() == before
 
 
-def test_a_discussion_that_cannot_be_understood_leaves_what_we_hold_and_is_quarantined(berth: Berth) -> None:
+def test_a_discussion_that_cannot_be_parsed_is_quarantined_and_stored_rows_are_kept(berth: Berth) -> None:
     berth.replace(thread("a", note(1)), thread("b", note(2)))
     held = berth.notes()
     nursery = ParentNursery(berth.database, berth.scope, berth.kind, DISCUSSIONS, berth.clock.now_ms)
@@ -262,7 +262,7 @@ def test_a_discussion_that_cannot_be_understood_leaves_what_we_hold_and_is_quara
     assert list_quarantine(berth.database) == []
 
 
-def test_discussions_and_notes_are_counted_by_what_people_call_them() -> None:
+def test_discussions_and_notes_are_counted_by_type() -> None:
     items = [
         thread("a", note(1), note(2, type="DiffNote", position=PLACE)),
         thread("b", note(3, "closed", system=True), individual_note=True),

@@ -39,7 +39,7 @@ def texts(database: Database) -> dict[tuple[str, int], str]:
     return {(source_type, source_id): text for source_type, source_id, text in rows}
 
 
-def test_every_change_marks_what_it_touches_in_its_own_transaction(database: Database) -> None:
+def test_every_change_marks_the_affected_documents_in_the_same_transaction(database: Database) -> None:
     project = add_project(database)
     keep(database, project, MERGE_REQUESTS, [merge_request(1)])
     assert marked(database) == {("merge_request", 1)}
@@ -87,7 +87,7 @@ def test_a_document_whose_content_is_the_same_is_not_written_again(database: Dat
     assert database.read("SELECT * FROM documents ORDER BY id") == before
 
 
-def test_what_is_gone_takes_its_documents_along(database: Database) -> None:
+def test_deleting_an_item_deletes_its_documents(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2)])
     attach(database, project, "issues", 1, DISCUSSIONS, discussion("d1", note(1, "x")), discussion("d2", note(2, "y")))
@@ -99,7 +99,7 @@ def test_what_is_gone_takes_its_documents_along(database: Database) -> None:
     assert set(texts(database)) == {("issue", 2)}
 
 
-def test_a_parent_that_comes_back_has_its_document_again(database: Database) -> None:
+def test_a_restored_parent_gets_its_document_again(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1)])
     keep(database, project, ISSUES, [], gone=[1])
@@ -108,14 +108,14 @@ def test_a_parent_that_comes_back_has_its_document_again(database: Database) -> 
     assert made(database).regenerated == 1
 
 
-def test_only_the_named_sources_are_made_and_other_marks_stay(database: Database) -> None:
+def test_only_the_named_documents_are_built_and_other_marks_stay(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2), issue(3)])
     assert made(database, [Source("issue", 2), Source("issue", 99)]).regenerated == 1
     assert marked(database) == {("issue", 1), ("issue", 3)}
 
 
-def test_a_mark_made_anew_while_its_document_was_made_stays(database: Database) -> None:
+def test_a_mark_set_while_its_document_is_being_built_stays(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1)])
     (seen,) = marks_of(database, [Source("issue", 1)])
@@ -125,14 +125,14 @@ def test_a_mark_made_anew_while_its_document_was_made_stays(database: Database) 
     assert count_dirty(database) == 1
 
 
-def test_more_than_a_batch_is_made_and_each_source_once(database: Database) -> None:
+def test_several_batches_of_documents_are_built_and_each_source_once(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(number) for number in range(1, BATCH + 30)])
     report = made(database)
     assert (report.regenerated, count_dirty(database)) == (BATCH + 29, 0)
 
 
-def test_killed_inside_a_batch_nothing_of_it_is_there_and_all_is_made_by_the_next(database: Database) -> None:
+def test_after_a_kill_inside_a_batch_the_next_run_builds_all_its_documents(database: Database) -> None:
     class Killed(BaseException):
         pass
 
@@ -148,7 +148,7 @@ def test_killed_inside_a_batch_nothing_of_it_is_there_and_all_is_made_by_the_nex
     assert made(database).regenerated == 2
 
 
-def test_the_full_text_follows_every_change_of_a_document(database: Database) -> None:
+def test_the_full_text_index_follows_every_change_of_a_document(database: Database) -> None:
     def hits(word: str) -> int:
         sql = (
             "SELECT COUNT(*) FROM documents_fts WHERE documents_fts MATCH :word"
@@ -173,7 +173,7 @@ def findings(database: Database) -> dict[str, str]:
     return {found.check: found.detail for found in check_database(database, CREATED + 9000) if not found.ok}
 
 
-def test_an_item_that_nothing_will_make_a_document_of_is_found(database: Database) -> None:
+def test_an_item_without_document_and_without_mark_is_found(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2)])
     assert findings(database) == {}
@@ -182,7 +182,7 @@ def test_an_item_that_nothing_will_make_a_document_of_is_found(database: Databas
     assert findings(database) == {"documents": "items without a document and without a mark: issue 2"}
 
 
-def test_a_document_that_outlived_its_source_is_found(database: Database) -> None:
+def test_a_document_without_its_source_is_found(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1)])
     attach(database, project, "issues", 1, DISCUSSIONS, discussion("d1", note(1, "x")))

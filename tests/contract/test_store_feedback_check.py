@@ -67,7 +67,7 @@ def failures(database: Database) -> dict[str, Finding]:
     return {finding.check: finding for finding in found if not finding.ok}
 
 
-def test_sound_feedback_passes_every_check(filled: Database) -> None:
+def test_healthy_feedback_tables_pass_every_check(filled: Database) -> None:
     assert failures(filled) == {}
 
 
@@ -97,7 +97,7 @@ SECOND_IN_FLIGHT = (
         ("outbox", "UPDATE action_tokens SET attempt_count = 7 WHERE status = 'planned'", "outbox "),
     ],
 )  # fmt: skip
-def test_what_contradicts_itself_is_found_and_nothing_else_is_accused(
+def test_each_inconsistency_is_reported_by_exactly_one_check(
     filled: Database, break_it: Break, check: str, damage: str, named: str
 ) -> None:
     break_it(damage)
@@ -106,6 +106,6 @@ def test_what_contradicts_itself_is_found_and_nothing_else_is_accused(
     assert (found[check].count, named in found[check].detail) == (1, True)
 
 
-def test_a_lease_that_ran_out_is_not_in_flight(filled: Database, break_it: Break) -> None:
+def test_an_expired_event_lease_is_not_in_flight(filled: Database, break_it: Break) -> None:
     break_it(SECOND_IN_FLIGHT)
     assert [finding for finding in check_database(filled, NOW + 2 * SKEW_MS) if not finding.ok] == []

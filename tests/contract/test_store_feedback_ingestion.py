@@ -111,7 +111,7 @@ def one_of_each(project: ProjectRow) -> ScanBatch:
     )  # fmt: skip
 
 
-def test_everything_a_page_leads_to_is_written_with_both_cursors(database: Database, project: ProjectRow) -> None:
+def test_all_effects_of_a_page_are_written_with_both_cursors(database: Database, project: ProjectRow) -> None:
     written = ingest_feedback_scan_batch(database, one_of_each(project), NOW)
     assert [event.record.body for event in written.events] == ["The crane stops at 1 %."]
     assert (written.deduped, written.followups, len(written.planned)) == (0, 1, 2)
@@ -129,7 +129,7 @@ def test_everything_a_page_leads_to_is_written_with_both_cursors(database: Datab
     assert database.read("SELECT post_pr_last_redirected_comment_id FROM issue_comment_cursors") == [(5,)]
 
 
-def test_the_same_page_again_writes_nothing_new(database: Database, project: ProjectRow) -> None:
+def test_a_repeated_page_writes_nothing_new(database: Database, project: ProjectRow) -> None:
     ingest_feedback_scan_batch(database, one_of_each(project), NOW)
     before = {table: rows for table, rows in everything(database).items() if table != "quarantine"}
     written = ingest_feedback_scan_batch(database, one_of_each(project), NOW)
@@ -158,7 +158,9 @@ def with_effects(batch: ScanBatch, effect: Effect) -> ScanBatch:
 
 
 @pytest.mark.parametrize("part", BROKEN)
-def test_a_failure_in_any_part_leaves_every_part_as_it_was(database: Database, project: ProjectRow, part: str) -> None:
+def test_a_failure_in_any_part_of_a_page_rolls_back_all_parts(
+    database: Database, project: ProjectRow, part: str
+) -> None:
     before = everything(database)
     with pytest.raises(IntegrityError):
         ingest_feedback_scan_batch(database, BROKEN[part](one_of_each(project)), NOW)
@@ -167,7 +169,7 @@ def test_a_failure_in_any_part_leaves_every_part_as_it_was(database: Database, p
     assert count_events(database, project.id) == 1
 
 
-def test_a_failure_in_what_else_belongs_to_it_takes_the_page_back(database: Database, project: ProjectRow) -> None:
+def test_a_failure_in_the_callers_addition_rolls_back_the_page(database: Database, project: ProjectRow) -> None:
     def also(tx: Transaction, written: Written) -> None:
         add(tx, "feedback_events_ingested_total", {}, len(written.events))
         raise KeyError("anything")
@@ -213,7 +215,7 @@ ingest_feedback_scan_batch(database, one_of_each(list_projects(database)[0]), NO
 """
 
 
-def test_a_process_killed_inside_the_commit_leaves_nothing_and_the_next_writes_it_whole(
+def test_after_a_kill_inside_the_commit_the_next_process_writes_the_whole_page(
     database: Database, project: ProjectRow, address: str
 ) -> None:
     before = everything(database)
@@ -262,7 +264,7 @@ def test_a_new_comment_with_a_lower_id_in_the_cursors_own_second_is_ingested(
     assert {event.comment_id for event in peek(database)} == {4, 9}
 
 
-def test_a_touch_that_leaves_the_body_alone_is_a_new_version_and_no_event(
+def test_an_update_with_the_same_body_is_a_new_version_but_not_an_event(
     database: Database, project: ProjectRow
 ) -> None:
     take(database, project, comment(5))
@@ -272,7 +274,7 @@ def test_a_touch_that_leaves_the_body_alone_is_a_new_version_and_no_event(
     assert database.read("SELECT updated_at FROM feedback_comments") == [(NOW + 1000,)]
 
 
-def test_a_replayed_page_is_not_judged_again(database: Database, project: ProjectRow) -> None:
+def test_a_replayed_page_creates_no_new_effects(database: Database, project: ProjectRow) -> None:
     take(database, project, comment(5))
     assert take(database, project, comment(5)).tally.replayed == 1
     assert count_events(database, project.id) == 1
@@ -286,14 +288,14 @@ def test_an_older_version_than_the_stored_one_changes_nothing(database: Database
     assert everything(database) == before
 
 
-def test_comments_of_threads_that_nobody_follows_leave_no_row(database: Database, project: ProjectRow) -> None:
+def test_comments_of_untracked_threads_leave_no_row(database: Database, project: ProjectRow) -> None:
     take(database, project, comment(5, 13))
     assert database.read("SELECT COUNT(*) FROM feedback_comments") == [(0,)]
     assert peek(database) == []
     assert load_cursor(database, feed(project)) == cursor_at()
 
 
-def test_what_was_not_judged_leaves_no_row_and_is_judged_when_it_is_read_again(
+def test_deferred_comments_leave_no_row_and_are_processed_when_read_again(
     database: Database, project: ProjectRow
 ) -> None:
     """A pull request that is blocked: what is said meanwhile becomes events when it is not."""
@@ -303,7 +305,7 @@ def test_what_was_not_judged_leaves_no_row_and_is_judged_when_it_is_read_again(
     assert [event.comment_id for event in peek(database)] == [5]
 
 
-def test_effects_are_told_after_the_commit_and_not_before(
+def test_effects_are_reported_after_the_commit_and_not_before(
     database: Database, project: ProjectRow, connect: Callable[[], Database]
 ) -> None:
     other = connect()
@@ -319,7 +321,7 @@ def test_effects_are_told_after_the_commit_and_not_before(
     assert seen == [(0, 0), (1, 1)]
 
 
-def test_a_token_counts_only_in_the_thread_it_was_planned_for(database: Database, project: ProjectRow) -> None:
+def test_an_action_token_counts_only_in_its_planned_thread(database: Database, project: ProjectRow) -> None:
     for number, status in ((13, "planned"), (12, "observed")):
         page = [Judged(item(comment(5, number)), [TokenSeen(TOKEN, 5, NOW), TokenSeen("00" * 32, 5, NOW)])]
         ingest_feedback_scan_batch(database, ScanBatch(project.id, REPO, "issue_comment", page), NOW)

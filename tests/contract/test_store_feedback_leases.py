@@ -58,9 +58,7 @@ def taken(database: Database, now_ms: int = NOW, holder: str = "mira") -> EventR
     return found
 
 
-def test_the_oldest_event_by_its_own_instant_comes_first_and_ties_by_row(
-    database: Database, project: ProjectRow
-) -> None:
+def test_events_are_leased_oldest_first_and_ties_in_row_order(database: Database, project: ProjectRow) -> None:
     records = [comment(3, 1, NOW + 2), comment(2, 2, NOW + 1), comment(1, 3, NOW + 1)]
     add_events(database, project, records)
     order = []
@@ -69,7 +67,7 @@ def test_the_oldest_event_by_its_own_instant_comes_first_and_ties_by_row(
     assert order == [2, 1, 3]
 
 
-def test_a_thread_has_one_event_in_flight_and_the_next_follows_its_end(database: Database, project: ProjectRow) -> None:
+def test_a_thread_has_one_event_in_flight_at_a_time(database: Database, project: ProjectRow) -> None:
     add_events(database, project, [comment(1), comment(2, updated_at=NOW + 1)])
     first = taken(database)
     assert lease(database) is None
@@ -77,7 +75,7 @@ def test_a_thread_has_one_event_in_flight_and_the_next_follows_its_end(database:
     assert taken(database).comment_id == 2
 
 
-def test_an_event_that_failed_holds_its_thread_back_until_its_next_attempt_and_no_other(
+def test_a_failed_event_delays_only_its_own_thread_until_its_next_attempt(
     database: Database, project: ProjectRow
 ) -> None:
     add_events(database, project, [comment(1), comment(2, updated_at=NOW + 1), comment(3, 13, NOW + 2)])
@@ -89,9 +87,7 @@ def test_an_event_that_failed_holds_its_thread_back_until_its_next_attempt_and_n
 
 
 @pytest.mark.parametrize("held", ["blocked", "paused"])
-def test_what_is_blocked_or_paused_keeps_its_events_until_it_is_not(
-    database: Database, project: ProjectRow, held: str
-) -> None:
+def test_events_of_blocked_or_paused_threads_wait(database: Database, project: ProjectRow, held: str) -> None:
     tracked = followed(database, project, 12)[0]
     add_events(database, project, [comment(1)])
     with database.transaction() as tx:
@@ -106,7 +102,7 @@ def test_what_is_blocked_or_paused_keeps_its_events_until_it_is_not(
     assert taken(database).comment_id == 1
 
 
-def test_events_can_be_asked_for_by_repository_in_any_case_and_by_pull_request(
+def test_events_can_be_leased_by_repository_in_any_case_and_by_pull_request(
     database: Database, project: ProjectRow
 ) -> None:
     other = repository(database, 2, "port/quay")
@@ -123,7 +119,7 @@ def test_events_can_be_asked_for_by_repository_in_any_case_and_by_pull_request(
     assert [event.comment_id for event in peek(database, repo=REPO)] == [1]
 
 
-def test_an_expired_lease_hands_the_event_out_again_and_counts_as_an_attempt(
+def test_an_event_with_an_expired_lease_is_leased_again_and_counts_an_attempt(
     database: Database, project: ProjectRow
 ) -> None:
     add_events(database, project, [comment(1)])
@@ -139,16 +135,14 @@ def test_an_expired_lease_hands_the_event_out_again_and_counts_as_an_attempt(
     assert ack(database, str(second.lease_id), NOW + LEASE).processed_at == NOW + LEASE
 
 
-def test_an_expired_lease_that_nobody_took_over_still_counts(database: Database, project: ProjectRow) -> None:
+def test_an_expired_lease_without_a_new_lease_still_counts_an_attempt(database: Database, project: ProjectRow) -> None:
     add_events(database, project, [comment(1)])
     first = taken(database)
     assert ack(database, str(first.lease_id), NOW + 2 * LEASE).processed_at == NOW + 2 * LEASE
     assert lease(database, NOW + 3 * LEASE) is None
 
 
-def test_done_twice_is_done_once_and_failing_afterwards_changes_nothing(
-    database: Database, project: ProjectRow
-) -> None:
+def test_a_second_ack_and_a_late_nack_change_nothing(database: Database, project: ProjectRow) -> None:
     add_events(database, project, [comment(1)])
     first = taken(database)
     done = ack(database, str(first.lease_id), NOW + 1)
@@ -157,7 +151,7 @@ def test_done_twice_is_done_once_and_failing_afterwards_changes_nothing(
     assert nack(database, first.id, error="late", next_attempt_at=None) == done
 
 
-def test_one_lease_fails_once_and_may_still_succeed(database: Database, project: ProjectRow) -> None:
+def test_one_lease_counts_one_failure_and_may_still_be_acked(database: Database, project: ProjectRow) -> None:
     add_events(database, project, [comment(1)])
     handle = str(taken(database).lease_id)
     assert nack(database, handle, error="one", next_attempt_at=NOW + 5).attempts == 1
@@ -171,14 +165,14 @@ def test_an_event_that_does_not_exist_is_not_found(database: Database, handle: i
         ack(database, handle, NOW)
 
 
-def test_what_waits_is_counted_thread_by_thread(database: Database, project: ProjectRow) -> None:
+def test_waiting_events_are_counted_per_thread(database: Database, project: ProjectRow) -> None:
     add_events(database, project, [comment(1), comment(2, updated_at=NOW + 1), comment(3, 13, NOW + 2)])
     taken(database)
     found = [(row.thread_number, row.pending, row.in_flight) for row in pending_counts(database, NOW)]
     assert found == [(12, 2, 1), (13, 1, 0)]
 
 
-def test_a_retry_forgets_the_attempts_and_the_pause(database: Database, project: ProjectRow) -> None:
+def test_a_retry_resets_attempts_and_pause(database: Database, project: ProjectRow) -> None:
     add_events(database, project, [comment(1)])
     nack(database, taken(database).id, error="x", next_attempt_at=NOW + 10**9)
     with database.transaction() as tx:
@@ -207,7 +201,7 @@ database.close()
 """
 
 
-def test_of_processes_that_ask_at_once_each_thread_serves_one(
+def test_concurrent_processes_never_lease_two_events_of_one_thread(
     database: Database, project: ProjectRow, address: str
 ) -> None:
     add_events(database, project, [comment(number * 10 + n, number, 1 + n) for number in range(20) for n in range(5)])
@@ -215,14 +209,14 @@ def test_of_processes_that_ask_at_once_each_thread_serves_one(
     assert Counter(line.split()[1] for line in found) == Counter(map(str, range(20)))
 
 
-def test_processes_that_work_at_once_do_every_event_once(database: Database, project: ProjectRow, address: str) -> None:
+def test_concurrent_processes_handle_every_event_once(database: Database, project: ProjectRow, address: str) -> None:
     add_events(database, project, [comment(number * 10 + n, number, 1 + n) for number in range(8) for n in range(10)])
     found = [line for output in race(3, PREPARE, UNTIL_ALL_IS_DONE, [address]) for line in output.splitlines()]
     assert len(found) == len(set(found)) == 80
     assert peek(database) == []
 
 
-def test_a_second_connection_gets_another_thread_or_nothing(
+def test_a_second_connection_leases_an_event_of_another_thread_or_none(
     database: Database, project: ProjectRow, connect: Callable[[], Database]
 ) -> None:
     other = connect()
@@ -255,9 +249,7 @@ def consumed(database: Database, project: ProjectRow) -> int:
     return found.pre_pr_last_consumed_comment_id
 
 
-def test_what_waits_at_an_issue_becomes_one_event_that_is_consumed_when_it_is_taken(
-    database: Database, project: ProjectRow
-) -> None:
+def test_waiting_issue_comments_become_one_event_consumed_when_leased(database: Database, project: ProjectRow) -> None:
     assert wait_at_issue(database, project, 5, 4) == 2
     assert waiting_followups(database, project.id) == [7]
     assert batch(database, project) is not None
@@ -270,7 +262,7 @@ def test_what_waits_at_an_issue_becomes_one_event_that_is_consumed_when_it_is_ta
     assert followup_comments(database, event.id) == [4, 5]
 
 
-def test_a_batch_that_nobody_took_grows_and_hears_of_edits(database: Database, project: ProjectRow) -> None:
+def test_an_unleased_batch_includes_new_comments_and_edits(database: Database, project: ProjectRow) -> None:
     wait_at_issue(database, project, 4)
     batch(database, project)
     assert wait_at_issue(database, project, 4) == 0
@@ -280,9 +272,7 @@ def test_a_batch_that_nobody_took_grows_and_hears_of_edits(database: Database, p
     assert [event.body for event in peek(database)] == ["Edited. / The crane stops at 6 %."]
 
 
-def test_what_was_taken_is_not_asked_again_and_what_comes_later_is_the_next_batch(
-    database: Database, project: ProjectRow
-) -> None:
+def test_later_comments_go_into_the_next_batch_after_a_lease(database: Database, project: ProjectRow) -> None:
     wait_at_issue(database, project, 4)
     batch(database, project)
     first = taken(database)
@@ -295,7 +285,9 @@ def test_what_was_taken_is_not_asked_again_and_what_comes_later_is_the_next_batc
     assert find_event(database, first.id).body == "The crane stops at 4 %."
 
 
-def test_an_issue_keeps_its_marks_and_learns_of_its_pull_request(database: Database, project: ProjectRow) -> None:
+def test_an_issue_tracked_again_keeps_its_marks_and_gets_its_pull_request(
+    database: Database, project: ProjectRow
+) -> None:
     with database.transaction() as tx:
         follow_issue(tx, project.id, REPO, 7, now_ms=NOW)
         note_redirected(tx, project.id, 7, 9, NOW)

@@ -80,7 +80,7 @@ AFTER = {
 
 
 @pytest.mark.parametrize(("before", "step"), [*product(("planned", "posted", "observed", "failed"), STEPS)])
-def test_a_token_and_its_answer_move_together_and_only_forward(
+def test_an_action_token_and_its_reply_move_together_and_only_forward(
     database: Database, project: ProjectRow, before: str, step: str
 ) -> None:
     row = planned(database, project)
@@ -90,7 +90,7 @@ def test_a_token_and_its_answer_move_together_and_only_forward(
     assert statuses(database) == (AFTER.get((before, step), before),) * 2
 
 
-def test_the_same_token_twice_is_one_answer(database: Database, project: ProjectRow) -> None:
+def test_the_same_token_twice_creates_one_reply(database: Database, project: ProjectRow) -> None:
     first = planned(database, project)
     with database.transaction() as tx:
         mark_observed(tx, first.id, 5, NOW, NOW)
@@ -99,7 +99,7 @@ def test_the_same_token_twice_is_one_answer(database: Database, project: Project
     assert len(list_outbox(database)) == 1
 
 
-def test_an_answer_that_was_seen_after_it_failed_stays_failed_and_keeps_its_comment(
+def test_a_failed_reply_that_is_seen_later_stays_failed_and_keeps_its_comment(
     database: Database, project: ProjectRow
 ) -> None:
     row = planned(database, project)
@@ -112,7 +112,7 @@ def test_an_answer_that_was_seen_after_it_failed_stays_failed_and_keeps_its_comm
     assert find_outbox(database, row.id).last_error == "403"
 
 
-def test_each_step_says_whether_it_was_made(database: Database, project: ProjectRow) -> None:
+def test_each_token_step_returns_whether_it_changed_anything(database: Database, project: ProjectRow) -> None:
     key = {"project_id": project.id, "scope_kind": "issue", "scope_number": 7, "source": "reply", "now_ms": NOW}
     with database.transaction() as tx:
         assert record_action_token_planned(tx, REPO, TOKEN, **key)  # type: ignore[arg-type]
@@ -140,7 +140,7 @@ def test_tokens_are_found_by_age_and_by_count(database: Database, project: Proje
     assert [(found.status, found.count) for found in token_counts(database)] == [("observed", 1), ("planned", 2)]
 
 
-def test_a_claim_is_one_processs_until_it_runs_out(
+def test_a_claim_belongs_to_one_process_until_it_expires(
     database: Database, project: ProjectRow, connect: Callable[[], Database]
 ) -> None:
     row, other = planned(database, project), connect()
@@ -160,9 +160,7 @@ def test_a_claim_is_one_processs_until_it_runs_out(
     assert find_outbox(database, row.id) == theirs
 
 
-def test_an_attempt_is_counted_with_its_token_before_anything_is_written(
-    database: Database, project: ProjectRow
-) -> None:
+def test_an_attempt_is_recorded_with_its_token_before_posting(database: Database, project: ProjectRow) -> None:
     row = planned(database, project)
     claim(database, row.id, NOW, CLAIM, "me")
     assert note_attempt(database, row.id, "me", NOW + 7) == 0
@@ -171,7 +169,7 @@ def test_an_attempt_is_counted_with_its_token_before_anything_is_written(
     assert (found.status, found.attempts, found.attempted_at, token.attempt_count) == ("planned", 1, NOW + 7, 1)
 
 
-def test_attempts_of_one_host_are_kept_apart_whoever_makes_them(database: Database, project: ProjectRow) -> None:
+def test_attempts_on_one_host_are_spaced_across_all_processes(database: Database, project: ProjectRow) -> None:
     other = repository(database, 2, "port/quay")
     rows = [planned(database, owner, token * 64) for owner, token in ((project, "a"), (other, "b"))]
     for row in rows:
@@ -187,9 +185,7 @@ def test_attempts_of_one_host_are_kept_apart_whoever_makes_them(database: Databa
     assert [find_outbox(database, row.id).attempted_at for row in rows] == [NOW, NOW + 1000]
 
 
-def test_what_is_postponed_is_due_again_at_its_instant_and_others_meanwhile(
-    database: Database, project: ProjectRow
-) -> None:
+def test_a_postponed_reply_is_due_at_its_time_and_others_go_first(database: Database, project: ProjectRow) -> None:
     first, second = planned(database, project, "a" * 64), planned(database, project, "b" * 64)
     claim(database, first.id, NOW, CLAIM, "me")
     with database.transaction() as tx:
@@ -206,7 +202,7 @@ def test_what_is_postponed_is_due_again_at_its_instant_and_others_meanwhile(
     assert claim(database, None, NOW + 50, CLAIM, "other", project_ids=[]) is None
 
 
-def test_an_answer_that_was_observed_is_claimed_by_nobody(database: Database, project: ProjectRow) -> None:
+def test_an_observed_reply_cannot_be_claimed(database: Database, project: ProjectRow) -> None:
     row = planned(database, project)
     claim(database, row.id, NOW, CLAIM, "me")
     with database.transaction() as tx:
@@ -219,7 +215,7 @@ def test_an_answer_that_was_observed_is_claimed_by_nobody(database: Database, pr
         find_outbox(database, 4711)
 
 
-def test_lists_are_narrowed_by_project_status_and_number(database: Database, project: ProjectRow) -> None:
+def test_the_outbox_list_is_filtered_by_project_status_and_number(database: Database, project: ProjectRow) -> None:
     rows = [planned(database, project, letter * 64) for letter in "abc"]
     with database.transaction() as tx:
         mark_failed(tx, rows[0].id, "404", NOW)
@@ -241,7 +237,7 @@ database.close()
 """
 
 
-def test_of_processes_that_claim_at_once_each_answer_has_one(
+def test_each_reply_is_claimed_by_one_of_several_concurrent_processes(
     database: Database, project: ProjectRow, address: str
 ) -> None:
     rows = [planned(database, project, f"{number:064x}") for number in range(60)]
@@ -249,9 +245,7 @@ def test_of_processes_that_claim_at_once_each_answer_has_one(
     assert sorted(taken) == [row.id for row in rows]
 
 
-def test_a_command_is_finished_once_and_read_in_the_order_it_was_written(
-    database: Database, project: ProjectRow
-) -> None:
+def test_commands_are_read_in_order_and_finished_once(database: Database, project: ProjectRow) -> None:
     late, early = comment(9, updated_at=NOW + 5, body="/lore pause"), comment(8, body="/lore help")
     with database.transaction() as tx:
         for record, name in ((late, "pause"), (early, "help")):

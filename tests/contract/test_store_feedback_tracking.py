@@ -47,7 +47,7 @@ def tracked(database: Database, project: ProjectRow) -> TrackedPr:
     return followed(database, project, 12)[0]
 
 
-def test_following_again_changes_nothing_but_what_is_said_anew(
+def test_tracking_a_pull_request_again_changes_only_the_newly_given_fields(
     database: Database, project: ProjectRow, tracked: TrackedPr
 ) -> None:
     with database.transaction() as tx:
@@ -58,14 +58,14 @@ def test_following_again_changes_nothing_but_what_is_said_anew(
     ]
 
 
-def test_an_operators_word_outlives_the_rule(database: Database, project: ProjectRow) -> None:
+def test_tracking_by_an_operator_replaces_tracking_by_a_rule(database: Database, project: ProjectRow) -> None:
     with database.transaction() as tx:
         track(tx, project.id, REPO, 13, issue_number=None, tracked_by="rule", now_ms=NOW)
         track(tx, project.id, REPO, 13, issue_number=None, tracked_by="operator", now_ms=NOW)
     assert [row.tracked_by for row in list_tracked(database)] == ["operator"]
 
 
-def test_a_terminal_pull_request_stays_terminal_when_it_is_followed_again(
+def test_a_terminal_pull_request_stays_terminal_when_tracked_again(
     database: Database, project: ProjectRow, tracked: TrackedPr
 ) -> None:
     with database.transaction() as tx:
@@ -74,9 +74,7 @@ def test_a_terminal_pull_request_stays_terminal_when_it_is_followed_again(
     assert (again.status, again.entered_at) == ("merged", NOW + 1)
 
 
-def test_every_step_leaves_a_line_of_history_and_becoming_blocked_its_reason(
-    database: Database, tracked: TrackedPr
-) -> None:
+def test_every_status_change_is_recorded_and_blocking_keeps_its_reason(database: Database, tracked: TrackedPr) -> None:
     with database.transaction() as tx:
         blocked = move(tx, tracked, "blocked", "history_rewritten", "a -> b", NOW + 1)
         freed = move(tx, blocked, "awaiting_feedback", "unblocked", None, NOW + 2, last_seen_head_sha="b" * 40)
@@ -87,7 +85,7 @@ def test_every_step_leaves_a_line_of_history_and_becoming_blocked_its_reason(
     ]  # fmt: skip
 
 
-def test_a_step_decided_for_another_status_is_refused_and_leaves_no_history(
+def test_a_status_change_based_on_a_stale_status_is_refused_without_history(
     database: Database, tracked: TrackedPr
 ) -> None:
     with database.transaction() as tx:
@@ -103,7 +101,7 @@ def test_a_step_decided_for_another_status_is_refused_and_leaves_no_history(
     assert [step.to_status for step in history(database, tracked.id)] == ["awaiting_feedback", "closed"]
 
 
-def test_a_pull_requests_words_are_kept_and_its_head_only_until_one_is_known(
+def test_a_pull_requests_texts_are_updated_and_its_head_is_set_only_once(
     database: Database, project: ProjectRow, tracked: TrackedPr
 ) -> None:
     with database.transaction() as tx:
@@ -124,14 +122,14 @@ def test_a_pull_requests_words_are_kept_and_its_head_only_until_one_is_known(
     assert (found.last_seen_head_sha, found.reviews_read_for) == ("b" * 40, NOW + 9)
 
 
-def test_pausing_says_whether_anything_changed(database: Database, tracked: TrackedPr) -> None:
+def test_pausing_returns_whether_anything_changed(database: Database, tracked: TrackedPr) -> None:
     with database.transaction() as tx:
         assert [set_paused(tx, tracked.id, state, NOW) for state in (True, True, False, False)] == [
             True, False, True, False,
         ]  # fmt: skip
 
 
-def test_lists_are_narrowed_by_repository_project_and_status(database: Database, project: ProjectRow) -> None:
+def test_tracked_lists_are_filtered_by_repository_project_and_status(database: Database, project: ProjectRow) -> None:
     other = repository(database, 2, "port/quay")
     rows = [*followed(database, project, 2, 1), *followed(database, other, 3)]
     with database.transaction() as tx:
@@ -142,7 +140,7 @@ def test_lists_are_narrowed_by_repository_project_and_status(database: Database,
     assert list_tracked(database, statuses=()) == []
 
 
-def test_what_is_not_followed_any_more_is_gone_with_its_history(
+def test_untracking_a_pull_request_deletes_its_history(
     database: Database, project: ProjectRow, tracked: TrackedPr
 ) -> None:
     with database.transaction() as tx:
@@ -178,7 +176,7 @@ def test_the_documented_view_shows_comment_cursors_and_nothing_else(database: Da
     assert len(database.read("SELECT * FROM github_comment_poll_cursors")[0]) == len(VIEW)
 
 
-def test_a_position_is_found_by_the_names_of_the_documentation(database: Database, project: ProjectRow) -> None:
+def test_a_position_is_found_by_its_documented_surface_name(database: Database, project: ProjectRow) -> None:
     near = replace(project, path=f"{REPO}-annex")
     with database.transaction() as tx:
         for scope in (feed(project, "pr_issue_comments", 12), feed(project), feed(near), feed(near, THREADS[0], 1)):
@@ -199,9 +197,7 @@ def test_a_surface_is_listed_only_where_it_exists(surface: str, number: int) -> 
         poll_scope("github", 1, REPO, surface, number)
 
 
-def test_a_position_is_handed_over_forward_only_and_reading_begins_again(
-    database: Database, project: ProjectRow
-) -> None:
+def test_a_position_is_only_handed_over_forward_and_restarts_reading(database: Database, project: ProjectRow) -> None:
     scope = feed(project, "pr_issue_comments", 12)
     assert repo_of(scope) == REPO
     busy = Cursor(
@@ -224,7 +220,7 @@ def test_a_position_is_handed_over_forward_only_and_reading_begins_again(
     assert hand_over(NOW, 10, complete=True) == Cursor(Position(NOW, 10), complete=True, census=Census(after=3))
 
 
-def test_a_durable_transaction_waits_for_the_disk_and_the_next_one_does_not(database: Database) -> None:
+def test_a_durable_transaction_syncs_to_disk_and_the_next_one_does_not(database: Database) -> None:
     sqlite = database.dialect == "sqlite"
     level = "PRAGMA synchronous" if sqlite else "SELECT current_setting('synchronous_commit')"
     usual, careful = (1, 2) if sqlite else ("off", "on")
@@ -242,7 +238,7 @@ def test_a_durable_transaction_waits_for_the_disk_and_the_next_one_does_not(data
     assert [(counter.name, counter.value) for counter in read_all(database)] == [("written", 1)]
 
 
-def test_counters_add_up_under_one_spelling_of_their_labels(database: Database) -> None:
+def test_counters_are_summed_per_normalised_label_set(database: Database) -> None:
     with database.transaction() as tx:
         add(tx, "seen", {"b": "2", "a": "é"}, 2)
         add(tx, "seen", {"a": "é", "b": "2"}, 3)

@@ -57,7 +57,7 @@ def numbers(found: FileHistory) -> list[int]:
 @pytest.mark.parametrize(
     "path", ["login.ts", "src/login.ts", "src/auth/login.ts", "./src/login.ts", "src/x/../login.ts"]
 )
-def test_any_name_of_a_file_leads_to_its_whole_history_newest_first(filled: Database, path: str) -> None:
+def test_any_name_of_a_renamed_file_gives_its_whole_history_newest_first(filled: Database, path: str) -> None:
     found = history(filled, path)
     assert found.lineage.names == ("login.ts", "src/login.ts", "src/auth/login.ts")
     assert [rename.iid for rename in found.lineage.renames] == [2, 4]
@@ -70,11 +70,11 @@ def test_any_name_of_a_file_leads_to_its_whole_history_newest_first(filled: Data
     assert (renamed.old_path, renamed.new_path) == ("src/login.ts", "src/auth/login.ts")
 
 
-def test_the_file_that_was_named_whole_is_the_one_that_is_meant(filled: Database) -> None:
+def test_a_full_path_takes_precedence_over_a_suffix_match(filled: Database) -> None:
     assert history(filled, "login.ts").file.path == "login.ts"
 
 
-def test_an_ending_that_only_names_of_one_file_have_means_its_newest_name(
+def test_a_suffix_matching_only_names_of_one_file_resolves_to_its_newest_name(
     filled: Database, harbour: ProjectRow
 ) -> None:
     add(filled, harbour, 1, file_change("old/login.ts", "old/login.ts", new_file=True))
@@ -84,7 +84,7 @@ def test_an_ending_that_only_names_of_one_file_have_means_its_newest_name(
     assert found.lineage.names == ("old/login.ts", "src/login.ts", "src/auth/login.ts")
 
 
-def test_without_renames_only_the_name_itself_counts(filled: Database) -> None:
+def test_without_following_renames_only_the_given_name_counts(filled: Database) -> None:
     found = history(filled, "src/login.ts", follow=False)
     assert found.lineage.names == ("src/login.ts",)
     assert found.lineage.renames == ()
@@ -92,13 +92,13 @@ def test_without_renames_only_the_name_itself_counts(filled: Database) -> None:
     assert numbers(found) == [4, 3, 2]
 
 
-def test_only_merged_ones_on_demand_and_no_more_than_asked_for(filled: Database) -> None:
+def test_history_can_be_limited_to_merged_requests_and_to_a_number(filled: Database) -> None:
     assert numbers(history(filled, "src/login.ts", merged=True)) == [4, 2, 1]
     few = history(filled, "src/login.ts", limit=2)
     assert (numbers(few), few.total) == ([5, 4], 5)
 
 
-def test_a_merged_one_stands_where_it_was_merged_not_where_it_was_last_touched(
+def test_a_merged_request_is_ordered_by_merge_time_and_not_by_last_update(
     filled: Database, harbour: ProjectRow
 ) -> None:
     keep(filled, harbour, MERGE_REQUESTS, [
@@ -107,7 +107,7 @@ def test_a_merged_one_stands_where_it_was_merged_not_where_it_was_last_touched(
     assert numbers(history(filled, "src/login.ts")) == [5, 4, 3, 2, 1]
 
 
-def test_what_an_earlier_push_changed_does_not_count(filled: Database, harbour: ProjectRow) -> None:
+def test_files_changed_only_by_an_earlier_push_do_not_count(filled: Database, harbour: ProjectRow) -> None:
     add(filled, harbour, 4, file_change("c", "c"), head_sha="b" * 40)
     found = history(filled, "src/login.ts")
     assert found.lineage.names == ("login.ts", "src/login.ts")
@@ -130,7 +130,7 @@ def test_a_deleted_merge_request_does_not_count(filled: Database, harbour: Proje
         history(filled, "store.ts")
 
 
-def test_one_merge_request_with_two_changes_of_the_file_is_told_once_with_both(
+def test_a_merge_request_with_two_changes_of_the_file_is_listed_once_with_both(
     filled: Database, harbour: ProjectRow
 ) -> None:
     add(
@@ -143,7 +143,7 @@ def test_one_merge_request_with_two_changes_of_the_file_is_told_once_with_both(
     assert found.total == 6
 
 
-def test_an_ending_that_two_files_have_is_refused_with_the_candidates(filled: Database) -> None:
+def test_a_suffix_matching_two_files_is_refused_with_the_candidates(filled: Database) -> None:
     with pytest.raises(UserError, match=r"'store\.ts' matches 2 files") as refused:
         history(filled, "store.ts")
     assert refused.value.exit_code == 2
@@ -155,20 +155,20 @@ def test_an_ending_that_two_files_have_is_refused_with_the_candidates(filled: Da
 
 
 @pytest.mark.parametrize("path", ["STORE.TS", "tore.ts", "src", "st_re.ts", "%", "est/store.ts"])
-def test_an_ending_starts_at_a_slash_and_is_taken_literally(filled: Database, path: str) -> None:
+def test_a_suffix_starts_at_a_slash_and_is_matched_literally(filled: Database, path: str) -> None:
     with pytest.raises(NotFound) as missing:
         history(filled, path)
     assert missing.value.exit_code == 6
 
 
 @pytest.mark.parametrize("path", ["", " ", ".", "./", "..", "../a.ts", "a/../..", "/"])
-def test_what_is_no_path_of_a_file_is_refused(filled: Database, path: str) -> None:
+def test_an_invalid_file_path_is_refused(filled: Database, path: str) -> None:
     with pytest.raises(UserError, match="invalid file path") as refused:
         history(filled, path)
     assert refused.value.exit_code == 2
 
 
-def test_a_path_that_is_not_found_names_files_of_that_name(filled: Database) -> None:
+def test_a_path_not_found_suggests_files_with_the_same_name(filled: Database) -> None:
     with pytest.raises(NotFound) as missing:
         history(filled, "lib/store.ts")
     assert missing.value.fix == "files of that name: src/store.ts, test/store.ts"
@@ -185,7 +185,7 @@ def twice(filled: Database) -> Database:
     return filled
 
 
-def test_a_path_of_two_projects_needs_a_project_or_a_default(twice: Database) -> None:
+def test_a_path_in_two_projects_needs_a_project_or_a_default(twice: Database) -> None:
     with pytest.raises(UserError, match="matches 2 files") as refused:
         history(twice, "src/login.ts")
     assert "src/login.ts in port/harbour, src/login.ts in port/quay" in str(refused.value.fix)
@@ -222,7 +222,7 @@ def discussed(filled: Database, harbour: ProjectRow) -> Database:
     return filled
 
 
-def test_discussions_on_any_name_of_the_file_are_told_by_their_first_note(discussed: Database) -> None:
+def test_discussions_on_any_name_of_the_file_are_listed_with_their_first_note(discussed: Database) -> None:
     found = history(discussed, "src/login.ts", discussions=True)
     assert [(each.id, each.iid, each.path, each.line) for each in found.threads] == [
         ("moved", 2, "src/login.ts", 7),
@@ -236,7 +236,7 @@ def test_discussions_on_any_name_of_the_file_are_told_by_their_first_note(discus
     assert found.threads_total == 3
 
 
-def test_discussions_are_narrowed_like_the_merge_requests(discussed: Database) -> None:
+def test_discussions_are_filtered_like_the_merge_requests(discussed: Database) -> None:
     assert history(discussed, "src/login.ts").threads == []
     merged = history(discussed, "src/login.ts", discussions=True, merged=True)
     assert [each.id for each in merged.threads] == ["moved", "why"]
@@ -246,7 +246,7 @@ def test_discussions_are_narrowed_like_the_merge_requests(discussed: Database) -
     assert ([each.id for each in few.threads], few.threads_total) == (["moved"], 3)
 
 
-def test_discussions_of_another_project_or_a_deleted_merge_request_are_not_told(
+def test_discussions_of_other_projects_or_deleted_merge_requests_are_not_listed(
     discussed: Database, harbour: ProjectRow
 ) -> None:
     quay = add_project(discussed, 2, "port/quay")
@@ -277,7 +277,7 @@ class Listening:
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
 @pytest.mark.parametrize("path", ["src/login.ts", "auth/login.ts"])
-def test_every_query_goes_through_an_index(discussed: Database, path: str) -> None:
+def test_every_file_history_query_uses_an_index(discussed: Database, path: str) -> None:
     listening: Any = Listening(discussed)
     read_file_history(listening, FileQuestion(path=path, discussions=True))
     plans = [

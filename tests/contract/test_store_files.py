@@ -31,13 +31,13 @@ def file(sqlite_address: str) -> Iterator[SqliteDatabase]:
     database.close()
 
 
-def test_the_file_and_its_companions_are_for_their_owner_only(file: SqliteDatabase) -> None:
+def test_the_database_file_wal_and_shm_are_readable_by_the_owner_only(file: SqliteDatabase) -> None:
     add_project(file)
     for suffix in ("", "-wal", "-shm"):
         assert stat.S_IMODE(Path(file.path + suffix).stat().st_mode) == 0o600, suffix
 
 
-def test_folders_made_for_the_file_are_for_their_owner_only(tmp_path: Path) -> None:
+def test_folders_created_for_the_database_are_accessible_by_the_owner_only(tmp_path: Path) -> None:
     SqliteDatabase(str(tmp_path / "tidelore" / "lore.db")).close()
     assert stat.S_IMODE((tmp_path / "tidelore").stat().st_mode) == 0o700
 
@@ -61,7 +61,7 @@ def test_the_connection_has_wal_foreign_keys_and_a_busy_timeout(file: SqliteData
     assert file.read("PRAGMA busy_timeout") == [(BUSY_TIMEOUT_MS,)]
 
 
-def test_a_reader_is_not_kept_waiting_by_a_writer(file: SqliteDatabase) -> None:
+def test_a_writer_does_not_block_readers(file: SqliteDatabase) -> None:
     reader = SqliteDatabase(file.path)
     try:
         with file.transaction() as tx:
@@ -73,24 +73,24 @@ def test_a_reader_is_not_kept_waiting_by_a_writer(file: SqliteDatabase) -> None:
         reader.close()
 
 
-def test_a_reader_does_not_create_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_opening_for_reading_does_not_create_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=re.escape("none.db")):
         SqliteDatabase(str(tmp_path / "none.db"), create=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_the_place_of_the_file_is_a_storage_failure(tmp_path: Path) -> None:
+def test_a_folder_at_the_database_path_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
         SqliteDatabase(str(tmp_path))
 
 
-def test_a_place_that_cannot_be_made_is_a_storage_failure(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageFailed):
         SqliteDatabase(str(tmp_path / "file" / "lore.db"))
 
 
-def test_what_was_committed_is_there_when_the_file_is_opened_again(file: SqliteDatabase) -> None:
+def test_committed_data_is_there_when_the_file_is_reopened(file: SqliteDatabase) -> None:
     add_project(file, 3)
     again = SqliteDatabase(file.path)
     try:
@@ -99,7 +99,7 @@ def test_what_was_committed_is_there_when_the_file_is_opened_again(file: SqliteD
         again.close()
 
 
-def test_a_new_file_that_another_program_is_writing_to_is_waited_for(tmp_path: Path) -> None:
+def test_opening_waits_for_another_program_that_writes_to_a_new_file(tmp_path: Path) -> None:
     """SQLite refuses the change to WAL at once while another holds the write lock, whatever the busy timeout."""
     path = tmp_path / "lore.db"
     path.touch()

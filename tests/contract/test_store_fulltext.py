@@ -94,33 +94,33 @@ def searched(database: Database, text: str, wanted: DocumentFilter = DocumentFil
     return find(database, Request(query=parse_query(text), wanted=wanted, mode="lexical"))
 
 
-def test_a_word_in_the_title_counts_for_more_than_one_in_the_text(filled: Database) -> None:
+def test_a_word_in_the_title_scores_higher_than_one_in_the_text(filled: Database) -> None:
     assert search(filled, "crane") == ["port/harbour#1", "port/quay#2"]
 
 
-def test_words_are_found_in_their_other_forms(filled: Database) -> None:
+def test_words_match_their_inflected_forms(filled: Database) -> None:
     assert search(filled, "invoice cranes") == search(filled, "invoices crane")
     assert search(filled, "mentions") == ["port/quay#2"]
 
 
-def test_any_of_the_words_is_enough_and_more_are_better(filled: Database) -> None:
+def test_one_matching_word_is_enough_and_more_score_higher(filled: Database) -> None:
     found = search(filled, "mentioned metering rewrites zeppelin")
     assert found == ["port/harbour!1", "port/quay#2"]
 
 
-def test_a_phrase_wants_its_words_side_by_side(filled: Database) -> None:
+def test_a_phrase_matches_only_adjacent_words(filled: Database) -> None:
     assert search(filled, '"emergency brake"') == ["port/harbour#1"]
     assert search(filled, '"brake emergency"') == []
 
 
-def test_what_is_left_out_is_left_out(filled: Database) -> None:
+def test_documents_with_excluded_words_or_phrases_are_not_found(filled: Database) -> None:
     assert search(filled, "crane -mentioned") == ["port/harbour#1"]
     assert "port/quay#2" not in search(filled, '-"is mentioned"')
     assert search(filled, "derive_all.py -metering") == ["port/harbour!1"]
     assert searched(filled, "derive_all.py -metering").threads[0].found_in == "discussion"
 
 
-def test_a_name_is_found_by_any_part_of_it_and_its_signs_are_no_wildcards(filled: Database) -> None:
+def test_an_identifier_is_found_by_any_part_and_its_symbols_are_not_wildcards(filled: Database) -> None:
     text = full_text(filled)
     everything = DocumentFilter()
     rows: dict[int, int] = dict(filled.read("SELECT source_id, id FROM documents WHERE thread_type = 'merge_request'"))
@@ -131,7 +131,7 @@ def test_a_name_is_found_by_any_part_of_it_and_its_signs_are_no_wildcards(filled
     assert text.find_named("100%_", (), everything, 10) == []
 
 
-def test_a_whole_name_goes_before_a_longer_one_that_holds_it(filled: Database) -> None:
+def test_an_exact_identifier_ranks_before_a_longer_one_containing_it(filled: Database) -> None:
     write(
         filled,
         replace(document("issue", 3, ("issue", 3), "Short", "x"), identifiers=("UsageMeterReader",)),
@@ -143,7 +143,7 @@ def test_a_whole_name_goes_before_a_longer_one_that_holds_it(filled: Database) -
     assert found == [rows["merge_request"], rows["issue"]]
 
 
-def test_a_name_finds_what_no_word_finds(filled: Database) -> None:
+def test_an_identifier_finds_documents_that_no_word_finds(filled: Database) -> None:
     assert search(filled, "billing/usage/deri") == ["port/harbour!1"]
 
 
@@ -169,7 +169,7 @@ FILTERS: list[tuple[DocumentFilter, set[str]]] = [
 ]
 
 
-def test_filters_narrow_words_names_and_lists_alike(filled: Database) -> None:
+def test_filters_apply_to_word_identifier_and_list_queries(filled: Database) -> None:
     text = full_text(filled)
     names = {
         row_id: f"{kind} {key}" for row_id, kind, key in filled.read("SELECT id, source_type, source_id FROM documents")
@@ -204,7 +204,7 @@ def found_by(text: FullText, wanted: DocumentFilter, known: list[int]) -> dict[s
 @pytest.mark.parametrize(
     "gate", [Gate((Term("crane"), Term("invoices"))), Gate((Term("crane"), Term("nothing")), True)]
 )
-def test_through_a_gate_scores_are_those_of_scoring_everything(filled: Database, gate: Gate) -> None:
+def test_scores_behind_a_gate_equal_those_without_it(filled: Database, gate: Gate) -> None:
     terms = (Term("crane"), Term("invoices"), Term("nothing"))
     text = full_text(filled)
     counts = tuple(text.count(term, 100) for term in terms)
@@ -216,7 +216,9 @@ def test_through_a_gate_scores_are_those_of_scoring_everything(filled: Database,
     assert [scored.score for scored in through] == sorted((scored.score for scored in through), reverse=True)
 
 
-def test_too_few_behind_the_gates_opens_everything(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_documents_are_scored_when_the_gates_match_too_few(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
     query = parse_query("mentioned quay crane")
     found = rank_lexical(filled, query, DocumentFilter())
@@ -228,7 +230,7 @@ def test_too_few_behind_the_gates_opens_everything(filled: Database, monkeypatch
     assert len(rank_lexical(filled, query, DocumentFilter()).ranking.ids) == 1
 
 
-def test_a_word_that_stands_everywhere_counts_only_when_there_is_no_other(
+def test_a_word_in_every_document_counts_only_when_there_is_no_other(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidelore.search.lexical.EVERYWHERE", 5)
@@ -236,7 +238,7 @@ def test_a_word_that_stands_everywhere_counts_only_when_there_is_no_other(
     assert len(rank_lexical(filled, parse_query("quay meeting"), DocumentFilter()).ranking.ids) == 5
 
 
-def test_terms_are_counted_alone_and_together(filled: Database) -> None:
+def test_documents_are_counted_per_term_and_for_several_terms(filled: Database) -> None:
     text = full_text(filled)
     assert text.count(Term("crane"), 100) == 3
     assert text.count(Term("crane"), 2) >= 2
@@ -246,7 +248,7 @@ def test_terms_are_counted_alone_and_together(filled: Database) -> None:
 
 
 @pytest.mark.parametrize("shortlist", [1, 2, 100])
-def test_however_few_are_looked_at_first_the_best_that_pass_are_found(
+def test_the_best_matches_are_found_with_any_shortlist_size(
     filled: Database, monkeypatch: pytest.MonkeyPatch, shortlist: int
 ) -> None:
     monkeypatch.setattr("tidelore.store.fulltext_sqlite._SHORTLIST", shortlist)
@@ -261,7 +263,7 @@ def test_however_few_are_looked_at_first_the_best_that_pass_are_found(
             assert [scored.id for scored in text.rank(ask, wanted, limit)] == expected[:limit]
 
 
-def test_a_common_term_is_counted_about_from_both_ends_of_the_copy(
+def test_the_count_of_a_common_term_is_estimated_from_oldest_and_newest_documents(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidelore.store.fulltext_sqlite._SAMPLE", 4)
@@ -284,7 +286,7 @@ def test_filters_alone_list_the_newest_first(filled: Database) -> None:
     assert found.threads[0].found_in == "discussion"
 
 
-def test_an_answer_says_what_it_is_and_where_it_was_found(filled: Database) -> None:
+def test_a_result_shows_its_kind_and_where_it_was_found(filled: Database) -> None:
     found = searched(filled, "emergency brake").threads[0]
     assert (found.reference, found.type, found.found_in, found.author) == (
         "port/harbour#1",
@@ -297,7 +299,7 @@ def test_an_answer_says_what_it_is_and_where_it_was_found(filled: Database) -> N
     assert found.ranks == {"lexical": 1}
 
 
-def test_pages_of_threads_follow_each_other(filled: Database) -> None:
+def test_pages_of_results_are_consecutive(filled: Database) -> None:
     query = parse_query("nothing quay")
     whole = find(filled, Request(query=query, mode="lexical"))
     pages = [find(filled, Request(query=query, mode="lexical", limit=1, start=start)) for start in range(4)]
@@ -305,7 +307,7 @@ def test_pages_of_threads_follow_each_other(filled: Database) -> None:
     assert {page.total for page in pages} == {3}
 
 
-def test_a_ranking_by_meaning_is_fused_with_that_by_words(filled: Database) -> None:
+def test_semantic_and_lexical_rankings_are_fused(filled: Database) -> None:
     wanted = filled.read("SELECT id FROM documents WHERE source_type = 'merge_request'")[0][0]
     asked: list[int] = []
 
@@ -334,7 +336,7 @@ def test_a_changed_document_is_found_by_its_new_words_only(filled: Database) -> 
     assert search(filled, "hangs") == []
 
 
-def test_fields_mean_what_the_options_mean(filled: Database) -> None:
+def test_query_fields_filter_like_the_command_options(filled: Database) -> None:
     written = [
         ("type", "MR"),
         ("project", "harbour"),
@@ -352,7 +354,7 @@ def test_fields_mean_what_the_options_mean(filled: Database) -> None:
 @pytest.mark.parametrize(
     "written", [[("type", "banana")], [("state", "gone")], [("author", "a"), ("author", "b")], [("path", "x" * 5_000)]]
 )
-def test_fields_that_mean_nothing_are_refused_with_a_remedy(filled: Database, written: list[tuple[str, str]]) -> None:
+def test_invalid_query_fields_are_refused_with_a_fix(filled: Database, written: list[tuple[str, str]]) -> None:
     with pytest.raises(UserError) as refused:
         resolve_filters(filled, written, len)
     assert refused.value.fix
@@ -371,7 +373,7 @@ def test_fields_that_mean_nothing_are_refused_with_a_remedy(filled: Database, wr
 @example(" ".join(f"w{n}.a_b" for n in range(3_000)))
 @example("-crane -- -")
 @example("º ª ² ½ ﷺ \u0300abc")
-def test_no_text_is_an_error_of_the_database(filled: Database, text: str) -> None:
+def test_no_query_text_causes_a_database_error(filled: Database, text: str) -> None:
     query = parse_query(text)
     if query.is_empty:
         return

@@ -29,7 +29,7 @@ def take(database: Database, clock: ManualClock, who: ProcessIdentity = ME, *, f
     )  # fmt: skip
 
 
-def test_a_lease_comes_back_as_it_was_written(database: Database) -> None:
+def test_a_lease_is_read_back_as_written(database: Database) -> None:
     table = LeaseTable(database)
     row = LeaseRow("sync", 1, ME, "lore ingest", 5, 6)
     assert table.read("sync") is None
@@ -37,7 +37,7 @@ def test_a_lease_comes_back_as_it_was_written(database: Database) -> None:
     assert table.read("sync") == row
 
 
-def test_a_swap_succeeds_only_on_the_generation_it_expects(database: Database) -> None:
+def test_a_lease_update_succeeds_only_for_the_expected_generation(database: Database) -> None:
     table = LeaseTable(database)
     first = LeaseRow("sync", 1, ME, "a", 5, 5)
     second = LeaseRow("sync", 2, OTHER, "b", 6, 6)
@@ -50,7 +50,7 @@ def test_a_swap_succeeds_only_on_the_generation_it_expects(database: Database) -
     assert table.read("sync") == second
 
 
-def test_a_held_lease_is_refused_and_its_holder_named(database: Database, clock: ManualClock) -> None:
+def test_acquiring_a_held_lease_is_refused_naming_the_holder(database: Database, clock: ManualClock) -> None:
     take(database, clock)
     clock.advance(90)
     with pytest.raises(LockHeld) as caught:
@@ -59,7 +59,7 @@ def test_a_held_lease_is_refused_and_its_holder_named(database: Database, clock:
     assert caught.value.details["holder_command"] == "lore ingest by 10"
 
 
-def test_a_release_frees_the_lease_and_keeps_its_generation(database: Database, clock: ManualClock) -> None:
+def test_releasing_a_lease_frees_it_and_keeps_its_generation(database: Database, clock: ManualClock) -> None:
     first = take(database, clock)
     first.release()
     row = LeaseTable(database).read("sync")
@@ -69,7 +69,7 @@ def test_a_release_frees_the_lease_and_keeps_its_generation(database: Database, 
     assert (second.taken_as, second.generation) == ("free", 2)
 
 
-def test_a_release_by_a_holder_that_was_taken_over_changes_nothing(database: Database, clock: ManualClock) -> None:
+def test_a_release_after_a_takeover_changes_nothing(database: Database, clock: ManualClock) -> None:
     first = take(database, clock)
     take(database, clock, OTHER, force=True)
     before = LeaseTable(database).read("sync")
@@ -90,7 +90,9 @@ def test_a_heartbeat_keeps_a_lease_from_becoming_stale(database: Database, clock
         lease.heartbeat()
 
 
-def test_a_fence_passes_the_holder_and_stops_whoever_was_taken_over(database: Database, clock: ManualClock) -> None:
+def test_a_fence_passes_the_holder_and_stops_a_holder_that_was_taken_over(
+    database: Database, clock: ManualClock
+) -> None:
     lease = take(database, clock)
     with database.transaction() as tx:
         fence(tx, lease)
@@ -102,7 +104,7 @@ def test_a_fence_passes_the_holder_and_stops_whoever_was_taken_over(database: Da
         fence(tx, successor)
 
 
-def test_a_fence_stops_a_holder_that_gave_its_lease_back(database: Database, clock: ManualClock) -> None:
+def test_a_fence_stops_a_holder_that_released_its_lease(database: Database, clock: ManualClock) -> None:
     lease = take(database, clock)
     lease.release()
     with pytest.raises(LeaseLost), database.transaction() as tx:
@@ -138,7 +140,7 @@ def test_a_takeover_waits_until_the_fenced_transaction_has_ended(
     assert seen == [4]
 
 
-def test_of_many_threads_that_race_for_a_lease_one_wins_each_round(
+def test_one_of_many_racing_threads_gets_the_lease_in_each_round(
     database: Database, connect: Callable[[], Database], clock: ManualClock
 ) -> None:
     crowd = [connect() for _ in range(4)]
@@ -169,7 +171,7 @@ def _winners(crowd: list[Database], clock: ManualClock) -> list[Lease]:
     return won
 
 
-def test_of_many_processes_that_race_for_a_lease_one_wins(database: Database, address: str) -> None:
+def test_one_of_many_racing_processes_gets_the_lease(database: Database, address: str) -> None:
     prepare = """
 from tidelore.clock import SystemClock
 from tidelore.engine.lease import acquire
@@ -205,7 +207,7 @@ def test_the_lease_of_a_dead_process_is_taken_at_once(database: Database, clock:
     assert (heir.taken_as, heir.generation) == ("dead", 2)
 
 
-def test_leases_of_two_names_do_not_meet(database: Database, clock: ManualClock) -> None:
+def test_leases_with_different_names_are_independent(database: Database, clock: ManualClock) -> None:
     take(database, clock)
     table = LeaseTable(database)
     assert table.swap(None, LeaseRow("serve", 1, OTHER, "lore serve", 1, 1))

@@ -65,7 +65,7 @@ FILTERS: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-def test_a_list_is_narrowed_by_each_filter(filled: Database) -> None:
+def test_each_list_filter_restricts_the_result(filled: Database) -> None:
     found = [(wanted, numbers(filled, **wanted)) for wanted, _ in FILTERS]
     assert found == FILTERS
 
@@ -77,9 +77,7 @@ def test_a_list_of_one_project_shows_its_own_rows_with_their_labels(filled: Data
 
 @pytest.mark.parametrize("sort", ["updated", "created"])
 @pytest.mark.parametrize("ascending", [False, True])
-def test_pages_follow_one_another_without_a_gap_or_a_repetition(
-    filled: Database, sort: str, *, ascending: bool
-) -> None:
+def test_list_pages_have_no_gap_and_no_repetition(filled: Database, sort: str, *, ascending: bool) -> None:
     whole = list_parents(filled, MERGE_REQUESTS, ListFilter(sort=sort, ascending=ascending))
     assert whole.next is None
     seen: list[int] = []
@@ -93,7 +91,7 @@ def test_pages_follow_one_another_without_a_gap_or_a_repetition(
     assert seen == [item.id for item in whole.items]
 
 
-def test_tombstones_are_listed_only_when_asked_for(database: Database) -> None:
+def test_deleted_items_are_listed_only_on_request(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2)])
     keep(database, project, ISSUES, [], gone=[1])

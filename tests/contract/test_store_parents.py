@@ -98,14 +98,14 @@ def test_a_changed_item_replaces_its_row_and_keeps_its_identity(parents: Parents
     assert stored_payload(parents.database, parents.column("raw_payload_id")) == changed.payload
 
 
-def test_one_remote_id_in_two_projects_is_two_rows(parents: Parents) -> None:
+def test_the_same_remote_id_in_two_projects_gives_two_rows(parents: Parents) -> None:
     parents.commit(parents.make(1))
     parents.scope = scope_of(add_project(parents.database, 2, "port/quay"), parents.scope.surface)
     parents.commit(parents.make(1, title="Elsewhere"))
     assert parents.database.read(f"SELECT COUNT(*) FROM {parents.table}") == [(2,)]
 
 
-def test_labels_and_people_follow_the_item_and_vanish_with_it(parents: Parents) -> None:
+def test_labels_and_people_are_updated_and_deleted_with_the_item(parents: Parents) -> None:
     people: dict[str, Sequence[str]] = {"assignees": ("mira", "jonas")}
     if parents.link == "mr":
         people["reviewers"] = ("ada", "mira")
@@ -125,7 +125,7 @@ def test_labels_and_people_follow_the_item_and_vanish_with_it(parents: Parents) 
     assert parents.database.read("SELECT COUNT(*) FROM labels") == [(3,)], "the project keeps its labels"
 
 
-def test_relinking_one_item_leaves_the_links_of_others_alone(parents: Parents) -> None:
+def test_updating_the_links_of_one_item_does_not_change_those_of_others(parents: Parents) -> None:
     parents.commit(
         parents.make(1, labels=("bug",), assignees=("mira",)), parents.make(2, labels=("bug",), assignees=("jonas",))
     )
@@ -154,7 +154,7 @@ def test_a_replayed_page_writes_no_row_but_the_cursor(parents: Parents) -> None:
     assert without(dump(parents.database), "cursors") == without(before, "cursors")
 
 
-def test_a_replayed_page_changes_one_row_in_all_by_sqlites_own_count(sqlite_address: str, clock: ManualClock) -> None:
+def test_a_replayed_page_changes_one_row_by_sqlites_change_counter(sqlite_address: str, clock: ManualClock) -> None:
     from tidelore.store.dialect_sqlite import SqliteDatabase
     from tidelore.store.migrate import migrate
 
@@ -179,14 +179,14 @@ def test_an_older_version_never_replaces_a_newer_one(parents: Parents) -> None:
     assert without(dump(parents.database), "cursors") == without(before, "cursors")
 
 
-def test_a_lower_id_edited_in_the_same_instant_is_taken(parents: Parents) -> None:
+def test_a_lower_id_edited_in_the_same_instant_is_stored(parents: Parents) -> None:
     parents.take(parents.make(1), parents.make(2))
     tally = parents.take(parents.make(1, title="Edited in the same millisecond")).tally
     assert tally.changed == 1
     assert parents.column("title") == "Edited in the same millisecond"
 
 
-def test_what_is_gone_is_kept_marked_and_out_of_lists(parents: Parents) -> None:
+def test_a_deleted_item_is_kept_as_tombstone_and_not_listed(parents: Parents) -> None:
     parents.commit(parents.make(1, labels=("bug",)), parents.make(2))
     parents.clock.advance(5)
     buried_at = parents.clock.now_ms()
@@ -201,7 +201,7 @@ def test_what_is_gone_is_kept_marked_and_out_of_lists(parents: Parents) -> None:
     assert parents.column("deleted_at") == buried_at, "a tombstone keeps its date"
 
 
-def test_a_tombstone_seen_again_rises_with_its_row(parents: Parents) -> None:
+def test_a_tombstone_seen_again_is_restored_in_its_row(parents: Parents) -> None:
     item = parents.make(1)
     parents.take(item)
     row = parents.column("id")
@@ -212,7 +212,7 @@ def test_a_tombstone_seen_again_rises_with_its_row(parents: Parents) -> None:
     assert parents.shelf().stored([1]) == {1: item.version}
 
 
-def test_held_names_what_was_created_in_a_half_open_span(parents: Parents) -> None:
+def test_held_returns_items_created_in_a_half_open_interval(parents: Parents) -> None:
     parents.commit(*(parents.make(number, created_at=CREATED + number) for number in (1001, 1002, 1003)))
     shelf = parents.shelf()
     assert shelf.held(CREATED + 1001, CREATED + 1003) == {1001: "1", 1002: "2"}
@@ -240,7 +240,7 @@ def test_an_item_that_could_be_read_leaves_quarantine_in_the_same_commit(parents
     assert [entry.key for entry in parents.shelf().due_quarantined(10)] == ["3"]
 
 
-def test_gaps_are_replaced_only_by_a_batch_that_speaks_of_them(parents: Parents) -> None:
+def test_gaps_are_kept_by_a_batch_without_gaps_and_replaced_by_one_with_a_gap_list(parents: Parents) -> None:
     gaps = [Gap(Position(9, 9), "token", 3)]
     parents.commit(gaps=gaps)
     parents.commit()
@@ -298,7 +298,7 @@ def test_the_cursor_is_not_moved_when_a_row_it_covers_is_refused(parents: Parent
     assert dump(parents.database) == before
 
 
-def test_a_holder_that_was_taken_over_writes_nothing(parents: Parents) -> None:
+def test_a_process_whose_lease_was_taken_over_writes_nothing(parents: Parents) -> None:
     def take(pid: int) -> Any:
         return acquire(
             LeaseTable(parents.database), "sync", ProcessIdentity("here", pid, "1"), "lore", parents.clock,
@@ -317,7 +317,7 @@ def test_a_holder_that_was_taken_over_writes_nothing(parents: Parents) -> None:
     assert parents.shelf().stored([1, 2]).keys() == {1, 2}
 
 
-def test_an_invalid_cursor_is_set_aside_and_replaced_by_a_bounded_backfill(parents: Parents) -> None:
+def test_an_invalid_cursor_is_replaced_by_a_bounded_backfill(parents: Parents) -> None:
     future = parents.clock.now_ms() + 3_600_000
     parents.commit(cursor=Cursor(watermark=Position(future, 7)))
     intake: Intake[Any] = Intake(parents.shelf(), parents.clock.now_ms)

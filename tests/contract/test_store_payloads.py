@@ -47,7 +47,7 @@ def test_a_payload_is_read_back_byte_for_byte(database: Database, payload: bytes
     assert database.read("SELECT content_hash FROM raw_payloads") == [(digest(payload),)]
 
 
-def test_compression_saves_space_and_leaves_small_payloads_alone(database: Database) -> None:
+def test_large_payloads_are_compressed_and_small_ones_are_not(database: Database) -> None:
     store(database, b"y" * 5000, b"small")
     (large, small) = rows(database)
     assert large[1] == "zstd"
@@ -55,12 +55,12 @@ def test_compression_saves_space_and_leaves_small_payloads_alone(database: Datab
     assert small[1:] == ("identity", 5)
 
 
-def test_without_compression_payloads_are_stored_as_they_are(database: Database) -> None:
+def test_without_compression_payloads_are_stored_unchanged(database: Database) -> None:
     store(database, b"y" * 5000, compress=False)
     assert rows(database)[0][1:] == ("identity", 5000)
 
 
-def test_the_same_bytes_are_stored_once_however_often_they_come(database: Database) -> None:
+def test_identical_payloads_are_stored_once(database: Database) -> None:
     payload = os.urandom(300)
     store(database, payload, payload)
     before = rows(database)
@@ -69,6 +69,6 @@ def test_the_same_bytes_are_stored_once_however_often_they_come(database: Databa
     assert len(before) == 1
 
 
-def test_one_byte_more_is_another_payload(database: Database) -> None:
+def test_payloads_differing_in_one_byte_are_stored_separately(database: Database) -> None:
     store(database, b"z" * 200, b"z" * 201)
     assert len(rows(database)) == 2

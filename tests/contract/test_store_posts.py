@@ -46,7 +46,7 @@ def documents(database: Database) -> list[tuple[str, str]]:
     return database.read("SELECT title, content FROM documents WHERE source_type = 'post' ORDER BY source_id")
 
 
-def test_a_post_is_one_row_whichever_reading_showed_it(database: Database) -> None:
+def test_a_post_is_one_row_whether_read_from_feed_records_or_stream(database: Database) -> None:
     (account,) = follow(database, MIRA)
     feed = post(MIRA, "a", CREATED, links=(link("https://a.test/1"),))
     bare = item_of(replace(feed.record, author_handle=None, indexed_at=None, sort_at=CREATED + 5, url=None))
@@ -58,7 +58,7 @@ def test_a_post_is_one_row_whichever_reading_showed_it(database: Database) -> No
     assert stored_payload(database, database.read("SELECT raw_payload_id FROM posts")[0][0]) == feed.payload
 
 
-def test_a_post_seen_again_is_known_and_a_new_cid_is_an_edit(database: Database) -> None:
+def test_a_post_seen_again_is_a_replay_and_a_new_cid_is_an_edit(database: Database) -> None:
     follow(database, MIRA)
     first = post(MIRA, "a", links=(link("https://a.test/old"),))
     shelf = share(database, first)
@@ -72,12 +72,12 @@ def test_a_post_seen_again_is_known_and_a_new_cid_is_an_edit(database: Database)
     assert database.read("SELECT COUNT(*) FROM raw_payloads") == [(2,)], "what was said before is kept"
 
 
-def test_two_versions_in_one_batch_leave_the_later_one(database: Database) -> None:
+def test_of_two_versions_in_one_batch_the_later_is_stored(database: Database) -> None:
     share(database, post(MIRA, "a"), post(MIRA, "a", cid="c2", text="later"))
     assert rows(database, "cid, text, account_id") == [("c2", "later", None)]
 
 
-def test_a_deleted_post_is_kept_marked_and_out_of_everything(database: Database) -> None:
+def test_a_deleted_post_is_kept_as_tombstone_and_not_shown_anywhere(database: Database) -> None:
     follow(database, MIRA)
     share(database, post(MIRA, "a", links=(link("https://a.test/1"),)), post(MIRA, "b"))
     assert len(documents(database)) == 2
@@ -114,7 +114,7 @@ def test_posts_of_a_deleted_account_leave_lists_search_and_trends_with_their_tex
     assert stored_payload(database, database.read("SELECT raw_payload_id FROM posts ORDER BY id")[0][0]) == mine.payload
 
 
-def test_a_late_list_does_not_bring_a_deleted_post_back_and_a_later_one_does(database: Database) -> None:
+def test_a_deleted_post_is_not_restored_by_a_list_read_within_the_settling_time(database: Database) -> None:
     item = post(MIRA, "a", links=(link("https://a.test/1"),))
     share(database, item)
     share(database, gone=[item.record.uri], now_ms=CREATED)
@@ -127,7 +127,7 @@ def test_a_late_list_does_not_bring_a_deleted_post_back_and_a_later_one_does(dat
     assert database.read("SELECT COUNT(*) FROM post_links") == [(1,)]
 
 
-def test_a_page_is_durable_with_its_cursor_gaps_and_quarantine_or_not_at_all(database: Database) -> None:
+def test_a_page_is_committed_with_its_cursor_gaps_and_quarantine_or_not_at_all(database: Database) -> None:
     cursor = Cursor(watermark=Position(CREATED, uri_of(MIRA, "a")), complete=True)
     gaps = [Gap(Position(CREATED, uri_of(MIRA, "a")), "token", CREATED - HOUR)]
     rejected = [Rejected(uri_of(MIRA, "bad"), uri_of(MIRA, "bad"), b"{}", "createdAt missing")]
@@ -152,7 +152,7 @@ def test_a_page_is_durable_with_its_cursor_gaps_and_quarantine_or_not_at_all(dat
     assert later.due_quarantined(10) == [], "what was understood at last is released"
 
 
-def test_nothing_is_written_after_the_lease_is_lost(database: Database, clock: ManualClock) -> None:
+def test_no_post_is_written_after_the_lease_was_lost(database: Database, clock: ManualClock) -> None:
     def hold(pid: int) -> Lease:
         return acquire(
             LeaseTable(database), "sync", ProcessIdentity("here", pid, "1"), "lore", clock,
@@ -187,7 +187,7 @@ class Feed:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_a_descending_walk_over_the_shelf_misses_and_repeats_nothing(database: Database, size: int) -> None:
+def test_a_descending_walk_stores_every_post_once(database: Database, size: int) -> None:
     follow(database, MIRA)
     items = [post(MIRA, f"k{number}", CREATED + number * 1000) for number in range(12)]
     for known in (4, 12):
@@ -225,7 +225,7 @@ def test_a_post_is_found_by_its_words_its_author_and_its_links(database: Databas
     assert (found.project, found.iid, found.web_url) == (None, None, post(MIRA, "a").record.url)
 
 
-def test_what_many_repost_is_found_once(database: Database) -> None:
+def test_a_post_with_many_reposts_is_found_once(database: Database) -> None:
     subject = post(OTTO, "z", text="Gulls are early this year.")
     again = {"subject_uri": subject.record.uri, "text": subject.record.text}
     share(database, post(MIRA, "r", CREATED + 1, **again), post(NOOR, "r", CREATED + 2, **again))
@@ -239,7 +239,7 @@ def test_what_many_repost_is_found_once(database: Database) -> None:
     assert all(finding.ok for finding in check_database(database, CREATED + HOUR))
 
 
-def test_a_post_is_shown_with_what_it_answers_and_who_answers(database: Database) -> None:
+def test_a_post_is_shown_with_its_parent_and_its_replies(database: Database) -> None:
     follow(database, MIRA, NOOR)
     first = post(MIRA, "a")
     answer = post(NOOR, "b", CREATED + 1, kind="reply", reply_parent=first.record.uri, reply_root=first.record.uri)
@@ -260,7 +260,7 @@ def test_a_post_is_shown_with_what_it_answers_and_who_answers(database: Database
         resolve_post(database, parse_post_reference("at://mira.test/app.bsky.feed.post/none"))
 
 
-def test_a_post_that_only_a_repost_tells_of_is_shown_by_that(database: Database) -> None:
+def test_a_post_known_only_through_a_repost_is_shown_as_that_repost(database: Database) -> None:
     share(database, post(MIRA, "r", subject_uri=uri_of(OTTO, "z"), text="Gulls"))
     view = read_post(database, resolve_post(database, parse_post_reference(uri_of(OTTO, "z"))))
     assert (view.post.kind, view.post.text, view.post.author) == ("repost", "Gulls", "mira.test")
@@ -269,12 +269,12 @@ def test_a_post_that_only_a_repost_tells_of_is_shown_by_that(database: Database)
 @pytest.mark.parametrize(
     "text", ["", "12", "at://mira.test", "at://x/app.bsky.feed.post/1", "https://bsky.app/profile/mira.test"]
 )
-def test_any_other_reference_is_refused(text: str) -> None:
+def test_an_invalid_post_reference_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="as a post"):
         parse_post_reference(text)
 
 
-def test_lists_are_narrowed_and_paged_newest_first(database: Database) -> None:
+def test_post_lists_are_filtered_and_paged_newest_first(database: Database) -> None:
     follow(database, MIRA, NOOR)
     share(database, *(post(did, f"k{n}", CREATED + n * HOUR) for n in range(4) for did in (MIRA, NOOR)))
     page = list_posts(database, PostFilter(author="@Mira.test", limit=3))

@@ -22,7 +22,7 @@ def test_a_renamed_project_keeps_its_row(database: Database) -> None:
     assert database.read("SELECT created_at, updated_at FROM projects") == [(CREATED, CREATED + 1)]
 
 
-def test_the_same_id_on_two_sources_is_two_projects(database: Database) -> None:
+def test_the_same_id_on_two_sources_gives_two_projects(database: Database) -> None:
     first = add_project(database, 7)
     with database.transaction() as tx:
         record = ProjectRecord(7, "port/harbour", "harbour", None, archived=False)
@@ -30,41 +30,41 @@ def test_the_same_id_on_two_sources_is_two_projects(database: Database) -> None:
     assert first.id != second.id
 
 
-def test_a_configured_name_leads_to_the_project_it_was_resolved_to(database: Database) -> None:
+def test_a_configured_path_is_stored_with_its_resolved_project(database: Database) -> None:
     project = add_project(database, 7, "port/harbour")
     assert find_configured(database, "gitlab", "port/harbour") == project
     assert find_configured(database, "github", "port/harbour") is None
     assert find_configured(database, "gitlab", "port/quay") is None
 
 
-def test_a_project_is_found_by_the_number_its_forge_gave_it(database: Database) -> None:
+def test_a_project_is_found_by_its_remote_id(database: Database) -> None:
     project = add_project(database, 7, "port/harbour")
     assert find_remote(database, "gitlab", 7) == project
     assert find_remote(database, "github", 7) is None
     assert find_remote(database, "gitlab", 8) is None
 
 
-def test_a_row_says_when_its_forge_was_last_heard(database: Database) -> None:
+def test_a_project_row_has_the_time_of_its_last_refresh(database: Database) -> None:
     assert add_project(database, 7, "port/harbour").updated_at == CREATED
     with database.transaction() as tx:
         record = ProjectRecord(7, "port/harbour", "harbour", None, archived=False)
         assert save_project(tx, "gitlab", "port/harbour", record, CREATED + 5).updated_at == CREATED + 5
 
 
-def test_a_project_is_found_by_its_path_or_the_end_of_it(database: Database) -> None:
+def test_a_project_is_found_by_its_path_or_a_suffix(database: Database) -> None:
     harbour = add_project(database, 1, "port/north/harbour")
     add_project(database, 2, "port/quay")
     for name in ("port/north/harbour", "north/harbour", "harbour"):
         assert match_project(database, name) == harbour
 
 
-def test_the_end_of_a_path_is_whole_segments_only(database: Database) -> None:
+def test_a_path_suffix_matches_whole_segments_only(database: Database) -> None:
     add_project(database, 1, "port/harbour")
     with pytest.raises(NotFound, match="arbour"):
         match_project(database, "arbour")
 
 
-def test_a_whole_path_wins_over_the_end_of_another(database: Database) -> None:
+def test_a_full_path_takes_precedence_over_a_suffix_match(database: Database) -> None:
     short = add_project(database, 1, "port/harbour")
     add_project(database, 2, "old/port/harbour")
     assert match_project(database, "port/harbour") == short
@@ -79,14 +79,14 @@ def test_an_ambiguous_name_is_refused_with_its_candidates(database: Database) ->
     assert caught.value.details["candidates"] == ["north/harbour", "south/harbour"]
 
 
-def test_an_unknown_name_is_refused_with_what_is_known(database: Database) -> None:
+def test_an_unknown_project_is_refused_with_the_known_ones(database: Database) -> None:
     add_project(database, 1, "port/harbour")
     with pytest.raises(NotFound) as caught:
         match_project(database, "quay")
     assert "port/harbour" in (caught.value.fix or "")
 
 
-def test_deleting_a_project_takes_what_hangs_on_it(database: Database) -> None:
+def test_deleting_a_project_deletes_its_rows(database: Database) -> None:
     project = add_project(database)
     with database.transaction() as tx:
         tx.execute("INSERT INTO labels (project_id, name) VALUES (:id, 'bug')", {"id": project.id})

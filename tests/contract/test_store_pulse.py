@@ -30,7 +30,7 @@ def begin(database: Database, at: int, requests: int = 0) -> Run:
     return run
 
 
-def test_runs_are_found_by_how_they_stand(database: Database) -> None:
+def test_runs_are_found_by_status(database: Database) -> None:
     begin(database, NOW).finish_succeeded()
     begin(database, NOW + 1).finish_failed("the server is gone")
     begin(database, NOW + 2).finish_cancelled()
@@ -41,14 +41,14 @@ def test_runs_are_found_by_how_they_stand(database: Database) -> None:
     assert [run.status for run in pulse.newest_unfinished(database, 1)] == ["cancelled"]
 
 
-def test_efforts_are_those_of_runs_that_were_at_work_since_then(database: Database) -> None:
+def test_request_and_item_counts_cover_runs_active_since_a_time(database: Database) -> None:
     begin(database, NOW - 100_000, 5).finish_succeeded()
     begin(database, NOW, 7)
     assert [(found.requests, found.items) for found in pulse.efforts(database, NOW - 50_000)] == [(7, 3)]
     assert [found.requests for found in pulse.efforts(database, NOW - 200_000)] == [7, 5]
 
 
-def test_due_parents_are_counted_by_project_and_without_the_deleted(database: Database) -> None:
+def test_due_parents_are_counted_by_project_without_deleted_ones(database: Database) -> None:
     first, second = add_project(database, 1, "port/one"), add_project(database, 2, "port/two")
     keep(database, first, ISSUES, [issue(1), issue(2), issue(3)])
     keep(database, second, ISSUES, [issue(4)])
@@ -61,7 +61,7 @@ def test_due_parents_are_counted_by_project_and_without_the_deleted(database: Da
     assert pulse.due_parents(database, ISSUE, "discussions") == {}
 
 
-def test_no_more_is_counted_than_the_bound(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_stops_at_the_limit(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "MOST", 2)
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2), issue(3)])
@@ -69,7 +69,7 @@ def test_no_more_is_counted_than_the_bound(database: Database, monkeypatch: pyte
     assert pulse.waiting_documents(database) == 2
 
 
-def test_what_waits_on_github_is_counted_and_listed(database: Database) -> None:
+def test_waiting_github_events_and_replies_are_counted_and_listed(database: Database) -> None:
     project = repository(database)
     first, _ = followed(database, project, 12, 15)
     add_events(database, project, [comment(1), comment(2)])
@@ -93,9 +93,7 @@ def test_what_waits_on_github_is_counted_and_listed(database: Database) -> None:
     ]
 
 
-def test_of_the_answers_that_arrived_the_last_few_are_listed(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_latest_delivered_replies_are_listed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "_ARRIVED", 2)
     project = repository(database)
     followed(database, project, 12)
@@ -126,7 +124,7 @@ def test_accounts_are_found_by_a_part_of_their_handle(database: Database) -> Non
     assert pulse.accounts(database, "_") == []
 
 
-def test_accounts_that_should_be_asked_are_counted_but_not_the_paused(database: Database) -> None:
+def test_due_accounts_are_counted_without_paused_ones(database: Database) -> None:
     rows = follow(database, MIRA, NOOR)
     assert pulse.due_accounts(database, CREATED) == 2
     assert pulse.due_accounts(database, CREATED - 1) == 0
@@ -135,14 +133,14 @@ def test_accounts_that_should_be_asked_are_counted_but_not_the_paused(database: 
     assert pulse.due_accounts(database, CREATED) == 1
 
 
-def test_arrivals_are_posts_and_events_since_then(database: Database) -> None:
+def test_arrivals_are_posts_and_events_since_a_time(database: Database) -> None:
     share(database, post(MIRA, "a"), now_ms=NOW - 500)
     share(database, post(MIRA, "b"), now_ms=NOW - 50)
     add_events(database, repository(database), [comment(1)])
     assert sorted(pulse.arrivals(database, NOW - 100)) == [NOW - 50, NOW]
 
 
-def test_positions_are_summed_up_by_surface(database: Database) -> None:
+def test_cursors_are_summarised_by_surface(database: Database) -> None:
     follow(database, MIRA)
     share(database, post(MIRA, "a"), now_ms=NOW)
     project = add_project(database)

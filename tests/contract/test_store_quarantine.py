@@ -36,13 +36,13 @@ def test_an_entry_is_admitted_with_its_payload_and_error(database: Database, sco
     assert stored_payload(database) == b'{"id": 7, "updated_at": "soon"}'
 
 
-def test_pauses_double_from_a_minute_to_a_day_and_stay_there() -> None:
+def test_retry_pauses_double_from_a_minute_to_a_day() -> None:
     assert [pause_ms(attempt) for attempt in (1, 2, 3, 4)] == [60_000, 120_000, 240_000, 480_000]
     assert pause_ms(11) == 60_000 * 1024
     assert pause_ms(12) == pause_ms(13) == pause_ms(10_000) == DAY
 
 
-def test_seen_again_an_entry_keeps_its_first_date_and_waits_longer(database: Database, scope: Scope) -> None:
+def test_an_entry_seen_again_keeps_its_first_date_and_waits_longer(database: Database, scope: Scope) -> None:
     reject(database, scope, Rejected("7", "7", b"one", "first"))
     reject(database, scope, Rejected("7", "7", b"two", "second"), now_ms=NOW + 60_000)
     (row,) = list_quarantine(database)
@@ -51,13 +51,13 @@ def test_seen_again_an_entry_keeps_its_first_date_and_waits_longer(database: Dat
     assert stored_payload(database) == b"two"
 
 
-def test_an_attempt_without_a_payload_keeps_the_payload_we_have(database: Database, scope: Scope) -> None:
+def test_an_attempt_without_a_payload_keeps_the_stored_payload(database: Database, scope: Scope) -> None:
     reject(database, scope, Rejected("7", "7", b"one", "first"))
     reject(database, scope, Rejected("7", "7", b"", "empty answer"), now_ms=NOW + 1)
     assert stored_payload(database) == b"one"
 
 
-def test_entries_fall_due_when_their_pause_is_over_the_longest_overdue_first(database: Database, scope: Scope) -> None:
+def test_entries_become_due_after_their_pause_longest_overdue_first(database: Database, scope: Scope) -> None:
     reject(database, scope, Rejected("2", "two", b"x", "e"), now_ms=NOW + 5)
     reject(database, scope, Rejected("1", "one", b"x", "e"))
     assert due_entries(database, scope, NOW + 59_999, 10) == []
@@ -67,25 +67,25 @@ def test_entries_fall_due_when_their_pause_is_over_the_longest_overdue_first(dat
     assert due_entries(database, scope, NOW + 60_005, 1) == both[:1]
 
 
-def test_an_entry_that_cannot_be_asked_for_is_kept_and_never_due(database: Database, scope: Scope) -> None:
+def test_an_entry_without_a_locator_is_kept_and_never_due(database: Database, scope: Scope) -> None:
     reject(database, scope, Rejected("content:ab", None, b"x", "no id"))
     assert list_quarantine(database)[0].next_attempt_at is None
     assert due_entries(database, scope, NOW + 10 * DAY, 10) == []
 
 
-def test_an_entry_whose_locator_is_learned_later_is_asked_for_from_then_on(database: Database, scope: Scope) -> None:
+def test_an_entry_becomes_due_once_its_locator_is_known(database: Database, scope: Scope) -> None:
     reject(database, scope, Rejected("7", None, b"x", "no iid"))
     reject(database, scope, Rejected("7", "12", b"x", "title missing"))
     assert due_entries(database, scope, NOW + DAY, 10) == [Quarantined("7", "12", 2)]
 
 
-def test_an_entry_seen_again_without_its_locator_is_still_asked_for(database: Database, scope: Scope) -> None:
+def test_an_entry_seen_again_without_its_locator_keeps_the_stored_one(database: Database, scope: Scope) -> None:
     reject(database, scope, Rejected("7", "12", b"x", "title missing"))
     reject(database, scope, Rejected("7", None, b"x", "no iid"))
     assert due_entries(database, scope, NOW + DAY, 10) == [Quarantined("7", "12", 2)]
 
 
-def test_a_release_forgets_the_named_entries_of_its_scope_only(database: Database, scope: Scope) -> None:
+def test_a_release_deletes_the_named_entries_of_its_scope_only(database: Database, scope: Scope) -> None:
     other = scope_of(add_project(database, 2, "port/quay"))
     reject(database, scope, Rejected("7", "7", b"x", "e"), Rejected("8", "8", b"x", "e"))
     reject(database, other, Rejected("7", "7", b"x", "e"))

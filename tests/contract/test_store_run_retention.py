@@ -30,7 +30,7 @@ def kept(database: Database) -> list[int]:
     return [row.id for row in reversed(list_runs(database, 10_000))]
 
 
-def test_runs_that_ended_well_are_forgotten_after_their_days_and_others_later(
+def test_succeeded_runs_are_deleted_after_their_retention_and_failed_ones_later(
     database: Database, clock: ManualClock
 ) -> None:
     for days in (200, 100, 31):
@@ -43,7 +43,7 @@ def test_runs_that_ended_well_are_forgotten_after_their_days_and_others_later(
     assert forget_runs(database, clock.now_ms(), 30) == 0
 
 
-def test_what_still_matters_is_kept_however_old_it_is(database: Database, clock: ManualClock) -> None:
+def test_the_last_success_and_open_runs_are_kept_at_any_age(database: Database, clock: ManualClock) -> None:
     ended(database, clock, 400, "succeeded", "lore sync")
     last = ended(database, clock, 300, "succeeded", "lore sync")
     runs = ended(database, clock, 290, "running")
@@ -60,7 +60,9 @@ def test_what_still_matters_is_kept_however_old_it_is(database: Database, clock:
     assert ended(database, clock, 0, "succeeded") > newest_run, "no number is given twice"
 
 
-def test_the_outcomes_of_chosen_items_are_kept_as_long_as_the_rule_says(database: Database, clock: ManualClock) -> None:
+def test_item_outcomes_of_surgical_runs_are_kept_for_their_retention_time(
+    database: Database, clock: ManualClock
+) -> None:
     def chosen(days_ago: float) -> int:
         then = ManualClock(clock.now_ms() - int(days_ago * DAY * 1000))
         run = Run.start(
@@ -77,7 +79,9 @@ def test_the_outcomes_of_chosen_items_are_kept_as_long_as_the_rule_says(database
     assert find_record(database, young).outcomes_json == '[{"iid": 1}]'
 
 
-def test_thousands_go_some_at_a_time(database: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_runs_are_deleted_in_batches(
+    database: Database, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_retention, "_AT_ONCE", 7)
     for _ in range(30):
         ended(database, clock, 40, "succeeded")

@@ -39,7 +39,7 @@ def test_a_run_starts_open_with_its_holder_and_note(database: Database, clock: M
     assert (alive.holder, alive.heartbeat_at) == (ME, clock.now_ms())
 
 
-def test_phases_go_forward_only(database: Database, clock: ManualClock) -> None:
+def test_a_stored_run_never_returns_to_an_earlier_phase(database: Database, clock: ManualClock) -> None:
     run = start(database, clock)
     run.set_phase("ingest")
     run.set_phase("scrub")
@@ -103,7 +103,7 @@ def test_a_run_ends_once_and_cannot_be_changed_afterwards(
     assert newest(database) == ended
 
 
-def test_the_ends_keep_what_they_were_told(database: Database, clock: ManualClock) -> None:
+def test_a_finished_run_stores_warnings_error_and_cancel_time(database: Database, clock: ManualClock) -> None:
     start(database, clock).finish_succeeded_with_warnings(3)
     assert newest(database).warnings_count == 3
     start(database, clock).finish_failed("the disk is full")
@@ -112,7 +112,7 @@ def test_the_ends_keep_what_they_were_told(database: Database, clock: ManualCloc
     assert column(database, "cancelled_at") == clock.now_ms()
 
 
-def test_the_rows_of_dead_and_silent_processes_are_closed_as_crashed(database: Database, clock: ManualClock) -> None:
+def test_runs_of_dead_and_silent_processes_are_marked_as_crashed(database: Database, clock: ManualClock) -> None:
     silent = start(database, clock, ProcessIdentity("far", 1, "1"))
     clock.advance(601)
     dead = start(database, clock, ProcessIdentity("here", 2, "2"))
@@ -140,7 +140,7 @@ def note(run: Run, clock: ManualClock, done: int, total: int | None = None) -> N
     run.note_progress(Counters(requests=done), Headway(done, total, "group/app issues: ünd 3 pages"))
 
 
-def test_a_run_tells_how_far_it_is_while_it_runs(database: Database, clock: ManualClock) -> None:
+def test_a_running_run_stores_its_progress(database: Database, clock: ManualClock) -> None:
     run = start(database, clock)
     assert progress_of(database) == (None, None, None)
     note(run, clock, 3)
@@ -158,7 +158,7 @@ def test_a_run_tells_how_far_it_is_while_it_runs(database: Database, clock: Manu
     [Run.finish_succeeded, lambda run: run.finish_failed("why"), Run.finish_cancelled],
     ids=["ok", "bad", "off"],
 )
-def test_how_far_a_run_was_is_gone_with_its_end_and_its_counters_stay(
+def test_finishing_a_run_clears_its_progress_and_keeps_its_counters(
     database: Database, clock: ManualClock, finish: Callable[[Run], None]
 ) -> None:
     run = start(database, clock)
@@ -168,7 +168,7 @@ def test_how_far_a_run_was_is_gone_with_its_end_and_its_counters_stay(
     assert newest(database).requests == 3
 
 
-def test_a_crashed_run_keeps_how_far_it_was(database: Database, clock: ManualClock) -> None:
+def test_a_crashed_run_keeps_its_progress(database: Database, clock: ManualClock) -> None:
     run = start(database, clock)
     note(run, clock, 3, 4)
     close_crashed(RunTable(database), clock, lambda _who: True, STALE_MS)
@@ -190,7 +190,7 @@ def test_a_crashed_run_keeps_how_far_it_was(database: Database, clock: ManualClo
         "holder_host = NULL",
     ],
 )
-def test_the_database_itself_refuses_an_impossible_row(database: Database, clock: ManualClock, change: str) -> None:
+def test_the_database_constraints_refuse_an_impossible_run(database: Database, clock: ManualClock, change: str) -> None:
     start(database, clock)
     before = newest(database)
     with pytest.raises(IntegrityError), database.transaction() as tx:
@@ -198,7 +198,7 @@ def test_the_database_itself_refuses_an_impossible_row(database: Database, clock
     assert newest(database) == before
 
 
-def test_a_column_that_is_not_the_ledgers_to_change_is_refused(database: Database, clock: ManualClock) -> None:
+def test_updating_an_immutable_run_column_is_refused(database: Database, clock: ManualClock) -> None:
     run = start(database, clock)
     for name in ("started_at", "holder_pid", "id", "phase = 'x', status"):
         with pytest.raises(ValueError, match="no mutable columns"):
@@ -221,7 +221,7 @@ def test_only_a_run_that_succeeded_brings_the_copy_up_to_date(database: Database
 
 
 @pytest.mark.parametrize("end", ["running", "succeeded", "failed", "cancelled", "crashed"])
-def test_a_run_that_mirrored_brought_the_copy_up_to_date_however_it_goes_on(
+def test_a_run_that_finished_mirroring_counts_as_up_to_date_even_if_it_fails_later(
     database: Database, clock: ManualClock, end: str
 ) -> None:
     run = start(database, clock)
@@ -242,7 +242,7 @@ def test_a_run_that_mirrored_brought_the_copy_up_to_date_however_it_goes_on(
     assert last_success_at(database) == when
 
 
-def test_a_run_that_left_something_did_not_bring_the_copy_up_to_date(database: Database, clock: ManualClock) -> None:
+def test_an_unfinished_run_does_not_bring_the_copy_up_to_date(database: Database, clock: ManualClock) -> None:
     start(database, clock).finish_succeeded()
     when = clock.now_ms()
     clock.advance(60)
@@ -253,7 +253,7 @@ def test_a_run_that_left_something_did_not_bring_the_copy_up_to_date(database: D
     assert last_success_at(database) == when
 
 
-def test_the_latest_of_runs_that_tell_when_they_mirrored_and_older_ones_that_do_not_counts(
+def test_the_latest_mirror_time_counts_for_runs_with_and_without_mirrored_at(
     database: Database, clock: ManualClock
 ) -> None:
     run = start(database, clock)
@@ -277,14 +277,14 @@ def test_the_latest_of_runs_that_tell_when_they_mirrored_and_older_ones_that_do_
         ("lore cursors reset", "standard", False),
     ],
 )
-def test_only_a_run_that_walked_the_lists_brings_the_copy_up_to_date(
+def test_only_a_run_that_read_the_lists_brings_the_copy_up_to_date(
     database: Database, clock: ManualClock, command: str, mode: str, walks: bool
 ) -> None:
     Run.start(RunTable(database), clock, command, ME, mode=mode).finish_succeeded()
     assert last_success_at(database) == (clock.now_ms() if walks else None)
 
 
-def test_what_a_surgical_run_was_asked_for_is_kept_with_its_row(database: Database, clock: ManualClock) -> None:
+def test_the_requested_items_of_a_surgical_run_are_stored_with_it(database: Database, clock: ManualClock) -> None:
     surgery = Surgery('{"issues":[7],"mrs":[]}', "[]")
     run = Run.start(RunTable(database), clock, "lore sync", ME, mode="surgical", surgery=surgery)
     record = find_record(database, run.id)
@@ -296,7 +296,7 @@ def test_what_a_surgical_run_was_asked_for_is_kept_with_its_row(database: Databa
         run.set_outcomes("[]")
 
 
-def test_records_are_told_newest_first_and_those_without_their_end_on_demand(
+def test_run_records_are_listed_newest_first_and_unfinished_ones_on_request(
     database: Database, clock: ManualClock
 ) -> None:
     runs = [start(database, clock) for _ in range(5)]
@@ -312,7 +312,7 @@ def test_records_are_told_newest_first_and_those_without_their_end_on_demand(
     assert [row.status for row in found] == ["crashed", "crashed", "cancelled", "failed"]
 
 
-def test_a_record_holds_its_row_and_an_unknown_one_is_not_found(database: Database, clock: ManualClock) -> None:
+def test_a_run_record_has_its_row_and_an_unknown_run_is_not_found(database: Database, clock: ManualClock) -> None:
     run = start(database, clock)
     run.set_counters(Counters(*range(1, 10)))
     record = find_record(database, run.id)

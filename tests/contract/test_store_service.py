@@ -23,7 +23,7 @@ POLL = JobRow("github:hub/o/r", "hub", "poll", "o/r", "idle", 10, 20, 30, 40, 2,
 STREAM = JobRow("bluesky:stream", "stream", "stream", "wss://x", "running")
 
 
-def test_jobs_come_back_as_they_were_written_and_are_written_over(database: Database) -> None:
+def test_job_rows_are_read_back_as_written_and_overwritten(database: Database) -> None:
     save_jobs(database, [POLL, STREAM])
     assert list_jobs(database) == [STREAM, POLL]
     changed = replace(POLL, state="backing_off", succeeded_at=None, staleness_bound_seconds=None)
@@ -32,7 +32,7 @@ def test_jobs_come_back_as_they_were_written_and_are_written_over(database: Data
     save_jobs(database, [])
 
 
-def test_jobs_that_are_no_more_are_forgotten(database: Database) -> None:
+def test_rows_of_removed_jobs_are_deleted(database: Database) -> None:
     save_jobs(database, [POLL, STREAM])
     keep_jobs(database, {POLL.name})
     assert list_jobs(database) == [POLL]
@@ -40,7 +40,7 @@ def test_jobs_that_are_no_more_are_forgotten(database: Database) -> None:
     assert list_jobs(database) == []
 
 
-def test_a_service_is_there_while_its_holder_lives_and_gives_signs_of_life(
+def test_a_service_is_running_while_its_holder_lives_and_sends_heartbeats(
     database: Database, clock: ManualClock
 ) -> None:
     assert read_service(database, clock.now_ms()).holder is None
@@ -59,7 +59,7 @@ def test_a_service_is_there_while_its_holder_lives_and_gives_signs_of_life(
     assert read_service(database, clock.now_ms()).holder is None
 
 
-def test_the_counts_of_an_empty_copy_are_zero(database: Database, clock: ManualClock) -> None:
+def test_all_counts_of_an_empty_database_are_zero(database: Database, clock: ManualClock) -> None:
     totals = read_totals(database, clock.now_ms())
     assert (dict(totals.pulls), dict(totals.accounts)) == ({}, {})
     plain = [name for name in totals.__struct_fields__ if name not in ("pulls", "accounts")]
@@ -68,7 +68,7 @@ def test_the_counts_of_an_empty_copy_are_zero(database: Database, clock: ManualC
     assert not has_answers_to_send(database, [1], clock.now_ms())
 
 
-def test_what_waits_is_counted(database: Database, clock: ManualClock) -> None:
+def test_waiting_work_is_counted(database: Database, clock: ManualClock) -> None:
     add_project(database)
     with database.transaction() as tx:
         mark(tx, "issue", [1, 2, 3], clock.now_ms())
@@ -77,9 +77,7 @@ def test_what_waits_is_counted(database: Database, clock: ManualClock) -> None:
     assert overview.runs == []
 
 
-def test_everything_that_is_measured_is_read_by_a_parser_of_somebody_else(
-    database: Database, clock: ManualClock
-) -> None:
+def test_all_metrics_are_parsed_by_the_prometheus_client(database: Database, clock: ManualClock) -> None:
     save_budgets(database, [BudgetRow("hub", 10, None, clock.now_ms())])
     save_jobs(database, [POLL, STREAM, replace(POLL, name='odd "name" \\ \n', requests=5)])
     families = {family.name: family for family in text_string_to_metric_families(export_all(database, clock.now_ms()))}
@@ -96,11 +94,11 @@ def test_everything_that_is_measured_is_read_by_a_parser_of_somebody_else(
 @pytest.mark.parametrize(
     ("remaining", "allowed", "low"), [(500, 5000, False), (499, 5000, True), (1, None, False), (0, None, True)]
 )
-def test_less_than_a_tenth_is_little(remaining: int, allowed: int | None, low: bool) -> None:
+def test_a_rate_limit_below_a_tenth_is_low(remaining: int, allowed: int | None, low: bool) -> None:
     assert BudgetRow("hub", remaining, None, 0, allowed).is_low is low
 
 
-def test_what_is_left_of_a_rate_limit_is_told_until_it_is_full_again(database: Database, clock: ManualClock) -> None:
+def test_a_rate_limit_is_shown_until_it_is_reset(database: Database, clock: ManualClock) -> None:
     now = clock.now_ms()
     save_budgets(database, [BudgetRow("hub", 4000, now + 60_000, now), BudgetRow("lab", 7, None, now)])
     save_budgets(database, [BudgetRow("hub", 3999, now + 60_000, now + 1, 5000)])

@@ -114,7 +114,7 @@ def copy(request: pytest.FixtureRequest, database: Database) -> Copy:
     return Copy(database, request.param)
 
 
-def test_nothing_that_was_said_in_a_deleted_item_can_be_read_in_any_table(copy: Copy) -> None:
+def test_no_table_contains_text_of_a_deleted_item(copy: Copy) -> None:
     assert {"notes", "documents", "raw_payloads", copy.table} <= copy.texts().keys()
     copy.commit(gone=[1])
     assert copy.texts() == {}
@@ -132,7 +132,7 @@ def test_a_tombstone_keeps_identity_and_times_only(copy: Copy) -> None:
     assert words == {}
 
 
-def test_vectors_of_a_deleted_item_go_with_their_documents(copy: Copy) -> None:
+def test_vectors_of_a_deleted_item_are_deleted_with_its_documents(copy: Copy) -> None:
     (before,) = copy.database.read("SELECT COUNT(*) FROM embeddings")[0]
     copy.commit(gone=[1])
     (documents,) = copy.database.read("SELECT COUNT(*) FROM documents")[0]
@@ -140,14 +140,14 @@ def test_vectors_of_a_deleted_item_go_with_their_documents(copy: Copy) -> None:
     assert (before - after, after) == (2, documents)
 
 
-def test_what_was_quarantined_of_a_deleted_item_goes_with_it(copy: Copy) -> None:
+def test_quarantine_entries_of_a_deleted_item_are_deleted(copy: Copy) -> None:
     copy.commit(rejected=[Rejected("1", "1", SECRET.encode(), "title missing")])
     assert len(copy.database.read("SELECT 1 FROM quarantine")) == 1
     copy.commit(gone=[1])
     assert copy.database.read("SELECT 1 FROM quarantine") == []
 
 
-def test_an_item_that_comes_back_is_restored_whole(copy: Copy) -> None:
+def test_a_deleted_item_that_reappears_is_restored_completely(copy: Copy) -> None:
     ignored = {"raw_payloads", "dirty_sources", "cursors", "documents", "embeddings", "embedding_blocks",
                "embedding_holes", "embedding_models", "mr_closes_issues", "leases", "sync_runs"}  # fmt: skip
 
@@ -170,7 +170,7 @@ def test_an_item_that_comes_back_is_restored_whole(copy: Copy) -> None:
     assert copy.unsound() == []
 
 
-def test_the_status_of_an_issue_that_comes_back_is_due(database: Database) -> None:
+def test_the_status_of_a_restored_issue_is_due(database: Database) -> None:
     copy = Copy(database, "issues")
     with database.transaction() as tx:
         tx.execute("UPDATE issues SET status_name = 'Doing', status_synced_for_updated_at = updated_at")
@@ -187,7 +187,7 @@ def test_children_fetched_before_their_parent_was_found_deleted_are_not_stored(c
     assert copy.row()["discussions_sync_last_attempt_at"] is None
 
 
-def test_tombstones_are_in_no_index_of_what_is_due_or_unverified(copy: Copy) -> None:
+def test_tombstones_are_excluded_from_due_and_unverified_indexes(copy: Copy) -> None:
     copy.commit(gone=[1])
     row = copy.row()
     for name in PARENT_KINDS[copy.table].children:

@@ -41,19 +41,19 @@ def test_what_a_transaction_wrote_is_visible_to_others_after_it_commits(
     assert stored(other) == [1]
 
 
-def test_an_exception_takes_everything_of_its_transaction_back(database: Database) -> None:
+def test_an_exception_rolls_back_the_transaction(database: Database) -> None:
     with pytest.raises(KeyError):
         add_and_raise(database, KeyError("anything"))
     assert stored(database) == []
 
 
-def test_even_an_interrupt_takes_everything_back(database: Database) -> None:
+def test_a_keyboard_interrupt_rolls_back_the_transaction(database: Database) -> None:
     with pytest.raises(KeyboardInterrupt):
         add_and_raise(database, KeyboardInterrupt())
     assert stored(database) == []
 
 
-def test_a_refused_statement_takes_the_statements_before_it_back(database: Database) -> None:
+def test_a_refused_statement_rolls_back_the_statements_before_it(database: Database) -> None:
     with database.transaction() as tx:
         add(tx, 7)
     rows = [{"source": "gitlab", "remote_id": number, "path": "p"} for number in (1, 7)]
@@ -68,7 +68,7 @@ def test_a_refused_statement_takes_the_statements_before_it_back(database: Datab
     assert stored(database) == [7]
 
 
-def test_the_connection_works_on_after_a_rolled_back_transaction(database: Database) -> None:
+def test_the_connection_is_usable_after_a_rollback(database: Database) -> None:
     with pytest.raises(KeyError):
         add_and_raise(database, KeyError("anything"))
     with database.transaction() as tx:
@@ -76,7 +76,7 @@ def test_the_connection_works_on_after_a_rolled_back_transaction(database: Datab
     assert stored(database) == [2]
 
 
-def test_half_of_a_batch_is_never_written(database: Database) -> None:
+def test_a_batch_is_written_completely_or_not_at_all(database: Database) -> None:
     rows = [{"source": "gitlab", "remote_id": number, "path": "p"} for number in (1, 2, 3, 2)]
     with pytest.raises(IntegrityError), database.transaction() as tx:
         tx.execute_many(INSERT, rows)
@@ -89,7 +89,7 @@ def test_a_missing_parent_row_is_refused_because_foreign_keys_are_on(database: D
     assert database.read("SELECT COUNT(*) FROM labels") == [(0,)]
 
 
-def test_change_counts_the_rows_it_changed(database: Database) -> None:
+def test_a_change_returns_the_number_of_changed_rows(database: Database) -> None:
     with database.transaction() as tx:
         for number in (1, 2, 3):
             add(tx, number)
@@ -99,7 +99,7 @@ def test_change_counts_the_rows_it_changed(database: Database) -> None:
 
 
 @pytest.mark.parametrize("ids", [[], [2], [1, 3], list(range(2, 5000)), [2**62]])
-def test_a_list_of_integers_of_any_length_can_be_compared(database: Database, ids: list[int]) -> None:
+def test_a_query_accepts_an_integer_list_of_any_length(database: Database, ids: list[int]) -> None:
     with database.transaction() as tx:
         for number in (1, 2, 3, 2**62):
             add(tx, number)
@@ -111,7 +111,7 @@ def test_a_list_of_integers_of_any_length_can_be_compared(database: Database, id
 
 
 @pytest.mark.parametrize("text", ["100 % of :name", "it's", "a::b", "'; DROP TABLE projects; --", "日本 🚢", "%(x)s"])
-def test_text_is_bound_and_never_read_as_sql(database: Database, text: str) -> None:
+def test_text_is_bound_and_never_interpreted_as_sql(database: Database, text: str) -> None:
     with database.transaction() as tx:
         add(tx, 1, text)
     assert database.read("SELECT path FROM projects WHERE path = :path", {"path": text}) == [(text,)]
@@ -131,7 +131,7 @@ def test_a_script_that_fails_leaves_none_of_its_statements(database: Database) -
         database.read("SELECT * FROM one")
 
 
-def test_a_server_that_is_not_there_is_a_storage_failure_that_can_be_retried() -> None:
+def test_an_unreachable_server_is_a_retryable_storage_error() -> None:
     with pytest.raises(StorageFailed) as caught:
         open_database("postgresql://nobody@127.0.0.1:1/lore")
     assert caught.value.retryable
@@ -139,14 +139,14 @@ def test_a_server_that_is_not_there_is_a_storage_failure_that_can_be_retried() -
 
 
 @pytest.mark.parametrize("count", [1, 3, 16, 45, 50])
-def test_many_rows_at_once_are_those_rows(database: Database, count: int) -> None:
+def test_a_bulk_insert_stores_every_row(database: Database, count: int) -> None:
     with database.transaction() as tx:
         tx.execute_rows(INSERT, ("source", "remote_id", "path"), (("gitlab", n, f"path {n}") for n in range(count)))
     rows = database.read("SELECT remote_id, path FROM projects ORDER BY remote_id")
     assert rows == [(number, f"path {number}") for number in range(count)]
 
 
-def test_of_rows_with_one_key_the_last_stays_and_others_stand_by_themselves(database: Database) -> None:
+def test_a_bulk_upsert_keeps_the_last_row_of_each_key(database: Database) -> None:
     again = f"{INSERT} ON CONFLICT (source, remote_id) DO UPDATE SET path = excluded.path"
     with database.transaction() as tx:
         tx.execute_rows(again, ("source", "remote_id", "path"), [("gitlab", n % 7, f"path {n}") for n in range(40)])
@@ -154,7 +154,7 @@ def test_of_rows_with_one_key_the_last_stays_and_others_stand_by_themselves(data
     assert rows == [(number, f"path {35 + number if number < 5 else 28 + number}") for number in range(7)]
 
 
-def test_a_row_that_is_refused_takes_those_beside_it_back(database: Database) -> None:
+def test_a_refused_row_rolls_back_the_whole_bulk_insert(database: Database) -> None:
     rows = [("gitlab", n, f"path {n}") for n in range(20)]
     with pytest.raises(IntegrityError), database.transaction() as tx:
         tx.execute_rows(INSERT, ("source", "remote_id", "path"), [*rows, ("gitlab", 19, None)])

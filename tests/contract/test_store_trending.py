@@ -45,7 +45,7 @@ def test_a_link_counts_once_for_each_person(shared: Database) -> None:
     )  # fmt: skip
 
 
-def test_only_what_was_shared_since_then_by_enough_people_is_told(shared: Database) -> None:
+def test_only_links_shared_recently_by_enough_people_are_listed(shared: Database) -> None:
     assert told(trending(shared, CREATED + 15)) == {
         B: (1, 1, ["otto.test"]),
         "https://c.test/article": (1, 1, ["otto.test"]),
@@ -56,7 +56,9 @@ def test_only_what_was_shared_since_then_by_enough_people_is_told(shared: Databa
 
 
 @pytest.mark.parametrize("subject_first", [True, False])
-def test_a_repost_shares_what_it_repeats_whichever_comes_first(database: Database, subject_first: bool) -> None:
+def test_a_repost_counts_as_a_share_whether_read_before_or_after_the_post(
+    database: Database, subject_first: bool
+) -> None:
     follow(database, MIRA, NOOR)
     subject = post(MIRA, "a", CREATED, links=(link(A),))
     again = post(NOOR, "r", CREATED + HOUR, subject_uri=subject.record.uri, text="", links=())
@@ -68,12 +70,12 @@ def test_a_repost_shares_what_it_repeats_whichever_comes_first(database: Databas
     assert told(trending(database, CREATED)) == {A: (1, 1, ["mira.test"])}
 
 
-def test_a_deleted_post_does_not_count(shared: Database) -> None:
+def test_a_deleted_post_does_not_count_as_a_share(shared: Database) -> None:
     share(shared, gone=[uri_of(OTTO, "o")], now_ms=CREATED + HOUR)
     assert told(trending(shared, CREATED)) == {B: (1, 1, ["noor.test"]), A: (1, 3, ["mira.test"])}
 
 
-def test_whoever_is_not_followed_any_more_keeps_a_name(shared: Database) -> None:
+def test_a_removed_account_is_still_listed_by_name(shared: Database) -> None:
     with shared.transaction() as tx:
         tx.execute("DELETE FROM accounts WHERE handle = 'noor.test'")
     assert told(trending(shared, CREATED))[B] == (2, 2, ["noor.test", "otto.test"])

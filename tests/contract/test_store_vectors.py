@@ -67,7 +67,7 @@ def test_every_document_is_embedded_once(copy: Database) -> None:
     assert len(model.texts) == 8
 
 
-def test_the_nearest_document_is_found_and_the_order_is_that_of_an_exact_comparison(copy: Database) -> None:
+def test_the_nearest_documents_are_found_in_the_order_of_an_exact_comparison(copy: Database) -> None:
     embedded(copy)
     texts: dict[int, str] = dict(copy.read("SELECT id, title || ' ' || content FROM documents"))
     for query in ("bbbb", "the crane stops", "hhhhh ffff"):
@@ -81,7 +81,7 @@ def test_the_nearest_document_is_found_and_the_order_is_that_of_an_exact_compari
         )
 
 
-def test_only_allowed_documents_are_found(copy: Database) -> None:
+def test_a_search_finds_only_documents_in_the_filter(copy: Database) -> None:
     embedded(copy)
     (wanted,) = copy.read("SELECT id FROM documents WHERE title = 'gggg'")[0]
     hits = index_of(copy).nearest(copy, vector_of("bbbb"), 5, [wanted])
@@ -89,7 +89,7 @@ def test_only_allowed_documents_are_found(copy: Database) -> None:
     assert index_of(copy).nearest(copy, vector_of("bbbb"), 5, []) == []
 
 
-def test_a_document_is_as_near_as_its_nearest_piece_and_found_once(copy: Database) -> None:
+def test_a_document_is_ranked_by_its_nearest_chunk_and_found_once(copy: Database) -> None:
     project = add_project(copy)
     attach(
         copy, project, "issues", 1, DISCUSSIONS,
@@ -105,7 +105,7 @@ def test_a_document_is_as_near_as_its_nearest_piece_and_found_once(copy: Databas
     assert len({hit.document_id for hit in hits}) == len(hits) == 9
 
 
-def test_a_changed_document_is_embedded_again_and_its_old_vector_is_gone(copy: Database) -> None:
+def test_a_changed_document_is_embedded_again_and_its_old_vector_deleted(copy: Database) -> None:
     embedded(copy)
     kept = index_of(copy)
     assert titles_near(copy, "bbbb", 1, kept) == ["bbbb"]
@@ -116,7 +116,7 @@ def test_a_changed_document_is_embedded_again_and_its_old_vector_is_gone(copy: D
     assert len(kept.nearest(copy, vector_of("abcdefghx the crane"), 100)) == 8
 
 
-def test_a_change_that_is_not_in_the_text_embeds_nothing(copy: Database) -> None:
+def test_a_change_outside_the_text_embeds_nothing(copy: Database) -> None:
     model = Words()
     embedded(copy, model)
     keep(copy, add_project(copy), ISSUES, [issue(3, CREATED + 1, title="cccc", labels=("bug",))])
@@ -127,7 +127,7 @@ def test_a_change_that_is_not_in_the_text_embeds_nothing(copy: Database) -> None
     assert embedded(copy, model).embedded == 0
 
 
-def test_only_the_pieces_that_changed_are_embedded(copy: Database) -> None:
+def test_only_changed_chunks_are_embedded(copy: Database) -> None:
     project, model = add_project(copy), Words()
     talk = [note(1, "one " * 18), note(2, "two " * 18), note(3, "six " * 18)]
     attach(copy, project, "issues", 1, DISCUSSIONS, discussion("d1", *talk[:2]))
@@ -145,7 +145,7 @@ def test_only_the_pieces_that_changed_are_embedded(copy: Database) -> None:
     assert embedded(copy, model).removed > 0
 
 
-def test_a_removed_document_is_not_found_and_its_place_is_used_again(copy: Database) -> None:
+def test_a_removed_document_is_not_found_and_its_slot_is_reused(copy: Database) -> None:
     embedded(copy)
     kept = index_of(copy)
     kept.nearest(copy, vector_of("bbbb"), 1)
@@ -162,7 +162,7 @@ def test_a_removed_document_is_not_found_and_its_place_is_used_again(copy: Datab
         assert copy.read("SELECT COUNT(*) FROM embedding_holes") == [(0,)]
 
 
-def test_a_document_that_takes_the_number_of_a_removed_one_is_not_found_by_its_vector(copy: Database) -> None:
+def test_a_document_reusing_a_removed_id_is_not_found_by_the_old_vector(copy: Database) -> None:
     embedded(copy)
     (last,) = copy.read("SELECT MAX(id) FROM documents")[0]
     columns = ", ".join(("id", *Document.__struct_fields__, "generated_at", "content_hash"))
@@ -177,7 +177,7 @@ def test_a_document_that_takes_the_number_of_a_removed_one_is_not_found_by_its_v
     assert titles_near(copy, "hhhh", 1) == ["hhhh"]
 
 
-def test_another_model_embeds_everything_and_the_former_goes_when_it_is_complete(copy: Database) -> None:
+def test_a_new_model_embeds_everything_and_replaces_the_old_one_when_complete(copy: Database) -> None:
     embedded(copy)
 
     def fail(texts: Sequence[str]) -> None:
@@ -197,7 +197,7 @@ def test_another_model_embeds_everything_and_the_former_goes_when_it_is_complete
     assert len(index_of(copy, "2").nearest(copy, vector_of("abc the crane"), 100)) == 8
 
 
-def test_another_way_of_cutting_makes_everything_due_and_embeds_what_came_out_differently(copy: Database) -> None:
+def test_new_chunk_settings_make_all_documents_due_and_embed_only_changed_chunks(copy: Database) -> None:
     model = Words()
     embedded(copy, model)
     report = embedded(copy, model, words=21)
@@ -205,7 +205,7 @@ def test_another_way_of_cutting_makes_everything_due_and_embeds_what_came_out_di
     assert embedded(copy, model, words=21).embedded == 0
 
 
-def test_full_makes_every_vector_anew(copy: Database) -> None:
+def test_a_full_run_embeds_every_document_again(copy: Database) -> None:
     model = Words()
     embedded(copy, model)
     report = embedded(copy, model, full=True)
@@ -238,7 +238,7 @@ def test_a_document_that_changes_while_it_is_embedded_stays_due(
     assert titles_near(copy, "kkkk", 1) == ["kkkk"]
 
 
-def test_a_document_that_goes_while_it_is_embedded_is_left_alone(
+def test_a_document_deleted_while_being_embedded_gets_no_vector(
     copy: Database, connect: Callable[[], Database]
 ) -> None:
     other = connect()
@@ -252,7 +252,7 @@ def test_a_document_that_goes_while_it_is_embedded_is_left_alone(
     assert copy.read("SELECT COUNT(*) FROM embeddings") == [(7,)]
 
 
-def test_two_runs_at_once_store_every_vector_once(copy: Database, connect: Callable[[], Database]) -> None:
+def test_two_concurrent_runs_store_every_vector_once(copy: Database, connect: Callable[[], Database]) -> None:
     other = connect()
     done: list[EmbedReport] = []
 
@@ -271,7 +271,7 @@ def test_two_runs_at_once_store_every_vector_once(copy: Database, connect: Calla
 
 
 @pytest.mark.parametrize("seam", [Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT])
-def test_killed_at_a_commit_the_next_run_makes_what_is_missing(copy: Database, seam: Seam) -> None:
+def test_after_a_kill_at_a_commit_the_next_run_embeds_the_missing_documents(copy: Database, seam: Seam) -> None:
     visits: list[Seam] = []
 
     def die(here: Seam) -> None:
@@ -287,7 +287,7 @@ def test_killed_at_a_commit_the_next_run_makes_what_is_missing(copy: Database, s
     assert len(index_of(copy).nearest(copy, vector_of("abc the crane"), 100)) == 8
 
 
-def test_a_text_the_server_refuses_keeps_nothing_else_back(copy: Database) -> None:
+def test_a_refused_text_does_not_block_other_documents(copy: Database) -> None:
     def refuse(texts: Sequence[str]) -> None:
         if any("cccc" in text for text in texts):
             raise RemotePermanent("too long", status=400, reason="refused")
@@ -297,7 +297,7 @@ def test_a_text_the_server_refuses_keeps_nothing_else_back(copy: Database) -> No
     assert "too long" in (report.notice or "")
 
 
-def test_a_server_that_refuses_everything_is_not_asked_for_each_document(copy: Database) -> None:
+def test_a_server_that_refuses_everything_is_not_retried_for_each_document(copy: Database) -> None:
     asked = 0
 
     def refuse(_texts: Sequence[str]) -> None:
@@ -311,7 +311,7 @@ def test_a_server_that_refuses_everything_is_not_asked_for_each_document(copy: D
     assert asked < 8
 
 
-def test_a_rejected_key_stops_at_once(copy: Database) -> None:
+def test_a_rejected_api_key_stops_the_run_at_once(copy: Database) -> None:
     def refuse(_texts: Sequence[str]) -> None:
         raise CredentialsRejected("no", status=401, reason="unauthorized")
 
@@ -320,7 +320,7 @@ def test_a_rejected_key_stops_at_once(copy: Database) -> None:
     assert isinstance(report.error, CredentialsRejected)
 
 
-def test_a_document_without_a_word_has_a_vector_that_is_near_to_nothing(copy: Database) -> None:
+def test_a_blank_document_gets_a_zero_vector_that_is_never_found(copy: Database) -> None:
     keep(copy, add_project(copy), ISSUES, [issue(1, CREATED + 1, title=" ", description="")])
     document(copy)
     assert embedded(copy).embedded == 8
@@ -328,7 +328,7 @@ def test_a_document_without_a_word_has_a_vector_that_is_near_to_nothing(copy: Da
     assert len(index_of(copy).nearest(copy, vector_of("abc the crane"), 100)) == 7
 
 
-def test_more_than_a_block_is_stored_found_and_freed(copy: Database) -> None:
+def test_more_vectors_than_one_block_are_stored_found_and_freed(copy: Database) -> None:
     model = ensure_model(copy, "letters", "1", DIMENSION, "20/0", CREATED)
     (row,) = copy.read("SELECT id, content_hash FROM documents WHERE title = 'aaaa'")
     rows = np.eye(DIMENSION, dtype=np.float32)
@@ -353,7 +353,7 @@ def write(database: Database, table: VectorTable, row: tuple[int, bytes], vector
         table.write(tx, [Embedded(row[0], bytes(row[1]), pieces)])
 
 
-def test_the_vectors_of_documents_can_be_had_back(copy: Database) -> None:
+def test_the_vectors_of_given_documents_can_be_read(copy: Database) -> None:
     embedded(copy)
     row_id, title, content = copy.read("SELECT id, title, content FROM documents WHERE title = 'dddd'")[0]
     vectors = index_of(copy).vectors_of(copy, [row_id])
@@ -361,7 +361,7 @@ def test_the_vectors_of_documents_can_be_had_back(copy: Database) -> None:
     assert vectors[0] == pytest.approx(vector_of(f"{title}\n\n{content}"), abs=0.01)
 
 
-def test_a_run_whose_model_was_replaced_meanwhile_stops_and_says_so(
+def test_a_run_whose_model_was_replaced_meanwhile_stops_with_an_error(
     copy: Database, connect: Callable[[], Database]
 ) -> None:
     other = connect()
@@ -375,7 +375,7 @@ def test_a_run_whose_model_was_replaced_meanwhile_stops_and_says_so(
     assert len(index_of(copy, "2").nearest(copy, vector_of("abc the crane"), 100)) == 8
 
 
-def test_two_models_are_never_mixed(copy: Database) -> None:
+def test_vectors_of_two_models_are_never_mixed(copy: Database) -> None:
     first = ensure_model(copy, "letters", "1", DIMENSION, "20/0", CREATED)
     second = ensure_model(copy, "letters", "2", DIMENSION, "20/0", CREATED)
     (row,) = copy.read("SELECT id, content_hash FROM documents WHERE title = 'aaaa'")
@@ -393,5 +393,7 @@ def test_two_models_are_never_mixed(copy: Database) -> None:
 @pytest.mark.parametrize(
     ("size", "seconds", "expected"), [(4, 0.1, 8), (1024, 0.1, 1024), (512, 3.0, 256), (4, 9.0, 4), (64, 1.0, 64)]
 )
-def test_a_step_grows_while_it_is_quick_and_shrinks_when_it_is_slow(size: int, seconds: float, expected: int) -> None:
+def test_the_step_size_grows_while_steps_are_fast_and_shrinks_when_slow(
+    size: int, seconds: float, expected: int
+) -> None:
     assert next_step(size, seconds, least=4) == expected

@@ -21,7 +21,7 @@ FENCE = (
             if batch.items:
 """,
         after="            if batch.items:\n",
-        test="tests/contract/test_store_parents.py::test_a_holder_that_was_taken_over_writes_nothing",
+        test="tests/contract/test_store_parents.py::test_a_process_whose_lease_was_taken_over_writes_nothing",
         why="A process that slept through its takeover would write over its successor's cursor.",
     ),
     Mutant(
@@ -30,7 +30,7 @@ FENCE = (
         file="store/leases.py",
         before="""        " AND holder_host IS NOT NULL",\n""",
         after="""        "",\n""",
-        test=f"{_LEASES}::test_a_fence_stops_a_holder_that_gave_its_lease_back[sqlite]",
+        test=f"{_LEASES}::test_a_fence_stops_a_holder_that_released_its_lease[sqlite]",
         why="A lease given back is nobody's, also not its last holder's.",
     ),
     Mutant(
@@ -71,7 +71,7 @@ TAKEOVER = (
         file="store/leases.py",
         before=" WHERE name = :name AND generation = :expected",
         after=" WHERE name = :name",
-        test=f"{_LEASES}::test_a_swap_succeeds_only_on_the_generation_it_expects[sqlite]",
+        test=f"{_LEASES}::test_a_lease_update_succeeds_only_for_the_expected_generation[sqlite]",
         why="Of two that take over at once both would win.",
     ),
     Mutant(

@@ -106,8 +106,7 @@ SILENT = (
         file="store/tombstones.py",
         before="    _remove_discussions(tx, scope.project, kind, buried)\n",
         after="",
-        test="tests/contract/test_store_tombstones.py"
-        "::test_nothing_that_was_said_in_a_deleted_item_can_be_read_in_any_table[issues-sqlite]",
+        test="tests/contract/test_store_tombstones.py::test_no_table_contains_text_of_a_deleted_item[issues-sqlite]",
         why="What the forge deleted can still be read here.",
     ),
     Mutant(

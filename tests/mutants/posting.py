@@ -108,7 +108,7 @@ DELETIONS = (
         file="store/posts.py",
         before="posts WHERE (deleted_at IS NULL OR deleted_at > :settled)",
         after="posts WHERE (deleted_at IS NULL OR deleted_at > :settled - :settled)",
-        test=f"{POSTS}::test_a_late_list_does_not_bring_a_deleted_post_back_and_a_later_one_does",
+        test=f"{POSTS}::test_a_deleted_post_is_not_restored_by_a_list_read_within_the_settling_time",
         why="A post that is there again, or was buried by mistake, would never come back.",
     ),
     Mutant(
@@ -117,7 +117,7 @@ DELETIONS = (
         file="store/posts.py",
         before="    unlink_posts(tx, ids)\n    remove_documents(tx, SOURCE_TYPE, ids)\n",
         after="    remove_documents(tx, SOURCE_TYPE, ids)\n",
-        test=f"{POSTS}::test_a_deleted_post_is_kept_marked_and_out_of_everything",
+        test=f"{POSTS}::test_a_deleted_post_is_kept_as_tombstone_and_not_shown_anywhere",
         why="Trends would count what nobody shares any more.",
     ),
 )

@@ -28,7 +28,7 @@ PROMISES = (
     Promise("3", (_HISTORIES,)),
     Promise("4", ("tests/unit/engine/test_cursor.py::test_a_watermark_only_moves_forward", _HISTORIES)),
     Promise("5", (f"{walking.LATE}::test_no_late_change_is_lost_however_the_walk_goes_on",)),
-    Promise("6", (f"{walking.PARENTS}::test_a_replayed_page_changes_one_row_in_all_by_sqlites_own_count", _HISTORIES)),
+    Promise("6", (f"{walking.PARENTS}::test_a_replayed_page_changes_one_row_by_sqlites_change_counter", _HISTORIES)),
     Promise("7", (_HISTORIES,)),
     Promise(listening.INTENTS, (listening.ANY_CHANGE,)),
     Promise(
@@ -55,7 +55,7 @@ PROMISES = (
     Promise("ledger transitions"),
     Promise(
         "cursor corruption",
-        (f"{walking.PARENTS}::test_an_invalid_cursor_is_set_aside_and_replaced_by_a_bounded_backfill",),
+        (f"{walking.PARENTS}::test_an_invalid_cursor_is_replaced_by_a_bounded_backfill",),
     ),
     Promise("settling", (_TALK,)),
     Promise("children read whole", (_TALK, _KILLED)),
@@ -64,8 +64,8 @@ PROMISES = (
     Promise(
         "documents follow",
         (
-            f"{telling.DOCUMENTS}::test_killed_inside_a_batch_nothing_of_it_is_there_and_all_is_made_by_the_next",
-            f"{telling.DOCUMENTS}::test_the_full_text_follows_every_change_of_a_document",
+            f"{telling.DOCUMENTS}::test_after_a_kill_inside_a_batch_the_next_run_builds_all_its_documents",
+            f"{telling.DOCUMENTS}::test_the_full_text_index_follows_every_change_of_a_document",
             _TELLING,
         ),
     ),
@@ -94,7 +94,7 @@ PROMISES = (
         posting.FEED,
         (
             f"{posting.DEATHS}::test_a_poll_killed_at_any_seam_loses_and_doubles_nothing",
-            f"{posting.POSTS}::test_a_page_is_durable_with_its_cursor_gaps_and_quarantine_or_not_at_all",
+            f"{posting.POSTS}::test_a_page_is_committed_with_its_cursor_gaps_and_quarantine_or_not_at_all",
             _ACCOUNTS,
         ),
     ),

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 DOCUMENTS = "tests/contract/test_store_documents.py"
 _VECTORS = "tests/contract/test_store_vectors.py"
 KILLED = "tests/crash/test_kill_documents.py::test_a_sync_killed_among_documents_or_vectors_goes_on_where_it_stopped"
-_MARKS = f"{DOCUMENTS}::test_every_change_marks_what_it_touches_in_its_own_transaction[sqlite]"
+_MARKS = f"{DOCUMENTS}::test_every_change_marks_the_affected_documents_in_the_same_transaction[sqlite]"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -34,7 +34,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="store/discussions.py",
         before='        mark(tx, "discussion", gone.values(), renewal.now_ms)\n',
         after="",
-        test=f"{DOCUMENTS}::test_what_is_gone_takes_its_documents_along[sqlite]",
+        test=f"{DOCUMENTS}::test_deleting_an_item_deletes_its_documents[sqlite]",
         why="What was deleted would still be found.",
     ),
     Mutant(
@@ -43,7 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="store/dirty.py",
         before=' AND source_id = :id AND queued_at = :queued_at",\n',
         after=' AND source_id = :id AND queued_at >= :queued_at",\n',
-        test=f"{DOCUMENTS}::test_a_mark_made_anew_while_its_document_was_made_stays[sqlite]",
+        test=f"{DOCUMENTS}::test_a_mark_set_while_its_document_is_being_built_stays[sqlite]",
         why="A change that came while its document was made would be forgotten.",
     ),
     Mutant(
@@ -74,7 +74,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="store/vectors.py",
         before=" WHERE (e.content_hash IS NULL OR e.content_hash <> d.content_hash){narrowed}",
         after=" WHERE (e.content_hash IS NULL){narrowed}",
-        test=f"{_VECTORS}::test_a_changed_document_is_embedded_again_and_its_old_vector_is_gone[sqlite]",
+        test=f"{_VECTORS}::test_a_changed_document_is_embedded_again_and_its_old_vector_deleted[sqlite]",
         why="A document would be found by what it no longer says.",
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/embed.py",
         before=" for place, piece in enumerate(pieces) if held.get(place) != hashes[place]}",
         after=" for place, piece in enumerate(pieces) if held is not None}",
-        test=f"{_VECTORS}::test_only_the_pieces_that_changed_are_embedded[sqlite]",
+        test=f"{_VECTORS}::test_only_changed_chunks_are_embedded[sqlite]",
         why="A new title would cost the vectors of a whole discussion.",
     ),
     Mutant(
