@@ -19,7 +19,7 @@ from tidelore.errors import PartialSuccess, RemoteError, RemotePermanent, Tidelo
 from tidelore.feedback.outbox import Outbox, Poster
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, with_marker
 from tidelore.sources.github.transform import REVIEW_COMMENT
-from tidelore.store.action_tokens import FAILED, OBSERVED
+from tidelore.store.action_tokens import FAILED, OBSERVED, signing_secret
 from tidelore.store.database import Database
 from tidelore.store.feedback_comments import stored_comments
 from tidelore.store.feedback_events import EventRow, list_events
@@ -91,17 +91,16 @@ async def _to_the_first(database: Database, source: Poster, project: ProjectRow,
 def plan_answer(database: Database, project: ProjectRow, answering: Answering, now_ms: int) -> OutboxRow:
     """Make an intent durable; the same intent again is the row that is there."""
     target = find_target(database, project, answering)
-    token = action_token(
-        Intent(
-            project.source,
-            project.path,
-            answering.scope_kind,
-            answering.number,
-            target.reply_to,
-            answering.source,
-            target.key,
-        )
+    intent = Intent(
+        project.source,
+        project.remote_id,
+        answering.scope_kind,
+        answering.number,
+        target.reply_to,
+        answering.source,
+        target.key,
     )
+    token = action_token(intent, signing_secret(database, now_ms))
     body = with_marker(answering.body, token)
     with database.transaction(durable=True) as tx:
         return plan(

@@ -18,10 +18,12 @@ from tidelore.engine.lease import Lease
 from tidelore.engine.ports import ListRequest, Pages
 from tidelore.errors import IntegrityError, PartialSuccess, TideloreError
 from tidelore.feedback.context import Context, read_context
-from tidelore.feedback.events import event_key, interpret, qualifies
+from tidelore.feedback.events import event_key, interpret, own_tokens, qualifies
 from tidelore.feedback.metrics import EVENTS_INGESTED
+from tidelore.feedback.tokens import find_markers
 from tidelore.model import CommentRecord, Item, RemoteId, Version
 from tidelore.sources.github.source import GitHubSource
+from tidelore.store.action_tokens import ActionToken, find_tokens, signing_secret
 from tidelore.store.database import Database
 from tidelore.store.feedback_comments import body_digest, stored_bodies
 from tidelore.store.feedback_events import FOLLOWUPS, EventRow, list_events
@@ -141,7 +143,7 @@ def compare(database: Database, project: ProjectRow, settings: RepoSettings, thr
         ids = [item.record.remote_id for item in surface.items]
         stored = stored_bodies(database, project.id, kind, ids)
         within = [item for item in surface.items if from_at <= item.record.updated_at <= to_at]
-        due = [item for item in within if _is_due(item, context)]
+        due = [item for item in within if _is_due(item, context, _signed(database, project, item))]
         surface.qualifying = len(due)
         surface.missing = [
             Missing(event_key(item.record, _taken(item.record, known)), item)
@@ -163,6 +165,7 @@ def mend(
     lease: Lease,
 ) -> int:
     """Ingest what is missing in a thread, in one transaction a list; return how many events were stored."""
+    signing_secret(database, now_ms)
     context = read_context(database, project, settings, ending={thread.number})
     total = 0
     for surface in thread.surfaces:
@@ -170,8 +173,8 @@ def mend(
         events = list_events(database, project.id, thread.number)
         known = _by_comment(event for event in events if event.kind == kind)
         judged = [
-            Judged(found.item, interpret(found.item, _taken(found.item.record, known), context) or ())
-            for found in surface.missing
+            Judged(found.item, interpret(found.item, _taken(found.item.record, known), context, signed) or ())
+            for found, signed in ((found, _signed(database, project, found.item)) for found in surface.missing)
         ]
         if not judged:
             continue
@@ -204,8 +207,13 @@ def judge(report: AuditReport) -> TideloreError | None:
     return None
 
 
-def _is_due(item: Item[CommentRecord], context: Context) -> bool:
-    return context.role(item.record.number) == "awaiting" and qualifies(item.record, context)
+def _is_due(item: Item[CommentRecord], context: Context, signed: Mapping[str, ActionToken]) -> bool:
+    ours = own_tokens(item.record, context, signed)
+    return context.role(item.record.number) == "awaiting" and not ours and qualifies(item.record, context)
+
+
+def _signed(database: Database, project: ProjectRow, item: Item[CommentRecord]) -> Mapping[str, ActionToken]:
+    return find_tokens(database, project.id, find_markers(item.record.body))
 
 
 def _by_comment(events: Iterable[EventRow]) -> dict[int, list[EventRow]]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from tidelore.config import RepoSettings
 from tidelore.feedback.tokens import ScopeKind
+from tidelore.store.action_tokens import find_secret
 from tidelore.store.database import Database
 from tidelore.store.issue_cursors import IssueCursor, followed_issues
 from tidelore.store.poll_cursors import get_poll_cursor
@@ -54,7 +55,8 @@ class FollowedIssue(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """One repository at the instant a poll began. `own_login` is who we are there, where that is known.
+    """One repository at the instant a poll began. `own_login` is who we are there, where that is known; `secret`
+    is what answers are signed with, empty where none is planned.
 
     What is stored of pull requests and issues has instants of our own clock, comments have the server's. They are
     compared on the server's clock, which is `clock_offset` milliseconds ahead of ours as its last response said.
@@ -62,12 +64,14 @@ class Context(Struct, frozen=True):
 
     host: str
     repo: str
+    repo_id: int
     settings: RepoSettings
     pulls: Mapping[int, FollowedPull]
     issues: Mapping[int, FollowedIssue]
     own_login: str | None = None
     operations_from: int = 0
     clock_offset: Callable[[], int] = int
+    secret: bytes = b""
 
     @property
     def owner(self) -> str:
@@ -132,12 +136,14 @@ def read_context(
     return Context(
         project.source,
         project.path,
+        project.remote_id,
         settings,
         {pull.pr_number: _pull(database, pull, ending=pull.pr_number in ending) for pull in pulls},
         {issue.issue_number: _issue(database, project, issue) for issue in issues},
         own_login,
         operations_from,
         clock_offset,
+        find_secret(database) or b"",
     )
 
 

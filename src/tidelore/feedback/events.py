@@ -7,15 +7,17 @@ Refuses to judge by order: a version older than the stored one says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from tidelore.clock import format_instant
 from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
 from tidelore.feedback.context import Context
 from tidelore.feedback.routing import route_comment
-from tidelore.feedback.tokens import Intent, action_token, find_markers, with_marker
+from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.model import CommentRecord, Item, Version
 from tidelore.sources.github.transform import ISSUE_COMMENT
+from tidelore.store.action_tokens import ActionToken
 from tidelore.store.effects import Effect, NewCommand, NewEvent, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 
@@ -48,27 +50,53 @@ def rejection_key(author: str) -> str:
     return f"unauthorised:{author.casefold()}"
 
 
-def command_token(host: str, repo: str, scope_kind: str, number: int, key: str) -> str:
+def command_token(host: str, repo_id: int, scope_kind: str, number: int, key: str, secret: bytes) -> str:
     """Return the token of the one answer a command gets."""
-    return action_token(Intent(host, repo, "pr" if scope_kind == "pr" else "issue", number, None, COMMAND_SOURCE, key))
+    kind: ScopeKind = "pr" if scope_kind == "pr" else "issue"
+    return action_token(Intent(host, repo_id, kind, number, None, COMMAND_SOURCE, key), secret)
+
+
+def own_tokens(record: CommentRecord, context: Context, signed: Mapping[str, ActionToken]) -> list[str]:
+    """Return the tokens by which a comment is an answer of ours; `signed` are those of its markers that we signed.
+
+    A marker in anybody else's comment is plain text, also where it is a copy of one of ours.
+    """
+    return [
+        token for token in find_markers(record.body) if token in signed and _is_ours(record, signed[token], context)
+    ]
+
+
+def _is_ours(record: CommentRecord, token: ActionToken, context: Context) -> bool:
+    if token.scope_number != record.number:
+        return False
+    if token.observed_comment_id is not None:
+        return token.observed_comment_id == record.remote_id
+    # Where the remote does not say who we are, the signature alone must do: nobody else could compute it.
+    return context.own_login is None or is_same_login(record.author, context.own_login)
 
 
 def qualifies(record: CommentRecord, context: Context) -> bool:
-    """Return whether somebody should act on a comment: by who wrote it, and by what it is."""
+    """Return whether somebody should act on a comment that is no answer of ours: by who wrote it, and by what it is."""
     if record.author is None or is_bot(record.author, record.is_bot):
         return False
     allowed = context.settings.allowed_users or (context.owner,)
     if record.author.casefold() not in {name.casefold() for name in allowed}:
         return False
-    if find_markers(record.body) or is_command(record.body, context.settings.command_prefix):
+    if is_command(record.body, context.settings.command_prefix):
         return False
     # A review that only wraps its comments has no words; one that is not submitted yet is nobody's but its author's.
     wrapper = record.review_state == "COMMENTED" and not record.body.strip()
     return not (record.kind == "review_summary" and (wrapper or record.review_state == "PENDING"))
 
 
-def interpret(item: Item[CommentRecord], stored: Version | None, context: Context) -> Sequence[Effect] | None:
-    """Return what a version of a comment leads to; `stored` is the version held, with the digest of its body.
+def interpret(
+    item: Item[CommentRecord],
+    stored: Version | None,
+    context: Context,
+    signed: Mapping[str, ActionToken] = MappingProxyType({}),
+) -> Sequence[Effect] | None:
+    """Return what a version of a comment leads to; `stored` is the version held, with the digest of its body, and
+    `signed` are those of its markers that we signed.
 
     None: it is not judged, and leaves no row. So is whatever is said while a pull request is blocked and is no
     command: once it is followed again, it is read again, and then it is new.
@@ -77,10 +105,9 @@ def interpret(item: Item[CommentRecord], stored: Version | None, context: Contex
     role = context.role(record.number)
     if role == "none":
         return None
-    tokens = find_markers(record.body)
-    if tokens:
-        ours = _is_ours(record, context)
-        return [TokenSeen(token, record.remote_id, record.updated_at) for token in tokens] if ours else ()
+    ours = own_tokens(record, context, signed)
+    if ours:
+        return [TokenSeen(token, record.remote_id, record.updated_at) for token in ours]
     if stored is not None and (stored.digest == body_digest(record.body) or record.updated_at < stored.updated_at):
         return ()
     command = parse_command(record.body, context.settings.command_prefix)
@@ -93,13 +120,6 @@ def interpret(item: Item[CommentRecord], stored: Version | None, context: Contex
     if role == "source_issue":
         return route_comment(record, context.issues[record.number], context)
     return [NewEvent(event_key(record, stored), record.number, context.pulls[record.number].issue_number, record)]
-
-
-def _is_ours(record: CommentRecord, context: Context) -> bool:
-    """Return whether a marker proves anything: one that somebody else wrote is forged."""
-    if context.own_login is None:
-        return True
-    return record.author is not None and record.author.casefold() == context.own_login.casefold()
 
 
 def _command(record: CommentRecord, command: Command, stored: Version | None, context: Context) -> Sequence[Effect]:
@@ -139,5 +159,5 @@ def _version_name(name: str, record: CommentRecord, stored: Version | None) -> s
 
 def _answer(record: CommentRecord, key: str, result: str, context: Context) -> PlannedReply:
     kind = context.scope_kind(record.number)
-    token = command_token(context.host, context.repo, kind, record.number, key)
+    token = command_token(context.host, context.repo_id, kind, record.number, key, context.secret)
     return PlannedReply(kind, record.number, None, token, with_marker(result, token), COMMAND_SOURCE)

@@ -22,6 +22,7 @@ from tidelore.feedback.metrics import COMMANDS_APPLIED
 from tidelore.feedback.tokens import with_marker
 from tidelore.feedback.tracking import HANDLER_FAILED
 from tidelore.store import metric_counters, outbox
+from tidelore.store.action_tokens import signing_secret
 from tidelore.store.database import Database, Transaction
 from tidelore.store.feedback_events import pending_counts, retry_now
 from tidelore.store.issue_cursors import find_issue
@@ -85,7 +86,9 @@ class Operations:
     def _record(self, command: CommandRow, outcome: Outcome) -> bool:
         now, number = self._clock.now_ms(), command.issue_number
         kind = "issue" if find_tracked(self._database, self._project.id, number) is None else "pr"
-        token = command_token(self._project.source, self._project.path, kind, number, command.command_key)
+        secret = signing_secret(self._database, now)
+        place = (self._project.source, self._project.remote_id, kind)
+        token = command_token(*place, number, command.command_key, secret)
         with self._database.transaction(durable=True) as tx:
             if not finish(tx, command.key, outcome.status, outcome.result, now):
                 return False

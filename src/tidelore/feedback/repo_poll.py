@@ -32,6 +32,7 @@ from tidelore.model import CommentRecord, Item, Position, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
+from tidelore.store.action_tokens import signing_secret
 from tidelore.store.cursors import load_cursor, save_cursor
 from tidelore.store.issue_cursors import batch_followups, followed_issues, waiting_followups
 from tidelore.store.leases import fence
@@ -87,6 +88,8 @@ class RepoPoll:
         watched = self._watches(pulls)
         if not watched and not by_rule:
             return
+        # Before the picture is taken: what is planned on the way is signed with it.
+        signing_secret(self._database, self._session.shop.clock.now_ms())
         known = load_cost(self._database, self._project.id)
         mode = self._choose(pulls, watched, known)
         self._report.mode = mode

@@ -64,9 +64,15 @@ def batch_event(issue: IssueCursor, waiting: Sequence[FollowupRow]) -> NewEvent:
 
 def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context: Context) -> NewRedirect:
     intent = Intent(
-        context.host, context.repo, "issue", issue_number, None, REDIRECT_SOURCE, f"{issue_number}:{record.remote_id}"
+        context.host,
+        context.repo_id,
+        "issue",
+        issue_number,
+        None,
+        REDIRECT_SOURCE,
+        f"{issue_number}:{record.remote_id}",
     )
-    token = action_token(intent)
+    token = action_token(intent, context.secret)
     who = f"@{record.author} " if record.author else ""
     said = (
         f"{who}the work on this issue continues in #{pr_number}. Please comment there: comments here are not processed."

@@ -31,8 +31,10 @@ from tidelore.feedback.metrics import (
     REPLAYED,
 )
 from tidelore.feedback.report import RepoReport
-from tidelore.model import CommentRecord, RemoteId, Scope, Version
+from tidelore.feedback.tokens import find_markers
+from tidelore.model import CommentRecord, Item, RemoteId, Scope, Version
 from tidelore.session import Session
+from tidelore.store.action_tokens import ActionToken, find_tokens
 from tidelore.store.database import Transaction
 from tidelore.store.feedback_shelf import Also, FeedbackShelf, Written
 from tidelore.store.metric_counters import add
@@ -128,7 +130,7 @@ class Scanner(Struct, frozen=True):
             shop.database,
             scope,
             kind,
-            lambda item, stored: interpret(item, stored, self.context),
+            lambda item, stored: interpret(item, stored, self.context, self._signed(scope, item)),
             lambda number: self.context.role(number) != "none",
             shop.clock.now_ms,
             lease=self.session.lease,
@@ -136,6 +138,11 @@ class Scanner(Struct, frozen=True):
             also=in_transaction,
             on_effects=partial(self._note, scope),
         )
+
+    def _signed(self, scope: Scope, item: Item[CommentRecord]) -> Mapping[str, ActionToken]:
+        """Return those of the markers in a comment that we signed."""
+        assert scope.project_id is not None
+        return find_tokens(self.session.shop.database, scope.project_id, find_markers(item.record.body))
 
     def _note(self, scope: Scope, written: Written) -> None:
         found = {

@@ -1,13 +1,14 @@
 """Action tokens. Owns the mark every comment of ours carries and how it follows from what was meant.
 
 Pure. One intent has one token whichever process computes it, so that the same intent twice is one comment
-(invariant 6). Refuses bodies that carry a mark already: two marks in one comment would stand for two intents.
+(invariant 6). It is signed with a secret of this copy: nobody else can compute it, and so nobody can post it before us.
+Refuses bodies that carry a mark already: two marks in one comment would stand for two intents.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
-from hashlib import sha256
 from typing import Literal
 
 import msgspec
@@ -27,11 +28,12 @@ _GAP = "\n\n"
 class Intent(Struct, frozen=True):
     """What a comment is meant to be: where it stands, on whose behalf, and what makes it different from the next.
 
-    `key` is the caller's own word for the occasion, or the body where there is none.
+    The repository is named by the remote's number: its name may change. `key` is the caller's own word for the
+    occasion, or the body where there is none.
     """
 
     host: str
-    repo: str
+    repo_id: int
     scope_kind: ScopeKind
     scope_number: int
     reply_to: int | None
@@ -39,10 +41,11 @@ class Intent(Struct, frozen=True):
     key: str
 
 
-def action_token(intent: Intent) -> str:
-    """Return the 64 hex digits that stand for an intent. A repository's name has no case on the remote."""
-    meant = msgspec.structs.asdict(intent) | {"repo": intent.repo.casefold()}
-    return sha256(msgspec.json.encode(meant, order="sorted")).hexdigest()
+def action_token(intent: Intent, secret: bytes) -> str:
+    """Return the 64 hex digits that stand for an intent: its signature with the secret of this copy."""
+    if not secret:
+        raise ValueError("a token is signed with a secret, and there is none")
+    return hmac.digest(secret, msgspec.json.encode(intent, order="sorted"), "sha256").hex()
 
 
 def marker(token: str) -> str:
@@ -72,3 +75,8 @@ def with_marker(body: str, token: str) -> str:
 def find_markers(body: str) -> tuple[str, ...]:
     """Return the tokens of the marks in a body, each once, in their order."""
     return tuple(dict.fromkeys(_MARKER.findall(body)))
+
+
+def is_same_login(author: str | None, login: str) -> bool:
+    """Return whether an author is the account with this login; logins have no case on the remote."""
+    return author is not None and author.casefold() == login.casefold()

@@ -1,11 +1,14 @@
 """What we write to others carries a token. Owns the table `action_tokens` and every step of a token's status.
 
 A token and the outbox row that carries it move together, and only forward: planned -> posted -> observed, or failed.
-Observed and failed are ends. A step that would lead back, or away from an end, changes nothing and says so.
+Observed and failed are ends. A step that would lead back, or away from an end, changes nothing and says so. The secret
+that tokens are signed with is kept here too (table `local_secrets`); it is never shown or logged.
 """
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +20,7 @@ STATUSES = (PLANNED, POSTED, OBSERVED, FAILED)
 OPEN = "status IN ('planned', 'posted')"
 """The condition of what has not come to an end, spelled as the indexes spell it."""
 
+_SECRET_BYTES = 32
 _FROM = {POSTED: "status = 'planned'", OBSERVED: OPEN, FAILED: OPEN}
 
 
@@ -47,6 +51,40 @@ class TokenCount(Struct, frozen=True):
 
 _ROWS = f"SELECT {', '.join(ActionToken.__struct_fields__)} FROM action_tokens"
 _KEY = "repo_full_name = :repo AND token = :token"
+
+
+def find_secret(database: Database) -> bytes | None:
+    """Return the secret that tokens are signed with, or None before the first one was signed."""
+    rows = database.read("SELECT secret FROM local_secrets WHERE name = 'action_tokens'")
+    return bytes(rows[0][0]) if rows else None
+
+
+def signing_secret(database: Database, now_ms: int) -> bytes:
+    """Return the secret that tokens are signed with; it is made at the first call, by one of all processes."""
+    known = find_secret(database)
+    if known is not None:
+        return known
+    with database.transaction(durable=True) as tx:
+        tx.execute(
+            "INSERT INTO local_secrets (name, secret, created_at) VALUES ('action_tokens', :secret, :now)"
+            " ON CONFLICT (name) DO NOTHING",
+            {"secret": secrets.token_bytes(_SECRET_BYTES), "now": now_ms},
+        )
+    made = find_secret(database)
+    assert made is not None
+    return made
+
+
+def find_tokens(database: Database, project_id: int, tokens: Iterable[str]) -> dict[str, ActionToken]:
+    """Return those of these tokens that we signed for a project."""
+    wanted = list(tokens)
+    if not wanted:
+        return {}
+    rows = database.read(
+        f"{_ROWS} WHERE project_id = :project_id AND token {database.among('tokens')}",
+        {"project_id": project_id, "tokens": database.texts(wanted)},
+    )
+    return {row.token: row for row in _tokens(rows)}
 
 
 def record_action_token_planned(

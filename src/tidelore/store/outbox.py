@@ -70,7 +70,15 @@ def plan(
     source: str,
     now_ms: int,
 ) -> OutboxRow:
-    """Store an intent and its token; the same token again is the row that is there, wherever it stands."""
+    """Store an intent and its token; the same token again is the row that is there, wherever it stands.
+
+    The project leads to it, not the name: a renamed repository keeps its intents.
+    """
+    known = tx.execute(
+        "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token",
+        {"project_id": project_id, "token": token},
+    )
+    repo = str(known[0][0]) if known else repo
     record_action_token_planned(
         tx, repo, token, project_id=project_id, scope_kind=scope_kind, scope_number=scope_number, source=source,
         now_ms=now_ms,

@@ -19,6 +19,7 @@ from tidelore.model import ProjectRecord
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring
+from tidelore.store.action_tokens import signing_secret
 from tidelore.store.database import Database
 from tidelore.store.outbox import OutboxRow, find_outbox, plan
 from tidelore.store.projects import ProjectRow, save_project
@@ -65,6 +66,7 @@ class Hub:
     clock: Clock = field(default_factory=ManualClock)
     host: GitHubHost = field(default_factory=GitHubHost)
     pr: int = 0
+    token: str = ""
 
     @property
     def manual(self) -> ManualClock:
@@ -86,7 +88,8 @@ class Hub:
     @asynccontextmanager
     async def source(self) -> AsyncIterator[GitHubSource]:
         config = Config(http=Http(max_retries=0, timeout_seconds=5), github=(self.host,))
-        wiring = Wiring(config, SystemClock(), {}, lambda _metric: None)
+        environ = {self.host.token_env: self.token} if self.token else {}
+        wiring = Wiring(config, SystemClock(), environ, lambda _metric: None)
         async with open_github(self.host, wiring) as source:
             yield source
 
@@ -103,7 +106,9 @@ class Hub:
         """Store an intent as `lore feedback reply` does."""
         number = number or self.pr
         reply_to = where.get("reply_to")
-        token = action_token(Intent("github", REPO, "pr", number, reply_to, "reply", key or body))
+        repo_id = self.world.github.repository(REPO).id
+        secret = signing_secret(self.database, self.clock.now_ms())
+        token = action_token(Intent("github", repo_id, "pr", number, reply_to, "reply", key or body), secret)
         with self.database.transaction(durable=True) as tx:
             return plan(
                 tx,

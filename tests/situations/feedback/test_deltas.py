@@ -8,6 +8,7 @@ from tests.situations.feedback.bench import REPO, Bench, instant, key
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.tokens import Intent, action_token, with_marker
+from tidelore.store.action_tokens import signing_secret
 from tidelore.store.feedback_events import ack, lease_next, list_events
 from tidelore.store.outbox import plan
 
@@ -232,7 +233,10 @@ def test_an_answer_of_ours_is_observed_and_no_event_and_a_forged_one_proves_noth
     bench.track(1)
     bench.settle(2)
     project = bench.project()
-    tokens = [action_token(Intent("github", REPO, "pr", 1, None, "reply", word)) for word in ("one", "two")]
+    intents = [Intent("github", project.remote_id, "pr", 1, None, "reply", word) for word in ("one", "two")]
+    with bench.database() as database:
+        secret = signing_secret(database, bench.clock.now_ms())
+    tokens = [action_token(intent, secret) for intent in intents]
     with bench.database() as database, database.transaction() as tx:
         for token in tokens:
             plan(

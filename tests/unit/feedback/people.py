@@ -10,9 +10,12 @@ from tidelore.config import GitHubHost, RepoSettings, repo_settings
 from tidelore.content import digest
 from tidelore.feedback.context import Context, FollowedIssue, FollowedPull
 from tidelore.model import CommentRecord, Item, PullRecord, Version
+from tidelore.store.action_tokens import ActionToken
 from tidelore.store.feedback_comments import body_digest
 
 REPO = "harbor/cranes"
+REPO_ID = 2_200_000_003
+SECRET = b"the secret of a copy in the tests"
 START = 1_772_442_000_000
 """2026-03-02T09:00:00Z"""
 
@@ -70,11 +73,19 @@ def context(*followed: FollowedPull | FollowedIssue, **keys: Any) -> Context:
     return Context(
         "github",
         REPO,
+        REPO_ID,
         settings(**keys),
         {each.number: each for each in followed if isinstance(each, FollowedPull)},
         {each.number: each for each in followed if isinstance(each, FollowedIssue)},
+        secret=SECRET,
         **own,
     )
+
+
+def signed(token: str, **changes: Any) -> dict[str, ActionToken]:
+    """A token that we signed for pull request 12, by itself."""
+    row = ActionToken(REPO, token, 1, "pr", 12, "reply", "planned", 0, None, None, START, START)
+    return {token: replace(row, **changes)}
 
 
 def remote_pull(**changes: Any) -> PullRecord:

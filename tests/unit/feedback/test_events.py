@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.feedback.people import START, comment, context, held, issue, item, pull
+from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, item, pull, signed
 
 from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key
 from tidelore.feedback.tokens import find_markers, marker
@@ -20,8 +20,8 @@ BLOCKED = pull(status="blocked", blocked_at=START - 60_000, entered_at=START - 6
 
 def meaning(record: CommentRecord, stored: Version | None = None, **keys: Any) -> list[Effect] | None:
     """What a version leads to; None when it is not judged at all."""
-    followed = keys.pop("followed", ())
-    effects = interpret(item(record), stored, context(*followed, **keys))
+    followed, ours = keys.pop("followed", ()), keys.pop("ours", {})
+    effects = interpret(item(record), stored, context(*followed, **keys), ours)
     return None if effects is None else list(effects)
 
 
@@ -78,7 +78,7 @@ def test_a_version_older_than_the_stored_one_creates_no_event() -> None:
         ({"author": None}, False),
         ({"is_bot": True}, False),
         ({"author": "harbor[bot]"}, False),
-        ({"body": f"Done {marker(TOKEN)}"}, False),
+        ({"body": f"Done {marker(TOKEN)}"}, True),
         ({"body": "/lore status"}, False),
         ({"body": "/lorem ipsum"}, True),
         ({"body": "Say\n/lore status"}, True),
@@ -119,16 +119,23 @@ def test_an_edited_review_keeps_its_timestamp_and_gets_a_key_with_its_body_hash(
     assert event.event_key.startswith("12:review_summary:501:2026-03-02T09:00:00Z#")
 
 
-def test_our_own_comment_with_a_marker_confirms_delivery_and_is_not_an_event() -> None:
-    record = comment(f"Done {marker(TOKEN)}", author="tidelore-agent")
-    assert meaning(record) == [TokenSeen(TOKEN, 501, START)]
-    assert meaning(record, own_login="Tidelore-Agent") == [TokenSeen(TOKEN, 501, START)]
+@pytest.mark.parametrize("author", ["harbor", "tidelore-agent"])
+def test_a_marker_that_we_signed_says_that_our_comment_arrived_and_is_no_event(author: str) -> None:
+    record, ours = comment(f"Done {marker(TOKEN)}", author=author), signed(TOKEN)
+    assert meaning(record, ours=ours) == [TokenSeen(TOKEN, 501, START)]
+    assert meaning(record, ours=ours, own_login=author.upper()) == [TokenSeen(TOKEN, 501, START)]
+    seen = signed(TOKEN, status="observed", observed_comment_id=501)
+    assert meaning(record, ours=seen) == [TokenSeen(TOKEN, 501, START)]
 
 
-@pytest.mark.parametrize("author", ["harbor", "stranger", None])
-def test_a_marker_in_another_users_comment_confirms_nothing(author: str | None) -> None:
-    record = comment(f"/lore status {marker(TOKEN)}", author=author)
-    assert meaning(record, own_login="tidelore-agent") == []
+def test_a_marker_in_words_of_somebody_else_proves_nothing_and_is_text_like_any_other() -> None:
+    record = comment(f"Done {marker(TOKEN)}")
+    copied = signed(TOKEN, status="observed", observed_comment_id=500)
+    for ours, login in ((signed(TOKEN), "tidelore-agent"), (copied, None), (signed(TOKEN, scope_number=13), None)):
+        assert isinstance(the_effect(record, ours=ours, own_login=login), NewEvent)
+    assert isinstance(the_effect(record), NewEvent), "nobody signed it"
+    assert meaning(replace(record, author="stranger"), ours=copied) == []
+    assert meaning(replace(record, author=None), ours=signed(TOKEN), own_login="tidelore-agent") == []
 
 
 @pytest.mark.parametrize("status", ["merged", "closed"])
@@ -143,7 +150,7 @@ def test_comments_on_an_untracked_thread_are_ignored() -> None:
 
 def test_a_blocked_thread_processes_commands_and_markers_and_defers_other_comments() -> None:
     assert meaning(comment(), followed=(BLOCKED,)) is None
-    assert meaning(comment(marker(TOKEN)), followed=(BLOCKED,)) == [TokenSeen(TOKEN, 501, START)]
+    assert meaning(comment(marker(TOKEN)), followed=(BLOCKED,), ours=signed(TOKEN)) == [TokenSeen(TOKEN, 501, START)]
     command, replies = the_command(comment("/lore unblock", author="operator"), followed=(BLOCKED,))
     assert (command.status, command.pr_number, replies) == ("pending", 12, [])
 
@@ -172,7 +179,7 @@ def test_a_command_by_an_unauthorised_user_is_refused_once_and_not_run() -> None
     assert (reply.scope_kind, reply.scope_number, reply.reply_to, reply.source) == ("pr", 12, None, "operator_command")
     assert reply.body.startswith(command.result)
     assert find_markers(reply.body) == (reply.token,)
-    assert reply.token == command_token("github", "harbor/cranes", "pr", 12, rejection_key("Stranger"))
+    assert reply.token == command_token("github", REPO_ID, "pr", 12, rejection_key("Stranger"), SECRET)
     _, (second,) = the_command(comment("/lore sync", author="stranger", remote_id=502))
     assert second.token == reply.token, "one reply per thread and author"
 

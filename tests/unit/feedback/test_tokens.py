@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
 import json
-from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
@@ -11,21 +11,28 @@ from msgspec.structs import replace
 from tidelore.errors import UserError
 from tidelore.feedback.tokens import LONGEST_COMMENT, Intent, action_token, find_markers, marker, with_marker
 
-INTENT = Intent("github", "harbor/cranes", "pr", 12, None, "reply", "Done: renamed, é and 𝄞.")
-TOKEN = action_token(INTENT)
+INTENT = Intent("github", 2_200_000_003, "pr", 12, None, "reply", "Done: renamed, é and 𝄞.")
+SECRET = b"the secret of a copy in the tests"
+TOKEN = action_token(INTENT, SECRET)
 
 
-def test_a_token_is_the_hash_of_the_canonical_intent() -> None:
+def test_a_token_is_the_signature_of_the_canonical_intent_with_the_secret_of_the_copy() -> None:
     meant = {name: getattr(INTENT, name) for name in INTENT.__struct_fields__}
     canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    assert sha256(canonical).hexdigest() == TOKEN
+    assert hmac.new(SECRET, canonical, "sha256").hexdigest() == TOKEN
+    assert action_token(INTENT, b"the secret of another copy") != TOKEN
+
+
+def test_nothing_is_signed_without_a_secret() -> None:
+    with pytest.raises(ValueError, match="secret"):
+        action_token(INTENT, b"")
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"host": "work"},
-        {"repo": "harbor/tides"},
+        {"repo_id": 2_200_000_004},
         {"scope_kind": "issue"},
         {"scope_number": 13},
         {"reply_to": 501},
@@ -34,11 +41,7 @@ def test_a_token_is_the_hash_of_the_canonical_intent() -> None:
     ],
 )
 def test_changing_any_part_of_an_intent_changes_the_token(change: dict[str, object]) -> None:
-    assert action_token(replace(INTENT, **change)) != TOKEN
-
-
-def test_the_token_ignores_the_case_of_the_repository() -> None:
-    assert action_token(replace(INTENT, repo="Harbor/Cranes")) == TOKEN
+    assert action_token(replace(INTENT, **change), SECRET) != TOKEN
 
 
 def test_a_marker_is_found_in_a_marked_body_that_keeps_its_beginning() -> None:
