@@ -10,10 +10,9 @@ ENDINGS = "tests/situations/feedback/test_endings.py"
 SWITCHING = "tests/situations/feedback/test_switching.py"
 COST = "tests/situations/feedback/test_cost.py"
 TROUBLE = "tests/situations/feedback/test_trouble.py"
-ALL_WAYS = "tests/properties/test_feedback.py::test_every_way_of_reading_takes_in_what_a_full_scan_of_each_poll_shows"
+ALL_WAYS = "tests/properties/test_feedback.py::test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows"
 ANY_CHANGE = (
-    "tests/properties/test_feedback.py"
-    "::test_no_version_is_lost_or_repeated_whatever_happens_during_polls_and_however_the_way_changes"
+    "tests/properties/test_feedback.py::test_no_version_is_lost_or_repeated_when_polls_fail_or_the_polling_mode_changes"
 )
 
 INTENTS = "8"

@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 CHILDREN = "tests/properties/test_children.py"
 _UNIT = "tests/unit/engine/test_dependents.py"
-_SILENT_MINUTE = f"{CHILDREN}::test_what_is_said_in_the_silent_minute_is_found_once_the_parent_has_settled"
+_SILENT_MINUTE = f"{CHILDREN}::test_a_note_added_without_a_parent_update_is_found_once_the_parent_has_settled"
 _DELETED = f"{CHILDREN}::test_a_deleted_note_leaves_neither_row_nor_payload"
-_ROW_SHOWS = f"{CHILDREN}::test_a_change_that_only_the_lists_row_shows_has_the_children_read_at_once"
+_ROW_SHOWS = f"{CHILDREN}::test_a_parent_change_shown_by_the_list_has_its_children_read_at_once"
 
 SETTLING = (
     Mutant(
@@ -46,7 +46,7 @@ SETTLING = (
         after="""                f"UPDATE {self._kind.table} SET {name}_synced_for_updated_at = updated_at,"
                 f" {name}_sync_last_attempt_at = :now,"
 """,
-        test=f"{CHILDREN}::test_children_that_could_not_be_read_are_asked_for_again",
+        test=f"{CHILDREN}::test_children_that_could_not_be_read_are_requested_again",
         why="One bad answer, and the conversation stays as it was until somebody speaks again.",
     ),
 )
@@ -58,7 +58,7 @@ WHOLE = (
         file="engine/dependents.py",
         before="            if token is None:\n                break\n",
         after="            if token is None or pages:\n                break\n",
-        test=f"{CHILDREN}::test_more_children_than_a_page_holds_are_all_kept",
+        test=f"{CHILDREN}::test_children_of_several_pages_are_all_stored",
         why="What stands on the second page would be swept as not seen.",
     ),
     Mutant(
@@ -67,7 +67,7 @@ WHOLE = (
         file="sources/gitlab/children.py",
         before="                rejected.append(replace(refused, key=self.prefix + refused.key))\n",
         after="                replace(refused, key=self.prefix + refused.key)\n",
-        test=f"{CHILDREN}::test_a_note_that_cannot_be_understood_leaves_its_parent_as_it_was_and_due",
+        test=f"{CHILDREN}::test_a_note_that_cannot_be_parsed_leaves_its_parent_unchanged_and_due",
         why="Passed over, it is swept, and the parent counts as read.",
     ),
     Mutant(
@@ -124,7 +124,7 @@ SILENT = (
         file="store/child_sync.py",
         before=" = updated_at ORDER BY {name}_sync_last_attempt_at LIMIT :limit",
         after=" = updated_at ORDER BY {name}_sync_last_attempt_at DESC LIMIT :limit",
-        test=f"{CHILDREN}::test_every_parents_children_have_their_turn_in_verification",
+        test=f"{CHILDREN}::test_verification_reads_the_children_of_every_parent_in_turn",
         why="The same few would be verified for ever, and the others never.",
     ),
     Mutant(
@@ -133,7 +133,7 @@ SILENT = (
         file="pipeline/verification.py",
         before="        dear = found.cost + each > budget\n",
         after="        dear = found.cost + each > 100 * budget\n",
-        test=f"{CHILDREN}::test_a_quiet_run_costs_its_list_and_one_request_of_verification",
+        test=f"{CHILDREN}::test_a_run_without_changes_costs_one_list_request_and_one_verification_request",
         why="A budget of one that is spent threefold is no budget.",
     ),
     Mutant(
@@ -142,7 +142,7 @@ SILENT = (
         file="pipeline/dependents.py",
         before="        # A question that failed proves nothing.\n        return False\n",
         after="        # A question that failed proves nothing.\n        return True\n",
-        test=f"{CHILDREN}::test_a_question_that_fails_buries_nobody_and_stops_nothing",
+        test=f"{CHILDREN}::test_a_failed_verification_request_deletes_nothing_and_does_not_stop_the_run",
         why="A server in trouble would empty the copy.",
     ),
 )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from tests.mutants import guarding, listening, offspring, posting, sharing, surgery, telling, understanding, walking
 from tests.mutants.mutant import Mutant, Promise
 
-_HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_truth_after_any_history"
+_HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_server_after_any_history"
 _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_where_it_stopped"
 
 _TELLING = "tests/crash/test_kill_documents.py::test_every_seam_of_documents_and_vectors"
-_ACCOUNTS = "tests/properties/test_accounts.py::test_every_post_that_lasted_is_stored_once_and_as_it_is"
+_ACCOUNTS = "tests/properties/test_accounts.py::test_every_remaining_post_is_stored_once_and_unchanged"
 _KILLED_STREAM = (
     "tests/crash/test_stream_killed.py::test_a_stream_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing"
 )
-_TALK = "tests/properties/test_conversations.py::test_a_conversation_is_copied_whole_whatever_happens"
+_TALK = (
+    "tests/properties/test_conversations.py::test_a_conversation_is_copied_completely_despite_edits_faults_and_crashes"
+)
 
 PROMISES = (
     Promise("1", (f"{walking.PARENTS}::test_an_exception_inside_the_commit_leaves_neither_rows_nor_cursor", _KILLED)),
@@ -27,7 +29,7 @@ PROMISES = (
     ),
     Promise("3", (_HISTORIES,)),
     Promise("4", ("tests/unit/engine/test_cursor.py::test_a_watermark_only_moves_forward", _HISTORIES)),
-    Promise("5", (f"{walking.LATE}::test_no_late_change_is_lost_however_the_walk_goes_on",)),
+    Promise("5", (f"{walking.LATE}::test_no_late_change_is_lost_in_any_continuation_of_the_walk",)),
     Promise("6", (f"{walking.PARENTS}::test_a_replayed_page_changes_one_row_by_sqlites_change_counter", _HISTORIES)),
     Promise("7", (_HISTORIES,)),
     Promise(listening.INTENTS, (listening.ANY_CHANGE,)),
@@ -42,7 +44,10 @@ PROMISES = (
     Promise("re-anchoring", (_HISTORIES,)),
     Promise(
         "two equal passes",
-        ("tests/properties/test_id_order.py::test_no_comment_is_lost_whatever_shifts_the_pages", _HISTORIES),
+        (
+            "tests/properties/test_id_order.py::test_no_comment_is_lost_when_pages_shift_in_an_id_ordered_list",
+            _HISTORIES,
+        ),
     ),
     Promise(
         "lease fencing",
@@ -84,11 +89,11 @@ PROMISES = (
     ),
     Promise(
         "scrub buries only what is not found",
-        ("tests/properties/test_scrub.py::test_after_verification_nothing_is_missing_and_nothing_is_left_over",),
+        ("tests/properties/test_scrub.py::test_after_a_scrub_no_item_is_missing_and_none_is_left_over",),
     ),
     Promise(
         "descending walk keeps its gap",
-        ("tests/properties/test_descent.py::test_no_post_is_lost_whatever_interrupts_the_descent",),
+        ("tests/properties/test_descent.py::test_no_post_is_lost_when_a_descending_walk_is_interrupted",),
     ),
     Promise(
         posting.FEED,
@@ -108,15 +113,16 @@ PROMISES = (
         ),
     ),
     Promise(
-        "foreign origin refused", (f"{guarding.SITUATIONS}::test_the_token_goes_nowhere_when_headers_are_missing_too",)
+        "foreign origin refused",
+        (f"{guarding.SITUATIONS}::test_the_token_is_sent_to_no_other_origin_when_headers_are_missing",),
     ),
     Promise("ETag of a full page"),
     Promise("quarantine retried", (_HISTORIES,)),
     Promise(
         sharing.SLICES,
         (
-            f"{sharing.PROPERTIES}::test_a_mirror_in_slices_asks_what_one_in_a_single_run_asks_and_polls_what_was_read_once_a_slice",
-            f"{sharing.PROPERTIES}::test_more_items_in_one_instant_than_a_slice_can_read_are_read",
+            f"{sharing.PROPERTIES}::test_mirroring_in_slices_sends_the_requests_of_one_run_plus_one_poll_per_slice",
+            f"{sharing.PROPERTIES}::test_items_of_one_instant_that_exceed_a_slice_are_all_read",
             f"{sharing.SITUATIONS}::test_a_small_host_is_synced_again_and_again_while_a_big_one_is_mirrored_for_the_first_time",
         ),
     ),

@@ -17,7 +17,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/slices.py",
         before="        return lambda: clock.monotonic() >= ends\n",
         after="        return lambda: clock.monotonic() >= ends and stage == 'scrub'\n",
-        test=f"{PROPERTIES}::test_a_slice_ends_when_its_time_has_passed_and_what_was_under_way_is_stored",
+        test=f"{PROPERTIES}::test_a_slice_ends_at_its_time_limit_and_stores_the_page_in_flight",
         why="The first mirror of one host would keep every other host waiting for hours.",
     ),
     Mutant(
@@ -26,7 +26,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/slices.py",
         before="    return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))\n",
         after="    return list(lists)\n",
-        test=f"{PROPERTIES}::test_everybody_has_a_turn_within_a_few_slices_however_much_there_is_to_do",
+        test=f"{PROPERTIES}::test_every_list_gets_a_turn_within_a_few_slices_under_any_load",
         why="The last projects of a big host would not be read while the first have something to do.",
     ),
     Mutant(
@@ -44,7 +44,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/slices.py",
         before="self._began + self._seconds * _ENDS[stage], began + self._seconds * PARTS[stage]",
         after="self._began + self._seconds, self._began",
-        test=f"{PROPERTIES}::test_lists_that_take_all_the_time_there_is_leave_the_children_their_part",
+        test=f"{PROPERTIES}::test_lists_that_use_all_their_time_leave_the_children_their_share",
         why="On a host with more lists than fit into a slice no discussion would ever be read.",
     ),
     Mutant(
@@ -62,7 +62,7 @@ MUTANTS: tuple[Mutant, ...] = (
         file="pipeline/mirror.py",
         before="        elif request.walk and session.error is None:\n",
         after="        if request.walk and session.error is None:\n",
-        test=f"{PROPERTIES}::test_the_ledger_tells_what_was_left_and_only_the_last_slice_brought_the_copy_up_to_date",
+        test=f"{PROPERTIES}::test_only_the_last_slice_brings_the_copy_up_to_date_and_runs_record_what_was_left",
         why="The copy would be called up to date with most of a host missing.",
     ),
     Mutant(

@@ -78,7 +78,7 @@ CRASHES = (
             )
             self._intake.take(page, cursor if window is None else self._intake.shelf.load())
 """,
-        test=f"{SITUATIONS}::test_every_single_place_to_die_costs_at_most_one_page_per_scope",
+        test=f"{SITUATIONS}::test_a_crash_at_any_point_costs_at_most_one_page_per_scope",
         why="A crash would repeat every page of the walk, not one.",
     ),
     Mutant(
@@ -87,7 +87,7 @@ CRASHES = (
         file="engine/window.py",
         before="    if saved is not None and is_open(saved):\n",
         after="    if saved is not None and saved.passes < 0:\n",
-        test=f"{SITUATIONS}::test_a_kill_half_way_costs_at_most_the_other_half_plus_one_page_per_scope[True]",
+        test=f"{SITUATIONS}::test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope[True]",
         why="A window of many pages would start over at its first page after every crash.",
     ),
     Mutant(
@@ -211,7 +211,7 @@ REMOTE_TIME = (
         file="engine/window.py",
         before="    if candidate is None or opened_at is None or candidate.at <= opened_at:\n",
         after="    if candidate is None or opened_at is None or candidate.at > 0:\n",
-        test=f"{LATE}::test_a_change_that_surfaces_behind_a_walk_under_way_is_found_by_the_next_walk",
+        test=f"{LATE}::test_a_change_appearing_behind_a_running_walk_is_found_by_the_next_walk",
         why="What surfaced late behind a long walk lies outside the overlap of the next one.",
     ),
 )

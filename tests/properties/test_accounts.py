@@ -138,7 +138,7 @@ class Life:
 )
 @example(["burst", "killed_poll", "burst", "killed_poll", "poll"], 1, "feed", (2, 5), "millis__cid")
 @example(["burst", "killed_poll", "burst", "killed_poll", "poll"], 1, "records", (2, 3), "millis__cid")
-def test_every_post_that_lasted_is_stored_once_and_as_it_is(
+def test_every_remaining_post_is_stored_once_and_unchanged(
     deeds: list[str], seed: int, mode: str, shape: tuple[int, int], cursors: Any
 ) -> None:
     per_page, max_pages = shape
@@ -159,7 +159,7 @@ def test_every_post_that_lasted_is_stored_once_and_as_it_is(
     seed=st.integers(0, 2**32),
     mode=st.sampled_from(["feed", "records"]),
 )
-def test_polling_again_when_nothing_happened_changes_nothing(deeds: list[str], seed: int, mode: str) -> None:
+def test_polling_again_without_changes_writes_nothing(deeds: list[str], seed: int, mode: str) -> None:
     note(f"seed {seed}, {mode}")
     with scratch() as folder:
         life = Life(folder, random.Random(seed), {"mode": mode})

@@ -37,7 +37,9 @@ def settled_house(folder: Path, *, max_retries: int = 3) -> tuple[House, Item]:
 
 
 @pytest.mark.parametrize("skew_ms", [0, 200_000, -200_000], ids=["in-step", "ahead", "behind"])
-def test_what_is_said_in_the_silent_minute_is_found_once_the_parent_has_settled(tmp_path: Path, skew_ms: int) -> None:
+def test_a_note_added_without_a_parent_update_is_found_once_the_parent_has_settled(
+    tmp_path: Path, skew_ms: int
+) -> None:
     """Whatever the clock of this machine says; read early once, read settled once, and never again."""
     house = House(tmp_path, scrub_share=0.0, skew_ms=skew_ms)
     forge = house.world.gitlab
@@ -77,7 +79,7 @@ def test_a_deleted_note_leaves_neither_row_nor_payload(tmp_path: Path, whole: bo
 
 
 @pytest.mark.parametrize("change", ["note", "push"])
-def test_a_change_that_only_the_lists_row_shows_has_the_children_read_at_once(tmp_path: Path, change: str) -> None:
+def test_a_parent_change_shown_by_the_list_has_its_children_read_at_once(tmp_path: Path, change: str) -> None:
     """Verification of the list alone finds it: the children of so many others come before this one's."""
     house = House(tmp_path, scrub_share=0.0)
     forge = house.world.gitlab
@@ -112,7 +114,7 @@ def test_a_full_run_reads_all_children_again(tmp_path: Path) -> None:
     compare(house, exact=True)
 
 
-def test_more_children_than_a_page_holds_are_all_kept(tmp_path: Path) -> None:
+def test_children_of_several_pages_are_all_stored(tmp_path: Path) -> None:
     house = House(tmp_path, scrub_share=0.0, per_page=3)
     forge = house.world.gitlab
     forge.bulk(PROJECT, issues=1, merge_requests=1, discussions=8, notes=1, files=7)
@@ -125,7 +127,7 @@ def test_more_children_than_a_page_holds_are_all_kept(tmp_path: Path) -> None:
     compare(house, exact=True)
 
 
-def test_a_note_that_cannot_be_understood_leaves_its_parent_as_it_was_and_due(tmp_path: Path) -> None:
+def test_a_note_that_cannot_be_parsed_leaves_its_parent_unchanged_and_due(tmp_path: Path) -> None:
     house, issue = settled_house(tmp_path)
     forge = house.world.gitlab
     other = forge.create_issue(PROJECT)
@@ -153,7 +155,7 @@ def test_a_note_that_cannot_be_understood_leaves_its_parent_as_it_was_and_due(tm
         assert database.read("SELECT COUNT(*) FROM quarantine", {}) == [(0,)]
 
 
-def test_children_that_could_not_be_read_are_asked_for_again(tmp_path: Path) -> None:
+def test_children_that_could_not_be_read_are_requested_again(tmp_path: Path) -> None:
     house, issue = settled_house(tmp_path, max_retries=0)
     forge = house.world.gitlab
     forge.add_note(issue, "third")
@@ -167,7 +169,7 @@ def test_children_that_could_not_be_read_are_asked_for_again(tmp_path: Path) -> 
     compare(house)
 
 
-def test_every_parents_children_have_their_turn_in_verification(tmp_path: Path) -> None:
+def test_verification_reads_the_children_of_every_parent_in_turn(tmp_path: Path) -> None:
     """A thread that was resolved shows nowhere else: it is found within one round over all children."""
     house = House(tmp_path)
     forge = house.world.gitlab
@@ -188,7 +190,7 @@ def test_every_parents_children_have_their_turn_in_verification(tmp_path: Path) 
     compare(house, exact=True)
 
 
-def test_a_question_that_fails_buries_nobody_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_failed_verification_request_deletes_nothing_and_does_not_stop_the_run(tmp_path: Path) -> None:
     """Its children are not found; whether it is there itself, the server does not say."""
     house, issue = settled_house(tmp_path, max_retries=0)
     forge = house.world.gitlab
@@ -210,7 +212,7 @@ def test_a_question_that_fails_buries_nobody_and_stops_nothing(tmp_path: Path) -
     compare(house, exact=True)
 
 
-def test_a_quiet_run_costs_its_list_and_one_request_of_verification(tmp_path: Path) -> None:
+def test_a_run_without_changes_costs_one_list_request_and_one_verification_request(tmp_path: Path) -> None:
     """The three lists of events are read together: such a run costs two more, and others save up for it."""
     house = House(tmp_path)
     house.world.gitlab.bulk(PROJECT, issues=4, discussions=1, notes=2, events=1)

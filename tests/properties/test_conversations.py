@@ -67,7 +67,7 @@ def every_word_is_here(house: House) -> None:
 
 @examples(few=25, many=400)
 @given(st.sampled_from((3, WHOLE)), st.booleans(), conversations)
-def test_a_conversation_is_copied_whole_whatever_happens(
+def test_a_conversation_is_copied_completely_despite_edits_faults_and_crashes(
     per_page: int,
     reviewers: bool,
     conversation: list[Episode],
@@ -78,7 +78,7 @@ def test_a_conversation_is_copied_whole_whatever_happens(
 @pytest.mark.deep
 @examples(few=25, many=3000)
 @given(st.sampled_from((3, WHOLE)), st.booleans(), conversations)
-def test_any_of_many_conversations_is_copied_whole(
+def test_many_random_conversations_are_copied_completely(
     per_page: int,
     reviewers: bool,
     conversation: list[Episode],

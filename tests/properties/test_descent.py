@@ -168,7 +168,7 @@ STARVING = [
 @examples(few=90, many=2000)
 @given(st.lists(polls, min_size=1, max_size=5), st.integers(2, 4), st.integers(1, 5), st.integers(0, 12))
 @example(STARVING, 2, 1, 3)  # the head alone took every page a walk might read, poll after poll
-def test_no_post_is_lost_whatever_interrupts_the_descent(
+def test_no_post_is_lost_when_a_descending_walk_is_interrupted(
     history: list[Poll], limit: int, max_pages: int, posts: int
 ) -> None:
     world = World()
@@ -184,7 +184,7 @@ def test_no_post_is_lost_whatever_interrupts_the_descent(
     check(world, shelf)
 
 
-def test_a_burst_larger_than_one_poll_may_read_leaves_no_hole() -> None:
+def test_a_burst_larger_than_one_poll_leaves_no_gap() -> None:
     world = World()
     author, shelf = Author(world), MemoryShelf()
     author.act("post", 0)

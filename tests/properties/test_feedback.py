@@ -65,7 +65,7 @@ def poll_whole(bench: Bench, deaths: tuple[int, ...] = ()) -> None:
 
 @examples(few=15, many=500)
 @given(rounds, sizes, st.booleans(), st.booleans())
-def test_every_way_of_reading_takes_in_what_a_full_scan_of_each_poll_shows(
+def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
     history: list[Any], sizes: dict[str, tuple[int, int]], exclusive: bool, numeric: bool
 ) -> None:
     world = World()
@@ -105,7 +105,7 @@ turns = st.tuples(
 
 @examples(few=25, many=1000)
 @given(st.lists(turns, min_size=1, max_size=6), st.integers(2, 5), st.integers(1, 4), st.sampled_from(SKEWS))
-def test_no_version_is_lost_or_repeated_whatever_happens_during_polls_and_however_the_way_changes(
+def test_no_version_is_lost_or_repeated_when_polls_fail_or_the_polling_mode_changes(
     history: list[Any], per_page: int, ration: int, skew_ms: int
 ) -> None:
     world = World()

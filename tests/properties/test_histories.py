@@ -47,12 +47,12 @@ def live(setting: Setting, history: list[Round]) -> None:
         Round((Change("create", 1, 0),), (), (Trouble("refused", 2, 5),), None),
     ],
 )
-def test_the_copy_equals_the_truth_after_any_history(setting: Setting, history: list[Round]) -> None:
+def test_the_copy_equals_the_server_after_any_history(setting: Setting, history: list[Round]) -> None:
     live(setting, history)
 
 
 @pytest.mark.deep
 @examples(few=150, many=5000)
 @given(settings, histories)
-def test_the_copy_equals_the_truth_after_any_of_many_histories(setting: Setting, history: list[Round]) -> None:
+def test_the_copy_equals_the_server_after_each_of_many_histories(setting: Setting, history: list[Round]) -> None:
     live(setting, history)

@@ -102,7 +102,7 @@ scans = st.tuples(
 
 @examples(few=90, many=2000)
 @given(st.lists(scans, min_size=1, max_size=4), st.integers(2, 4), st.booleans(), st.booleans())
-def test_no_comment_is_lost_whatever_shifts_the_pages(
+def test_no_comment_is_lost_when_pages_shift_in_an_id_ordered_list(
     history: list[Any], per_page: int, exclusive: bool, numeric: bool
 ) -> None:
     world = World()

@@ -15,7 +15,7 @@ from tidelore_world.wire import Request
 OVERLAP_US = 2_000_000
 
 
-def test_a_change_that_surfaces_behind_a_walk_under_way_is_found_by_the_next_walk(tmp_path: Path) -> None:
+def test_a_change_appearing_behind_a_running_walk_is_found_by_the_next_walk(tmp_path: Path) -> None:
     """Page 1 was read to its end; a second late, something is written there, and the walk goes on for a minute."""
     house = House(tmp_path, per_page=5)
     forge, world = house.world.gitlab, house.world
@@ -44,7 +44,7 @@ moments = st.tuples(st.integers(1, 9), st.integers(0, 7), st.integers(0, OVERLAP
 
 @examples(few=50, many=1500)
 @given(st.integers(2, 4), st.lists(st.sampled_from((0, 1, 300, 1500)), min_size=3, max_size=9), st.lists(moments))
-def test_no_late_change_is_lost_however_the_walk_goes_on(
+def test_no_late_change_is_lost_in_any_continuation_of_the_walk(
     per_page: int, steps: list[int], late: list[tuple[int, int, int, int]]
 ) -> None:
     """Edits that carry an instant up to the overlap ago, at any request, with pauses after them."""

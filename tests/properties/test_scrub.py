@@ -32,7 +32,7 @@ def whisper(house: House, kind: str, pick: int) -> None:
 
 @examples(few=15, many=1000)
 @given(settings, histories, silent)
-def test_after_verification_nothing_is_missing_and_nothing_is_left_over(
+def test_after_a_scrub_no_item_is_missing_and_none_is_left_over(
     setting: Setting, history: list[Round], unheard: list[tuple[str, int]]
 ) -> None:
     with scratch() as folder, journal() as kept:
@@ -52,7 +52,7 @@ def test_after_verification_nothing_is_missing_and_nothing_is_left_over(
 
 
 @pytest.mark.parametrize("shape", ["null", "string", "no_id"])
-def test_a_row_that_lost_even_its_number_is_found_by_verification(tmp_path: Path, shape: str) -> None:
+def test_an_item_that_was_rejected_without_its_number_is_found_by_a_scrub(tmp_path: Path, shape: str) -> None:
     house = House(tmp_path, per_page=5, scrub_share=0.0)
     house.world.gitlab.bulk(PROJECT, issues=12)
     fault = house.world.faults.add("malformed_item", "/projects/:id/issues", shape=shape)
@@ -62,7 +62,7 @@ def test_a_row_that_lost_even_its_number_is_found_by_verification(tmp_path: Path
     compare(house, exact=True)
 
 
-def test_more_missing_items_than_one_stride_may_ask_for_are_all_buried(tmp_path: Path) -> None:
+def test_more_deleted_items_than_one_stride_may_look_up_all_become_tombstones(tmp_path: Path) -> None:
     house = House(tmp_path, per_page=50)
     house.world.gitlab.bulk(PROJECT, issues=60)
     house.run()
@@ -74,7 +74,7 @@ def test_more_missing_items_than_one_stride_may_ask_for_are_all_buried(tmp_path:
         assert database.read("SELECT COUNT(*) FROM issues WHERE deleted_at IS NOT NULL") == [(55,)]
 
 
-def test_a_refused_project_buries_nothing(tmp_path: Path) -> None:
+def test_a_refused_project_creates_no_tombstones(tmp_path: Path) -> None:
     house = House(tmp_path)
     house.world.gitlab.bulk(PROJECT, issues=5)
     house.run()

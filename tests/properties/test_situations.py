@@ -115,7 +115,7 @@ def test_250_items_sharing_one_instant_cost_at_most_4_requests_when_nothing_chan
     compare(house)
 
 
-def test_250_items_created_in_one_instant_cost_no_more(tmp_path: Path) -> None:
+def test_250_items_created_in_one_instant_cost_at_most_as_many_requests(tmp_path: Path) -> None:
     """Verification spends its one request too, though it needs three strides for such an instant."""
     house = House(tmp_path)
     house.world.gitlab.bulk(PROJECT, issues=250, same_instant=True)
@@ -137,7 +137,7 @@ def test_250_items_sharing_one_instant_do_not_hide_a_change_among_them(tmp_path:
 
 
 @pytest.mark.parametrize("same_instant", [False, True])
-def test_a_kill_half_way_costs_at_most_the_other_half_plus_one_page_per_scope(
+def test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope(
     tmp_path: Path, same_instant: bool
 ) -> None:
     whole = House(tmp_path / "whole", per_page=10)
@@ -156,7 +156,7 @@ def test_a_kill_half_way_costs_at_most_the_other_half_plus_one_page_per_scope(
     compare(broken)
 
 
-def test_every_single_place_to_die_costs_at_most_one_page_per_scope(tmp_path: Path) -> None:
+def test_a_crash_at_any_point_costs_at_most_one_page_per_scope(tmp_path: Path) -> None:
     """And the children of the parents that were in flight; what was complete before the death is not read again."""
     house = House(tmp_path / "probe", per_page=2, concurrency=2)
     house.world.gitlab.bulk(PROJECT, issues=5, merge_requests=2, discussions=1, notes=2, events=1, files=1)
@@ -197,7 +197,7 @@ def test_a_foreign_origin_next_link_is_refused_and_loses_nothing(tmp_path: Path)
     compare(house)
 
 
-def test_the_token_goes_nowhere_when_headers_are_missing_too(tmp_path: Path) -> None:
+def test_the_token_is_sent_to_no_other_origin_when_headers_are_missing(tmp_path: Path) -> None:
     house = House(tmp_path, per_page=4)
     house.world.gitlab.bulk(PROJECT, issues=13, same_instant=True)
     house.world.gitlab.foreign_next_link = "http://attacker.example/"

@@ -98,7 +98,7 @@ def asked(world: World) -> tuple[Counter[str], int]:
     return Counter(target for target in targets if not _LIST.search(target)), len(pages)
 
 
-def test_a_mirror_in_slices_asks_what_one_in_a_single_run_asks_and_polls_what_was_read_once_a_slice(
+def test_mirroring_in_slices_sends_the_requests_of_one_run_plus_one_poll_per_slice(
     tmp_path: Path,
 ) -> None:
     whole = Sliced(tmp_path / "whole", lively_world())
@@ -115,7 +115,7 @@ def test_a_mirror_in_slices_asks_what_one_in_a_single_run_asks_and_polls_what_wa
     compare(sliced, exact=True)
 
 
-def test_a_slice_ends_when_its_time_has_passed_and_what_was_under_way_is_stored(tmp_path: Path) -> None:
+def test_a_slice_ends_at_its_time_limit_and_stores_the_page_in_flight(tmp_path: Path) -> None:
     sliced = Sliced(tmp_path, lively_world(), dependent_concurrency=3)
     for report in sliced.slices(20.0):
         # Three workers for each of two lists, and a parent that is under way has three lists at most.
@@ -127,7 +127,7 @@ def test_a_slice_ends_when_its_time_has_passed_and_what_was_under_way_is_stored(
     assert attempts == [(0, 0)], "nobody was cut off"
 
 
-def test_the_ledger_tells_what_was_left_and_only_the_last_slice_brought_the_copy_up_to_date(tmp_path: Path) -> None:
+def test_only_the_last_slice_brings_the_copy_up_to_date_and_runs_record_what_was_left(tmp_path: Path) -> None:
     sliced = Sliced(tmp_path, lively_world())
     first = sliced.slice(20.0)
     assert first.unfinished == 2
@@ -141,7 +141,7 @@ def test_the_ledger_tells_what_was_left_and_only_the_last_slice_brought_the_copy
         assert last_success_at(database) is not None
 
 
-def test_everybody_has_a_turn_within_a_few_slices_however_much_there_is_to_do(tmp_path: Path) -> None:
+def test_every_list_gets_a_turn_within_a_few_slices_under_any_load(tmp_path: Path) -> None:
     projects = tuple(f"group/project{number:02}" for number in range(20))
     world = lively_world(projects, issues=4, merge_requests=1)
     sliced = Sliced(tmp_path, world, projects, dependent_concurrency=1)
@@ -158,7 +158,7 @@ def test_everybody_has_a_turn_within_a_few_slices_however_much_there_is_to_do(tm
         compare_children(database, world.gitlab, projects, ("issues", "merge_requests"))
 
 
-def test_a_new_service_begins_with_whoever_was_not_heard_of_for_the_longest_time(tmp_path: Path) -> None:
+def test_a_restarted_service_begins_with_the_least_recently_read_list(tmp_path: Path) -> None:
     projects = tuple(f"group/project{number:02}" for number in range(30))
     sliced = Sliced(tmp_path, lively_world(projects, issues=3, merge_requests=3), projects)
     first = {scope.key for scope in sliced.slice(40.0).scopes if scope.had_turn}
@@ -168,7 +168,7 @@ def test_a_new_service_begins_with_whoever_was_not_heard_of_for_the_longest_time
     assert not {scope.key for scope in second.scopes if scope.had_turn} & first
 
 
-def test_lists_that_take_all_the_time_there_is_leave_the_children_their_part(tmp_path: Path) -> None:
+def test_lists_that_use_all_their_time_leave_the_children_their_share(tmp_path: Path) -> None:
     """More lists than can be polled in a slice: the children are read all the same, and each list in its turn."""
     projects = tuple(f"group/project{number:02}" for number in range(15))
     sliced = Sliced(tmp_path, lively_world(projects, issues=2, merge_requests=1), projects)
@@ -185,7 +185,7 @@ def test_lists_that_take_all_the_time_there_is_leave_the_children_their_part(tmp
         compare_children(database, sliced.world.gitlab, projects, ("issues", "merge_requests"))
 
 
-def test_more_items_in_one_instant_than_a_slice_can_read_are_read(tmp_path: Path) -> None:
+def test_items_of_one_instant_that_exceed_a_slice_are_all_read(tmp_path: Path) -> None:
     world = World()
     world.gitlab.create_project(PROJECT)
     world.gitlab.bulk(PROJECT, issues=60, same_instant=True)
@@ -195,7 +195,7 @@ def test_more_items_in_one_instant_than_a_slice_can_read_are_read(tmp_path: Path
     compare(sliced, exact=True)
 
 
-def test_what_changes_between_slices_is_in_the_copy_when_nothing_is_left(tmp_path: Path) -> None:
+def test_changes_between_slices_are_in_the_copy_after_the_last_slice(tmp_path: Path) -> None:
     sliced = Sliced(tmp_path, lively_world(issues=25, merge_requests=6))
     forge, number = sliced.world.gitlab, 0
     while sliced.slice(20.0).unfinished:
