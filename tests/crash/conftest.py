@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.stage import Stage, open_stage
+from tests.support.deep import deep
 
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.gitlab.state import Kind
@@ -21,6 +22,12 @@ class Uninterrupted:
     visits: dict[Seam, int]
     lists: dict[Seam, int]
     """How many of the visits belong to the lists; the others are of their children."""
+
+
+@pytest.fixture(params=["sqlite", deep("postgres")])
+def dialect(request: pytest.FixtureRequest) -> str:
+    """Both databases; PostgreSQL in `make test-all`, because a process there costs several times as much."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.crash.stage import Process, Stage, wait_until
+from tests.support.deep import deep
 
 from tidelore.clock import SystemClock
 from tidelore_world.wire import Request
@@ -46,7 +47,7 @@ def race(stage: Stage, count: int) -> tuple[Process, list[Process]]:
     return winner, [racer for racer in racers if racer is not winner]
 
 
-@pytest.mark.parametrize("count", [2, 10])
+@pytest.mark.parametrize("count", [2, deep(10)])
 def test_of_processes_that_start_at_once_one_writes_and_the_others_name_it(stage: Stage, count: int) -> None:
     with shut_gate(stage) as open_gate:
         winner, losers = race(stage, count)

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from tests.faces.desk import COMMAND, Desk
 from tests.faces.test_documented_shapes import compare
+from tests.support.deep import deep
 from tests.support.manual_clock import ManualClock
 
 from tidelore.clock import format_instant
@@ -158,7 +159,7 @@ def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
     "line",
     [
         "4. Changes",
-        *(pytest.param(line, marks=pytest.mark.deep) for line in ("Simulated GitLab", "1. First sync", "7. Local")),
+        *(deep(line) for line in ("Simulated GitLab", "1. First sync", "7. Local")),
     ],
 )
 def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp_path: Path, line: str) -> None:
@@ -180,7 +181,7 @@ def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.deep)], ids=repr)
+@pytest.mark.parametrize("number", [signal.SIGTERM, deep(signal.SIGHUP)], ids=repr)
 def test_a_world_that_nobody_has_seen_yet_leaves_nothing_behind_either(tmp_path: Path, number: signal.Signals) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         until = time.monotonic() + 60

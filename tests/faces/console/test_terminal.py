@@ -20,6 +20,7 @@ import pytest
 from tests.faces.console.copy_room import SETTINGS
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
+from tests.support.deep import deep
 
 from tidelore.app import App
 from tidelore.errors import TideloreError
@@ -163,7 +164,7 @@ def test_a_job_runs_when_somebody_presses_the_key_and_says_yes(desk: Desk, tmp_p
 
 @pytest.mark.parametrize(
     "leaving",
-    [signal.SIGTERM, *(pytest.param(leaving, marks=pytest.mark.deep) for leaving in (signal.SIGHUP, "\x03"))],
+    [signal.SIGTERM, *(deep(leaving) for leaving in (signal.SIGHUP, "\x03"))],
     ids=repr,
 )
 def test_a_signal_ends_the_service_in_order_too(tmp_path: Path, leaving: signal.Signals | str) -> None:

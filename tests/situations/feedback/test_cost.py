@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
+from tests.support.deep import deep
 
 from tidelore.feedback.report import RepoReport
 
@@ -41,7 +42,7 @@ def followed_by_rule(bench: Bench, pulls: int, fetch: str) -> None:
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-@pytest.mark.parametrize("comments", [100, 1000, 10_000])
+@pytest.mark.parametrize("comments", [100, 1000, deep(10_000)])
 def test_a_long_thread_costs_what_a_short_one_does(bench: Bench, comments: int, fetch: str) -> None:
     bench.host |= {"fetch": fetch, "bootstrap_pages_per_poll": 1000}
     talk_for_years(bench, comments)
@@ -66,7 +67,7 @@ def test_a_long_thread_costs_what_a_short_one_does(bench: Bench, comments: int, 
     assert spent(bench)[0]["304"] == 3
 
 
-@pytest.mark.parametrize("pulls", [1, 10, 100, 500])
+@pytest.mark.parametrize("pulls", [1, 10, 100, deep(500)])
 def test_by_feeds_a_quiet_poll_is_three_requests_whatever_is_followed(bench: Bench, pulls: int) -> None:
     followed_by_rule(bench, pulls, "repo")
     assert bench.read("SELECT COUNT(*) FROM tracked_prs") == [(pulls,)]

@@ -94,6 +94,7 @@ def test_more_than_a_hundred_pages_of_one_parents_discussions_are_read_whole(
     assert bench.watermark() is not None
 
 
+@pytest.mark.deep
 def test_ten_thousand_items_without_totals_are_all_listed(bench: Bench) -> None:
     """Their children are refused at once, so that the list alone is read."""
     bench.world.gitlab.bulk(PROJECT, issues=10_020)
@@ -105,6 +106,7 @@ def test_ten_thousand_items_without_totals_are_all_listed(bench: Bench) -> None:
     assert bench.one("SELECT COUNT(*) FROM issues") == 10_020
 
 
+@pytest.mark.deep
 def test_ten_thousand_discussions_without_totals_are_all_read(bench: Bench) -> None:
     bench.set_up(*LEAN)
     bench.world.gitlab.bulk(PROJECT, merge_requests=1, discussions=10_020, notes=1)

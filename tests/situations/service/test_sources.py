@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, free_port, other_host
+from tests.support.deep import deep
 
 from tidelore.app.feedback.tracking import track
 from tidelore.clock import SystemClock
@@ -66,7 +67,7 @@ def test_what_is_new_in_any_source_arrives_while_the_service_runs(post: Station)
         ("gitlab", "network"),
         ("github", "rate_limit"),
         *(
-            pytest.param(kind, trouble, marks=pytest.mark.deep)
+            deep(kind, trouble)
             for kind, trouble in (
                 ("gitlab", "credentials"),
                 ("gitlab", "rate_limit"),

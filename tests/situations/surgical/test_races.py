@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.situations.gitlab.bench import PROJECT, Bench
 from tests.situations.surgical.theatre import content, last_run, lease_holder, once, operate
+from tests.support.deep import deep
 
 from tidelore.clock import SystemClock
 from tidelore.engine.crashpoint import Seam
@@ -59,7 +60,7 @@ def mirror_issues(bench: Bench) -> None:
     assert done.code == 0, done
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, deep(signal.SIGINT)])
 @pytest.mark.parametrize("phase", SIGNALLED)
 def test_cancellation_marks_sync_run_cancelled(filled: Bench, phase: str, number: signal.Signals) -> None:
     operate(filled, "--mr", "1", "--no-embed")

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.multiply import multiply
 from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 from tests.situations.surgical.theatre import content, last_run, operate, spent
+from tests.support.deep import deep
 
 from tidelore_world.server import serve
 from tidelore_world.world import World
@@ -122,7 +123,7 @@ def test_items_of_two_hosts_go_together_and_an_address_tells_them_apart(filled: 
         assert server.url in done.error["fix"]
 
 
-@pytest.mark.parametrize("size", [20, 2000])
+@pytest.mark.parametrize("size", [20, deep(2000)])
 def test_five_items_cost_their_own_requests_whatever_the_size_of_the_project(
     world: OddWorld, bench: Bench, size: int
 ) -> None:
