@@ -37,10 +37,10 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 test: lint  ## every gate of a change: lint, types, architecture, docs, tests
-	$(BIN)/pytest -n 2 --dist worksteal -m "not deep"
+	$(BIN)/pytest -n 3 --dist worksteal -m "not deep"
 
 test-all: lint $(EVERY)  ## the above and the long runs: deep properties, full crash matrix, mutants, the wheel
-	TIDELORE_DEEP=1 $(BIN)/pytest -n 2 --dist worksteal
+	TIDELORE_DEEP=1 $(BIN)/pytest -n 3 --dist worksteal
 
 docs: $(READY)  ## regenerate docs/reference/commands.md
 	$(BIN)/python -m tests.architecture.command_reference

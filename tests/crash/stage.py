@@ -258,9 +258,9 @@ class Stage:
         return [status for (status,) in self.rows("SELECT status FROM sync_runs ORDER BY id")]
 
     def payloads(self) -> list[str]:
-        """Every stored payload in one canonical form."""
+        """Every stored payload in one canonical form; that of a deleted item is empty."""
         rows = self.rows("SELECT encoding, payload FROM raw_payloads ORDER BY id")
-        return [canonical(json.loads(unpacked(*row))) for row in rows]
+        return [canonical(json.loads(payload)) for row in rows if (payload := unpacked(*row))]
 
     def watermarks(self) -> dict[tuple[str, str], tuple[int, int]]:
         rows = self.rows("SELECT surface, scope, watermark_at, watermark_id FROM cursors WHERE watermark_at > 0")

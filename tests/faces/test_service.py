@@ -12,7 +12,7 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.following import told_as_documented
 from tests.support.fork_server import ForkedProcess
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 def free_port() -> int:

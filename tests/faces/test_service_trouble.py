@@ -21,7 +21,7 @@ from tests.support.fork_server import fork_lore
 from tidelore.clock import SystemClock
 from tidelore.store.check import check_database
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 GENERAL = '[service]\nmetrics_port = 0\n[embedding]\nprovider = "none"\n'
 HOST = '[[gitlab]]\nbase_url = "http://127.0.0.1:9"\nprojects = ["a/b"]\n'
 HUB = '[[github]]\nbase_url = "http://127.0.0.1:9"\n'

@@ -39,7 +39,7 @@ from tidelore_world.world import World
 LAB = "harbor/ledger"
 REPOS = ("octo/tide", "octo/crane")
 OWNER = "octo"
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 _LORE = "from tidelore.cli.entry import run; run()"
 
 Program = ForkedProcess | subprocess.Popen[str]
