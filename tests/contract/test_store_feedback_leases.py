@@ -38,6 +38,7 @@ from tidelore.store.issue_cursors import (
     waiting_followups,
 )
 from tidelore.store.projects import ProjectRow
+from tidelore.store.totals import read_totals
 from tidelore.store.tracked import move, set_paused
 
 LEASE = 600_000
@@ -100,6 +101,24 @@ def test_events_of_blocked_or_paused_threads_wait(database: Database, project: P
             move(tx, blocked, "awaiting_feedback", "unblocked", None, NOW)
         set_paused(tx, tracked.id, False, NOW)
     assert taken(database).comment_id == 1
+
+
+@pytest.mark.parametrize("status", ["merged", "closed"])
+def test_waiting_events_of_an_ended_pull_request_are_handed_out_only_when_asked_for(
+    database: Database, project: ProjectRow, status: str
+) -> None:
+    ended, _ = followed(database, project, 12, 13)
+    add_events(database, project, [comment(1), comment(2, 13, NOW + 1)])
+    with database.transaction() as tx:
+        move(tx, ended, status, f"{status} on the remote", None, NOW)
+    assert [(event.comment_id, event.pr_status) for event in peek(database)] == [(1, status), (2, "awaiting_feedback")]
+    assert taken(database).comment_id == 2
+    assert lease(database) is None
+    late = lease(database, include_closed=True)
+    assert late is not None
+    assert (late.comment_id, late.pr_status) == (1, status)
+    totals = read_totals(database, NOW)
+    assert (totals.events_waiting, totals.events_of_closed) == (1, 1)
 
 
 def test_events_can_be_leased_by_repository_in_any_case_and_by_pull_request(

@@ -170,3 +170,16 @@ def test_a_log_in_json_tells_the_facts_of_an_event(talk: Follower) -> None:
     assert {record["surface"] for record in scans} == {"github.pr_issue_comments", "github.pr_review_comments"}
     assert all(record["scope"] == f"{REPO}#{talk.pr}" for record in scans)
     assert all({"at", "level", "logger", "message"} <= record.keys() for record in records)
+
+
+def test_events_of_a_merged_pull_request_are_shown_as_such_and_taken_only_with_include_closed(talk: Follower) -> None:
+    talk.forge.merge(REPO, talk.pr)
+    talk.poll()
+    assert talk.take() is None
+    assert [item["pr_status"] for item in talk.robot("feedback", "peek").data["items"]] == ["merged", "merged"]
+    assert "pull request merged" in talk.run("feedback", "peek").out
+    waiting = talk.robot("status").data["waiting"]
+    assert (waiting["events_waiting"], waiting["events_of_closed"]) == (0, 2)
+    event = talk.take("--include-closed")
+    assert event is not None
+    assert (event["body"], event["pr_status"]) == ("First.", "merged")

@@ -29,7 +29,18 @@ _EVENT = (
         "path",
         "line",
     ),
-    *("side", "commit_sha", "in_reply_to", "review_id", "review_state", "url", "attempts", "last_error", "leased_by"),
+    *(
+        "side",
+        "commit_sha",
+        "in_reply_to",
+        "review_id",
+        "review_state",
+        "url",
+        "attempts",
+        "last_error",
+        "leased_by",
+        "pr_status",
+    ),
 )
 _EVENT_INSTANTS = ("created_at", "updated_at", "ingested_at", "processed_at", "next_attempt_at", "leased_until")
 

@@ -14,6 +14,7 @@ from tidelore.clock import SystemClock
 from tidelore.errors import UserError
 from tidelore.remote_text import block, one_line
 from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
+from tidelore.store.tracked import TERMINAL
 
 _LARGEST_ID = 2**63 - 1
 _WIDTH = 100
@@ -26,6 +27,7 @@ _WIDTH = 100
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="With --wait: give up after this time."
 )
+@click.option("--include-closed", is_flag=True, help="Also take events of merged and closed pull requests.")
 @click.option("--poll", is_flag=True, help="Poll GitHub first, and every poll_interval_seconds while waiting.")
 @click.pass_context
 def next_command(
@@ -34,13 +36,15 @@ def next_command(
     pr: str | None,
     wait: bool,  # noqa: FBT001
     timeout: float | None,
+    include_closed: bool,  # noqa: FBT001
     poll: bool,  # noqa: FBT001
 ) -> Answer:
     """Take the oldest ready event.
 
     The event is leased to you for event_lease_seconds, then requeued. Finish it with `lore feedback ack` or `lore
-    feedback nack`. A pull request has at most one event in progress; a blocked or paused one has none. Without --wait
-    the result may be empty. Several consumers may run side by side.
+    feedback nack`. A pull request has at most one event in progress; a blocked or paused one has none, a merged or
+    closed one only with --include-closed. Without --wait the result may be empty. Several consumers may run side by
+    side.
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.feedback.events import TakeRequest, take_event
@@ -57,7 +61,7 @@ def next_command(
         places = [place]
     else:
         places = choose_places(app.config, repo)
-    request = TakeRequest(places, number, wait, timeout, poll)
+    request = TakeRequest(places, number, wait, timeout, poll, include_closed)
     event = run_until_signalled(take_event(app, request), "no event was taken")
     if event is None:
         return Answer({"event": None}, ["No events ready."])
@@ -72,7 +76,10 @@ def next_command(
 )
 @click.pass_context
 def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: int) -> Answer:
-    """List unprocessed events without taking one."""
+    """List unprocessed events without taking one.
+
+    Events of merged and closed pull requests are marked; `lore feedback next` takes them only with --include-closed.
+    """
     from tidelore.feedback.places import choose_place
 
     face = face_of(ctx)
@@ -202,6 +209,8 @@ def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
     if not on_terminal():
         return table(columns, cells)
     lines = [f"Unprocessed events (showing {len(rows):,} of {total:,})", *table(columns, cells)]
+    if any(row.pr_status in TERMINAL for row in rows):
+        lines.append("Take events of merged and closed pull requests with `lore feedback next --include-closed`.")
     failed = sum(row.attempts > 0 for row in rows)
     return lines + ([f"{plural(failed, 'event')} failed before; see the error with --robot."] if failed else [])
 
@@ -209,5 +218,7 @@ def _peek_lines(rows: list[EventRow], total: int, now_ms: int) -> list[str]:
 def _standing(row: EventRow, now_ms: int) -> str:
     if row.leased_until is not None and row.leased_until > now_ms:
         return "in progress"
+    if row.pr_status in TERMINAL:
+        return f"pull request {row.pr_status}"
     resting = row.next_attempt_at is not None and row.next_attempt_at > now_ms
     return f"retrying ({row.attempts} failed)" if resting else "pending"

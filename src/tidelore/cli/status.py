@@ -203,6 +203,8 @@ def _totals_lines(totals: Totals) -> list[str]:
     ]
     told = ", ".join(plural(count, noun) for count, noun in waiting if count)
     lines = [f"Pending: {told or 'nothing'}"]
+    if totals.events_of_closed:
+        lines.append(f"Not delivered: {plural(totals.events_of_closed, 'event')} of merged and closed pull requests")
     lines += [f"Pull requests: {pulls}"] if pulls else []
     lines += [f"Accounts: {accounts}"] if accounts else []
     lines += [f"Quarantine: {totals.quarantined:,}"] if totals.quarantined else []

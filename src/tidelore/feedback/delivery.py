@@ -33,6 +33,7 @@ def next_event(
     holder: str,
     *,
     pr: int | None = None,
+    include_closed: bool = False,
 ) -> EventRow | None:
     """Lease the oldest event that is ready in these projects; None when nothing is."""
     for project in projects:
@@ -40,7 +41,15 @@ def next_event(
             with database.transaction() as tx:
                 batch_followups(tx, project.id, issue_number, batch_event, now_ms)
     ids = [project.id for project in projects]
-    return lease_next(database, now_ms, round(lease_seconds * 1000), holder, pr=pr, project_ids=ids)
+    return lease_next(
+        database,
+        now_ms,
+        round(lease_seconds * 1000),
+        holder,
+        pr=pr,
+        project_ids=ids,
+        include_closed=include_closed,
+    )
 
 
 def succeed(database: Database, handle: int | str, now_ms: int) -> EventRow:

@@ -23,7 +23,7 @@ _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_loc
 
 
 class EventRow(Struct, frozen=True):
-    """An event with every column of its row."""
+    """An event with every column of its row, and the status its pull request has now."""
 
     id: int
     project_id: int
@@ -54,6 +54,7 @@ class EventRow(Struct, frozen=True):
     lease_id: str | None
     leased_by: str | None
     leased_until: int | None
+    pr_status: str | None = None
 
 
 class PendingCount(Struct, frozen=True):
@@ -66,9 +67,13 @@ class PendingCount(Struct, frozen=True):
     in_flight: int
 
 
-_FIELDS = EventRow.__struct_fields__
-_ROWS = f"SELECT {', '.join(_FIELDS)} FROM feedback_events"
-_OF_E = ", ".join(f"e.{name}" for name in _FIELDS)
+_FIELDS = tuple(name for name in EventRow.__struct_fields__ if name != "pr_status")
+_PULL = "FROM tracked_prs t WHERE t.project_id = {0}.project_id AND t.pr_number = {0}.pr_number"
+_STORED = ", ".join((*_FIELDS, f"(SELECT t.status {_PULL.format('feedback_events')}) AS pr_status"))
+_ROWS = f"SELECT {_STORED} FROM feedback_events"
+_OF_E = ", ".join((*(f"e.{name}" for name in _FIELDS), f"(SELECT t.status {_PULL.format('e')}) AS pr_status"))
+OF_ENDED = f"EXISTS (SELECT 1 {_PULL.format('e')} AND t.status IN ('merged', 'closed'))"
+"""Whether the pull request of an event `e` is merged or closed."""
 # The head of a thread's queue, which nobody is at, of a pull request that is neither blocked nor paused.
 _READY = (
     "e.processed_at IS NULL AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= :now)"
@@ -77,8 +82,7 @@ _READY = (
     " OR (o.updated_at = e.updated_at AND o.id < e.id)))"
     " AND NOT EXISTS (SELECT 1 FROM feedback_events o WHERE o.processed_at IS NULL AND o.leased_until IS NOT NULL"
     " AND o.project_id = e.project_id AND o.thread_number = e.thread_number AND o.leased_until > :now)"
-    " AND NOT EXISTS (SELECT 1 FROM tracked_prs t WHERE t.project_id = e.project_id AND t.pr_number = e.pr_number"
-    " AND (t.status = 'blocked' OR t.paused = 1))"
+    f" AND NOT EXISTS (SELECT 1 {_PULL.format('e')} AND (t.status = 'blocked' OR t.paused = 1))"
 )
 
 
@@ -98,17 +102,20 @@ def lease_next(
     repo: str | None = None,
     pr: int | None = None,
     project_ids: Sequence[int] | None = None,
+    include_closed: bool = False,
 ) -> EventRow | None:
     """Hand the oldest event that is ready to one holder until its lease runs out; None when nothing is ready.
 
-    A lease that expired without a result counts as a failed attempt. A batch of follow-ups is consumed by being
-    handed out: its issue's consumed id moves in the same transaction.
+    Events of a merged or closed pull request are handed out only with `include_closed`. A lease that expired without
+    a result counts as a failed attempt. A batch of follow-ups is consumed by being handed out: its issue's consumed id
+    moves in the same transaction.
     """
     with database.transaction() as tx:
         # Two that look at once would each find the other's thread free.
         tx.execute(_ONE_AT_A_TIME[database.dialect])
         # A batch of follow-ups that is being made anew vanishes between the look and the update.
-        while rows := _ready(database, now_ms, repo=repo, pr=pr, project_ids=project_ids):
+        narrowed = _narrowed(database, repo, pr, project_ids)
+        while rows := _ready(database, now_ms, *narrowed, include_closed=include_closed):
             event = EventRow(*rows[0])
             leased = _lease(tx, event, holder, now_ms + lease_ms)
             if not leased:
@@ -231,12 +238,12 @@ def _insert(tx: Transaction, project_id: int, repo: str, event: NewEvent, now_ms
 def _ready(
     database: Database,
     now_ms: int,
+    where: str,
+    params: dict[str, Any],
     *,
-    repo: str | None,
-    pr: int | None,
-    project_ids: Sequence[int] | None,
+    include_closed: bool,
 ) -> list[Row]:
-    where, params = _narrowed(database, repo, pr, project_ids)
+    where += "" if include_closed else f" AND NOT {OF_ENDED}"
     return database.read(
         f"SELECT {_OF_E} FROM feedback_events e {database.by_index('idx_feedback_events_pending')}"
         f" WHERE {_READY}{where} ORDER BY e.updated_at, e.id LIMIT 1",
@@ -254,7 +261,7 @@ def _lease(tx: Transaction, event: EventRow, holder: str, until: int) -> list[Ro
     return tx.execute(
         "UPDATE feedback_events SET lease_id = :lease_id, leased_by = :holder, leased_until = :until,"
         " attempts = :attempts, last_error = :error WHERE id = :id AND processed_at IS NULL"
-        f" RETURNING {', '.join(_FIELDS)}",
+        f" RETURNING {_STORED}",
         {**params, "lease_id": f"{event.id}-{secrets.token_hex(12)}", "holder": holder, "until": until, "id": event.id},
     )
 

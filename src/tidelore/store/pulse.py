@@ -12,6 +12,7 @@ from tidelore.store.accounts import AccountRow
 from tidelore.store.action_tokens import OPEN
 from tidelore.store.backlog import is_due
 from tidelore.store.database import Database
+from tidelore.store.feedback_events import OF_ENDED
 from tidelore.store.kinds import ParentKind
 from tidelore.store.outbox import OutboxRow
 from tidelore.store.runs import UNFINISHED, RunRecord
@@ -142,8 +143,8 @@ def waiting_documents(database: Database) -> int:
 
 
 def waiting_events(database: Database) -> int:
-    """Return how many events nobody has acted on yet."""
-    return _bounded(database, "feedback_events WHERE processed_at IS NULL")
+    """Return how many events of open pull requests nobody has acted on yet."""
+    return _bounded(database, f"feedback_events e WHERE e.processed_at IS NULL AND NOT {OF_ENDED}")
 
 
 def waiting_answers(database: Database) -> int:

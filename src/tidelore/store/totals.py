@@ -11,16 +11,21 @@ from msgspec import Struct
 
 from tidelore.store.action_tokens import OPEN
 from tidelore.store.database import Database
+from tidelore.store.feedback_events import OF_ENDED
 
 
 class Totals(Struct, frozen=True):
-    """What waits for whom. `pulls` and `accounts` are counted by their status."""
+    """What waits for whom. `pulls` and `accounts` are counted by their status.
+
+    Events of merged or closed pull requests wait for nobody, and are counted apart.
+    """
 
     pulls: Mapping[str, int]
     accounts: Mapping[str, int]
     accounts_due: int
     events_waiting: int
     events_in_flight: int
+    events_of_closed: int
     commands_waiting: int
     answers_waiting: int
     documents_waiting: int
@@ -31,16 +36,17 @@ def read_totals(database: Database, now_ms: int) -> Totals:
     """Return what waits."""
     now = {"now": now_ms}
     events = database.read(
-        "SELECT COUNT(*), COUNT(CASE WHEN leased_until > :now THEN 1 END) FROM feedback_events"
-        " WHERE processed_at IS NULL",
+        f"SELECT COUNT(*), COUNT(CASE WHEN e.leased_until > :now THEN 1 END), COUNT(CASE WHEN {OF_ENDED} THEN 1 END)"
+        " FROM feedback_events e WHERE e.processed_at IS NULL",
         now,
     )[0]
     return Totals(
         pulls=dict(database.read("SELECT status, COUNT(*) FROM tracked_prs GROUP BY status ORDER BY status")),
         accounts=dict(database.read("SELECT state, COUNT(*) FROM accounts GROUP BY state ORDER BY state")),
         accounts_due=_count(database, "accounts WHERE state <> 'paused' AND next_poll_at <= :now", now),
-        events_waiting=int(events[0]),
+        events_waiting=int(events[0]) - int(events[2]),
         events_in_flight=int(events[1]),
+        events_of_closed=int(events[2]),
         commands_waiting=_count(database, "operator_commands WHERE status = 'pending'"),
         answers_waiting=_count(database, f"outbox WHERE {OPEN}"),
         documents_waiting=_count(database, "dirty_sources"),

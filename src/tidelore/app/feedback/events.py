@@ -36,6 +36,7 @@ class TakeRequest(Struct, frozen=True):
     wait: bool = False
     timeout_seconds: float | None = None
     poll: bool = False
+    include_closed: bool = False
 
 
 async def take_event(app: App, request: TakeRequest) -> EventRow | None:
@@ -80,7 +81,15 @@ class _Taking:
         seconds = max(place.settings.event_lease_seconds for place, _ in known)
         projects = [project for _, project in known]
         now = self._app.clock.now_ms()
-        return next_event(self._database, projects, now, seconds, holder(), pr=self._request.pr)
+        return next_event(
+            self._database,
+            projects,
+            now,
+            seconds,
+            holder(),
+            pr=self._request.pr,
+            include_closed=self._request.include_closed,
+        )
 
     async def _poll_if_due(self) -> TideloreError | None:
         if not self._request.poll:
