@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.architecture.source_tree import read_modules
 
-MODULE_LINES = 400
+MODULE_LINES = 500
 FUNCTION_LINES = 50
-ENGINE_LINES = 900
+ENGINE_LINES = 1200
 
 _NAMES = frozenset({"util", "utils", "helper", "helpers", "manager", "base", "common", "misc"})
 _WORDS = re.compile(r"\b(?:TODO|FIXME|XXX)\b|(?i:\bfor now\b|\bcurrently\b)")
@@ -22,7 +22,7 @@ _SILENT = frozenset(
 
 
 def oversized(root: Path) -> list[str]:
-    """Return every module above 400 lines and every function above 50."""
+    """Return every module above 500 lines and every function above 50."""
     found = []
     for module in read_modules(root):
         where = module.path.relative_to(root)

@@ -151,5 +151,5 @@ def test_a_copy_without_tombstones_is_left_as_it_was(connect: Callable[[], Datab
         for table in ("issues", "merge_requests"):
             tx.execute(f"UPDATE {table} SET deleted_at = NULL")
     before = dump(database)
-    migrate(database, 2)
+    migrate(database, 2, upto=BEFORE + 1)
     assert dump(database) == before

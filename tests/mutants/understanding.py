@@ -123,9 +123,9 @@ CHILDREN = (
         name="failure-taken-for-no-children",
         invariant="children read whole",
         file="engine/dependents.py",
-        before="            self._nursery.record_failure(parent, error.message)\n            return\n",
-        after="""            self._nursery.record_failure(parent, error.message)
-            self._nursery.replace(parent, Children((), (), 0, None), settled=False)
+        before="                self._fail(parent, error)\n            return\n",
+        after="""                self._fail(parent, error)
+                self._nursery.replace(parent, Children((), (), 0, None), settled=False)
             return
 """,
         test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",

@@ -179,6 +179,7 @@ def test_diffs_versions_and_reviewers_are_lists() -> None:
     world.gitlab.create_merge_request(PATH, reviewers=["mina.okafor"])
     diffs = get(world, f"{PROJECT}/merge_requests/1/diffs")
     assert diffs == world.gitlab.truth_diffs(PATH, 1)
+    assert get(world, f"{PROJECT}/merge_requests/1/changes")["changes"] == diffs
     assert {"old_path", "new_path", "diff", "new_file", "renamed_file", "deleted_file"} <= diffs[0].keys()
     assert [row["user"]["username"] for row in get(world, f"{PROJECT}/merge_requests/1/reviewers")] == ["mina.okafor"]
     assert ask(world, f"{PROJECT}/issues/1/diffs").status == 404

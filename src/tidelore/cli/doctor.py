@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tidelore.cli.face import Face, LoreCommand, face_of
-from tidelore.cli.render import Answer
+from tidelore.cli.render import Answer, instant
+from tidelore.cli.runs import CHILD_NAMES
 from tidelore.config import config_path
 from tidelore.errors import NotFound, TideloreError
 from tidelore.pipeline.diagnosis import Finding, trouble
@@ -35,6 +36,7 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
 
         findings += run_until_signalled(diagnose(app))
     findings += _bluesky(app, offline=offline)
+    findings += _refused(app)
     lines = []
     for finding in findings:
         lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")
@@ -80,6 +82,29 @@ def _followed(app: App) -> Finding | None:
         from tidelore.pipeline.account_diagnosis import examine_accounts
 
         return examine_accounts(database)
+    finally:
+        database.close()
+
+
+def _refused(app: App) -> list[Finding]:
+    """Return the child items that a server refuses for a whole project."""
+    try:
+        database = app.open_store()
+    except TideloreError:
+        return []
+    try:
+        from tidelore.store.projects import list_projects
+        from tidelore.store.refusals import list_refusals
+
+        projects = {project.id: project for project in list_projects(database)}
+        findings = []
+        for one in list_refusals(database):
+            project = projects[one.project_id]
+            name = CHILD_NAMES.get(one.kind, one.kind.replace("_", " "))
+            told = f"unavailable ({one.error}); next attempt {instant(one.next_attempt_at)}"
+            subject = f"{project.source} {project.path} {one.parent_kind.replace('_', ' ')}"
+            findings.append(Finding(subject, True, f"{name}: {told}"))
+        return findings
     finally:
         database.close()
 

@@ -96,6 +96,8 @@ def _behind(scope: ScopeReport) -> list[str]:
     lines = []
     for child in scope.children.values():
         word = CHILD_NAMES.get(child.kind, child.kind.replace("_", " "))
+        if child.unavailable is not None:
+            lines.append(f"{word}: unavailable in this project ({child.unavailable}); `lore sync-status` shows more")
         if child.tally.failed:
             lines.append(f"{plural(child.tally.failed, noun)}: failed to fetch {word}; will retry")
         if child.tally.quarantined:
@@ -178,4 +180,5 @@ def _scope(scope: ScopeReport) -> dict[str, Any]:
 
 def _child(child: ChildReport) -> dict[str, Any]:
     tally = {name: getattr(child.tally, name) for name in child.tally.__struct_fields__}
-    return {"kind": child.kind, "due": child.due, "unchanged": child.unchanged, **tally, "seen": dict(child.seen)}
+    known = {"kind": child.kind, "due": child.due, "unchanged": child.unchanged}
+    return {**known, **tally, "unavailable": child.unavailable, "seen": dict(child.seen)}

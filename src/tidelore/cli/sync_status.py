@@ -101,6 +101,8 @@ def _data(status: Status) -> dict[str, Any]:
                 "settling": backlog.settling,
                 "failing": backlog.failing,
                 "error": backlog.error,
+                "unavailable": backlog.unavailable,
+                "next_attempt_at": instant(backlog.next_attempt_at),
                 "oldest_read_at": instant(backlog.oldest),
             }
             for entry in status.lists
@@ -213,8 +215,12 @@ def _project(lists: Sequence[ListStatus]) -> list[str]:
         numbers = [Column(name, right=True) for name in ("DUE", "SETTLING", "FAILING")]
         lines += table(["CHILDREN", *numbers, "OLDEST READ"], below, indent="  ", always_headings=True)
     for noun, backlog in found:
+        name = f"{noun} {CHILD_NAMES.get(backlog.kind, _words(backlog.kind))}"
+        if backlog.unavailable is not None:
+            again = _second(backlog.next_attempt_at)
+            lines += _fit(f"{name}: unavailable in this project ({backlog.unavailable}); next attempt {again}")
         if backlog.error is not None:
-            lines += _fit(f"{noun} {CHILD_NAMES.get(backlog.kind, _words(backlog.kind))}: {backlog.error}")
+            lines += _fit(f"{name}: {backlog.error}")
     return lines
 
 

@@ -4,12 +4,15 @@ All pages of one parent are read and understood BEFORE anything of it is written
 sweep of those that vanished, and its watermark are one commit. Any failure leaves the parent's children
 as they were and the parent due (invariant 7). A parent counts as synced only when its children were read
 `settle_ms` after its `updated_at` on the SERVER's clock: a forge touches a parent at most once a minute.
+
+A kind of children that is refused for several parents in a row, while the parents themselves answer, is unavailable
+for the whole project: the rest of its parents are not asked, and it is tried again with growing pauses.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
@@ -17,6 +20,7 @@ from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import ListRequest, Pages, R_contra
+from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, is_refusal
 from tidelore.engine.window import MAX_PASSES
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
 from tidelore.model import Item, R_co, Rejected
@@ -67,6 +71,22 @@ class Nursery(Protocol[R_contra]):
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         """Write the failure to the parent's sync health columns, what was rejected to quarantine, nothing else."""
+        ...
+
+    def bury(self, parents: Sequence[int]) -> None:
+        """Tombstone parents that the server does not know any more."""
+        ...
+
+    def is_unavailable(self) -> bool:
+        """Return whether this kind of children was refused for the whole project when it was last tried."""
+        ...
+
+    def record_refusal(self, parents: Sequence[Parent], error: str) -> bool:
+        """Add parents that were refused this kind; return whether it is unavailable for the project by now."""
+        ...
+
+    def clear_refusals(self) -> None:
+        """Forget the refusals: the children of a parent could be read."""
         ...
 
 
@@ -137,13 +157,15 @@ async def read_lists(listers: Sequence[Pages[C]]) -> Children[C]:
 class DependentSync(Generic[C]):
     """Brings one kind of children of all due parents up to date, with bounded concurrency.
 
-    `missing` are the parents whose children the server does not know: either they are gone, or that is a failure.
+    `is_there` asks for a parent itself: True when it answers, False when it is gone, None when that is unknown.
+    `gone` counts the parents that were deleted; `unavailable` is why this kind cannot be read in the whole project.
     """
 
     def __init__(
         self,
         nursery: Nursery[C],
         lists_of: Callable[[Parent], Sequence[Pages[C]]],
+        is_there: Callable[[Parent], Awaitable[bool | None]],
         *,
         concurrency: int,
         settle_ms: int,
@@ -153,23 +175,32 @@ class DependentSync(Generic[C]):
     ) -> None:
         self._nursery = nursery
         self._lists_of = lists_of
+        self._is_there = is_there
         self._concurrency = concurrency
         self._settle_ms = settle_ms
         self._seam = seam
         self._on_parent = on_parent
+        self._refused: list[tuple[Parent, RemoteError]] = []
+        self._in_a_row = 0
+        self._read_any = False
+        self._suspect = nursery.is_unavailable()
         self.tally = DependentTally() if tally is None else tally
-        self.missing: list[Parent] = []
+        self.gone = 0
+        self.unavailable: str | None = None
 
     async def read(self, parents: Iterable[Parent]) -> DependentTally:
         """Read the children of these parents, due or not; one that fails is recorded and the others go on."""
         queue = iter(parents)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._concurrency):
-                    group.create_task(self._work(queue))
-        except BaseExceptionGroup as several:
-            # The caller waits for an error of the tree, not for a bundle of them.
-            raise several.exceptions[0] from None
+        while self.unavailable is None:
+            try:
+                await self._work_through(queue)
+            except BaseExceptionGroup as several:
+                # The caller waits for an error of the tree, not for a bundle of them.
+                raise several.exceptions[0] from None
+            halted = self._is_halted
+            await self._judge_refused()
+            if not halted:
+                break
         return self.tally
 
     def ready(self, server_now: int | None) -> Iterator[Parent]:
@@ -181,8 +212,26 @@ class DependentSync(Generic[C]):
                 else:
                     self.tally.waiting += 1
 
-    async def _work(self, queue: Iterator[Parent]) -> None:
-        for parent in queue:
+    @property
+    def _is_halted(self) -> bool:
+        """Whether so many parents in a row were refused that nothing more is asked before they are looked at."""
+        if self._suspect:
+            # One parent is enough to learn whether the server offers this kind by now.
+            return self._in_a_row > 0
+        return self._in_a_row >= (AFTER_SUCCESS if self._read_any else IN_A_ROW)
+
+    async def _work_through(self, queue: Iterator[Parent]) -> None:
+        if self._suspect:
+            await self._work(queue, lambda: not self._suspect)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._work(queue))
+
+    async def _work(self, queue: Iterator[Parent], is_done: Callable[[], bool] = lambda: False) -> None:
+        while not self._is_halted and not is_done():
+            parent = next(queue, None)
+            if parent is None:
+                return
             await self._sync(parent)
             self._on_parent(self.tally)
 
@@ -193,14 +242,15 @@ class DependentSync(Generic[C]):
         except (CredentialsRejected, RateLimited):
             raise
         except RemoteError as error:
-            if isinstance(error, RemoteNotFound):
-                self.missing.append(parent)
+            if is_refusal(error):
+                self._refused.append((parent, error))
+                self._in_a_row += 1
             else:
-                tally.failed += 1
-            self._nursery.record_failure(parent, error.message)
+                self._fail(parent, error)
             return
         self._seam(Seam.AFTER_FETCH)
         tally.pages += children.pages
+        self._note_answered()
         if children.rejected:
             tally.quarantined += len(children.rejected)
             self._nursery.record_failure(parent, children.rejected[0].error, children.rejected)
@@ -211,3 +261,37 @@ class DependentSync(Generic[C]):
         self._seam(Seam.AFTER_COMMIT)
         tally.fetched += 1
         tally.settled += settled
+
+    def _note_answered(self) -> None:
+        self._in_a_row = 0
+        if not self._read_any:
+            self._read_any, self._suspect = True, False
+            self._nursery.clear_refusals()
+
+    async def _judge_refused(self) -> None:
+        """Tell deleted parents from refused ones, and refused parents from a kind refused for the whole project."""
+        refused, self._refused, self._in_a_row = self._refused, [], 0
+        answering: list[Parent] = []
+        failed: list[tuple[Parent, RemoteError]] = []
+        for parent, error in refused:
+            # What is forbidden is there; a few are asked to make sure that the parents themselves are not refused.
+            known = not isinstance(error, RemoteNotFound) and len(answering) >= IN_A_ROW
+            there = True if known else await self._is_there(parent)
+            if there is False and isinstance(error, RemoteNotFound):
+                self._nursery.bury([parent.id])
+                self.gone += 1
+                continue
+            failed.append((parent, error))
+            if there:
+                answering.append(parent)
+        if len(answering) >= (AFTER_SUCCESS if self._read_any else 1):
+            reason = failed[-1][1].message
+            if self._nursery.record_refusal(answering, reason):
+                self.unavailable = reason
+                return
+        for parent, error in failed:
+            self._fail(parent, error)
+
+    def _fail(self, parent: Parent, error: RemoteError) -> None:
+        self.tally.failed += 1
+        self._nursery.record_failure(parent, error.message)

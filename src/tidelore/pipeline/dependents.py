@@ -8,16 +8,16 @@ exhausted rate limit stop their source.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 
 from tidelore.config import Sync, sync_settings
 from tidelore.engine.dependents import DependentSync, DependentTally, Parent
-from tidelore.engine.ports import Lister, Pages
+from tidelore.engine.ports import Pages
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.gather import gather
-from tidelore.model import ChildRecord, ParentRecord, Scope
+from tidelore.model import ChildRecord, Scope
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
 from tidelore.pipeline.slices import IsOver, never
@@ -27,6 +27,7 @@ from tidelore.store.child_sync import ChildFamily, ParentNursery
 from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIEWERS
 from tidelore.store.discussions import DISCUSSIONS
 from tidelore.store.projects import ProjectRow
+from tidelore.store.refusals import find_refusal
 
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
     {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
@@ -87,8 +88,8 @@ async def _project(
         due, live = count_due(session.shop.database, FAMILIES[target.resource].kind, kind, project.id)
         child.due += due
         child.unchanged = live - due
-        if due:
-            brood = Brood(session, target, project, child, failed_since, is_over)
+        brood = Brood(session, target, project, child, failed_since, is_over)
+        if due and not brood.is_paused:
             report.tally.gone += await brood.run(report.server_at, due, on_progress)
             report.children_left |= brood.left
 
@@ -96,7 +97,8 @@ async def _project(
 class Brood:
     """One kind of children of one project while it is being read; `child` is told what comes of it.
 
-    `left`: time was up before the children of all these parents were read.
+    `left`: time was up before the children of all these parents were read. `is_paused`: the server refuses this kind
+    for the whole project, and the pause before the next attempt is not over.
     """
 
     def __init__(
@@ -116,6 +118,9 @@ class Brood:
         self._is_over = is_over
         self.left = False
         self._settings = sync_settings(shop.config, target.source.name, target.configured)
+        refused = find_refusal(shop.database, FAMILIES[target.resource].kind, child.kind, project.id)
+        child.unavailable = None if refused is None else refused.error
+        self.is_paused = refused is not None and shop.clock.now_ms() < refused.next_attempt_at
         self.nursery = ParentNursery(
             shop.database,
             Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
@@ -137,29 +142,32 @@ class Brood:
     async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
         """Read the children of all parents that are due; return how many parents turned out to be gone."""
         work = self._sync(on_progress, total)
-        await work.read(takewhile(self._goes_on, work.ready(server_at)))
-        return await self._ask_after(work.missing)
+        return await self._read(work, work.ready(server_at))
 
     async def read(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
         """Read the children of these parents again, due or not."""
-        work = self._sync(on_progress, len(parents))
+        return await self._read(self._sync(on_progress, len(parents)), parents)
+
+    async def _read(self, work: DependentSync[ChildRecord], parents: Iterable[Parent]) -> int:
         await work.read(takewhile(self._goes_on, parents))
-        return await self._ask_after(work.missing)
+        self._child.unavailable = work.unavailable
+        return work.gone
 
     def _goes_on(self, _parent: Parent) -> bool:
         """Tell whether there is time for one more parent."""
         self.left = self._is_over()
         return not self.left
 
-    async def _ask_after(self, missing: Sequence[Parent]) -> int:
-        """Bury the parents that are gone; that the children of one that is there are not found is a failure."""
-        if not missing:
-            return 0
+    async def _is_there(self, parent: Parent) -> bool | None:
+        """Ask for a parent itself; None when the question failed, which proves nothing."""
         lister = self._target.source.listing(self._target.resource, self._project.remote_id)
-        gone = [parent for parent in missing if await _is_gone(lister, parent)]
-        self._child.tally.failed += len(missing) - len(gone)
-        self.nursery.bury([parent.id for parent in gone])
-        return len(gone)
+        try:
+            page = await lister.fetch_one(str(parent.iid))
+        except (CredentialsRejected, RateLimited):
+            raise
+        except RemoteError:
+            return None
+        return bool(page.items or page.rejected)
 
     def _sync(self, on_progress: OnProgress, total: int) -> DependentSync[ChildRecord]:
         child, settings = self._child, self._settings
@@ -176,6 +184,7 @@ class Brood:
         return DependentSync(
             self.nursery,
             self._lists,
+            self._is_there,
             concurrency=settings.dependent_concurrency,
             settle_ms=int(settings.settle_seconds * 1000) if child.kind == "discussions" else PROMPT_MS,
             seam=self._shop.seam,
@@ -187,14 +196,3 @@ class Brood:
         return self._target.source.children(
             self._child.kind, self._target.resource, self._project.remote_id, parent.iid
         )
-
-
-async def _is_gone(lister: Lister[ParentRecord], parent: Parent) -> bool:
-    try:
-        page = await lister.fetch_one(str(parent.iid))
-    except (CredentialsRejected, RateLimited):
-        raise
-    except RemoteError:
-        # A question that failed proves nothing.
-        return False
-    return not page.items and not page.rejected

@@ -36,7 +36,8 @@ def silent(_progress: Progress) -> None:
 class ChildReport(Struct):
     """One kind of children of one scope. `unchanged` parents were not asked for.
 
-    What is not `vital` may be missing: then it is a warning, and the run succeeded all the same.
+    What is not `vital` may be missing: then it is a warning, and the run succeeded all the same. `unavailable`: why the
+    server refuses this kind for the whole project, which is no failure of the run.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class ChildReport(Struct):
     tally: DependentTally = field(default_factory=DependentTally)
     seen: Counter[str] = field(default_factory=Counter)
     vital: bool = True
+    unavailable: str | None = None
 
 
 class ScopeReport(Struct):

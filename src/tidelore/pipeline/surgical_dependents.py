@@ -75,6 +75,8 @@ async def _read(session: Session, one: Kin, kind: str, stopped: dict[str, Remote
         return Counter()
     child = ChildReport(kind)
     brood = Brood(session, one.target, one.project, child)
+    if brood.is_paused:
+        return Counter()
     seconds = session.shop.config.sync.surgical_entity_timeout_seconds
     try:
         async with asyncio.timeout(seconds):

@@ -89,6 +89,8 @@ def plan(session: Session, targets: Sequence[Target], budget: int, before: int, 
         for kind in kinds_of(target.resource, sync_settings(shop.config, target.source.name, target.configured)):
             child = report.children.setdefault(kind, ChildReport(kind))
             brood = found.broods[place, kind] = Brood(session, target, project, child, is_over=is_over)
+            if child.unavailable is not None:
+                continue
             turns += [Turn(at, place, kind, parent) for at, parent in brood.nursery.least_verified(budget, before)]
     for turn in sorted(turns, key=lambda turn: turn.verified_at):
         each = found.broods[turn.place, turn.kind].requests_each

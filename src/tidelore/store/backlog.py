@@ -11,6 +11,7 @@ from msgspec import Struct
 from tidelore.config import Sync
 from tidelore.store.database import Database
 from tidelore.store.kinds import ParentKind
+from tidelore.store.refusals import find_refusal
 
 
 class Backlog(Struct, frozen=True):
@@ -18,7 +19,8 @@ class Backlog(Struct, frozen=True):
 
     `due` parents are not synced for their version. Of these the `settling` were read too soon after their change to
     be sure, and the `failing` could not be read the last time: `error` is what the latest of them met. `oldest` is
-    when the children that were not read for the longest time were read.
+    when the children that were not read for the longest time were read. `unavailable` is why the server refuses this
+    kind for the whole project: then nothing of it counts as failing, and it is tried again at `next_attempt_at`.
     """
 
     kind: str
@@ -27,6 +29,8 @@ class Backlog(Struct, frozen=True):
     failing: int
     error: str | None
     oldest: int | None
+    unavailable: str | None = None
+    next_attempt_at: int | None = None
 
 
 def is_due(name: str) -> str:
@@ -77,8 +81,11 @@ def read_backlog(database: Database, kind: ParentKind, name: str, project_id: in
         f" ORDER BY {name}_sync_last_attempt_at LIMIT 1",
         params,
     )
-    error = errors[0][0] if errors else None
-    return Backlog(name, int(due), int(settling), int(failing), error, oldest[0][0] if oldest else None)
+    read_at = oldest[0][0] if oldest else None
+    refused = find_refusal(database, kind, name, project_id)
+    if refused is not None:
+        return Backlog(name, int(due), int(settling), 0, None, read_at, refused.error, refused.next_attempt_at)
+    return Backlog(name, int(due), int(settling), int(failing), errors[0][0] if errors else None, read_at)
 
 
 def _due(database: Database, kind: ParentKind, name: str) -> str:

@@ -25,6 +25,7 @@ from tidelore.store.kinds import ISSUE, ParentKind
 from tidelore.store.leases import fence
 from tidelore.store.payloads import Pack, packer
 from tidelore.store.quarantine import admit, release_scope
+from tidelore.store.refusals import clear_refusals, find_refusal, has_refusals, record_refusal
 from tidelore.store.tombstones import bury, is_buried
 
 C = TypeVar("C")
@@ -186,6 +187,19 @@ class ParentNursery:
         with self._writing() as tx:
             bury(tx, self._scope, self._kind, parents, self._now_ms())
 
+    def is_unavailable(self) -> bool:
+        return find_refusal(self._database, self._kind, self._family.name, self._scope.project) is not None
+
+    def record_refusal(self, parents: Sequence[Parent], error: str) -> bool:
+        ids = [parent.id for parent in parents]
+        with self._writing() as tx:
+            return record_refusal(tx, self._kind, self._family.name, self._scope.project, ids, error, self._now_ms())
+
+    def clear_refusals(self) -> None:
+        if has_refusals(self._database, self._kind, self._family.name, self._scope.project):
+            with self._writing() as tx:
+                clear_refusals(tx, self._kind, self._scope.project, self._family.name)
+
     def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
         """Return synced parents and when their children were last read, the longest ago first."""
         name = self._family.name
@@ -225,3 +239,4 @@ def reset_watermarks(tx: Transaction, kind: ParentKind, project_id: int) -> None
     tx.execute(
         f"UPDATE {kind.table} SET {', '.join(changes)} WHERE project_id = :project_id", {"project_id": project_id}
     )
+    clear_refusals(tx, kind, project_id)

@@ -122,12 +122,18 @@ def accounts(database: Database, part: str) -> list[AccountRow]:
 
 
 def due_parents(database: Database, kind: ParentKind, name: str) -> dict[int, int]:
-    """Return how many parents are due for one kind of children, by project; of all at most the bound."""
+    """Return how many parents are due for one kind of children, by project; of all at most the bound.
+
+    What the server refuses for a whole project is left out: nothing is done about it before its pause is over.
+    """
+    refused = (
+        "SELECT project_id FROM refused_children WHERE attempts > 0 AND parent_kind = :parent_kind AND kind = :kind"
+    )
     rows = database.read(
         f"SELECT project_id, COUNT(*) FROM (SELECT project_id FROM {kind.table}"
         f" {database.by_index(f'idx_{kind.short}_{name}_sync')} WHERE {is_due(name)} AND deleted_at IS NULL"
-        " LIMIT :most) AS due GROUP BY project_id",
-        {"most": MOST},
+        f" AND project_id NOT IN ({refused}) LIMIT :most) AS due GROUP BY project_id",
+        {"most": MOST, "parent_kind": kind.table, "kind": name},
     )
     return {int(project_id): int(count) for project_id, count in rows}
 

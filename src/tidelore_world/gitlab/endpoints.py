@@ -144,7 +144,16 @@ def _closes(forge: View, request: Request, mr: MergeRequest) -> Response:
 
 
 def _diffs(forge: View, request: Request, mr: MergeRequest) -> Response:
+    if forge.old_server:
+        # The endpoint came with 15.7.
+        return error(404, "404 Not Found", "error")
     return page_of(forge, request, mr.diffs, threads.diff_payload)
+
+
+def _changes(forge: View, request: Request, mr: MergeRequest) -> Response:
+    shown = items.single_merge_request_payload(mr, old_server=forge.old_server)
+    changes = [threads.diff_payload(diff) for diff in mr.diffs]
+    return conditional(request, encode(shown | {"changes": changes, "overflow": False}))
 
 
 def _versions(forge: View, request: Request, mr: MergeRequest) -> Response:
@@ -169,6 +178,7 @@ _ON_MERGE_REQUESTS: Mapping[str, Child] = MappingProxyType(
         **_ON_BOTH,
         "closes_issues": _of_merge_request(_closes),
         "diffs": _of_merge_request(_diffs),
+        "changes": _of_merge_request(_changes),
         "versions": _of_merge_request(_versions),
         "reviewers": _of_merge_request(_reviewers),
     }

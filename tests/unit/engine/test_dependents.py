@@ -20,8 +20,9 @@ from tidelore.engine.dependents import (
     read_lists,
 )
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, pause_ms
 from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import CredentialsRejected, RemotePermanent, RemoteTransient
+from tidelore.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.model import Rejected
 
 SETTLE_MS = 75_000
@@ -37,6 +38,24 @@ class Nest:
         self.written: list[tuple[int, list[object], bool]] = []
         self.failures: list[tuple[int, str]] = []
         self.quarantined: list[Rejected] = []
+        self.buried: list[int] = []
+        self.refused: set[int] = set()
+        self.unavailable = False
+
+    def bury(self, parents: Sequence[int]) -> None:
+        self.buried += parents
+
+    def is_unavailable(self) -> bool:
+        return self.unavailable
+
+    def record_refusal(self, parents: Sequence[Parent], error: str) -> bool:
+        self.refused.update(one.id for one in parents)
+        self.unavailable = self.unavailable or len(self.refused) >= IN_A_ROW
+        return self.unavailable
+
+    def clear_refusals(self) -> None:
+        self.refused.clear()
+        self.unavailable = False
 
     def due(self, limit: int) -> Sequence[Parent]:
         out, self._waiting = self._waiting[:limit], self._waiting[limit:]
@@ -55,8 +74,12 @@ def parent(key: int = 1, *, updated_at: int = NOW, synced: int | None = None, fe
     return Parent(key, key, updated_at, synced, fetched)
 
 
+async def there(_parent: Parent) -> bool | None:
+    return True
+
+
 def sync(nest: Nest, lists: Lists, server_now: int | None = NOW, concurrency: int = 2) -> DependentTally:
-    work = DependentSync(nest, lambda p: lists[p.id], concurrency=concurrency, settle_ms=SETTLE_MS)
+    work = DependentSync(nest, lambda p: lists[p.id], there, concurrency=concurrency, settle_ms=SETTLE_MS)
     return asyncio.run(work.read(work.ready(server_now)))
 
 
@@ -166,7 +189,7 @@ def test_explicitly_named_parents_are_read_even_if_not_due() -> None:
     nest = Nest(parent(7))
     done = parent(1, synced=NOW, fetched=NOW)
     lists: Lists = {1: [Script(Page([item(1, 1)], server_at=NOW + SETTLE_MS))]}
-    work = DependentSync(nest, lambda p: lists[p.id], concurrency=2, settle_ms=SETTLE_MS)
+    work = DependentSync(nest, lambda p: lists[p.id], there, concurrency=2, settle_ms=SETTLE_MS)
     tally = asyncio.run(work.read([done]))
     assert nest.written == [(1, [1], True)]
     assert (tally.fetched, tally.changed) == (1, 1)
@@ -212,6 +235,7 @@ def test_a_slow_parent_does_not_delay_the_others() -> None:
         sync = DependentSync(
             nest,
             lambda p: [Slow(opened)] if p.id == 1 else [Script(Page(server_at=NOW))],
+            there,
             concurrency=2,
             settle_ms=SETTLE_MS,
             on_parent=told,
@@ -226,7 +250,7 @@ def test_a_slow_parent_does_not_delay_the_others() -> None:
 def test_no_more_parents_are_read_at_once_than_allowed(concurrency: int) -> None:
     nest = Nest(*(parent(key) for key in range(1, 11)))
     gauge = Gauge()
-    work = DependentSync(nest, lambda _: [gauge], concurrency=concurrency, settle_ms=SETTLE_MS)
+    work = DependentSync(nest, lambda _: [gauge], there, concurrency=concurrency, settle_ms=SETTLE_MS)
     asyncio.run(work.read(work.ready(NOW)))
     assert (len(nest.written), gauge.most) == (10, concurrency)
 
@@ -245,3 +269,58 @@ def test_a_refused_parent_fails_without_stopping_the_others() -> None:
     lists: Lists = {1: [Script(RemotePermanent("forbidden", status=403))], 2: [Script(Page(server_at=NOW))]}
     assert sync(nest, lists, concurrency=1).failed == 1
     assert nest.written == [(2, [], False)]
+
+
+def refused(status: int = 403) -> list[Script]:
+    return [Script(RemotePermanent(f"status {status}", status=status))]
+
+
+def answered() -> list[Script]:
+    return [Script(Page(server_at=NOW))]
+
+
+def test_parents_refused_in_a_row_end_the_reading_of_their_kind() -> None:
+    nest = Nest(*(parent(key) for key in range(1, 51)))
+    lists: Lists = {key: refused() for key in range(1, 51)}
+    tally = sync(nest, lists, concurrency=1)
+    assert (tally.failed, tally.fetched, nest.failures) == (0, 0, [])
+    assert nest.refused == {1, 2, 3}
+
+
+def test_parents_refused_after_others_were_read_have_to_be_more_to_end_the_reading() -> None:
+    nest = Nest(*(parent(key) for key in range(1, 51)))
+    lists: Lists = {key: refused() if key > 1 else answered() for key in range(1, 51)}
+    sync(nest, lists, concurrency=1)
+    assert nest.refused == set(range(2, 2 + AFTER_SUCCESS))
+    few = Nest(*(parent(key) for key in range(1, 8)))
+    tally = sync(few, {key: refused() if key > 1 else answered() for key in range(1, 8)}, concurrency=1)
+    assert (few.refused, tally.failed) == (set(), 6)
+
+
+def test_a_question_about_a_parent_that_fails_proves_neither_a_deletion_nor_a_refused_kind() -> None:
+    async def unknown(_parent: Parent) -> bool | None:
+        return None
+
+    nest = Nest(*(parent(key) for key in range(1, 6)))
+    lists: Lists = {key: [Script(RemoteNotFound("status 404", status=404))] for key in range(1, 6)}
+    work = DependentSync(nest, lambda p: lists[p.id], unknown, concurrency=1, settle_ms=SETTLE_MS)
+    asyncio.run(work.read(work.ready(NOW)))
+    assert (nest.buried, nest.refused, work.tally.failed) == ([], set(), 5)
+
+
+def test_a_deleted_parent_does_not_answer_for_an_unavailable_kind() -> None:
+    async def ask(asked: Parent) -> bool | None:
+        return asked.id != 1
+
+    nest = Nest(parent(1), parent(2), parent(3))
+    nest.unavailable = True
+    lists: Lists = {1: [Script(RemoteNotFound("status 404", status=404))], 2: answered(), 3: answered()}
+    work = DependentSync(nest, lambda p: lists[p.id], ask, concurrency=2, settle_ms=SETTLE_MS)
+    asyncio.run(work.read(work.ready(NOW)))
+    assert (nest.buried, work.gone, work.unavailable, nest.unavailable) == ([1], 1, None, False)
+    assert work.tally.fetched == 2
+
+
+def test_the_pauses_of_an_unavailable_kind_grow_from_an_hour_to_a_week() -> None:
+    hours = [pause_ms(attempts) / 3_600_000 for attempts in (1, 2, 3, 8, 9, 1000)]
+    assert hours == [1, 2, 4, 128, 168, 168]

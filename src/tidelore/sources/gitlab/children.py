@@ -6,14 +6,15 @@ engine's decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from tidelore.engine.ports import ListRequest, Page, Pages
+from tidelore.errors import RemoteNotFound
 from tidelore.model import ChildRecord, DiscussionRecord, Item, Rejected
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
 from tidelore.sources.gitlab.client import API, GitLabClient
@@ -54,9 +55,14 @@ class ChildList(Struct, frozen=True):
         address = request.token or self.address
         params = {"per_page": self.per_page} if first else None
         raws, reply = await self.client.list_page(address, params, etag=None, route=self.route)
+        items, rejected = self._understand_all(raws or ())
+        following = next_address(reply, len(raws or ()), self.per_page, self.route)
+        return Page(items=items, rejected=rejected, next_token=following, server_at=reply.server_at)
+
+    def _understand_all(self, raws: Iterable[Raw]) -> tuple[list[Item[ChildRecord]], list[Rejected]]:
         items: list[Item[ChildRecord]] = []
         rejected: list[Rejected] = []
-        for raw in raws or ():
+        for raw in raws:
             payload = bytes(raw)
             try:
                 item = self.understand(payload)
@@ -67,8 +73,33 @@ class ChildList(Struct, frozen=True):
                 rejected.append(replace(refused, key=self.prefix + refused.key))
                 continue
             items.append(item)
-        following = next_address(reply, len(raws or ()), self.per_page, self.route)
-        return Page(items=items, rejected=rejected, next_token=following, server_at=reply.server_at)
+        return items, rejected
+
+
+class FileList(ChildList, frozen=True):
+    """The changed files of a merge request: `diffs`, and `changes` on servers from before GitLab 15.7."""
+
+    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
+        if self.client.lacks_diffs:
+            return await self._changes()
+        try:
+            return await super().fetch(request)
+        except RemoteNotFound as missing:
+            if request.token is not None:
+                raise
+            try:
+                page = await self._changes()
+            except RemoteNotFound:
+                # Neither is there: the merge request is gone, or its files are not shown to us.
+                raise missing from None
+        self.client.lacks_diffs = True
+        return page
+
+    async def _changes(self) -> Page[ChildRecord]:
+        address, route = (f"{text.removesuffix('diffs')}changes" for text in (self.address, self.route))
+        raws, reply = await self.client.changes(address, route=route)
+        items, rejected = self._understand_all(raws)
+        return Page(items=items, rejected=rejected, server_at=reply.server_at)
 
 
 def child_lists(
@@ -78,7 +109,7 @@ def child_lists(
     above = f"{API}/projects/{remote_id}/{resource}/{iid}"
     lists = LISTS[kind]
     return [
-        ChildList(
+        (FileList if name == "diffs" else ChildList)(
             client, f"{above}/{name}", f"{resource}/{name}", understand, per_page, f"{name}:" if len(lists) > 1 else ""
         )
         for name, understand in lists.items()

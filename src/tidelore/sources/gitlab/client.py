@@ -7,7 +7,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tidelore.errors import RemoteNotFound
 from tidelore.model import ProjectRecord
@@ -25,11 +25,16 @@ ISSUES = Reader(Issue, transform_issue)
 MERGE_REQUESTS = Reader(MergeRequest, transform_merge_request)
 
 
+class _Changes(Struct, frozen=True):
+    changes: list[Raw]
+
+
 class GitLabClient:
-    """One GitLab host."""
+    """One GitLab host. `lacks_diffs`: its merge requests show their files under an older address."""
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
+        self.lacks_diffs = False
 
     async def project(self, path_or_id: str | int) -> ProjectRecord:
         """Return a project by its path or its number."""
@@ -65,6 +70,12 @@ class GitLabClient:
     ) -> tuple[list[Raw] | None, Reply]:
         """Return one page of raw items; None when it is not modified."""
         return await self._http.get_json(address, params, as_type=list[Raw], etag=etag, route=route)
+
+    async def changes(self, address: str, *, route: str) -> tuple[list[Raw], Reply]:
+        """Return all changed files of a merge request from a server that does not list them page by page."""
+        # Raw diffs come without the limits on size that would leave files out.
+        found, reply = await self._http.get_json(address, {"access_raw_diffs": "true"}, as_type=_Changes, route=route)
+        return found.changes, reply
 
     def address(self, path: str, params: Mapping[str, str | int]) -> str:
         """Return the full address of a request, as its reply will name it."""

@@ -1,0 +1,174 @@
+"""Child endpoints that a server refuses for a whole project: marked, left alone, and tried again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from tests.situations.gitlab.bench import DAY, PROJECT, Bench, request_of
+
+from tidelore_world.wire import Request
+
+LEAN = ("fetch_resource_events = false", "fetch_mr_closes_issues = false")
+FILES = re.compile(r"/merge_requests/\d+/(diffs|changes)$")
+
+
+def backlog(bench: Bench, kind: str = "diffs") -> dict[str, Any]:
+    """What `sync-status` says of one kind of children."""
+    found: dict[str, Any]
+    (found,) = [child for child in bench.robot("sync-status").data["children"] if child["kind"] == kind]
+    return found
+
+
+def end_pauses(bench: Bench) -> None:
+    """Let the pauses before the next attempt be over."""
+    bench.query("UPDATE refused_children SET next_attempt_at = 0")
+
+
+@pytest.mark.parametrize("status", [403, 404, 405, 410])
+def test_a_kind_refused_for_the_whole_project_is_asked_for_a_few_parents_and_does_not_fail_the_run(
+    both: Bench, status: int
+) -> None:
+    bench = both
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=60, discussions=1, notes=1, files=1)
+    bench.world.advance(DAY)
+    fault = bench.world.faults.add("status", FILES, times=None, status=status)
+    scope = bench.mirror()
+    assert 3 <= fault.fired <= 30, "sixty parents are not asked one by one"
+    assert scope["children"]["discussions"]["fetched"] == 60, "the other children are read"
+    assert scope["children"]["diffs"]["failed"] == 0
+    assert f"status {status}" in scope["children"]["diffs"]["unavailable"]
+    assert bench.query("SELECT status, warnings_count FROM sync_runs") == [("succeeded", 0)]
+    assert f"status {status}" in backlog(bench)["unavailable"]
+    assert (backlog(bench)["due"], backlog(bench)["failing"]) == (60, 0)
+    assert backlog(bench)["next_attempt_at"] is not None
+    assert "changed files: unavailable" in bench.run("sync-status").out
+    assert "changed files" in bench.run("doctor", "--offline").out
+
+
+def test_a_quiet_run_asks_nothing_of_an_unavailable_kind(bench: Bench) -> None:
+    bench.set_up(*LEAN, "scrub_share = 0.02")
+    bench.world.gitlab.bulk(PROJECT, merge_requests=5, files=1)
+    bench.world.advance(DAY)
+    fault = bench.world.faults.add("status", FILES, times=None, status=403)
+    bench.mirror()
+    fired = fault.fired
+    bench.world.gitlab.create_merge_request(PROJECT)
+    bench.world.advance(DAY)
+    for _ in range(3):
+        bench.mirror()
+    assert fault.fired == fired
+
+
+def test_an_unavailable_kind_is_tried_with_one_parent_after_its_pause_and_read_when_the_server_allows(
+    both: Bench,
+) -> None:
+    bench = both
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=12, files=1)
+    bench.world.advance(DAY)
+    fault = bench.world.faults.add("status", FILES, times=None, status=403)
+    bench.mirror()
+    first = bench.one("SELECT next_attempt_at FROM refused_children")
+    fired = fault.fired
+    end_pauses(bench)
+    bench.mirror()
+    assert fault.fired == fired + 1, "one parent is enough to learn that nothing changed"
+    assert bench.one("SELECT next_attempt_at FROM refused_children") > first + 1_800_000, "the pauses grow"
+    bench.world.faults.clear()
+    end_pauses(bench)
+    assert bench.mirror()["children"]["diffs"]["fetched"] == 12
+    assert bench.query("SELECT * FROM refused_children") == []
+    assert backlog(bench)["unavailable"] is None
+
+
+def test_parents_refused_one_by_one_in_several_runs_make_their_kind_unavailable(bench: Bench) -> None:
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=1, files=1)
+    bench.world.advance(DAY)
+    bench.mirror()
+    bench.world.faults.add("status", FILES, times=None, status=403)
+    codes = []
+    for _ in range(3):
+        bench.world.gitlab.create_merge_request(PROJECT)
+        bench.world.advance(DAY)
+        codes.append(bench.try_mirror().code)
+    assert codes == [7, 7, 0], "twice it may be a matter of these parents"
+    assert bench.one("SELECT attempts FROM refused_children") == 1
+
+
+def test_the_only_parent_of_a_project_that_was_never_readable_makes_its_kind_unavailable(bench: Bench) -> None:
+    bench.set_up(*LEAN)
+    bench.world.gitlab.create_merge_request(PROJECT)
+    bench.world.advance(DAY)
+    bench.world.faults.add("status", FILES, times=None, status=403)
+    assert bench.try_mirror().code == 0
+    assert backlog(bench)["unavailable"] is not None
+
+
+def test_refused_parents_between_readable_ones_stay_failures_of_their_own(bench: Bench) -> None:
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=20, files=1)
+    bench.world.advance(DAY)
+    bench.world.faults.add("status", re.compile(r"/merge_requests/\d*5/diffs$"), times=None, status=403)
+    outcome = bench.try_mirror()
+    assert outcome.code == 7
+    assert bench.query("SELECT * FROM refused_children") == []
+    assert backlog(bench)["failing"] == 2
+    assert bench.one("SELECT COUNT(DISTINCT merge_request_id) FROM mr_file_changes") == 18
+
+
+def test_parents_deleted_one_after_another_are_tombstoned_and_not_taken_for_a_refused_kind(bench: Bench) -> None:
+    bench.set_up(*LEAN, "dependent_concurrency = 1")
+    forge = bench.world.gitlab
+    forge.bulk(PROJECT, merge_requests=8, files=1)
+    bench.world.advance(DAY)
+
+    def delete(request: Request) -> None:
+        iid = request.path.rpartition("/")[0].rpartition("/")[2]
+        if (
+            request.path.endswith("/diffs")
+            and int(iid) <= 5
+            and int(iid) in forge.project(PROJECT).merge_requests.by_iid
+        ):
+            forge.delete_merge_request(PROJECT, int(iid))
+
+    bench.world.before_request.append(delete)
+    assert bench.mirror()["gone"] == 5
+    assert bench.column("SELECT iid FROM merge_requests WHERE deleted_at IS NOT NULL ORDER BY iid") == [1, 2, 3, 4, 5]
+    assert bench.query("SELECT * FROM refused_children") == []
+
+
+def test_full_sync_asks_for_an_unavailable_kind_again_at_once(bench: Bench) -> None:
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=5, files=1)
+    bench.world.advance(DAY)
+    bench.world.faults.add("status", FILES, times=None, status=403)
+    bench.mirror()
+    bench.world.faults.clear()
+    assert bench.mirror("merge_requests", "--full")["children"]["diffs"]["fetched"] == 5
+
+
+def test_named_items_of_a_project_with_an_unavailable_kind_are_refreshed_without_a_failure(bench: Bench) -> None:
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=5, files=1)
+    bench.world.advance(DAY)
+    bench.world.faults.add("status", FILES, times=None, status=403)
+    bench.mirror()
+    assert bench.robot("sync", "--mr", f"{PROJECT}!2", "--no-embed").code == 0
+
+
+@pytest.mark.parametrize("issues", [False, True], ids=["alone", "with-issues"])
+def test_changed_files_come_from_the_old_endpoint_where_the_new_one_does_not_exist(bench: Bench, issues: bool) -> None:
+    bench.set_up(*LEAN)
+    forge = bench.world.gitlab
+    forge.old_server = True
+    forge.bulk(PROJECT, issues=2 * issues, merge_requests=6, files=2)
+    bench.world.advance(DAY)
+    spent = bench.counted(bench.mirror)
+    assert (spent["diffs"] + spent["(unknown)"] <= 11, spent["changes"] >= 6) == (True, True)
+    truth = sorted(diff.new_path for iid in range(1, 7) for diff in request_of(bench.world, iid).diffs)
+    assert sorted(bench.column("SELECT new_path FROM mr_file_changes")) == truth
+    assert bench.query("SELECT * FROM refused_children") == []
