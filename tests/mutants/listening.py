@@ -32,7 +32,7 @@ STORED = (
         _write_list(tx, batch, now_ms)
     with database.transaction(durable=_plans(batch)) as tx:
 """,
-        test=f"{DELTAS}::test_a_death_inside_the_commit_leaves_neither_events_nor_cursor[repo]",
+        test=f"{DELTAS}::test_a_crash_inside_the_commit_leaves_neither_events_nor_cursor[repo]",
         why="A death between the two loses the events of a page for good.",
     ),
     Mutant(
@@ -55,7 +55,7 @@ STORED = (
         file="store/feedback_shelf.py",
         before="commands=[command for command in commands if insert_command(tx, project_id, repo, command, now_ms)],",
         after="commands=list(commands),",
-        test=f"{DELTAS}::test_a_command_survives_death_between_the_cursors_commit_and_its_execution[repo]",
+        test=f"{DELTAS}::test_a_command_survives_a_crash_between_commit_and_execution[repo]",
         why="Handed on in memory alone, it dies with the process, and the cursor is past it.",
     ),
 )
@@ -67,15 +67,12 @@ WATERMARKS = (
         file="feedback/pulls.py",
         before="mark = forward(known.watermark, bounded(mark, page.server_at))",
         after="mark = forward(known.watermark, mark)",
-        test=f"{TROUBLE}::test_a_merge_is_seen_although_another_pull_request_is_dated_four_minutes_ahead",
+        test=f"{TROUBLE}::test_a_merge_is_noticed_although_another_pull_request_is_dated_ahead",
         why="What changes before that date lies below the cursor and is never judged.",
     ),
 )
 
-_LOST = (
-    "tests/situations/feedback/test_lost_lease.py"
-    "::test_a_poll_that_loses_its_lease_before_any_of_its_transactions_writes_nothing_more"
-)
+_LOST = "tests/situations/feedback/test_lost_lease.py::test_a_poll_that_lost_its_lease_writes_nothing_more"
 FENCES = (
     Mutant(
         name="comments-stored-without-a-fence",
@@ -120,7 +117,7 @@ IDENTITY = (
         file="feedback/events.py",
         before="record.updated_at < stored.updated_at)",
         after="record.updated_at <= stored.updated_at)",
-        test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_mark_in_its_key[repo]",
+        test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_hash_in_its_key[repo]",
         why="The remote counts whole seconds, and people do not.",
     ),
     Mutant(
@@ -129,7 +126,7 @@ IDENTITY = (
         file="feedback/events.py",
         before="    if stored is not None and stored.updated_at == record.updated_at:\n",
         after="    if stored is not None and stored.updated_at > record.updated_at:\n",
-        test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_mark_in_its_key[thread]",
+        test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_hash_in_its_key[thread]",
         why="Two versions under one key are one event, and the second body is lost.",
     ),
     Mutant(
@@ -138,7 +135,7 @@ IDENTITY = (
         file="feedback/events.py",
         before="(stored.digest == body_digest(record.body) or record.updated_at < stored.updated_at)",
         after="record.updated_at < stored.updated_at",
-        test=f"{DELTAS}::test_a_touched_comment_is_no_event_and_a_later_edit_is[repo]",
+        test=f"{DELTAS}::test_an_update_with_the_same_body_is_not_an_event_and_a_later_edit_is[repo]",
         why="The remote moves update times by itself, and the same words would be acted on again.",
     ),
 )
@@ -154,7 +151,7 @@ PATIENCE = (
         after="""    if role == "blocked":
         return ()
 """,
-        test=f"{STATUSES}::test_what_is_said_while_blocked_is_ingested_once_after_the_block[repo]",
+        test=f"{STATUSES}::test_comments_made_while_blocked_are_ingested_once_after_unblocking[repo]",
         why="A version that is kept is not new when the block is gone.",
     ),
     Mutant(
@@ -163,7 +160,7 @@ PATIENCE = (
         file="feedback/lifecycle.py",
         before="upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=False, now_ms=now_ms)",
         after="upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=True, now_ms=now_ms)",
-        test=f"{STATUSES}::test_what_is_said_while_blocked_is_ingested_once_after_the_block[repo]",
+        test=f"{STATUSES}::test_comments_made_while_blocked_are_ingested_once_after_unblocking[repo]",
         why="The feed has passed what was said meanwhile.",
     ),
     Mutant(
@@ -174,7 +171,7 @@ PATIENCE = (
 """,
         after="""            return "awaiting"
 """,
-        test=f"{STATUSES}::test_what_is_said_while_blocked_is_ingested_once_after_the_block[repo]",
+        test=f"{STATUSES}::test_comments_made_while_blocked_are_ingested_once_after_unblocking[repo]",
         why="Somebody would act on a branch whose history was rewritten.",
     ),
 )
@@ -186,7 +183,7 @@ FEEDS = (
         file="feedback/repo_poll.py",
         before="                    save_cursor(tx, scope, replace(cursor, complete=False, validator=None), now)\n",
         after="                    save_cursor(tx, scope, replace(cursor, validator=None), now)\n",
-        test=f"{SWITCHING}::test_changing_the_way_of_reading_loses_and_repeats_nothing[ways1]",
+        test=f"{SWITCHING}::test_switching_between_repo_and_thread_mode_loses_and_repeats_nothing[ways1]",
         why="What was said between the last reading of a thread and the beginning of the feeds is in neither.",
     ),
     Mutant(
@@ -195,7 +192,7 @@ FEEDS = (
         file="feedback/repo_poll.py",
         before="replace(cursor, complete=False, validator=None)",
         after="replace(cursor, complete=False)",
-        test=f"{SWITCHING}::test_quiet_threads_handed_to_the_feeds_cost_nothing_more_by_themselves",
+        test=f"{SWITCHING}::test_threads_covered_by_the_repository_feed_are_not_polled_separately",
         why="An answer of 'nothing changed' completes nothing: each thread would be asked for at every poll for ever.",
     ),
     Mutant(
@@ -204,7 +201,7 @@ FEEDS = (
         file="feedback/repo_poll.py",
         before="            if at is not None and load_cursor(self._database, scope).complete:\n",
         after="            if at is not None:\n",
-        test=f"{SWITCHING}::test_a_first_reading_that_is_not_finished_goes_on_when_the_way_changes",
+        test=f"{SWITCHING}::test_an_unfinished_first_read_continues_after_a_mode_switch",
         why="What its first reading had not reached would count as read.",
     ),
     Mutant(
@@ -213,7 +210,7 @@ FEEDS = (
         file="feedback/repo_poll.py",
         before="            if complete and watch.number not in every and not self._has_due(scope):\n",
         after="            if complete and watch.number not in every:\n",
-        test=f"{TROUBLE}::test_a_comment_that_cannot_be_read_is_an_event_once_it_can[True-repo-repo]",
+        test=f"{TROUBLE}::test_a_comment_that_cannot_be_parsed_becomes_an_event_once_it_can[True-repo-repo]",
         why="Met in a thread's first reading, it would never be asked for again.",
     ),
 )
@@ -225,7 +222,7 @@ MOVING = (
         file="feedback/pulls.py",
         before="            self.endings[tracked.pr_number] = Ending(tracked, pull, verdict)\n",
         after="            self.end(Ending(tracked, pull, verdict))\n",
-        test=f"{ENDINGS}::test_words_said_between_two_polls_just_before_the_end_become_events[merged-repo]",
+        test=f"{ENDINGS}::test_comments_between_two_polls_just_before_the_merge_become_events[merged-repo]",
         why="What was said between the last poll and the merge would never be an event.",
     ),
     Mutant(
@@ -234,7 +231,7 @@ MOVING = (
         file="feedback/repo_poll.py",
         before="            if number not in unread:\n",
         after="            if number:\n",
-        test=f"{ENDINGS}::test_a_pull_request_whose_threads_cannot_be_read_ends_only_once_they_are[pulls/1/reviews-repo]",
+        test=f"{ENDINGS}::test_a_merged_pull_request_ends_only_after_its_threads_were_read[pulls/1/reviews-repo]",
         why="What could not be read would be lost with the end.",
     ),
     Mutant(
@@ -243,7 +240,7 @@ MOVING = (
         file="feedback/pulls.py",
         before="    return moved_at if over else moved_at - 1\n",
         after="    return moved_at if over else moved_at\n",
-        test=f"{DELTAS}::test_a_review_in_the_second_in_which_the_pull_request_was_last_read_is_not_lost[repo]",
+        test=f"{DELTAS}::test_a_review_in_the_second_of_the_last_read_is_not_lost[repo]",
         why="A second review in that second does not move the pull request again.",
     ),
     Mutant(
@@ -252,7 +249,7 @@ MOVING = (
         file="feedback/pulls.py",
         before="    return read_for < moved_at and reviews_read_for(",
         after="    return read_for <= moved_at and reviews_read_for(",
-        test=f"{COST}::test_by_feeds_a_quiet_poll_is_three_requests_whatever_is_followed[10]",
+        test=f"{COST}::test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads[10]",
         why="One request for each pull request, at every poll.",
     ),
     Mutant(
@@ -269,7 +266,7 @@ MOVING = (
     if pull.merged or pull.merged_at is not None:
         return "merged"
 """,
-        test=f"{STATUSES}::test_a_merged_pull_request_is_merged_and_not_closed_and_costs_nothing_more[repo]",
+        test=f"{STATUSES}::test_a_merged_pull_request_gets_status_merged_and_is_not_polled_again[repo]",
         why="A merged pull request is closed too, and could be resumed.",
     ),
     Mutant(
@@ -278,7 +275,7 @@ MOVING = (
         file="feedback/pulls.py",
         before="            moved = move(tx, tracked, status, reason, detail, now)\n",
         after="            moved = move(tx, note_pull(tx, tracked, pull, now), status, reason, detail, now)\n",
-        test=f"{TROUBLE}::test_a_step_that_somebody_else_made_meanwhile_ends_no_poll",
+        test=f"{TROUBLE}::test_a_status_change_by_another_process_does_not_end_the_poll",
         why="The row that is read again has the other's status, and the step is judged for ours.",
     ),
     Mutant(
@@ -287,7 +284,7 @@ MOVING = (
         file="feedback/pulls.py",
         before="validator=page.validator if shows else None)",
         after="validator=page.validator)",
-        test=f"{STATUSES}::test_a_rewritten_history_is_seen_behind_a_full_page_of_the_same_second",
+        test=f"{STATUSES}::test_a_force_push_beyond_a_full_page_of_one_second_is_noticed",
         why="What changes within that second stands behind the page, whose answer stays the same.",
     ),
     Mutant(
@@ -296,7 +293,7 @@ MOVING = (
         file="feedback/pulls.py",
         before="        if reason is None:\n            return cursor\n",
         after="        if reason is None or cursor:\n            return cursor\n",
-        test=f"{TROUBLE}::test_a_cursor_that_cannot_be_true_is_replaced_by_a_bounded_backfill"
+        test=f"{TROUBLE}::test_an_impossible_cursor_is_replaced_by_a_bounded_backfill"
         "[watermark_at = 9999999999999-repo]",
         why="Nothing on the list would ever be later than it.",
     ),
@@ -306,7 +303,7 @@ MOVING = (
         file="feedback/repo_poll.py",
         before="            shown = {pull.number for pull in look.pulls} | (numbers if begun else set())\n",
         after="            shown = numbers\n",
-        test=f"{STATUSES}::test_a_pull_request_that_ended_before_the_first_poll_and_below_the_first_page_is_seen[repo]",
+        test=f"{STATUSES}::test_a_pull_request_ended_before_the_first_poll_and_beyond_page_one_is_noticed[repo]",
         why="What ended before the list was first read would be followed for ever.",
     ),
 )

@@ -24,7 +24,7 @@ FEEDS = (
         file=_SHELF,
         before="            if batch.gaps is not None:\n",
         after="            if batch.gaps is not None and not batch.gaps:\n",
-        test=f"{POLLING}::test_three_thousand_posts_between_two_polls_are_caught_up_without_a_hole[feed]",
+        test=f"{POLLING}::test_three_thousand_posts_between_two_polls_are_all_stored[feed]",
         why="More posts than a poll may read: each poll begins at the top again and none comes to the end.",
     ),
     Mutant(
@@ -33,7 +33,7 @@ FEEDS = (
         file="engine/gaps.py",
         before="cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)\n",
         after="cursor = replace(cursor, complete=top is not None and span.floor is None)\n",
-        test=f"{STATES}::test_a_first_reading_stops_at_the_look_back_and_still_has_a_position",
+        test=f"{STATES}::test_a_first_backfill_stops_at_the_look_back_and_stores_a_position",
         why="The bug of the first design: who stops at the look-back has no position, and reads a day at every poll.",
     ),
     Mutant(
@@ -42,7 +42,7 @@ FEEDS = (
         file=_SHELF,
         before="        return load_gaps(self._database, self._scope)\n",
         after="        return load_gaps(self._database, self._scope) if self.load().complete else []\n",
-        test=f"{STATES}::test_a_first_reading_that_was_interrupted_does_not_start_over",
+        test=f"{STATES}::test_an_interrupted_first_backfill_does_not_start_over",
         why="What a killed first reading had read is fetched again from the top.",
     ),
 )
@@ -58,7 +58,7 @@ RECORD_KEYS = (
             save_cursor(tx, self._scope, batch.cursor, now)
         with self._database.transaction() as tx:
 """,
-        test=f"{DEATHS}::test_a_poll_killed_at_any_seam_loses_and_doubles_nothing[records]",
+        test=f"{DEATHS}::test_a_poll_killed_at_any_point_loses_and_duplicates_nothing[records]",
         why="A death between the two transactions skips a page of the repository for good.",
     ),
     Mutant(
@@ -69,7 +69,7 @@ RECORD_KEYS = (
         after="""                kept = cursor if whole else self._intake.shelf.load()
                 self._intake.take(page, replace(kept, complete=cursor.complete or whole))
 """,
-        test=f"{DEATHS}::test_a_killed_poll_repeats_one_page_of_a_list_and_not_what_was_read_before[records]",
+        test=f"{DEATHS}::test_after_a_killed_poll_only_one_page_is_read_again[records]",
         why="A crash would repeat every page of the repository, and a long one would never be read to its end.",
     ),
     Mutant(
@@ -99,7 +99,7 @@ DELETIONS = (
         file="store/posts.py",
         before="posts WHERE (deleted_at IS NULL OR deleted_at > :settled)",
         after="posts WHERE (deleted_at IS NULL OR deleted_at > :settled + 36000000)",
-        test=f"{STREAMING}::test_a_deleted_post_is_a_tombstone_that_a_late_list_does_not_raise",
+        test=f"{STREAMING}::test_a_post_deleted_on_the_stream_is_not_restored_by_a_late_list",
         why="A list that is late would undo what the stream has told.",
     ),
     Mutant(
@@ -132,7 +132,7 @@ PLACES = (
         self._shelf.commit(Batch((), self._advanced(batch)))
         shop.seam(Seam.BEFORE_COMMIT)
 """,
-        test=f"{STREAMING}::test_the_place_is_stored_exactly_and_with_the_rows",
+        test=f"{STREAMING}::test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows",
         why="A death between the two commits loses a batch: the replay begins behind it.",
     ),
     Mutant(
@@ -141,7 +141,7 @@ PLACES = (
         file="pipeline/stream_accounts.py",
         before="window=Window(0, None, token=str(batch.cursor)), complete=True)\n",
         after="window=Window(0, None, token=f'v1:{(batch.cursor.value + 999) // 1000 * 1000}'), complete=True)\n",
-        test=f"{STREAMING}::test_the_place_is_stored_exactly_and_with_the_rows",
+        test=f"{STREAMING}::test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows",
         why="Events of the same millisecond behind the place would not be told again.",
     ),
     Mutant(
@@ -150,7 +150,7 @@ PLACES = (
         file="pipeline/stream_accounts.py",
         before="                report.handed_over += make_due(tx, event.dids, now)\n",
         after="                report.handed_over += len(event.dids)\n",
-        test=f"{STREAMING}::test_a_hole_makes_its_accounts_due_and_no_others",
+        test=f"{STREAMING}::test_a_stream_gap_makes_only_its_accounts_due",
         why="What the stream cannot replay would wait for the slowest turn of its account.",
     ),
     Mutant(
@@ -159,7 +159,7 @@ PLACES = (
         file="pipeline/stream_accounts.py",
         before="            last[event.uri] = None\n",
         after="            last.setdefault(event.uri, None)\n",
-        test=f"{STREAMING}::test_of_several_events_about_one_post_the_last_one_counts",
+        test=f"{STREAMING}::test_of_several_stream_events_for_one_post_the_last_counts",
         why="A post deleted in the batch that brought it would stay.",
     ),
 )

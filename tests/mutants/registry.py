@@ -37,8 +37,8 @@ PROMISES = (
         "9",
         (
             "tests/properties/test_descent.py::test_a_poll_with_nothing_new_costs_one_request",
-            f"{listening.COST}::test_a_long_thread_costs_what_a_short_one_does",
-            f"{listening.COST}::test_by_threads_a_quiet_poll_is_linear_in_what_is_followed",
+            f"{listening.COST}::test_polling_a_long_thread_costs_as_much_as_a_short_one",
+            f"{listening.COST}::test_in_thread_mode_the_cost_of_a_quiet_poll_is_linear_in_tracked_threads",
         ),
     ),
     Promise("re-anchoring", (_HISTORIES,)),
@@ -84,7 +84,7 @@ PROMISES = (
             "tests/faces/test_dry_run.py::test_a_dry_run_leaves_every_file_as_it_is_and_asks_nobody",
             f"{surgery.RACES}::test_cancellation_marks_sync_run_cancelled",
             f"{surgery.STAGES}::test_preflight_success_then_ingest_failure_rolls_back_all_content_writes",
-            f"{surgery.SCOPE}::test_five_items_cost_their_own_requests_whatever_the_size_of_the_project",
+            f"{surgery.SCOPE}::test_five_items_cost_the_same_requests_in_a_project_of_any_size",
         ),
     ),
     Promise(
@@ -98,7 +98,7 @@ PROMISES = (
     Promise(
         posting.FEED,
         (
-            f"{posting.DEATHS}::test_a_poll_killed_at_any_seam_loses_and_doubles_nothing",
+            f"{posting.DEATHS}::test_a_poll_killed_at_any_point_loses_and_duplicates_nothing",
             f"{posting.POSTS}::test_a_page_is_committed_with_its_cursor_gaps_and_quarantine_or_not_at_all",
             _ACCOUNTS,
         ),
@@ -108,7 +108,7 @@ PROMISES = (
     Promise(
         posting.STREAM,
         (
-            f"{posting.STREAMING}::test_a_hole_longer_than_the_replay_is_covered_by_the_poller",
+            f"{posting.STREAMING}::test_a_stream_gap_longer_than_the_replay_is_filled_by_the_poller",
             _KILLED_STREAM,
         ),
     ),
@@ -123,21 +123,21 @@ PROMISES = (
         (
             f"{sharing.PROPERTIES}::test_mirroring_in_slices_sends_the_requests_of_one_run_plus_one_poll_per_slice",
             f"{sharing.PROPERTIES}::test_items_of_one_instant_that_exceed_a_slice_are_all_read",
-            f"{sharing.SITUATIONS}::test_a_small_host_is_synced_again_and_again_while_a_big_one_is_mirrored_for_the_first_time",
+            f"{sharing.SITUATIONS}::test_a_small_host_is_synced_repeatedly_during_the_first_sync_of_a_big_one",
         ),
     ),
     Promise(listening.VERSIONS, (listening.ALL_WAYS, listening.ANY_CHANGE)),
     Promise(
         listening.BLOCKED,
         (
-            f"{listening.STATUSES}::test_blocked_by_a_handler_and_unblocked_between_two_polls_nothing_is_lost",
+            f"{listening.STATUSES}::test_a_block_and_unblock_between_two_polls_lose_no_comment",
             listening.ALL_WAYS,
         ),
     ),
     Promise(
         listening.HAND_OVER,
         (
-            f"{listening.SWITCHING}::test_full_scans_give_the_same_events_as_increments",
+            f"{listening.SWITCHING}::test_full_scans_give_the_same_events_as_incremental_polls",
             listening.ALL_WAYS,
             listening.ANY_CHANGE,
         ),
@@ -146,8 +146,8 @@ PROMISES = (
     Promise(
         listening.STEPS,
         (
-            f"{listening.STATUSES}::test_a_closed_pull_request_is_terminal_and_stays_so_when_it_is_reopened",
-            f"{listening.STATUSES}::test_a_transport_error_blocks_nobody_and_loses_nothing",
+            f"{listening.STATUSES}::test_a_closed_pull_request_stays_closed_when_it_is_reopened",
+            f"{listening.STATUSES}::test_a_transport_error_blocks_no_pull_request_and_loses_nothing",
         ),
     ),
 )

@@ -36,7 +36,7 @@ MUTANTS = (
         file="pipeline/surgical.py",
         before="        if report.entity_failures:\n            report.completion_status",
         after="        if len(report.entity_failures) == report.requested_count:\n            report.completion_status",
-        test=f"{PREFLIGHT}::test_one_failure_leaves_the_content_untouched",
+        test=f"{PREFLIGHT}::test_one_preflight_failure_leaves_the_database_content_untouched",
         why="All or nothing is what was promised to whoever named them.",
     ),
     Mutant(

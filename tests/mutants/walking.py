@@ -149,7 +149,7 @@ FORWARD = (
         file="engine/cursor.py",
         before="    return max(current, candidate, key=order_key)\n",
         after="    return candidate\n",
-        test=f"{_MARKS}::test_a_watermark_stays_when_the_newest_item_has_vanished",
+        test=f"{_MARKS}::test_a_watermark_stays_when_the_newest_item_was_deleted",
         why="A list whose newest item was deleted would pull the watermark back.",
     ),
     Mutant(
@@ -253,7 +253,7 @@ COST = (
         file="engine/window.py",
         before="    if cursor.watermark is None:\n",
         after="    if order is not None:\n",
-        test="tests/situations/test_cost.py::test_a_poll_costs_one_request_per_list_however_long_the_history[200]",
+        test="tests/situations/test_cost.py::test_a_poll_costs_one_request_per_list_for_a_history_of_any_length[200]",
         why="Correct, and ever more expensive.",
     ),
     Mutant(

@@ -10,7 +10,7 @@ from tests.properties.inprocess import PROJECT, House
 
 
 @pytest.mark.parametrize("history", [10, 200])
-def test_a_poll_costs_one_request_per_list_however_long_the_history(tmp_path: Path, history: int) -> None:
+def test_a_poll_costs_one_request_per_list_for_a_history_of_any_length(tmp_path: Path, history: int) -> None:
     house = House(tmp_path, per_page=10, scrub_share=0.0)
     house.world.gitlab.bulk(PROJECT, issues=history, merge_requests=history)
     house.world.advance(86_400)

@@ -124,7 +124,7 @@ def copy(
     logger.setLevel(before[2])
 
 
-def test_every_issue_has_the_status_the_forge_shows(copy: Copy) -> None:
+def test_every_issue_gets_the_status_shown_by_the_server(copy: Copy) -> None:
     code, out, err = copy.lore("ingest", "--type", "issues")
     assert (code, err) == (0, "")
     copy.assert_true()
@@ -135,7 +135,7 @@ def test_every_issue_has_the_status_the_forge_shows(copy: Copy) -> None:
     assert "2 statuses" in out
 
 
-def test_a_changed_status_is_found_and_a_quiet_run_asks_nothing(copy: Copy) -> None:
+def test_a_changed_status_is_found_and_a_run_without_changes_requests_none(copy: Copy) -> None:
     assert copy.asked() == 2
     assert copy.asked() == 0
     copy.world.gitlab.set_status(CRANE, 3, "Duplicate")
@@ -158,7 +158,7 @@ def test_statuses_are_read_a_hundred_at_once(copy: Copy) -> None:
     assert all(scope["warnings"] == [] for scope in report["scopes"])
 
 
-def test_an_issue_whose_status_stays_is_no_change(copy: Copy) -> None:
+def test_an_unchanged_status_is_not_a_change_of_the_issue(copy: Copy) -> None:
     copy.ingest()
     copy.world.gitlab.edit_issue(CRANE, 1, title="renamed")
     copy.world.advance(86_400)
@@ -166,7 +166,7 @@ def test_an_issue_whose_status_stays_is_no_change(copy: Copy) -> None:
     assert (status["due"], status["unchanged"], status["fetched"], status["changed"]) == (1, 3, 1, 0)
 
 
-def test_full_reads_every_status_again(copy: Copy) -> None:
+def test_a_full_sync_reads_every_status_again(copy: Copy) -> None:
     copy.ingest()
     copy.world.gitlab.issue(CRANE, 1).status = "To do"  # by a migration of the server, say: no `updated_at` tells of it
     assert copy.asked() == 0
@@ -175,7 +175,7 @@ def test_full_reads_every_status_again(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize("server", OFFERS_NONE, ids=["no type", "no field"])
-def test_a_server_without_statuses_costs_one_query_and_one_line(copy: Copy, server: dict[str, bool]) -> None:
+def test_a_server_without_statuses_costs_one_query_and_one_log_line(copy: Copy, server: dict[str, bool]) -> None:
     copy.world.gitlab.bulk(QUAY, issues=150)
     copy.world.advance(86_400)
     for option, value in server.items():
@@ -192,7 +192,7 @@ def test_a_server_without_statuses_costs_one_query_and_one_line(copy: Copy, serv
     assert copy.world.requests[GRAPHQL] == 1
 
 
-def test_a_server_without_statuses_is_named_in_the_report_and_asked_again_when_something_changed(copy: Copy) -> None:
+def test_a_server_without_statuses_is_reported_and_queried_again_after_changes(copy: Copy) -> None:
     copy.world.gitlab.statuses = False
     crane, quay = copy.ingest()["scopes"]
     assert [*crane["warnings"], *quay["warnings"]] == [f"port {UNSUPPORTED}"]
@@ -214,7 +214,7 @@ def test_a_server_whose_licence_has_no_statuses_stores_none(copy: Copy) -> None:
     assert all(scope["warnings"] == [] for scope in report["scopes"])
 
 
-def test_without_statuses_on_request_nothing_is_asked_and_a_later_run_catches_up(copy: Copy) -> None:
+def test_with_statuses_disabled_nothing_is_requested_and_a_later_run_catches_up(copy: Copy) -> None:
     assert copy.asked("--no-status") == 0
     assert copy.due() == 6
     assert copy.asked() == 2
@@ -222,7 +222,7 @@ def test_without_statuses_on_request_nothing_is_asked_and_a_later_run_catches_up
     assert copy.lore("ingest", "--type", "merge_requests", "--no-status")[0] == 0
 
 
-def test_statuses_that_cannot_be_read_are_a_warning_and_stay_due(copy: Copy) -> None:
+def test_statuses_that_cannot_be_read_give_a_warning_and_stay_due(copy: Copy) -> None:
     fault = copy.world.faults.add("status", GRAPHQL, status=502)
     code, out, err = copy.lore("ingest", "--type", "issues")
     assert fault.fired
@@ -239,7 +239,7 @@ def test_statuses_that_cannot_be_read_are_a_warning_and_stay_due(copy: Copy) -> 
     copy.assert_true()
 
 
-def test_a_query_the_server_refuses_leaves_what_is_stored_and_the_issues_due(copy: Copy) -> None:
+def test_a_refused_status_query_keeps_stored_statuses_and_leaves_issues_due(copy: Copy) -> None:
     copy.ingest()
     before = copy.held(CRANE)
     copy.world.gitlab.set_status(CRANE, 3, "Done")
@@ -257,7 +257,7 @@ def test_a_query_the_server_refuses_leaves_what_is_stored_and_the_issues_due(cop
     copy.assert_true()
 
 
-def test_a_source_that_refuses_the_token_is_asked_once_for_all_its_projects(copy: Copy) -> None:
+def test_a_source_that_rejects_the_token_is_queried_once_for_all_projects(copy: Copy) -> None:
     copy.world.faults.add("status", GRAPHQL, None, status=401)
     report = copy.ingest()
     assert copy.world.requests[GRAPHQL] == 1
@@ -268,7 +268,7 @@ def test_a_source_that_refuses_the_token_is_asked_once_for_all_its_projects(copy
     copy.assert_true()
 
 
-def test_what_failed_is_not_asked_again_by_the_verification_of_the_same_run(copy: Copy) -> None:
+def test_a_failed_status_query_is_not_repeated_by_verification_in_the_same_run(copy: Copy) -> None:
     copy.config.write_text(copy.config.read_text().replace("scrub_share = 0.0", "scrub_share = 1.0"))
     copy.ingest()
     copy.world.gitlab.edit_issue(CRANE, 1, title="renamed")

@@ -24,7 +24,7 @@ def test_an_empty_first_scan_leaves_the_cursor_empty(tmp_path: Path) -> None:
     compare(house)
 
 
-def test_a_watermark_stays_when_the_newest_item_has_vanished(tmp_path: Path) -> None:
+def test_a_watermark_stays_when_the_newest_item_was_deleted(tmp_path: Path) -> None:
     house = House(tmp_path, scrub_share=0.0)
     for _ in range(3):
         house.world.gitlab.create_issue(PROJECT)

@@ -59,7 +59,7 @@ def saving(folder: Path) -> str:
     return f"import sys; open({str(folder / 'seen')!r}, 'a').write(sys.stdin.read())"
 
 
-def test_a_handler_gets_the_event_as_json_and_its_good_end_is_the_events(
+def test_a_handler_gets_the_event_as_json_and_its_success_acks_the_event(
     hub: Hub, tracked: TrackedPr, tmp_path: Path
 ) -> None:
     add_event(hub, body="Rename é 𝄞\n'quoted' $(rm -rf) `x`")
@@ -79,15 +79,13 @@ def test_a_handler_gets_the_event_as_json_and_its_good_end_is_the_events(
     assert handle(hub, settings(hub, saving(tmp_path))) is None
 
 
-def test_without_a_handler_nothing_is_taken(hub: Hub, tracked: TrackedPr) -> None:
+def test_without_a_handler_no_event_is_leased(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     assert handle(hub, settings(hub, "")) is None
     assert lease_next(hub.database, hub.clock.now_ms(), 1000, "me") is not None
 
 
-def test_a_handler_that_is_no_program_is_a_mistake_of_the_configuration_and_costs_no_attempt(
-    hub: Hub, tracked: TrackedPr
-) -> None:
+def test_a_handler_that_is_not_a_program_is_a_config_error_and_costs_no_attempt(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     with pytest.raises(ConfigError, match="cannot run the handler"):
         handle(hub, replace(settings(hub, ""), handler=("no-such-program-here",)))
@@ -96,7 +94,7 @@ def test_a_handler_that_is_no_program_is_a_mistake_of_the_configuration_and_cost
     assert event.attempts == 0
 
 
-def test_a_failure_keeps_the_last_lines_and_comes_again_after_a_growing_pause(hub: Hub, tracked: TrackedPr) -> None:
+def test_a_failed_event_keeps_the_last_output_lines_and_is_retried_with_back_off(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     how = settings(hub, FAILS)
     failed = handle(hub, how)
@@ -110,9 +108,7 @@ def test_a_failure_keeps_the_last_lines_and_comes_again_after_a_growing_pause(hu
     assert (again.attempts, again.next_attempt_at) == (2, hub.clock.now_ms() + 60_000)
 
 
-def test_past_the_limit_the_pull_request_is_blocked_with_the_error_and_nothing_overtakes(
-    hub: Hub, tracked: TrackedPr
-) -> None:
+def test_after_the_last_attempt_the_pull_request_is_blocked_and_later_events_wait(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub, "a")
     add_event(hub, "b")
     how = settings(hub, FAILS, handler_max_attempts=3, handler_backoff_seconds=0)
@@ -129,7 +125,7 @@ def test_past_the_limit_the_pull_request_is_blocked_with_the_error_and_nothing_o
     assert handle(hub, how) is None
 
 
-def test_unblocking_hands_out_what_failed_at_once_with_all_its_attempts(hub: Hub, tracked: TrackedPr) -> None:
+def test_unblocking_hands_out_the_failed_event_at_once_with_fresh_attempts(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     how = settings(hub, FAILS, handler_max_attempts=1)
     assert handle(hub, how) is not None
@@ -139,7 +135,7 @@ def test_unblocking_hands_out_what_failed_at_once_with_all_its_attempts(hub: Hub
     assert again.attempts == 0
 
 
-def test_where_there_is_no_pull_request_to_block_the_event_rests(hub: Hub) -> None:
+def test_a_failed_event_without_a_pull_request_to_block_waits_an_hour(hub: Hub) -> None:
     with hub.database.transaction() as tx:
         follow_issue(tx, hub.project_id, REPO, 7, now_ms=hub.clock.now_ms())
         add_followups(tx, hub.project_id, [NewFollowup(7, comment("One", number=7, author="alex"))])
@@ -151,7 +147,7 @@ def test_where_there_is_no_pull_request_to_block_the_event_rests(hub: Hub) -> No
     assert handle(hub, how) is None
 
 
-def test_another_pull_request_goes_on(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
+def test_a_failing_event_does_not_stop_other_pull_requests(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
     add_event(hub, "a")
     add_event(hub, "b", number=77)
     failing = settings(hub, FAILS, handler_max_attempts=1)
@@ -161,7 +157,7 @@ def test_another_pull_request_goes_on(hub: Hub, tracked: TrackedPr, tmp_path: Pa
     assert (event.pr_number, event.processed_at) == (77, hub.clock.now_ms())
 
 
-def test_a_handler_past_its_time_is_killed_with_everything_it_started(
+def test_a_handler_that_exceeds_its_timeout_is_killed_with_its_children(
     hub: Hub, tracked: TrackedPr, tmp_path: Path
 ) -> None:
     add_event(hub)
@@ -178,7 +174,7 @@ def test_a_handler_past_its_time_is_killed_with_everything_it_started(
     assert_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_what_a_handler_leaves_running_does_not_hold_it_up_and_is_ended(tmp_path: Path) -> None:
+def test_background_processes_of_a_handler_are_killed_and_do_not_delay_it(tmp_path: Path) -> None:
     program = (
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -191,7 +187,7 @@ def test_what_a_handler_leaves_running_does_not_hold_it_up_and_is_ended(tmp_path
     assert_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_a_handler_that_is_killed_says_by_what() -> None:
+def test_the_error_of_a_killed_handler_names_the_signal() -> None:
     ending = asyncio.run(run_handler((sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"), b"{}", 60))
     assert ending.error == "the handler was killed by signal 9"
 
@@ -201,7 +197,7 @@ def test_a_handler_that_does_not_read_its_input_may_still_succeed() -> None:
     assert ending.error is None
 
 
-def test_a_flood_of_complaints_is_kept_to_its_last_lines() -> None:
+def test_a_long_error_output_is_kept_to_its_last_lines() -> None:
     program = "import sys\nfor n in range(200000): print('line', n, file=sys.stderr)\nsys.exit(3)"
     ending = asyncio.run(run_handler((sys.executable, "-c", program), b"{}", 60))
     assert ending.error is not None
@@ -209,7 +205,7 @@ def test_a_flood_of_complaints_is_kept_to_its_last_lines() -> None:
     assert ending.error.endswith("line 199999")
 
 
-def test_an_error_that_is_no_text_is_stored_all_the_same(hub: Hub, tracked: TrackedPr) -> None:
+def test_a_binary_error_output_is_stored(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     program = r"import sys; sys.stderr.buffer.write(b'\xff\x00bad\n'); sys.exit(1)"
     event = handle(hub, settings(hub, program))
@@ -217,7 +213,7 @@ def test_an_error_that_is_no_text_is_stored_all_the_same(hub: Hub, tracked: Trac
     assert (event.last_error or "").endswith("�bad")
 
 
-def test_a_handler_that_is_stopped_with_us_gives_its_event_back(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
+def test_a_handler_interrupted_by_shutdown_returns_its_event(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
     add_event(hub)
     pid = tmp_path / "pid"
     program = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
@@ -239,7 +235,7 @@ def test_a_handler_that_is_stopped_with_us_gives_its_event_back(hub: Hub, tracke
     assert (event.last_error or "").startswith("interrupted")
 
 
-def test_the_lease_of_a_handler_outlives_its_time(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
+def test_an_event_lease_lasts_longer_than_the_handler_timeout(hub: Hub, tracked: TrackedPr, tmp_path: Path) -> None:
     add_event(hub)
     how = settings(hub, saving(tmp_path), event_lease_seconds=1, handler_timeout_seconds=600)
     runner = HandlerRunner(hub.database, hub.project(), how, hub.clock)
@@ -254,9 +250,7 @@ def test_the_lease_of_a_handler_outlives_its_time(hub: Hub, tracked: TrackedPr, 
     assert asyncio.run(halfway()) is None
 
 
-def test_what_waits_at_a_source_issue_comes_as_one_event_and_is_consumed_when_it_is_taken(
-    hub: Hub, tmp_path: Path
-) -> None:
+def test_waiting_comments_of_a_source_issue_are_handled_as_one_event(hub: Hub, tmp_path: Path) -> None:
     with hub.database.transaction() as tx:
         follow_issue(tx, hub.project_id, REPO, 7, now_ms=hub.clock.now_ms())
         records = [comment(body, number=7, author="alex", remote_id=key) for key, body in ((11, "One"), (12, "Two"))]

@@ -47,7 +47,7 @@ def stand(hub: Hub, surface: str, number: int, at: int) -> None:
         )
 
 
-def test_an_open_pull_request_is_followed_with_what_it_says_of_itself(hub: Hub) -> None:
+def test_an_open_pull_request_is_tracked_with_its_title_author_and_head(hub: Hub) -> None:
     issue = hub.world.github.create_issue(REPO, "The crane is misnamed")
     row = track(hub, issue_number=issue.number)
     assert (row.status, row.tracked_by, row.title, row.author) == (
@@ -62,7 +62,7 @@ def test_an_open_pull_request_is_followed_with_what_it_says_of_itself(hub: Hub) 
     assert followed.pr_number == hub.pr
 
 
-def test_following_twice_is_following_once(hub: Hub) -> None:
+def test_tracking_twice_creates_one_row(hub: Hub) -> None:
     first = track(hub)
     hub.let_pass(60)
     second = track(hub)
@@ -71,26 +71,26 @@ def test_following_twice_is_following_once(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("end", ["close", "merge"])
-def test_what_has_ended_is_not_followed(hub: Hub, end: str) -> None:
+def test_an_ended_pull_request_cannot_be_tracked(hub: Hub, end: str) -> None:
     getattr(hub.world.github, end)(REPO, hub.pr)
     with pytest.raises(UserError, match="is merged" if end == "merge" else "is closed"):
         track(hub)
     assert find_tracked(hub.database, hub.project_id, hub.pr) is None
 
 
-def test_what_does_not_exist_is_not_followed(hub: Hub) -> None:
+def test_a_missing_pull_request_cannot_be_tracked(hub: Hub) -> None:
     with pytest.raises(RemoteNotFound):
         track(hub, 999)
 
 
-def test_a_closed_one_comes_back_only_by_resume_although_it_is_open_again(hub: Hub) -> None:
+def test_a_reopened_pull_request_is_tracked_again_only_by_resume(hub: Hub) -> None:
     step(hub, track(hub), "closed")
     with pytest.raises(UserError, match="is closed") as refused:
         track(hub)
     assert "lore feedback resume" in (refused.value.fix or "")
 
 
-def test_resume_reseeds_the_head_and_reads_a_bounded_time_back(hub: Hub) -> None:
+def test_resume_updates_the_head_and_reads_back_a_limited_time(hub: Hub) -> None:
     row = track(hub)
     stand(hub, "pr_issue_comments", hub.pr, hub.clock.now_ms())
     step(hub, row, "closed")
@@ -107,7 +107,7 @@ def test_resume_reseeds_the_head_and_reads_a_bounded_time_back(hub: Hub) -> None
     ]
 
 
-def test_a_position_younger_than_the_backfill_is_kept(hub: Hub) -> None:
+def test_resume_keeps_a_position_newer_than_the_backfill(hub: Hub) -> None:
     row = track(hub)
     read_at = hub.clock.now_ms()
     stand(hub, "pr_issue_comments", hub.pr, read_at)
@@ -117,7 +117,7 @@ def test_a_position_younger_than_the_backfill_is_kept(hub: Hub) -> None:
     assert standing(hub) == (read_at, False)
 
 
-def test_commands_given_while_it_was_closed_were_given_to_nobody(hub: Hub) -> None:
+def test_commands_written_while_the_pull_request_was_closed_are_ignored_after_resume(hub: Hub) -> None:
     row = track(hub)
     step(hub, row, "closed")
     hub.let_pass(3600)
@@ -127,13 +127,13 @@ def test_commands_given_while_it_was_closed_were_given_to_nobody(hub: Hub) -> No
     assert context.followed_from(hub.pr) == hub.clock.now_ms()
 
 
-def test_a_merged_one_is_refused_with_a_clear_error(hub: Hub) -> None:
+def test_resuming_a_merged_pull_request_is_refused(hub: Hub) -> None:
     step(hub, track(hub), "merged")
     with pytest.raises(UserError, match="harbor/cranes#1 is merged"):
         living(hub, lambda life: life.resume(hub.pr))
 
 
-def test_one_that_was_merged_while_nobody_looked_is_refused_too(hub: Hub) -> None:
+def test_resuming_a_pull_request_merged_since_the_last_poll_is_refused(hub: Hub) -> None:
     row = step(hub, track(hub), "closed")
     hub.world.github.merge(REPO, hub.pr)
     with pytest.raises(UserError, match="is merged"):
@@ -141,7 +141,7 @@ def test_one_that_was_merged_while_nobody_looked_is_refused_too(hub: Hub) -> Non
     assert find_tracked(hub.database, hub.project_id, hub.pr) == row
 
 
-def test_one_that_is_still_closed_is_refused(hub: Hub) -> None:
+def test_resuming_a_pull_request_that_is_still_closed_is_refused(hub: Hub) -> None:
     step(hub, track(hub), "closed")
     hub.world.github.close(REPO, hub.pr)
     with pytest.raises(UserError, match="is closed") as refused:
@@ -149,13 +149,13 @@ def test_one_that_is_still_closed_is_refused(hub: Hub) -> None:
     assert refused.value.fix == "reopen it on the server first"
 
 
-def test_one_that_is_followed_needs_no_resume(hub: Hub) -> None:
+def test_resuming_a_tracked_pull_request_is_refused(hub: Hub) -> None:
     track(hub)
     with pytest.raises(UserError, match="is already tracked"):
         living(hub, lambda life: life.resume(hub.pr))
 
 
-def test_blocking_keeps_the_reason_and_takes_over_the_position_of_the_feed(hub: Hub) -> None:
+def test_blocking_keeps_the_reason_and_copies_the_feed_position_to_the_thread(hub: Hub) -> None:
     row = track(hub)
     stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
     stand(hub, "issue_comments", 0, 2_000_000)
@@ -169,7 +169,7 @@ def test_blocking_keeps_the_reason_and_takes_over_the_position_of_the_feed(hub: 
     assert standing(hub, "pr_review_comments") is None
 
 
-def test_a_thread_that_the_feed_did_not_cover_keeps_its_own_position(hub: Hub) -> None:
+def test_blocking_a_thread_not_covered_by_the_feed_keeps_its_own_position(hub: Hub) -> None:
     row = track(hub)
     step(hub, row, "closed")
     living(hub, lambda life: life.resume(hub.pr))
@@ -181,7 +181,7 @@ def test_a_thread_that_the_feed_did_not_cover_keeps_its_own_position(hub: Hub) -
     assert before[1] is False
 
 
-def test_unblocking_reads_on_from_where_it_was_complete_with_the_head_of_now(hub: Hub) -> None:
+def test_unblocking_continues_at_the_last_complete_position_with_the_current_head(hub: Hub) -> None:
     row = track(hub)
     stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
     block(hub.database, "github", row, "history_rewritten", None, hub.clock.now_ms())
@@ -196,7 +196,7 @@ def test_unblocking_reads_on_from_where_it_was_complete_with_the_head_of_now(hub
     assert standing(hub) == (1_000_000, False)
 
 
-def test_a_head_that_is_named_in_part_is_known_in_full_and_another_is_taken_as_it_is(hub: Hub) -> None:
+def test_unblock_expands_a_short_head_sha_and_accepts_an_unknown_one(hub: Hub) -> None:
     block(hub.database, "github", track(hub), "operator", None, hub.clock.now_ms())
     head = hub.world.github.repository(REPO).thread(hub.pr).require_pull().head_sha
     row = living(hub, lambda life: life.unblock(hub.pr, head_sha=head[:9].upper()))
@@ -206,7 +206,7 @@ def test_a_head_that_is_named_in_part_is_known_in_full_and_another_is_taken_as_i
 
 
 @pytest.mark.parametrize("status", ["merged", "closed"])
-def test_unblock_touches_nothing_that_has_ended(hub: Hub, status: str) -> None:
+def test_unblock_does_not_change_an_ended_pull_request(hub: Hub, status: str) -> None:
     row = step(hub, track(hub), status)
     with pytest.raises(UserError, match=f"is not blocked, it is {status}"):
         living(hub, lambda life: life.unblock(hub.pr))
@@ -215,7 +215,7 @@ def test_unblock_touches_nothing_that_has_ended(hub: Hub, status: str) -> None:
         block(hub.database, "github", row, "operator", None, hub.clock.now_ms())
 
 
-def test_untracking_forgets_the_positions_and_what_is_not_followed_is_not_found(hub: Hub) -> None:
+def test_untracking_deletes_positions_and_an_untracked_pull_request_is_not_found(hub: Hub) -> None:
     track(hub, issue_number=7)
     stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
     living(hub, _untrack(hub))

@@ -74,7 +74,7 @@ def add_event(hub: Hub) -> None:
         insert_events(tx, hub.project_id, REPO, [NewEvent("1:one", hub.pr, None, record)], hub.clock.now_ms())
 
 
-def test_help_lists_the_commands_and_the_answer_is_posted_once(hub: Hub, tracked: TrackedPr) -> None:
+def test_help_lists_the_commands_and_is_answered_once(hub: Hub, tracked: TrackedPr) -> None:
     row, answer = applied(hub, "help")
     assert row.status == "applied"
     assert all(f"/lore {name}" in answer.body for name in COMMANDS)
@@ -85,7 +85,7 @@ def test_help_lists_the_commands_and_the_answer_is_posted_once(hub: Hub, tracked
     assert posted.body == answer.body
 
 
-def test_a_command_and_its_answer_are_on_the_disk_before_the_answer_can_be_sent(
+def test_a_command_and_its_reply_are_stored_before_the_reply_is_sent(
     hub: Hub, tracked: TrackedPr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned_durably: list[bool] = []
@@ -104,7 +104,7 @@ def test_a_command_and_its_answer_are_on_the_disk_before_the_answer_can_be_sent(
     assert any(planned_durably), "a durable transaction opens a plain one inside"
 
 
-def test_status_says_how_it_is_followed(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_status_command_reports_state_head_and_pending_events(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     row, _ = applied(hub, "status")
     assert row.result is not None
@@ -112,7 +112,7 @@ def test_status_says_how_it_is_followed(hub: Hub, tracked: TrackedPr) -> None:
     assert row.result.endswith("; 1 pending events, 0 in progress")
 
 
-def test_unblock_follows_again_from_the_present_head(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_unblock_command_continues_from_the_current_head(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     head = hub.world.github.push(REPO, hub.pr, force=True)
     row, _ = applied(hub, "unblock")
@@ -120,7 +120,7 @@ def test_unblock_follows_again_from_the_present_head(hub: Hub, tracked: TrackedP
     assert (now_tracked(hub).status, now_tracked(hub).last_seen_head_sha) == ("awaiting_feedback", head)
 
 
-def test_unblock_takes_the_head_and_the_pull_request_it_is_given(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_unblock_command_accepts_a_head_and_a_pull_request(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     row, answer = applied(hub, "unblock", number=OPERATIONS_ISSUE, pr=str(hub.pr), head_sha="a" * 40)
     assert row.status == "applied"
@@ -128,7 +128,7 @@ def test_unblock_takes_the_head_and_the_pull_request_it_is_given(hub: Hub, track
     assert (answer.scope_kind, answer.scope_number) == ("issue", OPERATIONS_ISSUE)
 
 
-def test_a_command_that_cannot_be_carried_out_fails_with_the_reason(hub: Hub, tracked: TrackedPr) -> None:
+def test_a_command_that_cannot_be_applied_fails_with_the_reason(hub: Hub, tracked: TrackedPr) -> None:
     row, answer = applied(hub, "unblock")
     assert (row.status, row.result) == (
         "failed",
@@ -142,7 +142,7 @@ def test_a_command_that_cannot_be_carried_out_fails_with_the_reason(hub: Hub, tr
     assert row.result == "Failed: #99 is not tracked."
 
 
-def test_a_merged_pull_request_is_not_unblocked(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_unblock_command_refuses_a_merged_pull_request(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "handler_failed", None, hub.clock.now_ms())
     hub.world.github.merge(REPO, hub.pr)
     row, _ = applied(hub, "unblock")
@@ -150,7 +150,7 @@ def test_a_merged_pull_request_is_not_unblocked(hub: Hub, tracked: TrackedPr) ->
     assert now_tracked(hub).status == "blocked"
 
 
-def test_retry_hands_out_at_once_what_failed_and_ends_a_block_that_came_of_it(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_retry_command_hands_out_failed_events_and_ends_their_block(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     event = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
     assert event is not None
@@ -164,13 +164,13 @@ def test_retry_hands_out_at_once_what_failed_and_ends_a_block_that_came_of_it(hu
     assert again.attempts == 0
 
 
-def test_retry_does_not_end_a_block_of_another_reason(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_retry_command_does_not_end_a_block_with_another_reason(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     assert applied(hub, "retry")[0].status == "applied"
     assert now_tracked(hub).status == "blocked"
 
 
-def test_retry_of_an_issue_is_about_its_pull_request_too(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_retry_command_on_an_issue_applies_to_its_pull_request(hub: Hub, tracked: TrackedPr) -> None:
     with hub.database.transaction() as tx:
         follow_issue(tx, hub.project_id, REPO, 7, pr_number=hub.pr, now_ms=hub.clock.now_ms())
     row, _ = applied(hub, "retry", number=OPERATIONS_ISSUE, issue="7")
@@ -179,7 +179,7 @@ def test_retry_of_an_issue_is_about_its_pull_request_too(hub: Hub, tracked: Trac
     assert row.result == "Failed: issue #8 is not tracked."
 
 
-def test_pause_holds_events_back_and_resume_hands_them_out(hub: Hub, tracked: TrackedPr) -> None:
+def test_pause_keeps_events_waiting_and_resume_releases_them(hub: Hub, tracked: TrackedPr) -> None:
     add_event(hub)
     applied(hub, "pause")
     assert now_tracked(hub).paused == 1
@@ -189,7 +189,7 @@ def test_pause_holds_events_back_and_resume_hands_them_out(hub: Hub, tracked: Tr
     assert lease_next(hub.database, hub.clock.now_ms(), 1000, "me") is not None
 
 
-def test_sync_lets_the_thread_be_read_from_its_beginning(hub: Hub, tracked: TrackedPr) -> None:
+def test_the_sync_command_makes_the_thread_be_read_from_its_beginning(hub: Hub, tracked: TrackedPr) -> None:
     scope = poll_scope("github", hub.project_id, REPO, "pr_issue_comments", hub.pr)
     with hub.database.transaction() as tx:
         upsert_poll_cursor(tx, scope, last_updated_at=5, bootstrap_complete=True, now_ms=hub.clock.now_ms())
@@ -197,7 +197,7 @@ def test_sync_lets_the_thread_be_read_from_its_beginning(hub: Hub, tracked: Trac
     assert get_poll_cursor(hub.database, "pr_issue_comments", hub.pr, REPO, source="github") is None
 
 
-def test_a_command_is_applied_once_however_often_it_is_tried(hub: Hub, tracked: TrackedPr) -> None:
+def test_a_command_is_applied_once_across_retries(hub: Hub, tracked: TrackedPr) -> None:
     say(hub, "pause")
     assert [row.command for row in apply(hub)] == ["pause"]
     assert apply(hub) == []
@@ -214,7 +214,7 @@ def test_commands_are_applied_in_the_order_they_were_written(hub: Hub, tracked: 
     assert now_tracked(hub).paused == 0
 
 
-def test_a_death_between_the_store_and_the_application_loses_nothing(hub: Hub, tracked: TrackedPr) -> None:
+def test_a_crash_between_storing_and_applying_a_command_loses_nothing(hub: Hub, tracked: TrackedPr) -> None:
     """The command is durable with the cursor; whoever comes next applies it from its row."""
     say(hub, "pause")
     assert now_tracked(hub).paused == 0
@@ -222,7 +222,7 @@ def test_a_death_between_the_store_and_the_application_loses_nothing(hub: Hub, t
     assert now_tracked(hub).paused == 1
 
 
-def test_an_effect_that_fails_half_way_leaves_the_command_pending_and_unanswered(
+def test_a_command_that_fails_half_way_stays_pending_without_a_reply(
     hub: Hub, tracked: TrackedPr, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(hub, "pause")
@@ -240,7 +240,7 @@ def test_an_effect_that_fails_half_way_leaves_the_command_pending_and_unanswered
     assert (now_tracked(hub).paused, len(list_outbox(hub.database))) == (1, 1)
 
 
-def test_a_remote_that_fails_for_the_moment_leaves_the_command_and_those_after_it(hub: Hub, tracked: TrackedPr) -> None:
+def test_a_temporary_server_error_leaves_the_command_and_later_ones_pending(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
     say(hub, "unblock", comment_id=501)
     say(hub, "pause", comment_id=502)
@@ -250,7 +250,7 @@ def test_a_remote_that_fails_for_the_moment_leaves_the_command_and_those_after_i
     assert [row.command for row in apply(hub)] == ["unblock", "pause"]
 
 
-def test_credentials_that_fail_stop_with_one_error(hub: Hub, tracked: TrackedPr) -> None:
+def test_rejected_credentials_stop_commands_with_one_error(hub: Hub, tracked: TrackedPr) -> None:
     block(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
     say(hub, "unblock")
     hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=401)

@@ -24,7 +24,7 @@ REPLIES = "POST /repos/:owner/:repo/issues/:n/comments"
 READS = "GET /repos/:owner/:repo/issues/:n/comments"
 
 
-def test_an_intent_is_posted_and_observed_at_once(hub: Hub) -> None:
+def test_a_planned_reply_is_posted_and_observed_at_once(hub: Hub) -> None:
     row = hub.send(hub.intend("Done."))
     (comment,) = hub.remarks()
     assert comment.body == f"Done.\n\n{marker(row.token)}"
@@ -34,7 +34,7 @@ def test_an_intent_is_posted_and_observed_at_once(hub: Hub) -> None:
     assert (token.status, token.observed_comment_id, token.attempt_count) == ("observed", comment.id, 1)
 
 
-def test_an_answer_to_a_review_comment_stands_in_its_thread(hub: Hub) -> None:
+def test_a_reply_to_a_review_comment_is_posted_in_its_thread(hub: Hub) -> None:
     first = hub.world.github.review_comment(REPO, hub.pr, "Rename this.", "alex")
     row = hub.send(hub.intend("Renamed.", reply_to=first.id))
     (reply,) = hub.remarks()
@@ -42,7 +42,7 @@ def test_an_answer_to_a_review_comment_stands_in_its_thread(hub: Hub) -> None:
     assert row.status == "observed"
 
 
-def test_the_same_intent_twice_is_one_comment(hub: Hub) -> None:
+def test_the_same_reply_planned_twice_is_posted_once(hub: Hub) -> None:
     first, second = hub.intend("Done."), hub.intend("Done.")
     assert first.id == second.id
     hub.send(first)
@@ -50,7 +50,7 @@ def test_the_same_intent_twice_is_one_comment(hub: Hub) -> None:
     assert len(hub.remarks()) == hub.posts() == 1
 
 
-def test_an_answer_that_is_lost_is_found_by_its_marker_and_not_posted_again(hub: Hub) -> None:
+def test_a_reply_with_a_lost_response_is_found_by_its_marker_and_not_reposted(hub: Hub) -> None:
     hub.host = replace(hub.host, settle_write_seconds=1)
     hub.world.github.settings.lost_answers = 1
     row = hub.send(hub.intend())
@@ -65,7 +65,7 @@ def test_an_answer_that_is_lost_is_found_by_its_marker_and_not_posted_again(hub:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-def test_a_server_error_is_unclear_and_posted_again_only_when_absent(hub: Hub, status: int) -> None:
+def test_after_a_server_error_a_reply_is_reposted_only_if_it_is_absent(hub: Hub, status: int) -> None:
     fault = hub.world.faults.add("status", REPLIES, status=status)
     row = hub.send(hub.intend())
     assert (row.status, row.last_error) == ("planned", "unclear_write")
@@ -79,7 +79,7 @@ def test_a_server_error_is_unclear_and_posted_again_only_when_absent(hub: Hub, s
     assert len(hub.remarks()) == 1
 
 
-def test_a_write_that_lands_late_is_not_doubled(hub: Hub) -> None:
+def test_a_write_that_arrives_late_is_not_duplicated(hub: Hub) -> None:
     hub.world.late_seconds = [0.2]
     row = hub.send(hub.intend())
     assert (row.status, len(hub.remarks())) == ("planned", 0)
@@ -102,7 +102,7 @@ def test_the_marker_is_found_beyond_the_first_page(hub: Hub) -> None:
     assert hub.posts() == 0
 
 
-def test_only_what_was_written_since_the_intent_is_read_back(hub: Hub) -> None:
+def test_only_comments_since_the_reply_was_planned_are_read_back(hub: Hub) -> None:
     for number in range(150):
         hub.world.github.comment(REPO, hub.pr, f"Long ago {number}", "alex")
     hub.let_pass(3600)
@@ -114,7 +114,7 @@ def test_only_what_was_written_since_the_intent_is_read_back(hub: Hub) -> None:
     assert hub.world.requests[READS] == 1
 
 
-def test_a_deletion_in_mid_walk_does_not_hide_our_comment(hub: Hub) -> None:
+def test_a_deletion_while_reading_back_does_not_hide_our_comment(hub: Hub) -> None:
     """The last item of page 1 goes while page 1 is out: ours, first on page 2, slides into page 1 unseen."""
     earlier = [hub.world.github.comment(REPO, hub.pr, f"Before {number}", "alex") for number in range(100)]
     hub.world.github.settings.lost_answers = 1
@@ -145,7 +145,7 @@ def test_a_clock_that_is_far_ahead_of_the_server_does_not_hide_our_comment(hub: 
     assert len(hub.remarks()) == 1
 
 
-def test_with_a_clock_far_ahead_only_what_was_written_since_the_intent_is_read_back(hub: Hub) -> None:
+def test_with_a_clock_far_ahead_only_comments_since_planning_are_read_back(hub: Hub) -> None:
     for number in range(150):
         hub.world.github.comment(REPO, hub.pr, f"Long ago {number}", "alex")
     hub.let_pass(3600)
@@ -160,7 +160,7 @@ def test_with_a_clock_far_ahead_only_what_was_written_since_the_intent_is_read_b
 
 
 @pytest.mark.parametrize("status", [403, 404, 410, 422])
-def test_a_refusal_is_final_and_says_why(hub: Hub, status: int) -> None:
+def test_a_refused_reply_fails_permanently_with_the_reason(hub: Hub, status: int) -> None:
     hub.world.faults.add("status", REPLIES, status=status, message="no, never")
     row = hub.send(hub.intend())
     assert row.status == "failed"
@@ -170,7 +170,7 @@ def test_a_refusal_is_final_and_says_why(hub: Hub, status: int) -> None:
     assert hub.posts() == 1
 
 
-def test_a_rate_limit_is_waited_for_and_then_posted(hub: Hub) -> None:
+def test_a_rate_limited_reply_is_posted_after_the_wait(hub: Hub) -> None:
     hub.world.github.limits.impose_secondary(1, retry_after=90)
     first, second = hub.intend("One"), hub.intend("Two")
     sent = hub.send_due()
@@ -182,7 +182,7 @@ def test_a_rate_limit_is_waited_for_and_then_posted(hub: Hub) -> None:
     assert hub.row(second).attempts == 1
 
 
-def test_credentials_that_fail_are_one_error_and_lose_nothing(hub: Hub) -> None:
+def test_rejected_credentials_give_one_error_and_keep_the_replies(hub: Hub) -> None:
     hub.world.faults.add("status", REPLIES, status=401)
     row = hub.intend()
     with pytest.raises(CredentialsRejected):
@@ -192,7 +192,7 @@ def test_credentials_that_fail_are_one_error_and_lose_nothing(hub: Hub) -> None:
     assert hub.send(row).status == "observed"
 
 
-def test_a_host_that_cannot_be_reached_is_tried_again_with_growing_pauses(hub: Hub) -> None:
+def test_an_unreachable_host_is_retried_with_back_off(hub: Hub) -> None:
     hub.host = replace(hub.host, base_url="http://127.0.0.1:9")
     row = hub.intend()
     pauses = []
@@ -204,7 +204,7 @@ def test_a_host_that_cannot_be_reached_is_tried_again_with_growing_pauses(hub: H
     assert pauses == [5, 25, 30, 60, 120, 240, 300], "a pause, the rest of the settling time, then doubling"
 
 
-def test_credentials_that_fail_while_reading_back_are_one_error_and_post_nothing(hub: Hub) -> None:
+def test_credentials_rejected_while_reading_back_give_one_error_and_no_post(hub: Hub) -> None:
     hub.world.github.settings.lost_answers = 1
     row = hub.send(hub.intend())
     hub.let_pass(30)
@@ -216,7 +216,7 @@ def test_credentials_that_fail_while_reading_back_are_one_error_and_post_nothing
     assert len(hub.remarks()) == 1
 
 
-def test_a_read_back_that_fails_is_no_reason_to_post_again(hub: Hub) -> None:
+def test_a_failed_read_back_does_not_cause_a_repost(hub: Hub) -> None:
     hub.world.faults.add("status", REPLIES, status=500)
     row = hub.send(hub.intend())
     hub.let_pass(30)
@@ -225,7 +225,7 @@ def test_a_read_back_that_fails_is_no_reason_to_post_again(hub: Hub) -> None:
     assert (fault.fired, hub.posts()) == (1, 1)
 
 
-def test_a_comment_that_cannot_be_understood_and_may_be_ours_is_no_reason_to_post_again(hub: Hub) -> None:
+def test_an_unparsable_comment_that_may_be_ours_does_not_cause_a_repost(hub: Hub) -> None:
     hub.host = replace(hub.host, settle_write_seconds=1)
     hub.world.github.settings.lost_answers = 1
     row = hub.send(hub.intend())
@@ -239,7 +239,7 @@ def test_a_comment_that_cannot_be_understood_and_may_be_ours_is_no_reason_to_pos
     assert len(hub.remarks()) == 1
 
 
-def test_writes_to_one_host_are_kept_apart_across_processes(hub: Hub, connect: Callable[[], Database]) -> None:
+def test_writes_to_one_host_are_spaced_across_processes(hub: Hub, connect: Callable[[], Database]) -> None:
     hub.intend("One")
     hub.intend("Two")
     other = Hub(hub.world, hub.url, connect(), hub.clock, hub.host, hub.pr)
@@ -251,7 +251,7 @@ def test_writes_to_one_host_are_kept_apart_across_processes(hub: Hub, connect: C
     assert hub.manual.slept == [1.0]
 
 
-def test_a_row_that_another_process_works_on_is_left_to_it(hub: Hub) -> None:
+def test_a_reply_claimed_by_another_process_is_left_to_it(hub: Hub) -> None:
     row = hub.intend()
     assert claim(hub.database, row.id, hub.clock.now_ms(), 60_000, "another") is not None
     assert hub.send(row).claim_id == "another"
@@ -261,7 +261,7 @@ def test_a_row_that_another_process_works_on_is_left_to_it(hub: Hub) -> None:
     assert hub.send(row).status == "observed"
 
 
-def test_an_attempt_of_a_process_that_died_is_given_its_time_to_land(hub: Hub) -> None:
+def test_the_write_of_a_dead_process_gets_time_to_arrive_before_a_repost(hub: Hub) -> None:
     row = hub.intend()
     assert claim(hub.database, row.id, hub.clock.now_ms(), 1, "the dead") is not None
     assert note_attempt(hub.database, row.id, "the dead", hub.clock.now_ms()) == 0
@@ -275,7 +275,7 @@ def test_an_attempt_of_a_process_that_died_is_given_its_time_to_land(hub: Hub) -
     assert (hub.world.requests[READS], hub.posts()) == (1, 1)
 
 
-def test_two_that_send_at_once_post_once(hub: Hub, connect: Callable[[], Database]) -> None:
+def test_two_concurrent_senders_post_a_reply_once(hub: Hub, connect: Callable[[], Database]) -> None:
     row = hub.intend()
     other = connect()
 
@@ -289,7 +289,7 @@ def test_two_that_send_at_once_post_once(hub: Hub, connect: Callable[[], Databas
     assert hub.row(row).status == "observed"
 
 
-def test_what_a_poll_has_seen_meanwhile_needs_no_read_back(hub: Hub) -> None:
+def test_a_reply_already_seen_by_a_poll_is_not_read_back(hub: Hub) -> None:
     hub.host = replace(hub.host, settle_write_seconds=1)
     hub.world.github.settings.lost_answers = 1
     row = hub.send(hub.intend())
@@ -303,7 +303,7 @@ def test_what_a_poll_has_seen_meanwhile_needs_no_read_back(hub: Hub) -> None:
     assert hub.world.requests.total() == 0
 
 
-def test_a_renamed_repository_gets_its_answers_under_its_new_name(hub: Hub) -> None:
+def test_replies_to_a_renamed_repository_are_posted_under_its_new_name(hub: Hub) -> None:
     row = hub.intend()
     hub.world.github.rename_repo(REPO, "harbor/lifts")
     assert hub.send(row).status == "observed"
@@ -311,7 +311,7 @@ def test_a_renamed_repository_gets_its_answers_under_its_new_name(hub: Hub) -> N
         assert [comment.number for comment in hub.world.github.repository("harbor/lifts").comments] == [hub.pr]
 
 
-def test_only_the_rows_of_this_host_are_sent(hub: Hub) -> None:
+def test_only_replies_of_the_given_host_are_sent(hub: Hub) -> None:
     row = hub.intend()
     with hub.database.transaction() as tx:
         tx.execute("UPDATE projects SET source = 'elsewhere'")
@@ -319,7 +319,7 @@ def test_only_the_rows_of_this_host_are_sent(hub: Hub) -> None:
     assert hub.row(row).attempts == 0
 
 
-def test_a_body_of_control_characters_and_every_script_arrives_as_it_is(hub: Hub) -> None:
+def test_a_body_with_control_characters_and_many_scripts_arrives_unchanged(hub: Hub) -> None:
     body = "tab\there, \x07 bell, é 𝄞 עברית\n```\ncode\n```"
     hub.send(hub.intend(body))
     assert re.split(r"\n\n<!--", hub.remarks()[0].body)[0] == body

@@ -29,7 +29,7 @@ def talking(folder: Path, mode: str, posts: int = POSTS) -> Waters:
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
-def test_a_poll_killed_at_any_seam_loses_and_doubles_nothing(tmp_path: Path, mode: str) -> None:
+def test_a_poll_killed_at_any_point_loses_and_duplicates_nothing(tmp_path: Path, mode: str) -> None:
     whole = Reaper()
     talking(tmp_path / "whole", mode).poll(whole)
     for visit in range(len(whole.visits)):
@@ -41,7 +41,7 @@ def test_a_poll_killed_at_any_seam_loses_and_doubles_nothing(tmp_path: Path, mod
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
-def test_a_killed_poll_repeats_one_page_of_a_list_and_not_what_was_read_before(tmp_path: Path, mode: str) -> None:
+def test_after_a_killed_poll_only_one_page_is_read_again(tmp_path: Path, mode: str) -> None:
     whole = Reaper()
     pages = talking(tmp_path / "whole", mode, LONG).poll(whole).pages
     for visit in range(len(whole.visits) // 2, len(whole.visits), 5):

@@ -25,7 +25,7 @@ def post_many(waters: Waters, name: str, count: int, each_seconds: float = 1) ->
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
-def test_three_thousand_posts_between_two_polls_are_caught_up_without_a_hole(tmp_path: Path, mode: str) -> None:
+def test_three_thousand_posts_between_two_polls_are_all_stored(tmp_path: Path, mode: str) -> None:
     waters = Waters(tmp_path, mode=mode, max_pages_per_user=10)
     waters.add(ALICE)
     waters.sky.post(ALICE, "Long before")
@@ -48,7 +48,7 @@ def test_three_thousand_posts_between_two_polls_are_caught_up_without_a_hole(tmp
     assert len(waters.held(ALICE)) >= 3000
 
 
-def test_a_second_page_is_told_as_high_volume(waters: Waters, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_poll_that_needs_a_second_page_logs_high_volume(waters: Waters, caplog: pytest.LogCaptureFixture) -> None:
     waters.add(ALICE)
     post_many(waters, ALICE, 2, DAY / 3)
     waters.poll()
@@ -73,7 +73,7 @@ class OneSlow(WorldTransport):
         return await super().handle_async_request(request)
 
 
-def test_one_slow_account_costs_its_own_time_and_nobody_elses(waters: Waters) -> None:
+def test_a_slow_account_does_not_delay_the_others(waters: Waters) -> None:
     waters.add(ALICE, BOB, CAROL)
     for name in (ALICE, BOB, CAROL):
         waters.sky.post(name, "Here")
@@ -91,7 +91,7 @@ def test_one_slow_account_costs_its_own_time_and_nobody_elses(waters: Waters) ->
     assert waters.held(BOB) == waters.truth(BOB)
 
 
-def test_a_rate_limit_ends_the_cycle_and_whoever_was_not_asked_stays_due(tmp_path: Path) -> None:
+def test_a_rate_limit_ends_the_cycle_and_the_remaining_accounts_stay_due(tmp_path: Path) -> None:
     waters = Waters(tmp_path, max_concurrent=1)
     waters.add(ALICE, BOB, CAROL)
     fault = waters.world.faults.add("status", FEED, times=None, status=429, retry_after=4000)
@@ -103,7 +103,7 @@ def test_a_rate_limit_ends_the_cycle_and_whoever_was_not_asked_stays_due(tmp_pat
     assert waters.poll().accounts == 2
 
 
-def test_a_server_that_is_out_is_not_asked_for_every_account(tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_not_tried_for_every_account(tmp_path: Path) -> None:
     waters = Waters(tmp_path, max_concurrent=5)
     waters.add(*(f"reader{number}.test" for number in range(40)))
     waters.world.faults.add("status", FEED, times=None, status=503)
@@ -114,7 +114,7 @@ def test_a_server_that_is_out_is_not_asked_for_every_account(tmp_path: Path) -> 
     assert all(account.state == "new" for account in (waters.account(f"reader{n}.test") for n in range(40)))
 
 
-def test_a_server_that_refuses_everybody_does_not_make_everybody_unavailable(tmp_path: Path) -> None:
+def test_a_server_that_refuses_every_account_does_not_mark_them_unavailable(tmp_path: Path) -> None:
     waters = Waters(tmp_path, max_concurrent=1)
     waters.add(*(f"reader{number}.test" for number in range(40)))
     waters.world.faults.add("status", FEED, times=None, status=404)
@@ -124,7 +124,7 @@ def test_a_server_that_refuses_everybody_does_not_make_everybody_unavailable(tmp
     assert waters.poll(everyone=True).unavailable == 0
 
 
-def test_quiet_accounts_are_asked_less_often_and_never_beyond_the_bound(waters: Waters) -> None:
+def test_quiet_accounts_are_polled_less_often_within_the_maximum_interval(waters: Waters) -> None:
     waters.add(ALICE, BOB)
     waters.sky.post(ALICE, "Good morning")
     waters.poll()
@@ -143,7 +143,7 @@ def test_quiet_accounts_are_asked_less_often_and_never_beyond_the_bound(waters: 
     assert max(pauses) <= 240 * 60
 
 
-def test_a_handle_that_changed_keeps_its_history(waters: Waters) -> None:
+def test_an_account_keeps_its_history_when_its_handle_changes(waters: Waters) -> None:
     waters.add(ALICE)
     waters.sky.post(ALICE, "As Alice")
     waters.poll()
@@ -167,7 +167,7 @@ class ConfusedAppView(WorldTransport):
         return await super().handle_async_request(request)
 
 
-def test_a_feed_of_another_account_changes_neither_handle_nor_posts_nor_position(waters: Waters) -> None:
+def test_a_feed_with_another_account_changes_neither_handle_nor_posts_nor_cursor(waters: Waters) -> None:
     waters.add(ALICE, BOB)
     waters.sky.post(ALICE, "As Alice")
     waters.sky.post(BOB, "As Bob")
@@ -185,7 +185,7 @@ def test_a_feed_of_another_account_changes_neither_handle_nor_posts_nor_position
     assert waters.held(ALICE) == waters.truth(ALICE)
 
 
-def test_a_handle_is_learned_in_records_mode_too(tmp_path: Path) -> None:
+def test_a_handle_is_resolved_in_records_mode_too(tmp_path: Path) -> None:
     waters = Waters(tmp_path, mode="records")
     waters.add(ALICE)
     waters.poll()
@@ -195,7 +195,7 @@ def test_a_handle_is_learned_in_records_mode_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("feed", "records"), ("records", "feed")])
-def test_changing_the_way_of_reading_leaves_no_hole(tmp_path: Path, first: str, second: str) -> None:
+def test_switching_between_feed_and_records_mode_leaves_no_gap(tmp_path: Path, first: str, second: str) -> None:
     waters = Waters(tmp_path, mode=first)
     waters.add(ALICE)
     waters.sky.post(ALICE, "At first")
@@ -206,7 +206,7 @@ def test_changing_the_way_of_reading_leaves_no_hole(tmp_path: Path, first: str, 
     assert changed.held(ALICE) == changed.truth(ALICE), "three days of posts, with a look-back of one"
 
 
-def test_a_backdated_post_and_an_edit_and_a_deletion_are_found_by_verification(waters: Waters) -> None:
+def test_verification_finds_a_backdated_post_an_edit_and_a_deletion(waters: Waters) -> None:
     waters.add(ALICE)
     waters.sky.post(ALICE, "Kept")
     edited = waters.sky.post(ALICE, "Edited")
@@ -225,7 +225,7 @@ def test_a_backdated_post_and_an_edit_and_a_deletion_are_found_by_verification(w
     assert waters.rows("SELECT COUNT(*) FROM posts WHERE deleted_at IS NOT NULL") == [(1,)]
 
 
-def test_a_feed_that_ended_early_is_completed_by_verification(waters: Waters) -> None:
+def test_verification_completes_a_feed_that_ended_early(waters: Waters) -> None:
     waters.add(ALICE)
     post_many(waters, ALICE, 40, 60)
     waters.sky.settings.feed_depth[waters.account(ALICE).did] = 10
@@ -235,7 +235,7 @@ def test_a_feed_that_ended_early_is_completed_by_verification(waters: Waters) ->
     assert waters.held(ALICE) == waters.truth(ALICE)
 
 
-def test_verification_takes_turns_and_goes_on_where_its_budget_ended(waters: Waters) -> None:
+def test_verification_rotates_accounts_and_continues_where_its_budget_ended(waters: Waters) -> None:
     waters.add(ALICE, BOB)
     for name in (ALICE, BOB):
         post_many(waters, name, 250, 60)
@@ -251,7 +251,7 @@ def test_verification_takes_turns_and_goes_on_where_its_budget_ended(waters: Wat
     assert verified == {ALICE, BOB}
 
 
-def test_an_account_whose_server_does_not_answer_does_not_keep_the_turn_for_ever(waters: Waters) -> None:
+def test_an_account_on_a_silent_server_does_not_block_verification_of_others(waters: Waters) -> None:
     names = [f"reader{number}.test" for number in range(6)]
     waters.add(*names)
     waters.poll()
@@ -265,7 +265,7 @@ def test_an_account_whose_server_does_not_answer_does_not_keep_the_turn_for_ever
     assert verified >= set(names[3:])
 
 
-def test_verification_does_not_fetch_the_years_before_an_account_was_followed(waters: Waters) -> None:
+def test_verification_does_not_fetch_posts_from_before_the_account_was_added(waters: Waters) -> None:
     waters.sky.create_account(ALICE)
     post_many(waters, ALICE, 300, DAY)
     waters.add(ALICE)
@@ -276,7 +276,7 @@ def test_verification_does_not_fetch_the_years_before_an_account_was_followed(wa
     assert waters.held(ALICE) == held
 
 
-def test_a_position_that_cannot_be_true_is_replaced_and_does_not_bring_the_whole_past(waters: Waters) -> None:
+def test_an_impossible_cursor_is_replaced_without_reading_the_whole_history(waters: Waters) -> None:
     waters.sky.create_account(ALICE)
     post_many(waters, ALICE, 300, DAY)
     waters.add(ALICE)
@@ -326,7 +326,7 @@ class Moved(WorldTransport):
         return await super().handle_async_request(request)
 
 
-def test_what_could_not_be_understood_is_asked_for_again_and_released(waters: Waters) -> None:
+def test_a_quarantined_post_is_fetched_again_and_released(waters: Waters) -> None:
     waters.add(ALICE)
     post_many(waters, ALICE, 5, 60)
     fault = waters.world.faults.add("invalid_timestamp", FEED)
@@ -344,7 +344,7 @@ def test_what_could_not_be_understood_is_asked_for_again_and_released(waters: Wa
     assert waters.held(ALICE) == waters.truth(ALICE)
 
 
-def test_configured_accounts_are_followed_and_an_unknown_one_is_told(tmp_path: Path) -> None:
+def test_configured_accounts_are_added_and_an_unknown_one_is_reported(tmp_path: Path) -> None:
     waters = Waters(tmp_path, accounts=["@Alice.test", "nobody.test"])
     waters.sky.create_account(ALICE)
     waters.sky.post(ALICE, "Here")
@@ -367,7 +367,7 @@ def test_an_old_post_reposted_to_the_top_does_not_end_the_walk_early(waters: Wat
 
 
 @pytest.mark.parametrize(("failures", "failed"), [(3, 0), (4, 1)])
-def test_a_request_is_repeated_after_one_two_and_four_seconds_and_no_more(
+def test_a_request_is_retried_after_one_two_and_four_seconds_and_no_more(
     tmp_path: Path, failures: int, failed: int
 ) -> None:
     waters = Waters(tmp_path, bluesky={"max_retries": 3, "retry_backoff_ms": 1000})
@@ -381,7 +381,7 @@ def test_a_request_is_repeated_after_one_two_and_four_seconds_and_no_more(
     assert 3.5 <= waters.clock.monotonic() - before <= 7
 
 
-def test_a_report_over_very_many_accounts_keeps_those_in_trouble_and_some_others() -> None:
+def test_a_report_on_very_many_accounts_lists_failing_ones_and_some_others() -> None:
     report = PollReport(1)
     for number in range(MOST_TOLD + 50):
         report.add(AccountReport(f"did:plc:{number}", f"reader{number}.test", "feed", initial=True))
@@ -392,7 +392,7 @@ def test_a_report_over_very_many_accounts_keeps_those_in_trouble_and_some_others
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
-def test_a_cycle_is_the_same_on_both_databases(tmp_path: Path, address: str, mode: str) -> None:
+def test_a_poll_cycle_gives_the_same_result_on_both_databases(tmp_path: Path, address: str, mode: str) -> None:
     waters = Waters(tmp_path, mode=mode)
     waters.path = address
     waters.add(ALICE, BOB)

@@ -23,7 +23,7 @@ def fill(waters: Waters) -> Witness:
     return Witness(waters.path, waters.world.advance)
 
 
-def test_a_reader_sees_how_many_of_the_due_accounts_are_done(waters: Waters) -> None:
+def test_progress_shows_how_many_due_accounts_are_done(waters: Waters) -> None:
     witness = fill(waters)
     report = waters.poll(witness)
     seen = witness.during("ingest")
@@ -38,16 +38,14 @@ def test_a_reader_sees_how_many_of_the_due_accounts_are_done(waters: Waters) -> 
     assert end.requests == report.requests
 
 
-def test_whoever_is_due_counts_from_the_start_however_many_are_looked_up_at_once(
-    waters: Waters, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_counts_all_due_accounts_from_the_start(waters: Waters, monkeypatch: pytest.MonkeyPatch) -> None:
     witness = fill(waters)
     monkeypatch.setattr(poll_accounts, "AT_ONCE", 2)
     waters.poll(witness)
     assert {run.progress_total for run in witness.during("ingest")} == {len(NAMES)}
 
 
-def test_of_named_accounts_only_these_count(waters: Waters) -> None:
+def test_progress_of_named_accounts_counts_only_those(waters: Waters) -> None:
     witness = fill(waters)
     waters.world.advance(DAY)
     waters.poll(witness, accounts=NAMES[:3])

@@ -28,7 +28,7 @@ class Counting(WorldTransport):
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
-def test_no_more_requests_are_under_way_than_configured_and_no_fewer(tmp_path: Path, mode: str) -> None:
+def test_a_poll_uses_exactly_the_configured_number_of_concurrent_requests(tmp_path: Path, mode: str) -> None:
     waters = Waters(tmp_path, max_concurrent=4, mode=mode)
     waters.add(*(f"reader{number}.test" for number in range(30)))
     waters.transport = Counting(waters.world)

@@ -25,7 +25,7 @@ def change(waters: Waters, act: object, name: str, *more: object) -> None:
         assert act(tx, account.id, *more, waters.clock.now_ms())  # type: ignore[operator]
 
 
-def test_a_new_account_becomes_established_and_says_initial_once(waters: Waters, log: pytest.LogCaptureFixture) -> None:
+def test_a_new_account_becomes_established_and_logs_initial_once(waters: Waters, log: pytest.LogCaptureFixture) -> None:
     waters.add(ALICE)
     waters.sky.post(ALICE, "One, with https://example.com/a and https://example.com/b")
     waters.sky.post(ALICE, "Two")
@@ -37,7 +37,7 @@ def test_a_new_account_becomes_established_and_says_initial_once(waters: Waters,
     assert lines(log) == []
 
 
-def test_a_poll_is_told_only_when_something_new_came(waters: Waters, log: pytest.LogCaptureFixture) -> None:
+def test_a_poll_is_logged_only_when_it_found_something_new(waters: Waters, log: pytest.LogCaptureFixture) -> None:
     waters.add(ALICE)
     waters.sky.post(ALICE, "Long before")
     waters.world.advance(CYCLE)
@@ -53,7 +53,7 @@ def test_a_poll_is_told_only_when_something_new_came(waters: Waters, log: pytest
     assert waters.held(ALICE) == waters.truth(ALICE)
 
 
-def test_an_account_without_posts_is_established_too(waters: Waters) -> None:
+def test_an_account_without_posts_becomes_established(waters: Waters) -> None:
     waters.add(ALICE)
     waters.poll()
     assert waters.account(ALICE).state == "established"
@@ -87,7 +87,7 @@ def test_a_refused_account_becomes_unavailable_and_keeps_its_position(
     ("status", "shown"),
     [("deactivated", "deactivated"), ("suspended", "suspended"), ("takendown", "suspended"), ("deleted", "deleted")],
 )
-def test_a_hidden_account_is_named_as_deactivated_suspended_or_deleted(
+def test_an_unavailable_account_is_reported_as_deactivated_suspended_or_deleted(
     waters: Waters, log: pytest.LogCaptureFixture, mode: str, status: str, shown: str
 ) -> None:
     waters.add(ALICE, mode=mode)
@@ -103,7 +103,7 @@ def test_a_hidden_account_is_named_as_deactivated_suspended_or_deleted(
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
-def test_posts_of_a_deleted_account_go_and_those_of_a_hidden_one_stay(waters: Waters, mode: str) -> None:
+def test_posts_of_a_deleted_account_are_removed_and_those_of_a_hidden_one_kept(waters: Waters, mode: str) -> None:
     waters.add(ALICE, mode=mode)
     waters.sky.post(ALICE, "Here https://example.com/a")
     waters.poll()
@@ -116,7 +116,7 @@ def test_posts_of_a_deleted_account_go_and_those_of_a_hidden_one_stay(waters: Wa
     assert waters.rows("SELECT COUNT(*) FROM post_links") == [(0,)]
 
 
-def test_posts_stay_when_only_the_appview_has_lost_the_account(waters: Waters) -> None:
+def test_posts_are_kept_when_only_the_appview_lost_the_account(waters: Waters) -> None:
     waters.add(ALICE)
     waters.sky.post(ALICE, "Here")
     waters.poll()
@@ -126,7 +126,7 @@ def test_posts_stay_when_only_the_appview_has_lost_the_account(waters: Waters) -
     assert waters.held(ALICE) == waters.truth(ALICE) != {}
 
 
-def test_pauses_grow_while_an_account_is_unavailable(waters: Waters) -> None:
+def test_back_off_grows_while_an_account_is_unavailable(waters: Waters) -> None:
     waters.add(ALICE)
     waters.sky.deactivate(ALICE)
     pauses = []
@@ -136,7 +136,7 @@ def test_pauses_grow_while_an_account_is_unavailable(waters: Waters) -> None:
     assert pauses == [FIRST_PAUSE_MS << step for step in range(5)]
 
 
-def test_whoever_is_unavailable_is_left_alone_until_the_pause_is_over(waters: Waters) -> None:
+def test_an_unavailable_account_is_not_polled_until_its_pause_is_over(waters: Waters) -> None:
     waters.add(ALICE)
     waters.sky.deactivate(ALICE)
     waters.poll(everyone=True)
@@ -146,7 +146,7 @@ def test_whoever_is_unavailable_is_left_alone_until_the_pause_is_over(waters: Wa
 
 
 @pytest.mark.parametrize(("before", "state"), [(False, "new"), (True, "established")])
-def test_an_account_that_is_back_goes_on_where_it_was(waters: Waters, before: bool, state: str) -> None:
+def test_an_account_that_is_available_again_continues_at_its_position(waters: Waters, before: bool, state: str) -> None:
     waters.add(ALICE)
     waters.sky.post(ALICE, "Before")
     if before:
@@ -163,7 +163,7 @@ def test_an_account_that_is_back_goes_on_where_it_was(waters: Waters, before: bo
     assert [account.initial for account in report.told] == [not before]
 
 
-def test_a_paused_account_is_not_asked_and_goes_on_when_it_is_resumed(waters: Waters) -> None:
+def test_a_paused_account_is_not_polled_and_continues_when_resumed(waters: Waters) -> None:
     waters.add(ALICE)
     waters.poll()
     change(waters, pause_account, ALICE, "too loud")
@@ -176,7 +176,7 @@ def test_a_paused_account_is_not_asked_and_goes_on_when_it_is_resumed(waters: Wa
     assert waters.poll().posts == 1
 
 
-def test_a_reset_account_is_read_like_a_new_one_and_nothing_is_doubled(
+def test_a_reset_account_is_read_like_a_new_one_without_duplicates(
     waters: Waters, log: pytest.LogCaptureFixture
 ) -> None:
     waters.add(ALICE)
@@ -190,7 +190,7 @@ def test_a_reset_account_is_read_like_a_new_one_and_nothing_is_doubled(
     assert waters.held(ALICE) == waters.truth(ALICE)
 
 
-def test_a_failure_that_passes_changes_no_state(waters: Waters) -> None:
+def test_a_temporary_failure_does_not_change_the_account_state(waters: Waters) -> None:
     waters.add(ALICE)
     waters.poll()
     fault = waters.world.faults.add("status", re.compile("getAuthorFeed"), status=503)
@@ -203,7 +203,7 @@ def test_a_failure_that_passes_changes_no_state(waters: Waters) -> None:
     assert waters.account(ALICE).failures == 0
 
 
-def test_a_first_reading_that_was_interrupted_does_not_start_over(waters: Waters) -> None:
+def test_an_interrupted_first_backfill_does_not_start_over(waters: Waters) -> None:
     """The bug of the first design: the position was saved after the look-back was checked, or not at all."""
     waters.add(ALICE)
     for number in range(400):
@@ -223,7 +223,7 @@ def test_a_first_reading_that_was_interrupted_does_not_start_over(waters: Waters
     assert waters.cycle().pages == 1
 
 
-def test_a_first_reading_stops_at_the_look_back_and_still_has_a_position(waters: Waters) -> None:
+def test_a_first_backfill_stops_at_the_look_back_and_stores_a_position(waters: Waters) -> None:
     waters.add(ALICE)
     for number in range(300):
         waters.sky.post(ALICE, f"Post {number}")

@@ -85,7 +85,7 @@ def place(waters: Waters) -> StreamCursor | None:
     return asyncio.run(work())
 
 
-def test_posts_edits_and_deletions_are_applied_in_their_order(waters: Waters) -> None:
+def test_streamed_posts_edits_and_deletions_are_applied_in_order(waters: Waters) -> None:
     before = len(told(waters))
     kept = waters.sky.post(BOB, "Kept")
     edited = waters.sky.post(BOB, "Edited")
@@ -97,7 +97,7 @@ def test_posts_edits_and_deletions_are_applied_in_their_order(waters: Waters) ->
     assert (report.posts, report.edited, report.deleted) == (3, 0, 1), "of what happened to one post the last counts"
 
 
-def test_what_a_poll_stored_is_not_stored_again(waters: Waters) -> None:
+def test_a_streamed_post_already_stored_by_a_poll_is_not_stored_again(waters: Waters) -> None:
     waters.sky.post(BOB, "Polled first")
     waters.poll(everyone=True)
     before = waters.rows("SELECT * FROM posts ORDER BY id")
@@ -106,7 +106,7 @@ def test_what_a_poll_stored_is_not_stored_again(waters: Waters) -> None:
     assert waters.rows("SELECT * FROM posts ORDER BY id") == before
 
 
-def test_a_deleted_post_is_a_tombstone_that_a_late_list_does_not_raise(waters: Waters) -> None:
+def test_a_post_deleted_on_the_stream_is_not_restored_by_a_late_list(waters: Waters) -> None:
     (uri,) = waters.held(ALICE)
     take(waters, PostDeleted(uri, waters.clock.now_ms()))
     assert waters.held(ALICE) == {}
@@ -114,7 +114,7 @@ def test_a_deleted_post_is_a_tombstone_that_a_late_list_does_not_raise(waters: W
     assert waters.held(ALICE) == {}, "the simulated feed still shows it, as one that is late would"
 
 
-def test_the_place_is_stored_exactly_and_with_the_rows(waters: Waters) -> None:
+def test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows(waters: Waters) -> None:
     micros = 1_772_442_000_123_457
     take(waters, *told(waters), place=micros)
     assert place(waters) == StreamCursor(1, micros)
@@ -127,7 +127,7 @@ def test_the_place_is_stored_exactly_and_with_the_rows(waters: Waters) -> None:
     assert waters.held(BOB) == {}
 
 
-def test_a_stream_that_counts_anew_forgets_its_place(waters: Waters) -> None:
+def test_a_stream_with_restarted_positions_drops_its_cursor(waters: Waters) -> None:
     take(waters, *told(waters), place=99)
 
     async def work() -> None:
@@ -138,7 +138,7 @@ def test_a_stream_that_counts_anew_forgets_its_place(waters: Waters) -> None:
     assert place(waters) is None
 
 
-def test_a_hole_makes_its_accounts_due_and_no_others(waters: Waters) -> None:
+def test_a_stream_gap_makes_only_its_accounts_due(waters: Waters) -> None:
     assert waters.poll().accounts == 0
     did = waters.account(ALICE).did
     report = take(waters, HoleFound((did, "did:plc:stranger"), "away too long", None))
@@ -147,20 +147,20 @@ def test_a_hole_makes_its_accounts_due_and_no_others(waters: Waters) -> None:
     assert waters.account(ALICE).last_polled_at == waters.clock.now_ms()
 
 
-def test_a_renamed_account_is_known_by_its_new_handle(waters: Waters) -> None:
+def test_a_streamed_handle_change_renames_the_account(waters: Waters) -> None:
     did = waters.account(ALICE).did
     take(waters, HandleChanged(did, "alicia.test", 0), HandleChanged("did:plc:stranger", "x.test", 0))
     assert waters.account("alicia.test").did == did
     assert waters.rows("SELECT DISTINCT author_handle FROM posts") == [("alicia.test",)]
 
 
-def test_a_handle_that_is_not_told_is_left_to_the_poller(waters: Waters) -> None:
+def test_a_handle_change_without_the_new_handle_makes_the_account_due(waters: Waters) -> None:
     take(waters, HandleChanged(waters.account(ALICE).did, None, 0))
     assert waters.account(ALICE).next_poll_at <= waters.clock.now_ms()
     assert waters.account(ALICE).handle == ALICE
 
 
-def test_an_account_that_went_is_unavailable_and_one_that_is_back_is_due(waters: Waters) -> None:
+def test_a_streamed_account_removal_marks_it_unavailable_and_a_return_makes_it_due(waters: Waters) -> None:
     did = waters.account(BOB).did
     take(waters, AccountChanged(did, active=False, status="deactivated", at=0))
     assert (waters.account(BOB).state, waters.account(BOB).reason) == ("unavailable", "account deactivated")
@@ -169,7 +169,7 @@ def test_an_account_that_went_is_unavailable_and_one_that_is_back_is_due(waters:
     assert waters.account(BOB).state == "established"
 
 
-def test_posts_of_an_account_the_stream_says_is_deleted_are_gone_at_once(waters: Waters) -> None:
+def test_posts_of_an_account_deleted_on_the_stream_are_removed_at_once(waters: Waters) -> None:
     did = waters.account(ALICE).did
     before = len(told(waters))
     waters.sky.post(ALICE, "In the same batch as the deletion")
@@ -183,7 +183,7 @@ def test_posts_of_an_account_the_stream_says_is_deleted_are_gone_at_once(waters:
 
 
 @pytest.mark.parametrize("status", ["deactivated", "suspended", "takendown"])
-def test_posts_of_an_account_that_is_only_hidden_stay(waters: Waters, status: str) -> None:
+def test_posts_of_an_account_hidden_on_the_stream_are_kept(waters: Waters, status: str) -> None:
     before = len(told(waters))
     waters.sky.suspend(ALICE, status)
     take(waters, *told(waters, before))
@@ -191,7 +191,7 @@ def test_posts_of_an_account_that_is_only_hidden_stay(waters: Waters, status: st
     assert waters.account(ALICE).reason == f"account {status}"
 
 
-def test_what_could_not_be_understood_is_asked_for_by_the_poller(waters: Waters) -> None:
+def test_a_streamed_post_that_cannot_be_parsed_is_fetched_by_the_poller(waters: Waters) -> None:
     record = waters.sky.post(BOB, "Fine, but the stream garbled it")
     payload = f'{{"uri": "{record.uri}", "garbled": true}}'.encode()
     report = take(waters, Unreadable(reject(payload, "garbled")))
@@ -203,7 +203,7 @@ def test_what_could_not_be_understood_is_asked_for_by_the_poller(waters: Waters)
     assert waters.held(BOB) == waters.truth(BOB)
 
 
-def test_of_several_events_about_one_post_the_last_one_counts(waters: Waters) -> None:
+def test_of_several_stream_events_for_one_post_the_last_counts(waters: Waters) -> None:
     before = len(told(waters))
     made = waters.sky.post(BOB, "Once")
     (written,) = told(waters, before)
@@ -260,7 +260,7 @@ def coast(folder: Path, days_ago: int = 0) -> Iterator[Coast]:
         yield found
 
 
-def test_a_hole_longer_than_the_replay_is_covered_by_the_poller(tmp_path: Path) -> None:
+def test_a_stream_gap_longer_than_the_replay_is_filled_by_the_poller(tmp_path: Path) -> None:
     with coast(tmp_path, days_ago=3) as shore:
         waters = shore.waters
         waters.poll()
@@ -278,7 +278,7 @@ def test_a_hole_longer_than_the_replay_is_covered_by_the_poller(tmp_path: Path) 
         assert waters.held(ALICE) == waters.truth(ALICE)
 
 
-def test_an_account_that_is_added_meanwhile_is_heard_without_a_restart(tmp_path: Path) -> None:
+def test_an_account_added_while_streaming_is_received_without_a_restart(tmp_path: Path) -> None:
     with coast(tmp_path) as shore:
         waters = shore.waters
         waters.sky.create_account("carol.test")

@@ -43,7 +43,7 @@ def followed_by_rule(bench: Bench, pulls: int, fetch: str) -> None:
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
 @pytest.mark.parametrize("comments", [100, 1000, deep(10_000)])
-def test_a_long_thread_costs_what_a_short_one_does(bench: Bench, comments: int, fetch: str) -> None:
+def test_polling_a_long_thread_costs_as_much_as_a_short_one(bench: Bench, comments: int, fetch: str) -> None:
     bench.host |= {"fetch": fetch, "bootstrap_pages_per_poll": 1000}
     talk_for_years(bench, comments)
     bench.track(1)
@@ -68,7 +68,7 @@ def test_a_long_thread_costs_what_a_short_one_does(bench: Bench, comments: int, 
 
 
 @pytest.mark.parametrize("pulls", [1, 10, 100, deep(500)])
-def test_by_feeds_a_quiet_poll_is_three_requests_whatever_is_followed(bench: Bench, pulls: int) -> None:
+def test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads(bench: Bench, pulls: int) -> None:
     followed_by_rule(bench, pulls, "repo")
     assert bench.read("SELECT COUNT(*) FROM tracked_prs") == [(pulls,)]
     for _ in range(3):
@@ -83,7 +83,9 @@ def test_by_feeds_a_quiet_poll_is_three_requests_whatever_is_followed(bench: Ben
 
 
 @pytest.mark.parametrize(("awaiting", "blocked"), [(1, 0), (4, 0), (2, 3), (8, 5)])
-def test_by_threads_a_quiet_poll_is_linear_in_what_is_followed(bench: Bench, awaiting: int, blocked: int) -> None:
+def test_in_thread_mode_the_cost_of_a_quiet_poll_is_linear_in_tracked_threads(
+    bench: Bench, awaiting: int, blocked: int
+) -> None:
     followed_by_rule(bench, awaiting + blocked, "thread")
     for number in range(1, blocked + 1):
         bench.block(number)
@@ -94,7 +96,7 @@ def test_by_threads_a_quiet_poll_is_linear_in_what_is_followed(bench: Bench, awa
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_reviews_of_the_present_second_are_read_again_only_when_it_is_over(bench: Bench, fetch: str) -> None:
+def test_reviews_of_the_current_second_are_read_again_only_once_it_is_over(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.track(1)
     bench.settle(3)
@@ -107,7 +109,7 @@ def test_reviews_of_the_present_second_are_read_again_only_when_it_is_over(bench
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_the_requests_a_poll_reports_are_those_that_reached_the_server(bench: Bench, fetch: str) -> None:
+def test_a_poll_reports_the_number_of_requests_the_server_received(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.track(1)
     bench.settle(3)
@@ -118,7 +120,7 @@ def test_the_requests_a_poll_reports_are_those_that_reached_the_server(bench: Be
         bench.world.advance(60)
 
 
-def test_talk_elsewhere_costs_the_feeds_its_pages_and_the_threads_nothing(bench: Bench) -> None:
+def test_comments_in_untracked_threads_cost_pages_in_repo_mode_and_none_in_thread_mode(bench: Bench) -> None:
     bench.host["fetch"] = "repo"
     bench.per_page = 10
     bench.track(1)
@@ -134,7 +136,7 @@ def test_talk_elsewhere_costs_the_feeds_its_pages_and_the_threads_nothing(bench:
     assert spent(bench)[0]["all"] == 3
 
 
-def test_after_a_long_outage_a_poll_costs_what_changed_and_not_the_history(bench: Bench) -> None:
+def test_after_a_long_outage_a_poll_reads_only_what_changed(bench: Bench) -> None:
     bench.host["fetch"] = "repo"
     bench.per_page = 10
     talk_for_years(bench, 300)
@@ -150,6 +152,6 @@ def test_after_a_long_outage_a_poll_costs_what_changed_and_not_the_history(bench
     assert cost["all"] <= 3 + 5
 
 
-def test_a_database_that_is_looked_at_between_polls_asks_nothing_of_the_remote(followed: Bench) -> None:
+def test_reading_the_database_between_polls_sends_no_requests(followed: Bench) -> None:
     asked = followed.counted(lambda: (followed.event_keys(), followed.row(1), followed.bodies()))
     assert asked["all"] == 0

@@ -20,7 +20,7 @@ def read_by(bench: Bench, way: str) -> None:
 
 
 @WAYS
-def test_only_what_is_new_is_taken_in_over_several_polls(bench: Bench, way: str) -> None:
+def test_several_polls_ingest_only_new_comments(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     said = [bench.hub.comment(REPO, 1, "before the first poll")]
@@ -72,7 +72,7 @@ def test_a_lower_id_edited_in_the_cursors_own_second_is_ingested(bench: Bench, w
 
 
 @WAYS
-def test_a_comment_of_the_cursors_own_second_that_came_later_is_ingested(bench: Bench, way: str) -> None:
+def test_a_late_comment_in_the_cursors_second_is_ingested(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     bench.settle(2)
@@ -86,7 +86,7 @@ def test_a_comment_of_the_cursors_own_second_that_came_later_is_ingested(bench: 
 
 
 @WAYS
-def test_a_second_edit_within_one_second_is_an_event_with_a_mark_in_its_key(bench: Bench, way: str) -> None:
+def test_a_second_edit_within_one_second_is_an_event_with_a_hash_in_its_key(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     said = bench.hub.comment(REPO, 1, "one")
@@ -102,7 +102,7 @@ def test_a_second_edit_within_one_second_is_an_event_with_a_mark_in_its_key(benc
 
 
 @WAYS
-def test_a_touched_comment_is_no_event_and_a_later_edit_is(bench: Bench, way: str) -> None:
+def test_an_update_with_the_same_body_is_not_an_event_and_a_later_edit_is(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     said = bench.hub.comment(REPO, 1, "the same words")
@@ -117,7 +117,7 @@ def test_a_touched_comment_is_no_event_and_a_later_edit_is(bench: Bench, way: st
 
 
 @WAYS
-def test_words_of_a_review_are_an_event_and_a_wrapper_is_none(bench: Bench, way: str) -> None:
+def test_a_review_with_a_body_is_an_event_and_an_empty_one_is_not(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     bench.settle(2)
@@ -134,7 +134,7 @@ def test_words_of_a_review_are_an_event_and_a_wrapper_is_none(bench: Bench, way:
 
 
 @WAYS
-def test_a_review_in_the_second_in_which_the_pull_request_was_last_read_is_not_lost(bench: Bench, way: str) -> None:
+def test_a_review_in_the_second_of_the_last_read_is_not_lost(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     bench.settle(2)
@@ -146,7 +146,7 @@ def test_a_review_in_the_second_in_which_the_pull_request_was_last_read_is_not_l
 
 
 @WAYS
-def test_a_deleted_comment_stays_an_event_and_hides_nobody(bench: Bench, way: str) -> None:
+def test_the_event_of_a_deleted_comment_stays_and_later_comments_are_found(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     said = [bench.hub.comment(REPO, 1, f"comment {number}") for number in range(3)]
@@ -187,7 +187,7 @@ def test_bodies_survive_a_failure_after_ingestion(bench: Bench, way: str) -> Non
 
 
 @pytest.mark.parametrize("way", ["repo", "thread"])
-def test_a_death_inside_the_commit_leaves_neither_events_nor_cursor(bench: Bench, way: str) -> None:
+def test_a_crash_inside_the_commit_leaves_neither_events_nor_cursor(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.track(1)
     bench.settle(2)
@@ -205,7 +205,7 @@ def test_a_death_inside_the_commit_leaves_neither_events_nor_cursor(bench: Bench
 
 
 @pytest.mark.parametrize("way", ["repo", "thread"])
-def test_a_command_survives_death_between_the_cursors_commit_and_its_execution(bench: Bench, way: str) -> None:
+def test_a_command_survives_a_crash_between_commit_and_execution(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.host["operator_logins"] = ["boss"]
     bench.track(1)
@@ -227,7 +227,7 @@ def test_a_command_survives_death_between_the_cursors_commit_and_its_execution(b
 
 
 @WAYS
-def test_an_answer_of_ours_is_observed_and_no_event_and_a_forged_one_proves_nothing(bench: Bench, way: str) -> None:
+def test_our_own_reply_is_observed_without_an_event_and_a_forged_marker_is_ignored(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.own_login = "octo"
     bench.track(1)

@@ -24,7 +24,7 @@ def end(bench: Bench, ends: str, number: int = 1) -> None:
 
 @BY
 @ENDS
-def test_words_said_between_two_polls_just_before_the_end_become_events(bench: Bench, fetch: str, ends: str) -> None:
+def test_comments_between_two_polls_just_before_the_merge_become_events(bench: Bench, fetch: str, ends: str) -> None:
     followed_by(bench, fetch)
     bench.hub.comment(REPO, 1, "a comment")
     bench.hub.review_comment(REPO, 1, "a remark on the diff")
@@ -37,7 +37,7 @@ def test_words_said_between_two_polls_just_before_the_end_become_events(bench: B
 
 @BY
 @ENDS
-def test_words_said_before_the_first_poll_and_the_end_become_events(bench: Bench, fetch: str, ends: str) -> None:
+def test_comments_before_the_first_poll_and_the_merge_become_events(bench: Bench, fetch: str, ends: str) -> None:
     bench.host |= {"fetch": fetch}
     bench.track(1)
     bench.hub.comment(REPO, 1, "a comment")
@@ -49,9 +49,7 @@ def test_words_said_before_the_first_poll_and_the_end_become_events(bench: Bench
 
 
 @BY
-def test_a_review_in_the_second_in_which_its_pull_request_was_read_and_merged_becomes_an_event(
-    bench: Bench, fetch: str
-) -> None:
+def test_a_review_in_the_second_of_read_and_merge_becomes_an_event(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     bench.hub.comment(REPO, 1, "a comment")
     bench.poll()
@@ -63,7 +61,7 @@ def test_a_review_in_the_second_in_which_its_pull_request_was_read_and_merged_be
 
 
 @BY
-def test_words_said_while_blocked_become_events_when_the_pull_request_is_merged(bench: Bench, fetch: str) -> None:
+def test_comments_on_a_blocked_pull_request_become_events_when_it_is_merged(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     bench.hub.push(REPO, 1, force=True)
     bench.poll()
@@ -83,9 +81,7 @@ def test_words_said_while_blocked_become_events_when_the_pull_request_is_merged(
 
 @BY
 @pytest.mark.parametrize("route", ["pulls/1/reviews", "issues"])
-def test_a_pull_request_whose_threads_cannot_be_read_ends_only_once_they_are(
-    bench: Bench, fetch: str, route: str
-) -> None:
+def test_a_merged_pull_request_ends_only_after_its_threads_were_read(bench: Bench, fetch: str, route: str) -> None:
     followed_by(bench, fetch)
     bench.hub.comment(REPO, 1, "a comment")
     bench.hub.review(REPO, 1, "APPROVED", "an approving review")

@@ -68,9 +68,7 @@ def much_happens(bench: Bench) -> None:
     ],
     ids=["feeds-to-threads", "threads-to-feeds", "invalid-cursor"],
 )
-def test_a_poll_that_loses_its_lease_before_any_of_its_transactions_writes_nothing_more(
-    bench: Bench, ways: tuple[str, str], cursor: str
-) -> None:
+def test_a_poll_that_lost_its_lease_writes_nothing_more(bench: Bench, ways: tuple[str, str], cursor: str) -> None:
     bench.host["fetch"] = ways[0]
     much_happens(bench)
     bench.host["fetch"] = ways[1]

@@ -14,7 +14,7 @@ REPOS = tuple(f"octo/{name}" for name in ("tide", "ebb", "flow", "reef", "shoal"
 NOTE = re.compile(r"github repositories: (\d+) comments stored")
 
 
-def test_a_reader_sees_how_many_repositories_are_done(tmp_path: Path) -> None:
+def test_progress_shows_how_many_repositories_are_done(tmp_path: Path) -> None:
     world = World()
     rule = {"track_authors": ["robin"]}
     bench = Bench(world, tmp_path, repos=[{"name": name, **rule} for name in REPOS])
@@ -40,7 +40,7 @@ def test_a_reader_sees_how_many_repositories_are_done(tmp_path: Path) -> None:
     assert end.requests == report.requests > 0
 
 
-def test_what_one_repository_asks_shows_before_it_is_done(tmp_path: Path) -> None:
+def test_requests_of_a_repository_are_shown_before_it_is_done(tmp_path: Path) -> None:
     bench = Bench(World(), tmp_path)
     open_pulls(bench.world, 4)
     bench.track(1, 2, 3, 4)

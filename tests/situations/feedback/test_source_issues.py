@@ -38,9 +38,7 @@ def take(bench: Bench) -> EventRow | None:
 
 
 @BY
-def test_comments_before_the_pull_request_become_one_event_consumed_by_whoever_takes_it(
-    bench: Bench, fetch: str
-) -> None:
+def test_comments_before_the_pull_request_become_one_event_consumed_on_lease(bench: Bench, fetch: str) -> None:
     issue = prepared(bench, fetch)
     bench.hub.comment(REPO, issue, "first")
     bench.poll()
@@ -82,9 +80,7 @@ def test_comments_after_the_pull_request_get_one_redirect_each(bench: Bench, fet
 
 
 @BY
-def test_what_was_said_before_the_pull_request_and_not_read_by_then_is_still_handed_on(
-    bench: Bench, fetch: str
-) -> None:
+def test_comments_from_before_the_pull_request_that_are_read_later_become_events(bench: Bench, fetch: str) -> None:
     issue = prepared(bench, fetch)
     bench.hub.comment(REPO, issue, "read in time")
     bench.settle(2)
@@ -102,7 +98,7 @@ def test_what_was_said_before_the_pull_request_and_not_read_by_then_is_still_han
 
 
 @BY
-def test_an_issue_whose_pull_request_has_ended_is_read_no_more(bench: Bench, fetch: str) -> None:
+def test_an_issue_whose_pull_request_ended_is_not_polled(bench: Bench, fetch: str) -> None:
     issue = prepared(bench, fetch)
     bench.track(1, issue=issue)
     bench.settle(2)
@@ -114,7 +110,7 @@ def test_an_issue_whose_pull_request_has_ended_is_read_no_more(bench: Bench, fet
 
 
 @BY
-def test_the_operations_issue_is_heard_from_its_first_poll_on(bench: Bench, fetch: str) -> None:
+def test_the_operations_issue_is_read_from_its_first_poll_on(bench: Bench, fetch: str) -> None:
     issue = prepared(bench, fetch)
     room = bench.hub.create_issue(REPO, "Operations").number
     bench.host["operations_issue"] = room

@@ -25,7 +25,7 @@ def followed_by(bench: Bench, fetch: str) -> None:
 
 
 @BY
-def test_a_merged_pull_request_is_merged_and_not_closed_and_costs_nothing_more(bench: Bench, fetch: str) -> None:
+def test_a_merged_pull_request_gets_status_merged_and_is_not_polled_again(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     bench.hub.merge(REPO, 1)
     assert bench.poll().moved == ["#1 awaiting_feedback -> merged (merged on the remote)"]
@@ -36,7 +36,7 @@ def test_a_merged_pull_request_is_merged_and_not_closed_and_costs_nothing_more(b
 
 
 @BY
-def test_a_closed_pull_request_is_terminal_and_stays_so_when_it_is_reopened(bench: Bench, fetch: str) -> None:
+def test_a_closed_pull_request_stays_closed_when_it_is_reopened(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     bench.hub.close(REPO, 1)
     bench.poll()
@@ -48,7 +48,7 @@ def test_a_closed_pull_request_is_terminal_and_stays_so_when_it_is_reopened(benc
 
 
 @BY
-def test_a_reopened_pull_request_comes_back_by_resume_with_what_was_said_meanwhile(bench: Bench, fetch: str) -> None:
+def test_a_resumed_pull_request_gets_the_comments_made_while_it_was_closed(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     bench.hub.close(REPO, 1)
     bench.poll()
@@ -65,7 +65,7 @@ def test_a_reopened_pull_request_comes_back_by_resume_with_what_was_said_meanwhi
     assert bench.read("SELECT command FROM operator_commands") == [], "what was said to nobody is no command"
 
 
-def test_a_merged_pull_request_is_not_resumed(followed: Bench) -> None:
+def test_a_merged_pull_request_cannot_be_resumed(followed: Bench) -> None:
     followed.hub.merge(REPO, 1)
     followed.poll()
     with pytest.raises(UserError, match="merged"):
@@ -73,9 +73,7 @@ def test_a_merged_pull_request_is_not_resumed(followed: Bench) -> None:
 
 
 @BY
-def test_a_pull_request_that_ended_before_the_first_poll_and_below_the_first_page_is_seen(
-    bench: Bench, fetch: str
-) -> None:
+def test_a_pull_request_ended_before_the_first_poll_and_beyond_page_one_is_noticed(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.track(1)
     bench.world.advance(60)
@@ -87,7 +85,7 @@ def test_a_pull_request_that_ended_before_the_first_poll_and_below_the_first_pag
 
 
 @BY
-def test_a_head_that_follows_is_kept_and_one_that_does_not_blocks(bench: Bench, fetch: str) -> None:
+def test_a_descendant_head_is_accepted_and_a_force_push_blocks(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     ahead = bench.hub.push(REPO, 1)
     bench.poll()
@@ -101,7 +99,7 @@ def test_a_head_that_follows_is_kept_and_one_that_does_not_blocks(bench: Bench, 
 
 
 @BY
-def test_what_is_said_while_blocked_is_ingested_once_after_the_block(bench: Bench, fetch: str) -> None:
+def test_comments_made_while_blocked_are_ingested_once_after_unblocking(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     old = bench.hub.comment(REPO, 1, "before")
     bench.settle(2)
@@ -130,9 +128,7 @@ def test_what_is_said_while_blocked_is_ingested_once_after_the_block(bench: Benc
 
 
 @BY
-def test_a_blocked_pull_request_is_read_for_commands_and_a_command_from_before_is_expired(
-    bench: Bench, fetch: str
-) -> None:
+def test_a_blocked_pull_request_accepts_commands_and_expires_earlier_ones(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     bench.hub.comment(REPO, 1, "/lore unblock", "boss")
     bench.world.advance(10)
@@ -158,7 +154,7 @@ def test_a_blocked_pull_request_is_read_for_commands_and_a_command_from_before_i
 
 
 @BY
-def test_blocked_by_a_handler_and_unblocked_between_two_polls_nothing_is_lost(bench: Bench, fetch: str) -> None:
+def test_a_block_and_unblock_between_two_polls_lose_no_comment(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     said = [bench.hub.comment(REPO, 1, "before")]
     bench.poll()
@@ -173,7 +169,7 @@ def test_blocked_by_a_handler_and_unblocked_between_two_polls_nothing_is_lost(be
 
 @BY
 @pytest.mark.parametrize("trouble", ["status", "timeout", "disconnect", "truncated", "not_json"])
-def test_a_transport_error_blocks_nobody_and_loses_nothing(bench: Bench, fetch: str, trouble: str) -> None:
+def test_a_transport_error_blocks_no_pull_request_and_loses_nothing(bench: Bench, fetch: str, trouble: str) -> None:
     followed_by(bench, fetch)
     bench.hub.push(REPO, 1)
     said = bench.hub.comment(REPO, 1, "during the outage")
@@ -190,7 +186,7 @@ def test_a_transport_error_blocks_nobody_and_loses_nothing(bench: Bench, fetch: 
 
 
 @BY
-def test_a_comparison_that_fails_holds_up_neither_the_others_nor_what_is_said(bench: Bench, fetch: str) -> None:
+def test_a_failed_head_comparison_delays_neither_comments_nor_other_pull_requests(bench: Bench, fetch: str) -> None:
     open_pulls(bench.world, 2)
     bench.track(2, 3)
     followed_by(bench, fetch)
@@ -211,7 +207,7 @@ def test_a_comparison_that_fails_holds_up_neither_the_others_nor_what_is_said(be
     assert (bench.row(1).status, bench.row(1).last_seen_head_sha) == ("awaiting_feedback", head)
 
 
-def test_a_rewritten_history_is_seen_behind_a_full_page_of_the_same_second(bench: Bench) -> None:
+def test_a_force_push_beyond_a_full_page_of_one_second_is_noticed(bench: Bench) -> None:
     """The first page of the list answers the same as before: what changed within that second stands behind it."""
     bench.host |= {"fetch": "repo"}
     bench.per_page = 2

@@ -25,7 +25,7 @@ def talk(bench: Bench, turn: object, number: int = 1) -> list[Said]:
 @pytest.mark.parametrize(
     "ways", [("repo", "thread", "repo"), ("thread", "repo", "thread"), ("repo", "full", "thread", "full", "repo")]
 )
-def test_changing_the_way_of_reading_loses_and_repeats_nothing(bench: Bench, ways: tuple[str, ...]) -> None:
+def test_switching_between_repo_and_thread_mode_loses_and_repeats_nothing(bench: Bench, ways: tuple[str, ...]) -> None:
     bench.track(1)
     said: list[Said] = []
     for turn, way in enumerate(ways * 2):
@@ -42,7 +42,7 @@ def test_changing_the_way_of_reading_loses_and_repeats_nothing(bench: Bench, way
     assert sorted(bench.event_keys()) == sorted({key(one) for one in said})
 
 
-def test_quiet_threads_handed_to_the_feeds_cost_nothing_more_by_themselves(bench: Bench) -> None:
+def test_threads_covered_by_the_repository_feed_are_not_polled_separately(bench: Bench) -> None:
     bench.host["fetch"] = "thread"
     bench.track(1)
     talk(bench, "before")
@@ -53,7 +53,7 @@ def test_quiet_threads_handed_to_the_feeds_cost_nothing_more_by_themselves(bench
     assert bench.counted(bench.poll)["all"] == 3
 
 
-def test_threads_read_by_themselves_again_begin_where_the_feeds_stopped(bench: Bench) -> None:
+def test_threads_polled_separately_again_start_at_the_feed_position(bench: Bench) -> None:
     bench.host["fetch"] = "thread"
     bench.track(1)
     bench.settle(3)
@@ -69,7 +69,7 @@ def test_threads_read_by_themselves_again_begin_where_the_feeds_stopped(bench: B
     assert report.surfaces["pr_issue_comments"].fetched <= 5, "the feeds have covered all but the overlap"
 
 
-def test_a_first_reading_that_is_not_finished_goes_on_when_the_way_changes(bench: Bench) -> None:
+def test_an_unfinished_first_read_continues_after_a_mode_switch(bench: Bench) -> None:
     bench.host |= {"fetch": "repo", "bootstrap_pages_per_poll": 2}
     bench.per_page = 3
     said = [bench.hub.comment(REPO, 1, f"old {number}") for number in range(15)]
@@ -84,7 +84,7 @@ def test_a_first_reading_that_is_not_finished_goes_on_when_the_way_changes(bench
     assert sorted(bench.event_keys()) == sorted(key(one) for one in said)
 
 
-def test_the_way_changes_while_a_poll_fails_and_nothing_is_lost(bench: Bench) -> None:
+def test_a_mode_switch_during_a_failing_poll_loses_nothing(bench: Bench) -> None:
     bench.track(1)
     said: list[Said] = []
     for turn, fetch in enumerate(("repo", "thread", "repo", "thread")):
@@ -100,7 +100,9 @@ def test_the_way_changes_while_a_poll_fails_and_nothing_is_lost(bench: Bench) ->
     assert sorted(bench.event_keys()) == sorted({key(one) for one in said})
 
 
-def test_full_scans_give_the_same_events_as_increments(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_full_scans_give_the_same_events_as_incremental_polls(
+    bench: Bench, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     others = [
         Bench(bench.world, tmp_path_factory.mktemp(fetch), bench.url, host={"fetch": fetch})
         for fetch in ("repo", "thread")
@@ -138,7 +140,7 @@ def test_a_pull_request_tracked_later_gets_its_whole_thread(bench: Bench, fetch:
     assert set(bench.event_keys()) == {key(one) for one in said}
 
 
-def test_a_first_reading_is_spread_over_polls_and_the_feeds_cover_what_comes_meanwhile(bench: Bench) -> None:
+def test_a_first_read_spans_several_polls_while_the_feed_covers_new_comments(bench: Bench) -> None:
     bench.host |= {"fetch": "repo", "bootstrap_pages_per_poll": 2}
     bench.per_page = 3
     said: list[Said] = [bench.hub.comment(REPO, 1, f"old {number}") for number in range(20)]
@@ -162,7 +164,7 @@ def test_a_first_reading_is_spread_over_polls_and_the_feeds_cover_what_comes_mea
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_deletions_between_the_pages_of_a_first_reading_hide_nobody(bench: Bench, fetch: str) -> None:
+def test_deletions_between_pages_of_a_first_read_hide_no_comment(bench: Bench, fetch: str) -> None:
     bench.host |= {"fetch": fetch, "bootstrap_pages_per_poll": 1}
     bench.per_page = 3
     said = [bench.hub.comment(REPO, 1, f"comment {number}") for number in range(14)]
@@ -179,7 +181,7 @@ def test_deletions_between_the_pages_of_a_first_reading_hide_nobody(bench: Bench
     assert {key(one) for one in said} - gone <= set(bench.event_keys()) <= {key(one) for one in said}
 
 
-def test_a_first_reading_killed_at_any_page_goes_on(bench: Bench) -> None:
+def test_a_first_read_killed_at_any_page_continues(bench: Bench) -> None:
     bench.host |= {"fetch": "repo"}
     bench.per_page = 3
     said = [bench.hub.comment(REPO, 1, f"comment {number}") for number in range(14)]
@@ -196,7 +198,7 @@ def test_a_first_reading_killed_at_any_page_goes_on(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fetch", ["auto", "repo", "thread"])
-def test_pull_requests_are_followed_by_their_author_and_by_their_labels(bench: Bench, fetch: str) -> None:
+def test_pull_requests_are_tracked_by_author_and_label_rules(bench: Bench, fetch: str) -> None:
     bench.host |= {"fetch": fetch, "track_authors": ["ROBIN"], "track_labels": ["agent"]}
     for number in range(35):
         bench.hub.create_pull(REPO, f"somebody's {number}", author="sam")
@@ -217,7 +219,7 @@ def test_pull_requests_are_followed_by_their_author_and_by_their_labels(bench: B
     assert {row for (row,) in bench.read("SELECT DISTINCT tracked_by FROM tracked_prs")} == {"rule"}
 
 
-def test_the_cheaper_way_is_chosen_from_what_polls_cost(bench: Bench) -> None:
+def test_auto_mode_chooses_the_cheaper_polling_mode(bench: Bench) -> None:
     bench.per_page = 5
     bench.track(1)
     crowd = bench.hub.create_issue(REPO, "where everybody talks")
@@ -243,7 +245,7 @@ def test_the_cheaper_way_is_chosen_from_what_polls_cost(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_what_is_said_while_a_poll_is_under_way_is_met_by_it_or_by_the_next(bench: Bench, fetch: str) -> None:
+def test_a_comment_made_during_a_poll_is_found_by_it_or_by_the_next(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.per_page = 4
     bench.track(1)

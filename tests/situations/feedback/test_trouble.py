@@ -31,7 +31,7 @@ def both(bench: Bench) -> None:
     bench.repos = [{"name": OTHER}, {"name": REPO}]
 
 
-def test_one_repository_that_fails_leaves_the_other(bench: Bench) -> None:
+def test_a_failing_repository_does_not_stop_the_other(bench: Bench) -> None:
     both(bench)
     said = [bench.hub.comment(name, 1, f"in {name}") for name in (OTHER, REPO)]
     fault = bench.world.faults.add("status", f"GET /repos/{OTHER}", None, status=503)
@@ -47,7 +47,7 @@ def test_one_repository_that_fails_leaves_the_other(bench: Bench) -> None:
     assert len(bench.event_keys()) == 2
 
 
-def test_a_repository_that_vanished_is_told_and_leaves_the_other(bench: Bench) -> None:
+def test_a_deleted_repository_is_reported_and_does_not_stop_the_other(bench: Bench) -> None:
     both(bench)
     said = bench.hub.comment(REPO, 1, "still here")
     fault = bench.world.faults.add("status", f"GET /repos/{OTHER}", None, status=404)
@@ -91,7 +91,7 @@ def test_rejected_credentials_stop_the_host_and_change_nothing(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_a_server_that_fails_at_an_old_since_is_asked_for_smaller_pages(bench: Bench, fetch: str) -> None:
+def test_smaller_pages_are_requested_when_the_server_fails_at_an_old_since(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.track(1)
     first = bench.hub.comment(REPO, 1, "before the outage")
@@ -105,7 +105,7 @@ def test_a_server_that_fails_at_an_old_since_is_asked_for_smaller_pages(bench: B
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_links_by_the_repositorys_number_are_followed(bench: Bench, fetch: str) -> None:
+def test_next_links_with_the_repository_id_are_followed(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.per_page = 3
     bench.hub.settings.numeric_links_from_page = 1
@@ -117,7 +117,7 @@ def test_links_by_the_repositorys_number_are_followed(bench: Bench, fetch: str) 
 
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
-def test_a_since_that_leaves_out_its_own_second_loses_nothing(bench: Bench, fetch: str) -> None:
+def test_a_server_with_exclusive_since_loses_nothing(bench: Bench, fetch: str) -> None:
     bench.host["fetch"] = fetch
     bench.hub.settings.since_exclusive = True
     bench.track(1)
@@ -133,7 +133,7 @@ def test_a_since_that_leaves_out_its_own_second_loses_nothing(bench: Bench, fetc
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
 @pytest.mark.parametrize("damage", ["watermark_at = 9999999999999", "watermark_at = -5"])
-def test_a_cursor_that_cannot_be_true_is_replaced_by_a_bounded_backfill(
+def test_an_impossible_cursor_is_replaced_by_a_bounded_backfill(
     bench: Bench, fetch: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.host |= {"fetch": fetch, "operator_logins": ["boss"]}
@@ -167,7 +167,7 @@ def test_a_cursor_that_cannot_be_true_is_replaced_by_a_bounded_backfill(
     assert any(found and _ms(found[1]) == (begin - DAY * 1000) // 1000 * 1000 - 5000 for found in sinces)
 
 
-def test_a_cursor_whose_text_cannot_be_read_costs_a_reading_and_no_event(followed: Bench) -> None:
+def test_an_unreadable_cursor_costs_a_full_read_and_no_event(followed: Bench) -> None:
     said = followed.hub.comment(REPO, 1, "before")
     followed.settle(2)
     followed.write("UPDATE cursors SET reading = 'no json', watermark_id = 'no number'")
@@ -176,7 +176,7 @@ def test_a_cursor_whose_text_cannot_be_read_costs_a_reading_and_no_event(followe
     assert followed.event_keys() == [key(said), key(late)]
 
 
-def test_a_renamed_repository_is_followed_under_its_old_name(followed: Bench) -> None:
+def test_a_renamed_repository_is_polled_under_its_old_name(followed: Bench) -> None:
     said = [followed.hub.comment(REPO, 1, "under the old name")]
     followed.settle(1)
     followed.hub.rename_repo(REPO, "octo/harbour")
@@ -192,7 +192,7 @@ def test_a_renamed_repository_is_followed_under_its_old_name(followed: Bench) ->
     ("met", "then"), [("repo", "repo"), ("repo", "thread"), ("thread", "thread"), ("thread", "repo")]
 )
 @pytest.mark.parametrize("bootstrap", [True, False])
-def test_a_comment_that_cannot_be_read_is_an_event_once_it_can(
+def test_a_comment_that_cannot_be_parsed_becomes_an_event_once_it_can(
     bench: Bench, met: str, then: str, bootstrap: bool
 ) -> None:
     bench.host["fetch"] = met
@@ -212,7 +212,7 @@ def test_a_comment_that_cannot_be_read_is_an_event_once_it_can(
     assert bench.read("SELECT remote_key FROM quarantine") == []
 
 
-def test_a_body_of_a_megabyte_and_of_control_characters_arrives_as_it_is(followed: Bench) -> None:
+def test_a_body_of_a_megabyte_with_control_characters_is_stored_unchanged(followed: Bench) -> None:
     bodies = ["x" * 1_000_000, "bell \x07 escape \x1b[31m 🌊"]
     for body in bodies:
         followed.hub.comment(REPO, 1, body)
@@ -220,7 +220,7 @@ def test_a_body_of_a_megabyte_and_of_control_characters_arrives_as_it_is(followe
     assert sorted(followed.bodies()) == sorted(bodies)
 
 
-def test_a_step_that_somebody_else_made_meanwhile_ends_no_poll(followed: Bench) -> None:
+def test_a_status_change_by_another_process_does_not_end_the_poll(followed: Bench) -> None:
     followed.hub.push(REPO, 1, force=True)
     said = followed.hub.comment(REPO, 1, "said meanwhile")
 
@@ -240,7 +240,7 @@ def test_a_step_that_somebody_else_made_meanwhile_ends_no_poll(followed: Bench) 
     assert followed.event_keys() == [key(said)]
 
 
-def test_a_pull_request_dated_in_the_future_hides_no_other(bench: Bench) -> None:
+def test_a_pull_request_dated_in_the_future_does_not_hide_others(bench: Bench) -> None:
     open_pulls(bench.world)
     bench.host["fetch"] = "repo"
     ahead = bench.hub.repository(REPO).thread(2)
@@ -252,7 +252,7 @@ def test_a_pull_request_dated_in_the_future_hides_no_other(bench: Bench) -> None
     assert bench.row(1).status == "merged"
 
 
-def test_a_merge_is_seen_although_another_pull_request_is_dated_four_minutes_ahead(bench: Bench) -> None:
+def test_a_merge_is_noticed_although_another_pull_request_is_dated_ahead(bench: Bench) -> None:
     """Not far enough ahead for the cursor to count as invalid, so the cursor must not take that date over."""
     open_pulls(bench.world)
     bench.host["fetch"] = "repo"

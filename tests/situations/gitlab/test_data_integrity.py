@@ -166,7 +166,7 @@ def test_labels_of_each_merge_request_match_the_server(copy: Copy) -> None:
     assert sorted(rows) == sorted((key, name) for key, shown in copy.requests().items() for name in shown["labels"])
 
 
-def test_there_is_a_cursor_for_each_project(copy: Copy) -> None:
+def test_every_project_has_a_cursor(copy: Copy) -> None:
     rows = copy.read(
         "SELECT p.path, c.bootstrap_complete FROM cursors c JOIN projects p ON p.id = c.project_id"
         " WHERE c.surface = 'gitlab.merge_requests'"
@@ -226,7 +226,7 @@ def test_diff_notes_carry_their_position(copy: Copy) -> None:
     assert sum(start is not None for *_, start, _ in rows) > 2, "some span several lines"
 
 
-def test_instants_are_in_order_and_never_zero(copy: Copy) -> None:
+def test_timestamps_are_in_order_and_never_zero(copy: Copy) -> None:
     assert copy.one("SELECT COUNT(*) FROM discussions WHERE first_note_at > last_note_at OR first_note_at IS NULL") == 0
     assert copy.one("SELECT COUNT(*) FROM notes WHERE created_at <= 0 OR updated_at <= 0") == 0
     held = dict(
@@ -238,7 +238,7 @@ def test_instants_are_in_order_and_never_zero(copy: Copy) -> None:
     assert held == {key: parse_instant(note["created_at"]) for key, note in copy.notes().items()}
 
 
-def test_only_what_people_wrote_or_placed_has_a_payload_of_its_own(copy: Copy) -> None:
+def test_only_user_notes_and_diff_notes_have_a_payload(copy: Copy) -> None:
     rows = copy.read("SELECT is_system, position_new_path IS NOT NULL, raw_payload_id IS NOT NULL FROM notes")
     kinds = Counter((bool(system), bool(placed), bool(stored)) for system, placed, stored in rows)
     assert set(kinds) == {(False, False, True), (False, True, True), (True, False, False), (True, True, True)}
@@ -275,7 +275,7 @@ def test_events_files_and_closed_issues_match_the_server(copy: Copy) -> None:
     assert closes
 
 
-def test_a_full_sync_changes_nothing_that_is_true(copy: Copy) -> None:
+def test_a_full_sync_keeps_every_correct_row(copy: Copy) -> None:
     """Last, because it reads all again: every row stays as it is, and nothing is stored twice."""
 
     def everything() -> list[list[tuple[Any, ...]]]:

@@ -24,7 +24,7 @@ DISCUSSIONS = "GET /projects/:id/merge_requests/:iid/discussions"
 PAGE_HEADERS = {"link", "x-next-page", "x-prev-page", "x-total", "x-total-pages", "x-per-page", "x-page"}
 
 
-def test_locked_is_stored_filtered_locally_and_left_again(bench: Bench) -> None:
+def test_a_locked_merge_request_is_stored_filtered_and_unlocked_again(bench: Bench) -> None:
     forge = bench.world.gitlab
     forge.create_merge_request(PROJECT)
     forge.create_merge_request(PROJECT)
@@ -43,7 +43,7 @@ def test_locked_is_stored_filtered_locally_and_left_again(bench: Bench) -> None:
     assert shown("merged") == [1]
 
 
-def test_an_old_server_without_the_new_names_is_read_whole(bench: Bench) -> None:
+def test_an_old_server_without_the_new_field_names_is_read_completely(bench: Bench) -> None:
     forge = bench.world.gitlab
     forge.old_server = True
     forge.create_merge_request(PROJECT, draft=True)
@@ -56,7 +56,7 @@ def test_an_old_server_without_the_new_names_is_read_whole(bench: Bench) -> None
     assert held == [(1, "cannot_be_merged", None), (0, "cannot_be_merged", "ada")]
 
 
-def test_a_server_that_learns_the_new_names_corrects_the_copy(bench: Bench) -> None:
+def test_a_server_upgrade_to_the_new_field_names_updates_the_copy(bench: Bench) -> None:
     """The payload changes without a bump: the verification of the list finds it."""
     bench.set_up("scrub_share = 0.02")
     forge = bench.world.gitlab
@@ -70,7 +70,7 @@ def test_a_server_that_learns_the_new_names_corrects_the_copy(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("same_instant", [False, True], ids=["spread", "one-instant"])
-def test_a_list_of_more_than_a_hundred_pages_is_read_whole(bench: Bench, same_instant: bool) -> None:
+def test_a_list_of_more_than_a_hundred_pages_is_read_completely(bench: Bench, same_instant: bool) -> None:
     bench.set_up(*LEAN, per_page=1)
     bench.world.gitlab.bulk(PROJECT, merge_requests=104, same_instant=same_instant)
     bench.world.advance(DAY)
@@ -81,7 +81,7 @@ def test_a_list_of_more_than_a_hundred_pages_is_read_whole(bench: Bench, same_in
 
 
 @pytest.mark.parametrize("stripped", [frozenset(), PAGE_HEADERS], ids=["headers", "no-headers"])
-def test_more_than_a_hundred_pages_of_one_parents_discussions_are_read_whole(
+def test_more_than_a_hundred_pages_of_discussions_of_one_parent_are_read(
     bench: Bench, stripped: frozenset[str]
 ) -> None:
     bench.set_up(*LEAN, per_page=2)
@@ -115,7 +115,7 @@ def test_ten_thousand_discussions_without_totals_are_all_read(bench: Bench) -> N
     assert bench.one("SELECT COUNT(*) FROM notes") == 10_020
 
 
-def test_a_foreign_next_link_of_a_child_list_is_never_followed(bench: Bench) -> None:
+def test_a_child_list_next_link_to_another_origin_is_never_followed(bench: Bench) -> None:
     bench.set_up(*LEAN, per_page=2)
     bench.world.gitlab.bulk(PROJECT, merge_requests=3, discussions=5, notes=1)
     bench.world.advance(DAY)
@@ -126,7 +126,7 @@ def test_a_foreign_next_link_of_a_child_list_is_never_followed(bench: Bench) -> 
     assert [bench.bodies(iid) for iid in (1, 2, 3)] == [true_bodies(request_of(bench.world, iid)) for iid in (1, 2, 3)]
 
 
-def test_a_short_rate_limit_in_the_middle_of_the_children_is_waited_for(bench: Bench) -> None:
+def test_a_short_rate_limit_while_reading_children_is_waited_for(bench: Bench) -> None:
     bench.set_up(retries=1)
     bench.world.gitlab.bulk(PROJECT, merge_requests=5, discussions=1, notes=1)
     bench.world.advance(DAY)
@@ -137,7 +137,7 @@ def test_a_short_rate_limit_in_the_middle_of_the_children_is_waited_for(bench: B
     assert scope["children"]["discussions"]["failed"] == 0
 
 
-def test_a_long_rate_limit_in_the_middle_of_the_children_stops_with_one_error(bench: Bench) -> None:
+def test_a_long_rate_limit_while_reading_children_stops_with_one_error(bench: Bench) -> None:
     bench.set_up("dependent_concurrency = 1")
     bench.world.gitlab.bulk(PROJECT, merge_requests=5, discussions=1, notes=1)
     bench.world.advance(DAY)
@@ -152,7 +152,7 @@ def test_a_long_rate_limit_in_the_middle_of_the_children_stops_with_one_error(be
     assert bench.mirror()["children"]["discussions"]["fetched"] == 3
 
 
-def test_rejected_credentials_in_the_middle_of_the_children_stop_with_one_error(bench: Bench) -> None:
+def test_credentials_rejected_while_reading_children_stop_with_one_error(bench: Bench) -> None:
     bench.set_up("dependent_concurrency = 1")
     bench.world.gitlab.bulk(PROJECT, merge_requests=5, discussions=1, notes=1)
     bench.world.advance(DAY)
@@ -167,7 +167,7 @@ def test_rejected_credentials_in_the_middle_of_the_children_stop_with_one_error(
     assert bench.mirror()["children"]["discussions"]["fetched"] == 3
 
 
-def test_one_parent_that_is_not_found_leaves_the_others(bench: Bench) -> None:
+def test_a_parent_that_is_not_found_does_not_stop_the_others(bench: Bench) -> None:
     bench.world.gitlab.bulk(PROJECT, merge_requests=3, discussions=1, notes=1)
     bench.world.advance(DAY)
     fault = bench.world.faults.add("status", re.compile(r"/merge_requests/2/discussions"), status=404)
@@ -227,7 +227,7 @@ def test_an_unreadable_note_quarantines_its_discussion_and_nothing_else(both: Be
     assert bench.watermark(2) is not None
 
 
-def test_a_parent_that_cannot_be_read_is_asked_for_once_in_a_run(bench: Bench) -> None:
+def test_a_parent_that_cannot_be_read_is_requested_once_per_run(bench: Bench) -> None:
     """Verification reads what it finds at once; what failed in the same run is not tried a second time."""
     bench.set_up("scrub_share = 0.02")
     found = bench.world.gitlab.create_merge_request(PROJECT)
@@ -239,7 +239,7 @@ def test_a_parent_that_cannot_be_read_is_asked_for_once_in_a_run(bench: Bench) -
         assert rewrite.fired == runs
 
 
-def test_what_is_in_quarantine_leaves_it_with_its_parent(bench: Bench) -> None:
+def test_quarantined_children_are_removed_with_their_deleted_parent(bench: Bench) -> None:
     bench.set_up("scrub_share = 0.02")
     found = bench.world.gitlab.create_merge_request(PROJECT)
     start_thread(bench.world, found, "unreadable")

@@ -37,7 +37,7 @@ def busy(bench: Bench, *sync: str) -> tuple[Witness, SteadyClock]:
     return Witness(bench.db, clock.advance), clock
 
 
-def test_a_reader_sees_a_mirror_grow_page_by_page(both: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_grows_page_by_page_during_a_sync(both: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "BATCH", 20)
     witness, clock = busy(both)
     report = run(both, witness, clock)
@@ -60,7 +60,7 @@ def test_a_reader_sees_a_mirror_grow_page_by_page(both: Bench, monkeypatch: pyte
     assert end.requests == report.requests == both.world.requests.total()
 
 
-def test_verification_shows_how_far_it_is_too(bench: Bench) -> None:
+def test_progress_is_shown_during_verification(bench: Bench) -> None:
     witness, clock = busy(bench)
     run(bench, witness, clock)
     witness.saw.clear()
@@ -70,7 +70,7 @@ def test_verification_shows_how_far_it_is_too(bench: Bench) -> None:
     assert any((run.progress_note or "").startswith(f"{PROJECT} issues verified: ") for run in seen)
 
 
-def test_a_run_that_fails_leaves_the_counters_of_what_it_did(bench: Bench) -> None:
+def test_a_failed_run_keeps_the_counters_of_what_it_did(bench: Bench) -> None:
     witness, clock = busy(bench)
 
     class Broken(Witness):
@@ -87,7 +87,7 @@ def test_a_run_that_fails_leaves_the_counters_of_what_it_did(bench: Bench) -> No
     assert end.issues_ingested == bench.one("SELECT COUNT(*) FROM issues") > 0
 
 
-def test_a_run_that_somebody_else_closed_is_not_stopped_by_what_it_tells(bench: Bench) -> None:
+def test_reporting_progress_of_a_run_closed_elsewhere_does_not_stop_it(bench: Bench) -> None:
     witness, clock = busy(bench)
     closed: list[int] = []
 

@@ -60,7 +60,7 @@ def test_an_edit_within_the_minute_that_no_count_shows_is_found_once_the_parent_
     assert bench.bodies(1, kind) == ["as edited"]
 
 
-def test_until_it_has_settled_a_parent_waits_and_is_not_asked_for(bench: Bench, kind: str, item: Item) -> None:
+def test_a_parent_is_not_requested_again_until_it_has_settled(bench: Bench, kind: str, item: Item) -> None:
     for _ in range(3):
         bench.world.advance(10)
         spent = bench.counted(lambda: bench.mirror(kind))
@@ -101,7 +101,7 @@ def test_settle_seconds_are_respected(bench: Bench, settle: int) -> None:
     assert bench.watermark() == found.updated_at_us // 1000
 
 
-def test_a_new_version_starts_the_settling_anew(bench: Bench) -> None:
+def test_a_new_version_restarts_the_settling_time(bench: Bench) -> None:
     found = bench.world.gitlab.create_merge_request(PROJECT)
     bench.mirror()
     bench.world.advance(60)

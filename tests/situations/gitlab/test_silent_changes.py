@@ -53,7 +53,7 @@ def until(bench: Bench, kind: str, bound: int, holds: Callable[[], bool]) -> int
 
 
 @pytest.mark.parametrize("kind", ["issues", "merge_requests"])
-def test_a_note_deleted_without_a_bump_is_removed(mirrored: Bench, kind: str) -> None:
+def test_a_note_deleted_without_a_parent_update_is_removed(mirrored: Bench, kind: str) -> None:
     bench, forge = mirrored, mirrored.world.gitlab
     item = forge.item(kind, PROJECT, 4)  # type: ignore[arg-type]
     at, note = item.updated_at_us, item.discussions[0].notes[0]
@@ -66,7 +66,7 @@ def test_a_note_deleted_without_a_bump_is_removed(mirrored: Bench, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", ["issues", "merge_requests"])
-def test_an_edited_note_that_no_count_shows_is_found_by_the_child_scrub(in_file: Bench, kind: str) -> None:
+def test_the_child_scrub_finds_an_edited_note_with_an_unchanged_note_count(in_file: Bench, kind: str) -> None:
     bench, forge = in_file, in_file.world.gitlab
     item = forge.item(kind, PROJECT, 2)  # type: ignore[arg-type]
     at = item.updated_at_us
@@ -75,7 +75,7 @@ def test_an_edited_note_that_no_count_shows_is_found_by_the_child_scrub(in_file:
     until(bench, kind, 3 * PARENTS * KINDS[kind], lambda: bench.bodies(2, kind) == true_bodies(item))
 
 
-def test_a_swap_of_two_notes_that_leaves_the_count_is_found_by_the_child_scrub(in_file: Bench) -> None:
+def test_the_child_scrub_finds_swapped_notes_with_an_unchanged_note_count(in_file: Bench) -> None:
     bench, forge = in_file, in_file.world.gitlab
     item = request_of(bench.world, 1)
     forge.add_note(item, "the new one", at_us=item.updated_at_us)
@@ -99,7 +99,7 @@ def test_a_deleted_discussion_is_removed_with_its_payloads(mirrored: Bench) -> N
 
 
 @pytest.mark.parametrize(("kind", "listed"), [("issues", "issues"), ("merge_requests", "mrs")])
-def test_a_deleted_parent_is_tombstoned_and_out_of_lists(in_file: Bench, kind: str, listed: str) -> None:
+def test_a_deleted_parent_is_tombstoned_and_not_listed(in_file: Bench, kind: str, listed: str) -> None:
     bench, forge = in_file, in_file.world.gitlab
     (forge.delete_issue if kind == "issues" else forge.delete_merge_request)(PROJECT, 2)
     until(bench, kind, LIST_RUNS, lambda: bool(bench.one(f"SELECT deleted_at IS NOT NULL FROM {kind} WHERE iid = 2")))
@@ -121,7 +121,7 @@ def test_a_deleted_parent_is_tombstoned_and_out_of_lists(in_file: Bench, kind: s
     assert spent[":iid"] == 0, "what is gone is not asked for again"
 
 
-def test_a_push_without_a_bump_brings_the_new_head_and_its_files(mirrored: Bench) -> None:
+def test_a_push_without_a_parent_update_brings_the_new_head_and_its_files(mirrored: Bench) -> None:
     bench, forge = mirrored, mirrored.world.gitlab
     item = request_of(bench.world, 4)
     at, old_head = item.updated_at_us, item.sha
@@ -149,7 +149,7 @@ def test_a_push_without_a_bump_brings_the_new_head_and_its_files(mirrored: Bench
     assert sorted(kept) == sorted(old_files), "the files of the version before stay with that version"
 
 
-def test_a_resolved_thread_is_found(in_file: Bench) -> None:
+def test_a_thread_resolved_without_a_parent_update_is_found(in_file: Bench) -> None:
     bench, forge = in_file, in_file.world.gitlab
     item = request_of(bench.world, 1)
     home = start_thread(bench.world, item, "is this right?", "it is")
@@ -166,7 +166,7 @@ def test_a_resolved_thread_is_found(in_file: Bench) -> None:
     )
 
 
-def test_one_whole_scrub_finds_every_silent_change_at_once(in_file: Bench) -> None:
+def test_one_complete_scrub_finds_every_silent_change(in_file: Bench) -> None:
     bench, forge = in_file, in_file.world.gitlab
     issue, request = forge.issue(PROJECT, 1), request_of(bench.world, 1)
     issue.discussions[0].notes[0].body = "edited silently"

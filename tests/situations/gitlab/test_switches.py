@@ -30,7 +30,7 @@ def fill(bench: Bench) -> None:
         ("fetch_mr_diffs", {"diffs"}, "mr_file_changes"),
     ],
 )
-def test_a_kind_that_is_switched_off_is_never_asked_for_until_it_is_switched_on(
+def test_a_disabled_kind_of_child_is_not_requested_until_enabled(
     bench: Bench, switch: str, silenced: set[str], table: str
 ) -> None:
     fill(bench)
@@ -45,7 +45,7 @@ def test_a_kind_that_is_switched_off_is_never_asked_for_until_it_is_switched_on(
     assert bench.one(f"SELECT COUNT(*) FROM {table}") > 0
 
 
-def test_a_project_may_have_a_switch_of_its_own(bench: Bench) -> None:
+def test_a_project_override_can_disable_a_kind_of_child(bench: Bench) -> None:
     fill(bench)
     text = bench.config.read_text()
     override = f'[[gitlab.overrides]]\nproject = "{PROJECT}"\nfetch_mr_diffs = false\n'
@@ -55,7 +55,7 @@ def test_a_project_may_have_a_switch_of_its_own(bench: Bench) -> None:
     assert spent["closes_issues"] == 2
 
 
-def test_reviewers_are_not_verified_unless_asked_for(bench: Bench) -> None:
+def test_reviewers_are_not_verified_by_default(bench: Bench) -> None:
     bench.world.gitlab.list_omits_reviewers = True
     bench.world.gitlab.create_merge_request(PROJECT, reviewers=["ada"])
     bench.world.advance(DAY)
@@ -63,7 +63,7 @@ def test_reviewers_are_not_verified_unless_asked_for(bench: Bench) -> None:
     assert bench.one("SELECT COUNT(*) FROM mr_reviewers") == 0
 
 
-def test_verified_reviewers_stand_where_the_list_hides_them(bench: Bench) -> None:
+def test_verified_reviewers_are_stored_when_the_list_omits_them(bench: Bench) -> None:
     bench.set_up("verify_reviewers = true")
     forge = bench.world.gitlab
     forge.list_omits_reviewers = True
@@ -79,7 +79,7 @@ def test_verified_reviewers_stand_where_the_list_hides_them(bench: Bench) -> Non
     assert "reviewers" not in bench.counted(bench.mirror)
 
 
-def test_verified_reviewers_survive_a_change_that_moves_no_instant(both: Bench) -> None:
+def test_verified_reviewers_survive_a_change_without_a_new_timestamp(both: Bench) -> None:
     """A push makes the list's row different: it is written anew, with the reviewers it shows, which are none."""
     both.set_up("verify_reviewers = true")
     forge = both.world.gitlab
@@ -94,7 +94,7 @@ def test_verified_reviewers_survive_a_change_that_moves_no_instant(both: Bench) 
 
 
 @pytest.mark.parametrize(("compress", "encodings"), [("true", {"zstd"}), ("false", {"identity"})])
-def test_payloads_are_compressed_or_not(bench: Bench, compress: str, encodings: set[str]) -> None:
+def test_payload_compression_follows_the_setting(bench: Bench, compress: str, encodings: set[str]) -> None:
     fill(bench)
     bench.set_up(storage=f"compress_raw_payloads = {compress}")
     bench.mirror()
@@ -142,18 +142,18 @@ def measured(folder: Path, **sync: float) -> Gauge:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-def test_no_more_requests_than_allowed_are_under_way_at_once(tmp_path: Path, limit: int) -> None:
+def test_no_more_concurrent_requests_are_sent_than_allowed(tmp_path: Path, limit: int) -> None:
     assert measured(tmp_path, dependent_concurrency=limit).peak == limit
 
 
-def test_a_rate_limit_of_our_own_spaces_the_requests(tmp_path: Path) -> None:
+def test_a_configured_rate_limit_spaces_the_requests(tmp_path: Path) -> None:
     """One after another: the run's clock moves only when somebody waits, so the spaces are exact."""
     began = measured(tmp_path, dependent_concurrency=1, rate_limit_rps=4).began
     assert len(began) > 60
     assert {round(later - earlier, 6) for earlier, later in pairwise(began)} == {0.25}
 
 
-def test_without_a_rate_limit_nobody_waits(tmp_path: Path) -> None:
+def test_without_a_configured_rate_limit_no_request_waits(tmp_path: Path) -> None:
     assert len(set(measured(tmp_path, dependent_concurrency=1).began)) == 1
 
 

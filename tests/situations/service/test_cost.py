@@ -66,13 +66,13 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logger, "propagate", logger.propagate)
 
 
-def test_a_sync_costs_the_same(post: Station) -> None:
+def test_a_sync_by_the_service_costs_as_much_as_by_command(post: Station) -> None:
     post.lab()
     post.write()
     compared(post, ("sync",), lambda: post.world.gitlab.create_issue(LAB))
 
 
-def test_a_poll_of_repositories_costs_the_same(post: Station) -> None:
+def test_a_repository_poll_by_the_service_costs_as_much_as_by_command(post: Station) -> None:
     post.hub(extra='fetch = "repo"')
     post.write()
     post.world.github.comment(REPOS[0], 1, "Hello.", OWNER)
@@ -89,7 +89,7 @@ def test_a_poll_of_repositories_costs_the_same(post: Station) -> None:
     compared(post, ("poll", "github"), change, prepare)
 
 
-def test_a_poll_of_accounts_costs_the_same(post: Station) -> None:
+def test_an_account_poll_by_the_service_costs_as_much_as_by_command(post: Station) -> None:
     for name in ("mira.test", "noor.test"):
         post.world.bluesky.create_account(name)
         post.world.bluesky.post(name, "Hello.")
@@ -126,7 +126,7 @@ def test_a_quiet_poll_of_the_running_service_is_three_conditional_requests(post:
     post.serve(story)
 
 
-def test_looking_at_the_service_asks_nobody(post: Station) -> None:
+def test_monitoring_the_service_sends_no_requests(post: Station) -> None:
     post.interval = 3600
     post.lab()
     post.write()

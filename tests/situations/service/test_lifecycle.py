@@ -32,7 +32,7 @@ def runs(post: Station) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_with_0_within_seconds_and_leaves_no_run_open(ready: Station, number: int) -> None:
+def test_a_signal_stops_the_service_with_exit_code_0_and_no_open_run(ready: Station, number: int) -> None:
     process = ready.spawn("service")
     wait_until(lambda: ready.jobs()["gitlab:gitlab"].succeeded_at is not None, process)
     code, out, err, seconds = end(process, number)
@@ -46,7 +46,7 @@ def test_a_signal_ends_it_with_0_within_seconds_and_leaves_no_run_open(ready: St
     assert (events[0], events[-1]) == ("service_started", "service_stopped")
 
 
-def test_a_signal_in_the_middle_of_a_long_reading_cancels_it_in_order(ready: Station) -> None:
+def test_a_signal_during_a_long_read_cancels_the_run_cleanly(ready: Station) -> None:
     fault = ready.world.faults.add("slow", "GET /projects", None, seconds=30)
     process = ready.spawn("service")
     wait_until(lambda: bool(fault.fired), process)
@@ -61,7 +61,7 @@ def test_a_signal_in_the_middle_of_a_long_reading_cancels_it_in_order(ready: Sta
     assert ready.rows("SELECT COUNT(*) FROM issues") == [(5,)]
 
 
-def test_a_second_instance_is_refused_with_the_name_of_the_first(ready: Station) -> None:
+def test_a_second_service_is_refused_naming_the_first(ready: Station) -> None:
     process = ready.spawn("service")
     wait_until(lambda: bool(ready.jobs()), process)
     second = ready.spawn("service", "--robot")
@@ -74,7 +74,7 @@ def test_a_second_instance_is_refused_with_the_name_of_the_first(ready: Station)
     assert end(process)[0] == 0
 
 
-def test_a_service_that_was_killed_is_followed_by_another_at_once(ready: Station) -> None:
+def test_after_a_killed_service_another_can_start_at_once(ready: Station) -> None:
     ready.world.faults.add("slow", "GET /projects", 1, seconds=20)
     process = ready.spawn("service")
     wait_until(lambda: runs(ready).get("running", 0) > 0, process)
@@ -87,7 +87,7 @@ def test_a_service_that_was_killed_is_followed_by_another_at_once(ready: Station
     assert "running" not in runs(ready)
 
 
-def test_a_changed_file_is_read_again_and_a_wrong_one_refused(ready: Station) -> None:
+def test_a_changed_config_file_is_reloaded_and_an_invalid_one_refused(ready: Station) -> None:
     process = ready.spawn("service")
     wait_until(lambda: bool(ready.jobs()), process)
     ready.hub(repos=REPOS[:1])
@@ -111,9 +111,7 @@ def test_a_changed_file_is_read_again_and_a_wrong_one_refused(ready: Station) ->
     ]
 
 
-def test_settings_by_which_nothing_is_looked_after_are_refused(
-    ready: Station, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_reload_with_nothing_to_sync_is_refused(ready: Station, caplog: pytest.LogCaptureFixture) -> None:
     async def story(watch: Watch) -> None:
         await watch.until(lambda: bool(ready.jobs()))
         ready.config.write_text("")
@@ -124,7 +122,7 @@ def test_settings_by_which_nothing_is_looked_after_are_refused(
     ready.serve(story)
 
 
-def test_sighup_reads_the_settings_again_also_from_the_same_file(ready: Station) -> None:
+def test_sighup_reloads_even_an_unchanged_config_file(ready: Station) -> None:
     process = ready.spawn("service")
     wait_until(lambda: bool(ready.jobs()), process)
     for _ in range(2):
@@ -133,7 +131,7 @@ def test_sighup_reads_the_settings_again_also_from_the_same_file(ready: Station)
     assert end(process)[0] == 0
 
 
-def test_another_database_is_refused_while_it_runs(post: Station, caplog: pytest.LogCaptureFixture) -> None:
+def test_changing_the_database_path_while_running_is_refused(post: Station, caplog: pytest.LogCaptureFixture) -> None:
     post.named = False
     post.lab()
     post.write(f'[storage]\npath = "{post.db}"\n')
@@ -148,7 +146,7 @@ def test_another_database_is_refused_while_it_runs(post: Station, caplog: pytest
     assert not (post.folder / "another.db").exists()
 
 
-def test_metrics_are_read_by_a_parser_of_somebody_else_and_health_is_told_by_the_status(ready: Station) -> None:
+def test_metrics_parse_with_the_prometheus_client_and_health_sets_the_status_code(ready: Station) -> None:
     ready.lab("away", f"http://127.0.0.1:{free_port()}")
     ready.write()
 
@@ -178,7 +176,7 @@ def test_metrics_are_read_by_a_parser_of_somebody_else_and_health_is_told_by_the
     ready.serve(story)
 
 
-def test_a_lease_taken_over_by_force_ends_the_service_with_3(ready: Station) -> None:
+def test_a_forced_lease_takeover_ends_the_service_with_exit_code_3(ready: Station) -> None:
     text = ready.config.read_text().replace("[sync]\n", "[sync]\nheartbeat_interval_seconds = 0.2\n")
     ready.config.write_text(text)
     process = ready.spawn("service")
@@ -195,7 +193,7 @@ def test_a_lease_taken_over_by_force_ends_the_service_with_3(ready: Station) -> 
     assert other.returncode == 0, err
 
 
-def test_without_a_port_nothing_listens_and_a_new_one_is_moved_to(ready: Station) -> None:
+def test_without_a_port_nothing_listens_and_a_changed_port_takes_effect(ready: Station) -> None:
     port, ready.port = ready.port, 0
     ready.write()
 
@@ -217,7 +215,7 @@ def is_listening(port: int) -> bool:
         return asking.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_port_that_is_taken_is_refused_and_the_lease_left_alone(ready: Station) -> None:
+def test_a_port_in_use_stops_the_start_and_leaves_the_lease_alone(ready: Station) -> None:
     ready.once()
     us = ProcessIdentity.current()
     row = {"host": us.host, "pid": us.pid, "started": us.started.replace(".", ".1", 1)}
@@ -238,13 +236,13 @@ def test_a_port_that_is_taken_is_refused_and_the_lease_left_alone(ready: Station
     assert ready.once().errors == {}
 
 
-def test_nothing_to_look_after_is_a_mistake_of_the_configuration(post: Station) -> None:
+def test_a_service_with_nothing_to_sync_is_a_config_error(post: Station) -> None:
     post.write()
     with pytest.raises(ConfigError, match="nothing to do"):
         post.once()
 
 
-def test_another_command_that_holds_the_lease_is_waited_for_and_is_no_failure(ready: Station) -> None:
+def test_a_lease_held_by_another_command_is_waited_for_without_a_failure(ready: Station) -> None:
     ready.once()
     us = ProcessIdentity.current()
     with ready.database() as database, database.transaction() as tx:
@@ -266,7 +264,7 @@ def test_another_command_that_holds_the_lease_is_waited_for_and_is_no_failure(re
     ready.serve(story)
 
 
-def test_a_service_in_this_process_is_refused_while_another_one_runs(ready: Station) -> None:
+def test_an_in_process_service_is_refused_while_another_one_runs(ready: Station) -> None:
     process = ready.spawn("service")
     wait_until(lambda: bool(ready.jobs()), process)
     with pytest.raises(LockHeld):

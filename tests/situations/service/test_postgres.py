@@ -97,7 +97,7 @@ def assert_ends_well(post: Station, process: Program) -> None:
     assert "Traceback" not in log_of(post).read_text()
 
 
-def test_one_round_on_a_server_brings_every_source_up_to_date(placed: Station) -> None:
+def test_one_service_round_on_postgresql_brings_every_source_up_to_date(placed: Station) -> None:
     catch_up(placed)
     process = placed.spawn("service", "--once", "--robot")
     out, err = process.communicate(timeout=30)
@@ -108,7 +108,7 @@ def test_one_round_on_a_server_brings_every_source_up_to_date(placed: Station) -
 
 
 @pytest.mark.deep
-def test_connections_that_are_cut_again_and_again_are_opened_again(
+def test_database_connections_that_are_cut_repeatedly_are_reopened(
     placed: Station, postgres_server: PostgresServer
 ) -> None:
     process = placed.spawn("service")
@@ -128,9 +128,7 @@ def test_connections_that_are_cut_again_and_again_are_opened_again(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT], ids=["in order", "at once"])
-def test_a_server_that_is_stopped_and_started_is_waited_for(
-    post: Station, own_server: PostgresServer, number: int
-) -> None:
+def test_a_restarted_database_server_is_waited_for(post: Station, own_server: PostgresServer, number: int) -> None:
     with own_server.fresh_database() as address:
         settle(post, address)
         process = post.spawn("service")
@@ -152,7 +150,7 @@ def test_a_server_that_is_stopped_and_started_is_waited_for(
 
 
 @pytest.mark.deep
-def test_a_stop_while_the_server_is_away_is_an_orderly_end_and_the_next_service_goes_on(
+def test_stopping_while_the_database_is_down_is_clean_and_the_next_service_continues(
     post: Station, own_server: PostgresServer
 ) -> None:
     with own_server.fresh_database() as address:
@@ -176,7 +174,7 @@ def test_a_stop_while_the_server_is_away_is_an_orderly_end_and_the_next_service_
 
 
 @pytest.mark.deep
-def test_settings_that_change_while_the_server_is_away_are_in_force_when_it_is_back(
+def test_settings_changed_while_the_database_is_down_apply_when_it_is_back(
     post: Station, own_server: PostgresServer
 ) -> None:
     with own_server.fresh_database() as address:
@@ -195,7 +193,7 @@ def test_settings_that_change_while_the_server_is_away_are_in_force_when_it_is_b
 
 
 @pytest.mark.deep
-def test_a_second_instance_is_refused_with_the_name_of_the_first(placed: Station) -> None:
+def test_a_second_service_is_refused_naming_the_first(placed: Station) -> None:
     process = placed.spawn("service")
     wait_until(lambda: bool(placed.jobs()), process)
     second = placed.spawn("service", "--robot")
@@ -207,7 +205,7 @@ def test_a_second_instance_is_refused_with_the_name_of_the_first(placed: Station
 
 
 @pytest.mark.deep
-def test_a_schema_of_a_newer_program_is_refused_and_ends_a_service_that_meets_it(placed: Station) -> None:
+def test_a_newer_database_schema_is_refused_and_stops_a_running_service(placed: Station) -> None:
     process = placed.spawn("service")
     wait_until(lambda: has_arrived(placed, 0), process)
     with placed.database() as database, database.transaction() as tx:

@@ -36,7 +36,7 @@ held.execute("ROLLBACK")
         pytest.param("postgres", 20, marks=pytest.mark.deep),
     ],
 )
-def test_killed_time_after_time_nothing_is_lost_or_doubled_and_no_run_stays_open(
+def test_a_repeatedly_killed_service_loses_duplicates_and_leaves_open_nothing(
     post: Station, dialect: str, kills: int, request: pytest.FixtureRequest
 ) -> None:
     if dialect == "postgres":
@@ -85,7 +85,7 @@ def test_killed_time_after_time_nothing_is_lost_or_doubled_and_no_run_stays_open
         assert [found for found in check_database(database, SystemClock().now_ms()) if not found.ok] == []
 
 
-def test_a_database_that_another_program_holds_is_waited_for(post: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_locked_by_another_program_is_waited_for(post: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialect_sqlite, "BUSY_TIMEOUT_MS", 50)
     post.lab()
     post.write()
@@ -108,7 +108,7 @@ def test_a_database_that_another_program_holds_is_waited_for(post: Station, monk
 
 
 @pytest.mark.deep
-def test_without_room_to_grow_it_goes_on_and_with_room_it_completes_the_copy(post: Station) -> None:
+def test_a_full_disk_does_not_stop_the_service_and_with_space_it_completes_the_copy(post: Station) -> None:
     # Not in the database, which has no room for that either.
     log = post.folder / "lore.log"
     post.hub()
@@ -135,7 +135,7 @@ def test_without_room_to_grow_it_goes_on_and_with_room_it_completes_the_copy(pos
         assert [found for found in check_database(database, SystemClock().now_ms()) if not found.ok] == []
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(post: Station) -> None:
+def test_a_file_that_is_not_a_database_is_refused_unchanged(post: Station) -> None:
     post.lab()
     post.write()
     post.db.write_bytes(b"not a database, but somebody's only copy of something" * 100)
@@ -149,7 +149,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(post: Station) 
     assert post.db.read_bytes() == before
 
 
-def test_a_folder_that_cannot_be_written_ends_it_with_a_remedy(post: Station) -> None:
+def test_a_read_only_folder_stops_the_service_with_a_fix(post: Station) -> None:
     post.lab()
     post.write()
     (post.folder / "lore.db").mkdir()
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_written_ends_it_with_a_remedy(post: Station) ->
     assert "error:" in err
 
 
-def test_two_that_start_at_once_are_one(post: Station) -> None:
+def test_of_two_services_started_at_once_one_runs(post: Station) -> None:
     post.lab()
     post.port = 0
     post.write()

@@ -43,7 +43,7 @@ def big(post: Station, monkeypatch: pytest.MonkeyPatch) -> Iterator[server.Serve
         yield served
 
 
-def test_a_small_host_is_synced_again_and_again_while_a_big_one_is_mirrored_for_the_first_time(
+def test_a_small_host_is_synced_repeatedly_during_the_first_sync_of_a_big_one(
     post: Station, big: server.Server
 ) -> None:
     arrived: list[int] = []
@@ -68,7 +68,7 @@ def test_a_small_host_is_synced_again_and_again_while_a_big_one_is_mirrored_for_
         assert [one for one in compare(database, partial(true_rows, big.world.gitlab), [GIANT]) if one.faults] == []
 
 
-def test_a_mirror_in_slices_asks_for_nothing_twice_and_its_ledger_tells_of_each(
+def test_a_first_sync_in_slices_requests_nothing_twice_and_records_each_slice(
     post: Station, big: server.Server
 ) -> None:
     async def story(watch: Watch) -> None:
@@ -91,7 +91,7 @@ def test_a_mirror_in_slices_asks_for_nothing_twice_and_its_ledger_tells_of_each(
     assert sum(bool(_LIST.search(target)) for _, target, _ in big.world.log) <= 2 * len(runs) + 1
 
 
-def test_a_round_by_hand_takes_as_many_slices_as_it_needs(post: Station, big: server.Server) -> None:
+def test_a_single_round_runs_as_many_slices_as_it_needs(post: Station, big: server.Server) -> None:
     report = post.once()
     assert report.errors == {}
     assert post.rows(_DUE) == [(0,)]

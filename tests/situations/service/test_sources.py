@@ -34,7 +34,7 @@ def catch_up(post: Station) -> None:
         post.world.advance(max(behind, 0.0))
 
 
-def test_what_is_new_in_any_source_arrives_while_the_service_runs(post: Station) -> None:
+def test_new_items_of_every_source_arrive_while_the_service_runs(post: Station) -> None:
     post.world.bluesky.create_account("mira.test")
     post.lab()
     post.hub()
@@ -77,7 +77,7 @@ def test_what_is_new_in_any_source_arrives_while_the_service_runs(post: Station)
         ),
     ],
 )
-def test_one_failing_host_leaves_the_others_running(post: Station, kind: str, trouble: str) -> None:
+def test_a_failing_host_does_not_stop_the_others(post: Station, kind: str, trouble: str) -> None:
     with other_host() as away:
         fault = break_down(away, trouble)
         url = f"http://127.0.0.1:{free_port()}" if trouble == "network" else away.url
@@ -116,7 +116,7 @@ def break_down(away: Server, trouble: str) -> Fault | None:
     return None
 
 
-def test_a_source_that_comes_back_catches_up(post: Station) -> None:
+def test_a_source_that_recovers_catches_up(post: Station) -> None:
     fault = post.world.faults.add("status", "GET /projects", 2, status=503)
     post.lab()
     post.write()
@@ -201,7 +201,7 @@ def follow_all(post: Station, repos: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gitlab", "github"])
-def test_a_pause_that_one_host_asks_for_keeps_no_other_waiting(post: Station, kind: str) -> None:
+def test_a_rate_limited_host_does_not_delay_others(post: Station, kind: str) -> None:
     with other_host() as away:
         away.world.faults.add("status", times=None, status=429, headers={"Retry-After": "120"})
         (post.lab if kind == "gitlab" else post.hub)()
@@ -222,7 +222,7 @@ def test_a_pause_that_one_host_asks_for_keeps_no_other_waiting(post: Station, ki
         post.serve(story)
 
 
-def test_polling_goes_on_while_a_handler_works(post: Station) -> None:
+def test_polling_continues_while_a_handler_runs(post: Station) -> None:
     script = post.folder / "handler.py"
     script.write_text("import time, pathlib, sys\npathlib.Path(sys.argv[1]).touch()\ntime.sleep(30)\n")
     begun = post.folder / "begun"
@@ -263,7 +263,7 @@ def test_commands_are_applied_and_answered_once(post: Station) -> None:
     assert len(ours) == 1
 
 
-def test_events_of_the_stream_arrive_and_a_stream_ends_at_once(post: Station) -> None:
+def test_stream_events_arrive_and_a_stream_stops_at_once(post: Station) -> None:
     post.world.bluesky.create_account("mira.test")
     post.sky("mira.test", extra="stream = true\nmax_retries = 0")
     post.sections["bluesky"] = post.sections["bluesky"].replace("interval_minutes = 0.005", "interval_minutes = 60")

@@ -114,7 +114,7 @@ def test_ingest_mr_by_iid_resets_event_watermark(database: Database, clock: Manu
 
 
 @pytest.mark.parametrize("child", ["closes_issues", "diffs", "reviewers"])
-def test_a_merge_request_has_every_kind_of_children_made_due(
+def test_a_surgical_merge_request_makes_every_kind_of_child_due(
     database: Database, clock: ManualClock, child: str
 ) -> None:
     resets_a_watermark(database, clock, "mr", child)
@@ -140,7 +140,7 @@ def test_duplicate_iids_are_idempotent(database: Database, clock: ManualClock) -
     assert database.read("SELECT COUNT(*) FROM dirty_sources") == [(1,)]
 
 
-def test_unchanged_content_is_marked_all_the_same(database: Database, clock: ManualClock) -> None:
+def test_unchanged_content_is_still_marked_dirty(database: Database, clock: ManualClock) -> None:
     project = add_project(database)
     one = primary(project, "issue", issue(7))
     land(database, clock, one)
@@ -194,13 +194,13 @@ def test_equal_updated_at_seen_before_the_preflight_is_stored(database: Database
         (LocalRow(99, 51, 51), False),
     ],
 )
-def test_a_row_is_fresher_by_its_instant_or_by_what_happened_since_the_fetching(
+def test_a_local_row_is_fresher_by_update_time_or_when_seen_after_the_fetch(
     local: LocalRow | None, stale: bool
 ) -> None:
     assert is_stale(local, 100, 50) is stale
 
 
-def test_a_stale_item_does_not_keep_the_others_from_being_stored(database: Database, clock: ManualClock) -> None:
+def test_a_stale_item_does_not_prevent_storing_the_others(database: Database, clock: ManualClock) -> None:
     project = add_project(database)
     land(database, clock, primary(project, "issue", issue(7, CREATED + 2000)))
     landed = land(
@@ -210,7 +210,7 @@ def test_a_stale_item_does_not_keep_the_others_from_being_stored(database: Datab
     assert database.read("SELECT iid FROM merge_requests") == [(8,)]
 
 
-def test_one_item_that_is_refused_takes_all_back(database: Database, clock: ManualClock) -> None:
+def test_one_refused_item_rolls_back_all_items(database: Database, clock: ManualClock) -> None:
     project = add_project(database)
     before = database.read("SELECT COUNT(*) FROM raw_payloads"), database.read("SELECT COUNT(*) FROM dirty_sources")
     broken = primary(project, "issue", issue(8, title=None))
@@ -237,7 +237,7 @@ def test_an_unknown_project_is_stored_with_its_items_or_not_at_all(database: Dat
     assert [one.project for one in landed] == [project, project]
 
 
-def test_nothing_is_written_without_the_lease(database: Database, clock: ManualClock) -> None:
+def test_a_surgical_sync_writes_nothing_without_the_lease(database: Database, clock: ManualClock) -> None:
     project = add_project(database)
     lease = acquire(
         LeaseTable(database), "sync", ME, "lore sync", clock, stale_after_ms=600_000, is_dead=lambda _: False

@@ -70,7 +70,7 @@ def test_preflight_aggregates_multiple_missing_iids(filled: Bench) -> None:
     assert all(reference in error["message"] for reference in ("#888", "!999"))
 
 
-def test_one_failure_leaves_the_content_untouched(filled: Bench) -> None:
+def test_one_preflight_failure_leaves_the_database_content_untouched(filled: Bench) -> None:
     operate(filled, "--issue", "1")
     before = content(filled)
     filled.world.advance(60)
@@ -112,7 +112,7 @@ def test_a_merge_request_belongs_to_the_project_it_is_merged_into(filled: Bench,
     assert codes(done.document["data"]["entity_failures"]) == ({"!1": "PROJECT_MISMATCH"} if code else {})
 
 
-def test_a_payload_that_cannot_be_understood_is_told_and_nothing_is_stored(filled: Bench) -> None:
+def test_a_payload_that_cannot_be_parsed_is_reported_and_nothing_is_stored(filled: Bench) -> None:
     assert isinstance(filled.world, OddWorld)
     spoil: Callable[[Any], Any] = lambda items: [item | {"updated_at": "soon"} for item in items]  # noqa: E731
     filled.world.rewrite(r"/projects/\d+/issues$", spoil)
@@ -140,7 +140,7 @@ def test_a_failing_host_decides_the_exit_code(filled: Bench, fault: dict[str, in
     assert done.error["retryable"] is (code != "AUTH_FAILED")
 
 
-def test_a_host_that_rejects_the_credentials_is_asked_no_more(filled: Bench) -> None:
+def test_a_host_that_rejects_the_credentials_is_not_tried_again(filled: Bench) -> None:
     filled.set_up("dependent_concurrency = 1")
     operate(filled, "--issue", "1", "--no-embed")
     filled.world.faults.add("status", None, None, status=401)
@@ -151,7 +151,7 @@ def test_a_host_that_rejects_the_credentials_is_asked_no_more(filled: Bench) -> 
     }
 
 
-def test_an_item_that_takes_too_long_is_given_up_and_the_others_are_told(filled: Bench) -> None:
+def test_an_item_that_times_out_is_reported_with_the_results_of_the_others(filled: Bench) -> None:
     filled.set_up("surgical_entity_timeout_seconds = 0.3")
     operate(filled, "--issue", "1", "--no-embed")
     slow = filled.world.faults.add("slow", re.compile(r"/merge_requests$"), None, seconds=3)
@@ -162,7 +162,7 @@ def test_an_item_that_takes_too_long_is_given_up_and_the_others_are_told(filled:
     assert done.document["data"]["stage_timings_ms"]["preflight"] < 2000
 
 
-def test_what_is_gone_remotely_and_held_here_is_told_and_not_deleted(filled: Bench) -> None:
+def test_an_item_deleted_remotely_is_reported_and_kept_locally(filled: Bench) -> None:
     operate(filled, "--issue", "2", "--no-embed")
     filled.world.gitlab.delete_issue(PROJECT, 2)
     before = content(filled)
@@ -189,7 +189,7 @@ def test_preflight_only_fetches_and_stores_nothing_but_its_run(filled: Bench) ->
     assert operate(filled, "--retry-failed", "1").data["requested_count"] == 0
 
 
-def test_the_lease_is_not_needed_to_look(filled: Bench) -> None:
+def test_a_preflight_needs_no_lease(filled: Bench) -> None:
     operate(filled, "--issue", "1", "--no-embed")
     assert lease_holder(filled) is None
     filled.query(
@@ -199,7 +199,7 @@ def test_the_lease_is_not_needed_to_look(filled: Bench) -> None:
     assert operate(filled, "--preflight-only", "--issue", "2").code == 0
 
 
-def test_a_project_that_is_gone_is_named(filled: Bench) -> None:
+def test_the_error_for_a_deleted_project_names_it(filled: Bench) -> None:
     operate(filled, "--issue", "1", "--no-embed")
     fault = filled.world.faults.add("status", "GET /projects/:id/issues", None, status=404)
     done = operate(filled, "--issue", "1")

@@ -7,7 +7,7 @@ from tests.situations.surgical.theatre import operate
 from tests.situations.witness import Witness
 
 
-def test_what_was_asked_before_the_items_are_stored_shows_while_their_children_are_read(filled: Bench) -> None:
+def test_preflight_requests_are_counted_while_children_are_read(filled: Bench) -> None:
     witness = Witness(filled.db, lambda _seconds: None)
     before = filled.world.requests.total()
     done = operate(filled, "--issue", "1", seam=witness)

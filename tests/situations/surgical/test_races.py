@@ -83,7 +83,7 @@ def test_cancellation_marks_sync_run_cancelled(filled: Bench, phase: str, number
     assert filled.bodies(2, "issues") == ["first word on issue 2"]
 
 
-def test_what_a_normal_sync_stored_after_the_preflight_is_not_overwritten(filled: Bench) -> None:
+def test_rows_stored_by_a_normal_sync_after_the_preflight_are_not_overwritten(filled: Bench) -> None:
     operate(filled, "--issue", "1", "--no-embed")
 
     def newer() -> None:
@@ -102,7 +102,7 @@ def test_what_a_normal_sync_stored_after_the_preflight_is_not_overwritten(filled
     assert (data["processed_count"], data["completion_status"]) == (0, "succeeded")
 
 
-def test_what_a_normal_sync_saw_after_the_preflight_is_not_written_again(filled: Bench) -> None:
+def test_rows_seen_by_a_normal_sync_after_the_preflight_are_not_written_again(filled: Bench) -> None:
     """The same instant remotely: who saw it last is right, and its dependents are not read again."""
     seen = once(Seam.AFTER_PREFLIGHT, lambda: mirror_issues(filled))
     done = operate(filled, "--issue", "1", "--mr", "1", "--no-embed", seam=seen)
@@ -113,7 +113,7 @@ def test_what_a_normal_sync_saw_after_the_preflight_is_not_written_again(filled:
     assert operate(filled, "--retry-failed", str(done.data["run_id"])).data["requested_count"] == 0
 
 
-def test_a_lease_that_is_held_when_the_writing_begins_stops_the_run_before_it(filled: Bench) -> None:
+def test_a_lease_held_when_writing_would_begin_stops_the_run(filled: Bench) -> None:
     operate(filled, "--mr", "1", "--no-embed")
     before = content(filled)
     done = operate(filled, "--issue", "1", seam=once(Seam.AFTER_PREFLIGHT, lambda: hold_the_lease(filled)))
@@ -127,7 +127,7 @@ def test_a_lease_that_is_held_when_the_writing_begins_stops_the_run_before_it(fi
     assert operate(filled, "--issue", "1", "--no-embed", "--force").code == 0
 
 
-def test_a_lease_that_is_given_back_in_time_is_waited_for(filled: Bench) -> None:
+def test_a_lease_released_in_time_is_waited_for(filled: Bench) -> None:
     def hold_for_a_moment() -> None:
         hold_the_lease(filled)
         threading.Timer(0.5, let_go, [filled]).start()
@@ -138,7 +138,7 @@ def test_a_lease_that_is_given_back_in_time_is_waited_for(filled: Bench) -> None
     assert (done.code, done.data["processed_count"]) == (0, 1)
 
 
-def test_a_lease_that_is_taken_over_stops_the_writing(filled: Bench) -> None:
+def test_a_lease_takeover_stops_the_writing(filled: Bench) -> None:
     taken = once(Seam.DOCUMENTS, lambda: filled.query("UPDATE leases SET generation = generation + 1"))
     done = operate(filled, "--issue", "1", "--no-embed", seam=taken)
     assert (done.code, done.error["code"]) == (3, "LEASE_LOST")
@@ -146,7 +146,7 @@ def test_a_lease_that_is_taken_over_stops_the_writing(filled: Bench) -> None:
     assert filled.query("SELECT * FROM documents") == []
 
 
-def test_a_run_that_was_given_up_while_it_embedded_says_so(filled: Bench) -> None:
+def test_a_run_marked_as_crashed_while_embedding_ends_with_lease_lost(filled: Bench) -> None:
     given_up = once(
         Seam.LEASE_RELEASED,
         lambda: filled.query("UPDATE sync_runs SET status = 'crashed', phase = 'crashed', finished_at = 1"),
@@ -156,7 +156,7 @@ def test_a_run_that_was_given_up_while_it_embedded_says_so(filled: Bench) -> Non
     assert last_run(filled, "status", "finished_at") == ("crashed", 1)
 
 
-def test_the_heart_beats_while_no_lease_is_held(filled: Bench) -> None:
+def test_heartbeats_are_written_while_no_lease_is_held(filled: Bench) -> None:
     filled.set_up("heartbeat_interval_seconds = 0.1")
     filled.world.faults.add("slow", "GET /projects/:id/issues", 1, seconds=0.6)
     beats = []
@@ -166,7 +166,7 @@ def test_the_heart_beats_while_no_lease_is_held(filled: Bench) -> None:
     assert heartbeat_at - started_at >= 200
 
 
-def test_the_row_of_a_run_that_died_in_its_preflight_is_closed_by_the_next(filled: Bench) -> None:
+def test_a_run_that_died_in_its_preflight_is_closed_by_the_next_run(filled: Bench) -> None:
     operate(filled, "--preflight-only", "--issue", "1")
     filled.query(
         "UPDATE sync_runs SET status = 'running', phase = 'preflight', finished_at = NULL, holder_pid = 4194303,"
@@ -179,7 +179,7 @@ def test_the_row_of_a_run_that_died_in_its_preflight_is_closed_by_the_next(fille
     assert filled.column("SELECT iid FROM issues ORDER BY iid") == [1, 2]
 
 
-def test_the_row_of_a_run_that_only_fell_silent_is_left_to_whoever_takes_the_lease(filled: Bench) -> None:
+def test_a_silent_run_is_marked_as_crashed_only_by_a_new_lease_holder(filled: Bench) -> None:
     operate(filled, "--issue", "1", "--no-embed")
     silence = "UPDATE sync_runs SET status = 'running', finished_at = NULL, heartbeat_at = 1, holder_host = 'elsewhere'"
     filled.query(silence)

@@ -19,7 +19,7 @@ from tidelore_world.world import World
 QUAY = "harbor/platform/quay"
 
 
-def test_only_what_could_not_be_fetched_is_repeated(filled: Bench) -> None:
+def test_retry_repeats_only_items_that_could_not_be_fetched(filled: Bench) -> None:
     filled.world.faults.add("status", "GET /projects/:id/merge_requests", 2, status=500)
     done = operate(filled, "--issue", "1", "--mr", "1", "--mr", "2")
     assert done.code == 1
@@ -29,7 +29,7 @@ def test_only_what_could_not_be_fetched_is_repeated(filled: Bench) -> None:
     assert filled.column("SELECT COUNT(*) FROM issues") == [0]
 
 
-def test_only_the_item_whose_children_failed_is_repeated(filled: Bench) -> None:
+def test_retry_repeats_only_the_item_whose_children_failed(filled: Bench) -> None:
     filled.world.faults.add("status", re.compile("/issues/2/discussions"), 1, status=500)
     assert operate(filled, "--issue", "1", "--issue", "2", "--no-embed").code == 7
     asked = filled.counted(lambda: operate(filled, "--retry-failed", "1", "--no-embed"))
@@ -41,7 +41,7 @@ def test_only_the_item_whose_children_failed_is_repeated(filled: Bench) -> None:
     assert last_run(filled, "status", "warnings_count") == ("succeeded", 0)
 
 
-def test_a_run_that_left_nothing_says_so(filled: Bench) -> None:
+def test_retry_of_a_run_without_failures_says_so(filled: Bench) -> None:
     operate(filled, "--issue", "1", "--no-embed")
     before = content(filled)
     asked = filled.world.requests.total()
@@ -52,7 +52,7 @@ def test_a_run_that_left_nothing_says_so(filled: Bench) -> None:
 
 
 @pytest.mark.parametrize(("run", "code"), [("99", 6), ("1", 2), ("2", 2)])
-def test_a_run_that_cannot_be_repeated_is_refused_with_a_remedy(filled: Bench, run: str, code: int) -> None:
+def test_retry_of_a_run_that_cannot_be_repeated_is_refused_with_a_fix(filled: Bench, run: str, code: int) -> None:
     filled.mirror("issues")
     operate(filled, "--issue", "1", "--no-embed")
     filled.query("UPDATE sync_runs SET status = 'running', finished_at = NULL WHERE id = 2")
@@ -61,7 +61,7 @@ def test_a_run_that_cannot_be_repeated_is_refused_with_a_remedy(filled: Bench, r
     assert done.error["fix"]
 
 
-def test_a_host_that_is_not_configured_any_more_is_named(filled: Bench) -> None:
+def test_retry_names_a_host_that_is_no_longer_configured(filled: Bench) -> None:
     operate(filled, "--issue", "999")
     filled.config.write_text(filled.config.read_text().replace("[[gitlab]]", '[[gitlab]]\nname = "renamed"'))
     done = operate(filled, "--retry-failed", "1")
@@ -91,7 +91,7 @@ def test_items_of_two_projects_are_stored_together_or_not_at_all(quay: Bench) ->
     ]
 
 
-def test_a_project_of_a_group_need_not_be_stored(quay: Bench) -> None:
+def test_an_item_of_a_group_project_that_is_not_stored_yet_can_be_synced(quay: Bench) -> None:
     quay.config.write_text(
         f'[[gitlab]]\nbase_url = "{quay.url}"\ngroups = ["harbor/platform"]\n[http]\nmax_retries = 0\n'
     )
@@ -103,7 +103,7 @@ def test_a_project_of_a_group_need_not_be_stored(quay: Bench) -> None:
     assert operate(quay, "-p", "quay", "--issue", "1", "--no-embed").data["processed_count"] == 1
 
 
-def test_items_of_two_hosts_go_together_and_an_address_tells_them_apart(filled: Bench) -> None:
+def test_items_of_two_hosts_can_be_combined_and_are_distinguished_by_address(filled: Bench) -> None:
     other = World()
     other.gitlab.create_project(PROJECT)
     other.gitlab.create_issue(PROJECT, title="of the other host")
@@ -124,9 +124,7 @@ def test_items_of_two_hosts_go_together_and_an_address_tells_them_apart(filled: 
 
 
 @pytest.mark.parametrize("size", [20, deep(2000)])
-def test_five_items_cost_their_own_requests_whatever_the_size_of_the_project(
-    world: OddWorld, bench: Bench, size: int
-) -> None:
+def test_five_items_cost_the_same_requests_in_a_project_of_any_size(world: OddWorld, bench: Bench, size: int) -> None:
     world.gitlab.bulk(PROJECT, issues=size // 2, merge_requests=size // 2)
     world.advance(3600)
     items = ("--issue", "1", "--issue", "5", "--issue", str(size // 2), "--mr", "2", "--mr", str(size // 2))
@@ -140,7 +138,7 @@ def test_five_items_cost_their_own_requests_whatever_the_size_of_the_project(
     assert last_run(bench, "requests") == (29,)
 
 
-def test_five_items_cost_the_database_the_same_steps_whatever_it_holds(
+def test_five_items_cost_the_same_database_steps_with_any_content(
     filled: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refresh(title: str) -> Counter[str]:

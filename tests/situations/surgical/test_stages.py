@@ -21,7 +21,7 @@ def marks(bench: Bench) -> list[tuple[str, int]]:
     return sorted(bench.query("SELECT source_type, source_id FROM dirty_sources"))
 
 
-def test_the_named_items_are_stored_with_everything_that_belongs_to_them(both: Bench, filled: Bench) -> None:
+def test_the_named_items_are_stored_with_all_their_children(both: Bench, filled: Bench) -> None:
     data = operate(both, "--issue", "1", "--issue", "3", "--mr", "2").data
     assert both.column("SELECT iid FROM issues ORDER BY iid") == [1, 3]
     assert both.column("SELECT iid FROM merge_requests") == [2]
@@ -37,7 +37,7 @@ def test_the_named_items_are_stored_with_everything_that_belongs_to_them(both: B
     assert marks(both) == []
 
 
-def test_no_status_is_asked_for_and_no_list_is_walked(filled: Bench) -> None:
+def test_a_surgical_sync_requests_no_status_and_reads_no_list(filled: Bench) -> None:
     asked = filled.counted(lambda: operate(filled, "--issue", "1", "--no-embed"))
     assert set(asked) == {
         ":id", "issues", "discussions", "resource_state_events", "resource_label_events", "resource_milestone_events",
@@ -49,14 +49,14 @@ def test_no_status_is_asked_for_and_no_list_is_walked(filled: Bench) -> None:
     ("flag", "kinds"),
     [("--no-events", ("resource_state_events",)), ("--no-file-changes", ("diffs",))],
 )
-def test_kinds_of_children_that_are_left_out_are_not_read(filled: Bench, flag: str, kinds: tuple[str, ...]) -> None:
+def test_disabled_kinds_of_children_are_not_read(filled: Bench, flag: str, kinds: tuple[str, ...]) -> None:
     asked = filled.counted(lambda: operate(filled, "--mr", "1", "--no-embed"))
     assert all(asked[kind] for kind in kinds)
     asked = filled.counted(lambda: operate(filled, "--mr", "1", "--no-embed", flag))
     assert not any(asked[kind] for kind in kinds)
 
 
-def test_a_closed_issue_and_one_that_is_stored_already_are_brought_up_to_date(filled: Bench) -> None:
+def test_closed_and_already_stored_issues_are_updated(filled: Bench) -> None:
     assert filled.run("sync", "--no-embed").code == 0
     filled.world.gitlab.close_issue(PROJECT, 1)
     filled.world.gitlab.edit_issue(PROJECT, 2, title="Crane, renamed")
@@ -69,14 +69,14 @@ def test_a_closed_issue_and_one_that_is_stored_already_are_brought_up_to_date(fi
     assert data["processed_count"] == 2
 
 
-def test_what_the_walk_brings_later_is_the_same_version(filled: Bench) -> None:
+def test_a_later_list_walk_finds_surgically_stored_items_unchanged(filled: Bench) -> None:
     operate(filled, "--issue", "1", "--issue", "2", "--mr", "1", "--no-embed")
     assert filled.mirror("issues")["replayed"] == 2
     assert filled.mirror("merge_requests")["replayed"] == 1
     assert filled.one("SELECT COUNT(*) FROM issues") == 4
 
 
-def test_children_are_read_again_although_they_were_synced(filled: Bench) -> None:
+def test_children_that_were_already_synced_are_read_again(filled: Bench) -> None:
     """A note that no `updated_at` tells of."""
     filled.mirror("issues")
     note = filled.world.gitlab.issue(PROJECT, 1).discussions[0].notes[0]
@@ -111,7 +111,7 @@ def test_surgical_docs_scope_ignores_preexisting_dirty_rows_for_same_entity(fill
     assert data["documents"] == {"regenerated": 0, "unchanged": 2, "removed": 0, "failed": 0}
 
 
-def test_the_document_of_a_deleted_thread_goes_with_it(filled: Bench) -> None:
+def test_the_document_of_a_deleted_thread_is_deleted(filled: Bench) -> None:
     operate(filled, "--issue", "2", "--no-embed")
     issue = filled.world.gitlab.issue(PROJECT, 2)
     filled.world.gitlab.delete_note(issue, issue.discussions[0].notes[0])
@@ -121,7 +121,7 @@ def test_the_document_of_a_deleted_thread_goes_with_it(filled: Bench) -> None:
     assert marks(filled) == []
 
 
-def test_without_documents_the_marks_stay_for_later(filled: Bench) -> None:
+def test_with_no_docs_the_dirty_marks_stay_for_later(filled: Bench) -> None:
     data = operate(filled, "--issue", "2", "--no-docs", "--no-embed").data
     assert (data["documents"], data["embeddings"]) == (None, None)
     assert len(marks(filled)) == 2
@@ -148,7 +148,7 @@ def test_scoped_embed_does_not_embed_unrelated_docs_created_after_docs_stage(fil
     ]
 
 
-def test_an_embedder_that_is_missing_is_a_warning(filled: Bench) -> None:
+def test_a_missing_embedder_is_a_warning(filled: Bench) -> None:
     filled.config.write_text(
         filled.config.read_text() + '[embedding]\nprovider = "ollama"\nbase_url = "http://127.0.0.1:9"\n'
     )
@@ -209,7 +209,7 @@ def test_dependent_timeout_records_entity_failure_and_continues(filled: Bench) -
         ("reviewers", "mr_reviewers"),
     ],
 )
-def test_a_failing_kind_of_children_is_named_and_the_others_are_read(filled: Bench, path: str, stage: str) -> None:
+def test_a_failing_kind_of_child_is_reported_and_the_others_are_read(filled: Bench, path: str, stage: str) -> None:
     filled.set_up("verify_reviewers = true")
     filled.world.faults.add("status", re.compile(f"/merge_requests/1/{path}"), None, status=500)
     done = operate(filled, "--mr", "1", "--mr", "2", "--no-embed")
@@ -222,7 +222,7 @@ def test_a_failing_kind_of_children_is_named_and_the_others_are_read(filled: Ben
     assert done.document["data"]["processed_count"] == 1
 
 
-def test_a_thread_that_cannot_be_understood_is_told_and_what_is_stored_of_it_stays(filled: Bench) -> None:
+def test_a_thread_that_cannot_be_parsed_is_reported_and_its_stored_rows_are_kept(filled: Bench) -> None:
     assert isinstance(filled.world, OddWorld)
     operate(filled, "--issue", "1", "--no-embed")
     filled.world.rewrite(r"/issues/1/discussions$", lambda threads: [thread | {"notes": 5} for thread in threads])
@@ -232,7 +232,7 @@ def test_a_thread_that_cannot_be_understood_is_told_and_what_is_stored_of_it_sta
     assert filled.bodies(1, "issues") == ["first word on issue 1"]
 
 
-def test_credentials_that_fail_half_way_stop_the_children_and_keep_the_items(filled: Bench) -> None:
+def test_credentials_rejected_half_way_stop_the_children_and_keep_the_items(filled: Bench) -> None:
     filled.set_up("dependent_concurrency = 1")
     fault = filled.world.faults.add("status", re.compile(r"/issues/\d+/"), None, after=1, status=401)
     done = operate(filled, "--issue", "1", "--issue", "2", "--no-embed")
@@ -243,7 +243,7 @@ def test_credentials_that_fail_half_way_stop_the_children_and_keep_the_items(fil
     assert filled.one("SELECT COUNT(*) FROM issues") == 2
 
 
-def test_an_item_that_is_deleted_while_its_children_are_read_is_buried_and_told(filled: Bench) -> None:
+def test_an_item_deleted_while_its_children_are_read_is_tombstoned_and_reported(filled: Bench) -> None:
     def delete(request: Request) -> None:
         if request.path.endswith("/issues/1/discussions"):
             filled.world.before_request.remove(delete)
@@ -259,7 +259,7 @@ def test_an_item_that_is_deleted_while_its_children_are_read_is_buried_and_told(
     assert documents(filled) == ["Crane 2", "Crane 2"]
 
 
-def test_a_read_that_is_too_fresh_stays_due_until_it_has_settled(filled: Bench) -> None:
+def test_children_read_before_their_parent_settled_stay_due(filled: Bench) -> None:
     start_thread(filled.world, filled.world.gitlab.issue(PROJECT, 1), "just said")
     operate(filled, "--issue", "1", "--no-embed")
     assert filled.bodies(1, "issues") == ["first word on issue 1", "just said"]
