@@ -167,6 +167,7 @@ class NoteRecord(Struct, frozen=True):
     position_start_sha: str | None
     position_head_sha: str | None
     payload: bytes
+    is_internal: bool = False
 
     @property
     def is_placed(self) -> bool:
@@ -349,7 +350,8 @@ class PostRecord(Struct, frozen=True):
 
     An edit keeps the address, changes the `cid` and has no time of its own, so the update time of its version is
     always 0: only the digest, over address and `cid`, tells two versions apart. `sort_at` is the place in the list.
-    The repository and the stream name no handle, and show of a repost only whose post it repeats.
+    The repository and the stream name no handle, and show of a repost only whose post it repeats. `alt_text` describes
+    its images and videos, `labels` are those its author gave it.
     """
 
     uri: str
@@ -369,3 +371,6 @@ class PostRecord(Struct, frozen=True):
     links: tuple[LinkRecord, ...]
     url: str | None
     embed_kind: str | None
+    alt_text: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()

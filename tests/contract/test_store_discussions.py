@@ -136,7 +136,10 @@ def test_every_field_of_a_discussion_and_its_notes_is_stored(berth: Berth) -> No
         "a",
         note(1, "100 % of :cranes 🚢", type="DiffNote", position={**PLACE, **shas, "line_range": ends}, **resolved),
         note(2, system=True, author=None, type=None),
+        note(3, "For members only", internal=True),
+        note(4, "The same, of a server before 15.3", confidential=True),
     )
+    assert [one.is_internal for one in item.record.notes] == [False, False, True, True]
     berth.replace(item)
     plain = [name for name in item.record.__struct_fields__ if name != "notes"]
     stored = berth.rows(f"SELECT {', '.join(plain)} FROM discussions")

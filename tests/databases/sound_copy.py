@@ -116,7 +116,7 @@ def discussion(remote_id: str, first: int) -> Item[DiscussionRecord]:
 
 
 def note(remote_id: int, place: int, *, is_system: bool, path: str | None) -> NoteRecord:
-    nowhere = dict.fromkeys(name for name in NoteRecord.__struct_fields__ if name.startswith("position_"))
+    nowhere: dict[str, Any] = {name: None for name in NoteRecord.__struct_fields__ if name.startswith("position_")}
     return NoteRecord(
         remote_id=remote_id, note_type=None, is_system=is_system, author_username="mira", body="So it is.",
         created_at=CREATED + place, updated_at=CREATED + place, position=place, resolvable=True, resolved=True,

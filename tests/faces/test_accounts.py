@@ -157,6 +157,26 @@ def test_what_was_polled_is_found_by_search(followed: Desk) -> None:
     assert any("harbour" in str(item) for item in found)
 
 
+@pytest.mark.parametrize("mode", ["feed", "records"])
+def test_descriptions_labels_and_tags_of_polled_posts_are_found_and_shown(sea: Desk, mode: str) -> None:
+    sky = sea.world.bluesky
+    plain = sky.post(BOB, "Look", images=["A heron on the pier", ""], labels=["graphic-media"], tags=["birds"])
+    sky.post(ALICE, "Read this", quote=plain.uri, images=["A quoted cormorant"])
+    sky.post(ALICE, "", video="A gull that steals a sandwich")
+    sky.repost(ALICE, plain.uri)
+    assert sea.run("accounts", "add", ALICE, BOB, "--mode", mode).code == 0
+    assert sea.run("poll", "bluesky").code == 0
+    for word in ("heron", "birds", "graphic-media", "cormorant", "sandwich"):
+        assert len(sea.robot("search", word, "--mode", "lexical").data["items"]) == 1, word
+    shown = sea.robot("show", "post", plain.uri).data
+    assert (shown["alt_text"], shown["labels"], shown["tags"]) == (
+        ["A heron on the pier"],
+        ["graphic-media"],
+        ["birds"],
+    )
+    assert "A gull that steals a sandwich" in sea.run("list", "posts").out
+
+
 def test_poll_state_has_the_documented_columns(followed: Desk) -> None:
     rows = followed.query(
         "SELECT user_handle, last_cursor, last_polled_at, posts_fetched_count FROM poll_state ORDER BY 1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.databases.feeds import MIRA, NOOR, OTTO, follow, link, post, share, uri_of
 from tests.faces.desk import Desk
@@ -22,7 +24,13 @@ def talk(desk: Desk) -> Desk:
     database = desk.store()
     try:
         follow(database, MIRA, NOOR, OTTO, now_ms=now)
-        first = post(MIRA, "a", now - 5 * HOUR, links=(link(ARTICLE, "How to lash"), link("https://b.test")))
+        links = (link(ARTICLE, "How to lash"), link("https://b.test"))
+        marks: dict[str, Any] = {
+            "alt_text": ("A heron on\nthe pier",),
+            "labels": ("graphic-media",),
+            "tags": ("birds", "harbour"),
+        }
+        first = post(MIRA, "a", now - 5 * HOUR, links=links, **marks)
         uri = first.record.uri
         answer = post(NOOR, "b", now - 4 * HOUR, kind="reply", reply_parent=uri, reply_root=uri, text="Nor \x1b[31mus.")
         quote = post(NOOR, "q", now - 3 * HOUR, kind="quote", quoted_uri=uri, links=(link(ARTICLE),), text="Read this")
@@ -70,6 +78,20 @@ def test_a_page_tells_of_links_and_replies_and_nothing_steers_the_terminal(talk:
         assert said in out
     assert "\x1b" not in out
     assert "[DELETED]" in talk.run("show", "post", uri_of(MIRA, "d")).out
+
+
+def test_descriptions_of_images_labels_and_tags_are_shown_and_found(talk: Desk) -> None:
+    page = talk.run("show", "post", uri_of(MIRA, "a")).out
+    assert "A heron on the pier" in page
+    assert "#birds #harbour" in page
+    assert "graphic-media" in page
+    shown = talk.robot("show", "post", uri_of(MIRA, "a")).data
+    assert (shown["alt_text"], shown["labels"], shown["tags"]) == (
+        ["A heron on the pier"], ["graphic-media"], ["birds", "harbour"],
+    )  # fmt: skip
+    for words in (["heron"], ["#birds"], ["graphic-media"], ["tide", "--label", "birds"]):
+        found = talk.robot("search", *words, "--mode", "lexical").data["items"]
+        assert any(item["author"] == "mira.test" for item in found), words
 
 
 def test_posts_are_searched_beside_issues_and_by_themselves(talk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.databases.talk import (
     placed,
     state_event,
 )
-from tests.faces.desk import Desk
+from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.clock import parse_instant
@@ -293,6 +294,24 @@ def test_programs_get_every_note_with_its_place(filled: Desk) -> None:
     fewer = filled.robot("show", "mr", "847", "--notes", "1", "--system").data
     assert [thread["id"] for thread in fewer["discussions"]] == ["c"]
     assert fewer["discussions_total"] == 3
+
+
+def test_internal_notes_are_marked_for_people_programs_and_in_search(desk: Desk) -> None:
+    desk.ingested()
+    issue = next(iter(desk.world.gitlab.project(LEDGER).issues))
+    desk.world.gitlab.add_note(issue, "The customer is Harborline", internal=True)
+    desk.world.gitlab.add_note(issue, "We look into it")
+    desk.world.advance(120)
+    assert desk.run("sync", "--no-embed").code == 0
+    page = desk.run("show", "issue", f"{LEDGER}#{issue.iid}").out.splitlines()
+    heads = {following.strip(): line for line, following in pairwise(page)}
+    assert "[INTERNAL]" in heads["The customer is Harborline"]
+    assert "[INTERNAL]" not in heads["We look into it"]
+    shown = desk.robot("show", "issue", f"{LEDGER}#{issue.iid}").data["discussions"]
+    told = {note["body"]: note["internal"] for thread in shown for note in thread["notes"]}
+    assert (told["The customer is Harborline"], told["We look into it"]) == (True, False)
+    documents = desk.query("SELECT content FROM documents WHERE content LIKE '%[internal]%'")
+    assert len(documents) == 1
 
 
 def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:

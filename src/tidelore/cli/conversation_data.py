@@ -97,6 +97,7 @@ def _note(note: NoteRow) -> dict[str, Any]:
         "id": note.remote_id,
         "type": note.note_type,
         "system": bool(note.is_system),
+        "internal": bool(note.is_internal),
         "author": note.author_username,
         "body": note.body,
         "created_at": instant(note.created_at),

@@ -181,6 +181,7 @@ def _note(note: NoteRow, known_place: str, columns: int, indent: str, *, resolve
     marks = [
         f"[{one_line(where)}]" if where and where != known_place else "",
         "[SYSTEM]" if note.is_system else "",
+        "[INTERNAL]" if note.is_internal else "",
         click.style("[RESOLVED]", fg="green") if resolved else "",
     ]
     head = " ".join([click.style(_person(note.author_username), fg="cyan"), f"({_day(note.created_at)})"])

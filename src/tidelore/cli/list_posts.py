@@ -16,7 +16,10 @@ from tidelore.errors import UserError
 from tidelore.since import parse_since
 from tidelore.store.post_rows import KINDS, PostFilter, PostList, PostRow, list_posts
 
-_FIELDS = tuple(post_item(PostRow(0, "", "", "", "", None, "", "", None, None, None, None, 0, None, 0, *[None] * 4)))
+_NO_POST = PostRow(
+    0, "", "", "", "", None, "", "", None, None, None, None, 0, None, 0, None, None, None, None, "", "", ""
+)
+_FIELDS = tuple(post_item(_NO_POST))
 
 
 @click.command("posts", cls=LoreCommand, example="lore list posts --author alice.bsky.social --since 7d")

@@ -26,6 +26,9 @@ def post_item(row: PostRow) -> dict[str, Any]:
         "author_did": row.author_did,
         "text": row.text,
         "langs": row.langs.split("\n") if row.langs else [],
+        "alt_text": row.alt_text.split("\n") if row.alt_text else [],
+        "labels": row.labels.split("\n") if row.labels else [],
+        "tags": row.tags.split("\n") if row.tags else [],
         "reply_to": row.reply_parent,
         "quotes": row.quoted_uri,
         "repeats": row.subject_uri,
@@ -56,7 +59,7 @@ def post_data(view: PostView) -> dict[str, Any]:
 
 def post_row(row: PostRow) -> list[str]:
     """Return a post as a line people read."""
-    return [when(row.sort_at), row.kind, f"@{row.author}", row.text, row.uri]
+    return [when(row.sort_at), row.kind, f"@{row.author}", row.text or row.alt_text, row.uri]
 
 
 def post_lines(view: PostView, columns: int) -> list[str]:
@@ -66,6 +69,9 @@ def post_lines(view: PostView, columns: int) -> list[str]:
     lines = [click.style(f"{post.kind.capitalize()} by @{one_line(post.author)}", bold=True) + deleted, _RULE]
     lines += [f"{name + ':':<9}{value}" for name, value in _facts(view) if value]
     lines += ["", *block(post.text or "(no text)", columns, _STEP)]
+    if post.alt_text:
+        lines += ["", click.style("Images and videos:", bold=True)]
+        lines += [line for alt in post.alt_text.split("\n") for line in block(alt, columns, _STEP)]
     if view.links:
         lines += ["", click.style("Links:", bold=True)]
         lines += [_STEP + one_line(f"{link.url}  {link.title or ''}") for link in view.links]
@@ -89,6 +95,8 @@ def _facts(view: PostView) -> Iterator[tuple[str, str | None]]:
     yield "Answers", _named(view.parent, post.reply_parent)
     yield "Quotes", _named(view.quoted, post.quoted_uri)
     yield "Repeats", post.subject_uri
+    yield "Labels", ", ".join(one_line(label) for label in post.labels.split("\n"))
+    yield "Tags", " ".join(f"#{one_line(tag)}" for tag in post.tags.split("\n") if tag)
     yield "Reposts", ", ".join(f"@{one_line(name)}" for name in view.reposters)
 
 

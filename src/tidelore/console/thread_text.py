@@ -83,6 +83,8 @@ def _note(note: NoteRow, indent: str, *, resolved: bool) -> Text:
     text = Text(indent)
     text.append(_person(note.author_username), "bold")
     text.append(f"  {moment(note.created_at)[:16]}", "dim")
+    if note.is_internal:
+        text.append("  [internal]", "bold")
     where = place(note)
     if where and not indent:
         text.append(f"  {remote(where)}", "italic")
@@ -108,11 +110,15 @@ def _post(view: PostView, columns: int) -> Text:
                 ("Answers", _named(view.parent, post.reply_parent)),
                 ("Quotes", _named(view.quoted, post.quoted_uri)),
                 ("Reposts", ", ".join(f"@{remote(name)}" for name in view.reposters)),
+                ("Labels", remote(post.labels)),
+                ("Tags", remote(post.tags)),
             ],
             columns,
         )
     )
     text.append(f"\n{harmless(post.text or '(no text)')}\n")
+    if post.alt_text:
+        text.append(f"\n{harmless(post.alt_text)}\n", "italic")
     for link in view.links:
         text.append(f"\n→ {remote(link.url, 300)}  {remote(link.title) if link.title else ''}")
     if view.replies_total:

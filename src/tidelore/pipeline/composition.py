@@ -77,9 +77,14 @@ def compose_thread(thread: ThreadSource) -> Document:
 
 
 def compose_post(post: PostSource) -> Document:
-    """Return the document of a post: its text, and what it links to; it is found by any part of those addresses."""
+    """Return the document of a post: its text, what its images show, its tags, its labels, and what it links to.
+
+    It is found by any part of the addresses of its links. Tags and labels can be filtered by, too.
+    """
     urls = tuple(link.url for link in post.links)
-    content = PART.join([post.text, *(_linked(link) for link in post.links)])
+    words = " ".join([*(f"#{tag}" for tag in post.tags), *(f"label:{label}" for label in post.labels)])
+    said = [post.text, *post.alt_text, words]
+    content = PART.join([*(part for part in said if part), *(_linked(link) for link in post.links)])
     return Document(
         source_type="post",
         source_id=post.id,
@@ -90,7 +95,7 @@ def compose_post(post: PostSource) -> Document:
         state=post.kind,
         author_username=post.author,
         participants=(post.author,),
-        labels=(),
+        labels=tuple(dict.fromkeys([*post.tags, *post.labels])),
         paths=(),
         identifiers=tuple(dict.fromkeys([*urls, *identifiers((post.text,))]))[:_MOST_IDENTIFIERS],
         content=content,
@@ -137,5 +142,5 @@ def _linked(link: SharedLink) -> str:
 
 def _said(note: NoteSource) -> str:
     place = place_of(note)
-    where = f" [{place}]" if place else ""
+    where = (f" [{place}]" if place else "") + (" [internal]" if note.is_internal else "")
     return f"@{note.author_username or 'unknown'} ({format_instant(note.created_at)[:10]}){where}: {note.body}"

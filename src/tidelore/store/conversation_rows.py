@@ -65,6 +65,7 @@ class NoteRow(Struct, frozen=True):
     remote_id: int
     note_type: str | None
     is_system: int
+    is_internal: int
     author_username: str | None
     body: str
     created_at: int

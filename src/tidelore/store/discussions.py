@@ -22,7 +22,7 @@ _DISCUSSION = (
     "remote_id", "project_id", "issue_id", "merge_request_id", "noteable_type", "individual_note", "first_note_at",
     "last_note_at", "last_seen_at", "resolvable", "resolved", "content_hash",
 )  # fmt: skip
-_FLAGS = ("is_system", "resolvable", "resolved")
+_FLAGS = ("is_system", "is_internal", "resolvable", "resolved")
 _PLAIN = tuple(name for name in NoteRecord.__struct_fields__ if name not in (*_FLAGS, "payload"))
 _NOTE = (*_PLAIN, *_FLAGS, "project_id", "discussion_id", "last_seen_at")
 _plain_values = attrgetter(*_PLAIN)
@@ -163,6 +163,6 @@ def _discussion_row(renewal: Renewal[DiscussionRecord], item: Item[DiscussionRec
 def _note_row(
     renewal: Renewal[DiscussionRecord], discussion_id: int, note: NoteRecord, stored: Item[NoteRecord] | None
 ) -> Row:
-    flags = (int(note.is_system), int(note.resolvable), int(note.resolved))
+    flags = tuple(int(getattr(note, name)) for name in _FLAGS)
     own = (renewal.project_id, discussion_id, renewal.now_ms)
     return (*_plain_values(note), *flags, *own, stored.version.digest if stored else None)

@@ -51,6 +51,7 @@ class NoteSource(Struct, frozen=True):
     new_line: int | None
     range_start: int | None
     range_end: int | None
+    is_internal: int = 0
 
 
 class ThreadSource(Struct, frozen=True):
@@ -108,7 +109,8 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
         database.read(
             "SELECT discussion_id, remote_id, author_username, body, created_at, updated_at, position_old_path,"
             " position_new_path, position_old_line, position_new_line, position_line_range_start,"
-            f" position_line_range_end FROM notes WHERE discussion_id {database.among('ids')} AND is_system = 0"
+            " position_line_range_end, is_internal"
+            f" FROM notes WHERE discussion_id {database.among('ids')} AND is_system = 0"
             " ORDER BY discussion_id, position",
             wanted,
         )

@@ -36,6 +36,9 @@ class PostRow(Struct, frozen=True):
     embed_kind: str | None
     edited_at: int | None
     deleted_at: int | None
+    alt_text: str
+    labels: str
+    tags: str
 
     @property
     def author(self) -> str:

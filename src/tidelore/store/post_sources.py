@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.store.database import Database
+from tidelore.store.posts import parts_of
 
 DOCUMENTED = (
     "p.deleted_at IS NULL AND (p.kind <> 'repost' OR (p.text <> ''"
@@ -42,6 +43,9 @@ class PostSource(Struct, frozen=True):
     created_at: int
     sort_at: int
     edited_at: int | None
+    alt_text: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     links: tuple[SharedLink, ...] = ()
 
 
@@ -52,7 +56,8 @@ def read_posts(database: Database, ids: Sequence[int]) -> dict[int, PostSource]:
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
         "SELECT p.id, p.kind, COALESCE(p.author_handle, p.author_did), p.text, p.url, p.created_at, p.sort_at,"
-        f" p.edited_at FROM posts p WHERE p.id {database.among('ids')} AND {DOCUMENTED}",
+        " p.edited_at, p.alt_text, p.labels, p.tags"
+        f" FROM posts p WHERE p.id {database.among('ids')} AND {DOCUMENTED}",
         wanted,
     )
     links: defaultdict[int, list[SharedLink]] = defaultdict(list)
@@ -62,4 +67,13 @@ def read_posts(database: Database, ids: Sequence[int]) -> dict[int, PostSource]:
         wanted,
     ):
         links[post_id].append(SharedLink(*values))
-    return {row[0]: replace(PostSource(*row), links=tuple(links[row[0]])) for row in rows}
+    found: dict[int, PostSource] = {}
+    for *values, alt_text, labels, tags in rows:
+        found[values[0]] = replace(
+            PostSource(*values),
+            alt_text=parts_of(alt_text),
+            labels=parts_of(labels),
+            tags=parts_of(tags),
+            links=tuple(links[values[0]]),
+        )
+    return found

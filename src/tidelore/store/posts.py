@@ -31,23 +31,36 @@ _PLAIN = (
     *("uri", "cid", "author_did", "kind", "text", "reply_parent", "reply_root", "quoted_uri", "subject_uri"),
     *("created_at", "indexed_at", "sort_at", "url", "embed_kind"),
 )
-_MADE = ("author_handle", "langs", "account_id", "payload_hash", "content_hash", "now")
+_MADE = ("author_handle", "langs", "alt_text", "labels", "tags", "account_id", "payload_hash", "content_hash", "now")
 _NAMES = (*_PLAIN, *_MADE)
 _KEPT = ("author_handle", "account_id", "indexed_at", "url", "embed_kind")
 """Where a reading that does not know leaves what is known."""
 _TAKEN = ("author_did", "kind", "reply_parent", "reply_root", "quoted_uri", "subject_uri", "created_at")
 # A feed may show a repost without its cid, and nobody edits a repost: it has nothing of its own.
 _EDITED = "(excluded.cid <> posts.cid AND posts.kind <> 'repost')"
+_TEXTS = ("text", "alt_text", "labels", "tags")
+
+
+def _texts() -> str:
+    """Return how texts are updated: a reading that has none takes none away, unless it is another version."""
+    return ", ".join(
+        f"{name} = CASE WHEN excluded.{name} = '' AND NOT {_EDITED} THEN posts.{name} ELSE excluded.{name} END"
+        for name in _TEXTS
+    )
+
+
 _UPSERT = (
-    f"INSERT INTO posts ({', '.join(_PLAIN)}, author_handle, langs, account_id, raw_payload_id, content_hash,"
+    f"INSERT INTO posts ({', '.join(_PLAIN)}, author_handle, langs, alt_text, labels, tags, account_id,"
+    " raw_payload_id, content_hash,"
     " first_seen_at, last_seen_at)"
-    f" VALUES ({', '.join(f':{name}' for name in _PLAIN)}, :author_handle, :langs, :account_id,"
+    f" VALUES ({', '.join(f':{name}' for name in _PLAIN)}, :author_handle, :langs, :alt_text, :labels, :tags,"
+    " :account_id,"
     " (SELECT id FROM raw_payloads WHERE remote_id = :uri AND content_hash = :payload_hash), :content_hash, :now, :now)"
     f" ON CONFLICT (uri) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _TAKEN)},"
     f" {', '.join(f'{name} = COALESCE(excluded.{name}, posts.{name})' for name in _KEPT)},"
     " cid = CASE WHEN excluded.cid = '' THEN posts.cid ELSE excluded.cid END,"
     " langs = CASE WHEN excluded.langs = '' THEN posts.langs ELSE excluded.langs END,"
-    f" text = CASE WHEN excluded.text = '' AND NOT {_EDITED} THEN posts.text ELSE excluded.text END,"
+    f" {_texts()},"
     " sort_at = CASE WHEN excluded.sort_at < posts.sort_at THEN excluded.sort_at ELSE posts.sort_at END,"
     " raw_payload_id = excluded.raw_payload_id, content_hash = excluded.content_hash,"
     " last_seen_at = excluded.last_seen_at, deleted_at = NULL,"
@@ -172,7 +185,7 @@ def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
     contents = [Content(uri, nothing, _NO_PAYLOAD) for uri in uris.values()]
     store_contents(tx, None, SOURCE_TYPE, contents, pack=lambda payload: ("identity", payload), now_ms=now_ms)
     tx.execute(
-        "UPDATE posts SET text = '', langs = '', raw_payload_id ="
+        "UPDATE posts SET text = '', langs = '', alt_text = '', labels = '', tags = '', raw_payload_id ="
         " (SELECT id FROM raw_payloads r WHERE r.remote_id = posts.uri AND r.content_hash = :nothing)"
         f" WHERE id {tx.among('ids')}",
         {"nothing": nothing, "ids": tx.integers(ids)},
@@ -185,6 +198,11 @@ def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
     unlink_posts(tx, ids)
     remove_documents(tx, SOURCE_TYPE, ids)
     mark_posts(tx, ids, now_ms)
+
+
+def parts_of(stored: str) -> tuple[str, ...]:
+    """Return the texts of a column that holds one on each line."""
+    return tuple(stored.split("\n")) if stored else ()
 
 
 def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
@@ -214,8 +232,14 @@ def _row(item: Item[PostRecord], author: Author | None, payload_hash: bytes, now
         *_values(record),
         record.author_handle or (author.handle if author else None),
         "\n".join(record.langs),
+        *map(_joined, (record.alt_text, record.labels, record.tags)),
         author.id if author else None,
         payload_hash,
         item.version.digest,
         now_ms,
     )
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return texts as they are stored: each on a line of its own."""
+    return "\n".join(part for part in (" ".join(text.split()) for text in parts) if part)

@@ -66,9 +66,11 @@ class Events:
         images: Sequence[str] = (),
         langs: Sequence[str] = ("en",),
         labels: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        video: str | None = None,
         at_us: int | None = None,
     ) -> Record:
-        """Write a post. `images` are alternative texts; links, mentions and tags become facets."""
+        """Write a post. `images` and `video` are alternative texts; links, mentions and tags become facets."""
         now_us = self._instant(at_us)
         created_us, created = self._dated(created_at, now_us)
         value = values.post(
@@ -76,9 +78,10 @@ class Events:
             created,
             facets=find_facets(text, self.network.handles.get),
             reply=None if reply_to is None else self._reply_ref(reply_to),
-            embed=values.embed(external, images, None if quote is None else self._required(quote)),
+            embed=values.embed(external, images, None if quote is None else self._required(quote), video),
             langs=langs,
             labels=labels,
+            tags=tags,
         )
         record = self._write(self.network.account(actor), POST, value, now_us, created_us)
         self._count(record, 1)

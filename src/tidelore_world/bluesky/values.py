@@ -15,6 +15,7 @@ Value = dict[str, Any]
 
 _EXTERNAL = "app.bsky.embed.external"
 _IMAGES = "app.bsky.embed.images"
+_VIDEO = "app.bsky.embed.video"
 _RECORD = "app.bsky.embed.record"
 _BOTH = "app.bsky.embed.recordWithMedia"
 
@@ -33,6 +34,7 @@ def post(
     embed: Value | None,
     langs: Sequence[str],
     labels: Sequence[str],
+    tags: Sequence[str] = (),
 ) -> Value:
     """A post; what it does not have is left out."""
     value: Value = {"$type": POST, "text": text, "createdAt": created_at}
@@ -44,6 +46,8 @@ def post(
         value["reply"] = reply
     if embed is not None:
         value["embed"] = embed
+    if tags:
+        value["tags"] = list(tags)
     if labels:
         shown = [{"val": label} for label in labels]
         value["labels"] = {"$type": "com.atproto.label.defs#selfLabels", "values": shown}
@@ -56,14 +60,16 @@ def with_text(value: Mapping[str, Any], text: str, facets: Sequence[Value]) -> V
     return kept | {"text": text} | ({"facets": list(facets)} if facets else {})
 
 
-def embed(external: Card | None, images: Sequence[str], quote: Record | None) -> Value | None:
-    """The embed of a post: a card or images, a quoted record, or both together."""
+def embed(external: Card | None, images: Sequence[str], quote: Record | None, video: str | None = None) -> Value | None:
+    """The embed of a post: a card, images or a video, a quoted record, or both together."""
     media: Value | None = None
     if external is not None:
         card = {"uri": external.url, "title": external.title, "description": external.description}
         media = {"$type": _EXTERNAL, "external": card}
     elif images:
         media = {"$type": _IMAGES, "images": [{"alt": alt, "image": _blob(alt)} for alt in images]}
+    elif video is not None:
+        media = {"$type": _VIDEO, "video": _blob(video), "alt": video}
     if quote is None:
         return media
     quoted = {"$type": _RECORD, "record": strong_ref(quote)}

@@ -122,6 +122,8 @@ class Views:
         if kind == "app.bsky.embed.images":
             images = [_image(image, did, origin) for image in embed["images"]]
             return {"$type": f"{kind}#view", "images": images}
+        if kind == "app.bsky.embed.video":
+            return {"$type": f"{kind}#view", "cid": embed["video"]["ref"]["$link"], "alt": embed["alt"]}
         if kind == "app.bsky.embed.record":
             return {"$type": f"{kind}#view", "record": self._quoted(embed["record"]["uri"], origin)}
         quoted = self._quoted(embed["record"]["record"]["uri"], origin)

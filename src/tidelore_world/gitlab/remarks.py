@@ -26,6 +26,7 @@ class Remarks(MergeRequests):
         position: Position | None = None,
         author: Who = None,
         system: bool = False,
+        internal: bool = False,
         at_us: int | None = None,
     ) -> Note:
         """Write a note: a plain comment, the start of a thread, a remark on a diff, or a reply."""
@@ -34,7 +35,9 @@ class Remarks(MergeRequests):
         if home is None:
             home = Discussion(self.world.prose.sha(), individual_note=not (thread or position))
             parent.discussions.append(home)
-        note = Note(self.new_id(), self.user(author), self._body(parent, body), at, at, system=system)
+        note = Note(
+            self.new_id(), self.user(author), self._body(parent, body), at, at, system=system, internal=internal
+        )
         note.position = home.notes[0].position if home.notes else position
         home.notes.append(note)
         _settle_types(home, parent)

@@ -87,6 +87,7 @@ class Note:
     resolved_by: User | None = None
     resolved_at_us: int | None = None
     position: Position | None = None
+    internal: bool = False
 
 
 @dataclass(slots=True, eq=False)

@@ -50,13 +50,33 @@ class Quoted(Struct, frozen=True):
 class Media(Struct, frozen=True):
     type: str = field(name="$type", default="")
     external: Card | None = None
+    images: Raw = Raw(b"[]")
+    alt: Raw = Raw(b"null")
 
 
 class Embed(Struct, frozen=True):
+    """What a post shows. The alternative text of images stands in each of them, that of a video beside it."""
+
     type: str = field(name="$type", default="")
     external: Card | None = None
+    images: Raw = Raw(b"[]")
+    alt: Raw = Raw(b"null")
     record: Quoted | None = None
     media: Media | None = None
+
+
+class Described(Struct, frozen=True):
+    """An image, as far as it is text."""
+
+    alt: str = ""
+
+
+class SelfLabel(Struct, frozen=True):
+    val: str = ""
+
+
+class SelfLabels(Struct, frozen=True):
+    values: tuple[SelfLabel, ...] = ()
 
 
 class Span(Struct, frozen=True):
@@ -77,7 +97,7 @@ class Facet(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """The record of a post. `facets` and `embed` are read apart: what is odd in them is left out."""
+    """The record of a post. What is not its text is read apart: what is odd in it is left out."""
 
     created_at: str = field(name="createdAt")
     text: str = ""
@@ -85,6 +105,8 @@ class Post(Struct, frozen=True):
     reply: Reply | None = None
     facets: Raw = Raw(b"[]")
     embed: Raw = Raw(b"null")
+    labels: Raw = Raw(b"null")
+    tags: Raw = Raw(b"[]")
 
 
 class Repost(Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""The links of a post. Owns where they are looked for: the facets, the card, and the plain text. Pure.
+"""What a post says beside its text: links, languages, labels, tags and descriptions of images. Pure.
+
+Owns where links are looked for: the facets, the card, and the plain text.
 
 A facet points at BYTES of the UTF-8 text, and what it covers is the link's caption, often a cut address: the plain
 text is searched only beside facets. Invariant: one link for each normalised address, in the order of reading; what
@@ -16,7 +18,7 @@ from msgspec import Raw
 
 from tidelore.links import find_urls, normalise
 from tidelore.model import LinkRecord
-from tidelore.sources.bluesky.payloads import Card, Embed, Facet
+from tidelore.sources.bluesky.payloads import Card, Described, Embed, Facet, SelfLabels
 
 T = TypeVar("T")
 
@@ -24,6 +26,8 @@ _PARTS = msgspec.json.Decoder(list[Raw])
 _FACET = msgspec.json.Decoder(Facet | None)
 _EMBED = msgspec.json.Decoder(Embed | None)
 _LANGS = msgspec.json.Decoder(tuple[str, ...])
+_LABELS = msgspec.json.Decoder(SelfLabels | None)
+_IMAGE = msgspec.json.Decoder(Described)
 _LINK = "app.bsky.richtext.facet#link"
 _TEXT = msgspec.json.Decoder(str | None)
 _SHORT = 64
@@ -54,6 +58,32 @@ def read_langs(raw: Raw) -> tuple[str, ...]:
     """Return the languages a post says it is in."""
     # Nearly all posts say the same few things.
     return _langs(bytes(raw)) if len(raw) <= _SHORT else _lenient(_LANGS, raw, ())
+
+
+def read_tags(raw: Raw) -> tuple[str, ...]:
+    """Return the tags that a post has beside those in its text."""
+    return () if len(raw) <= 2 else tuple(dict.fromkeys(tag for tag in _lenient(_LANGS, raw, ()) if tag))
+
+
+def read_labels(raw: Raw) -> tuple[str, ...]:
+    """Return the labels that the author gave a post."""
+    if len(raw) <= 4:
+        return ()
+    labels = _lenient(_LABELS, raw, None) or SelfLabels()
+    return tuple(dict.fromkeys(label.val for label in labels.values if label.val))
+
+
+def alt_texts(embed: Embed) -> tuple[str, ...]:
+    """Return what the author says that images and videos show, also beside a quoted post."""
+    found: list[str] = []
+    for holder in (embed, embed.media):
+        if holder is None:
+            continue
+        if len(holder.images) > 2:
+            found += [_lenient(_IMAGE, image, Described()).alt for image in _lenient(_PARTS, holder.images, [])]
+        if len(holder.alt) > 4:
+            found.append(_lenient(_TEXT, holder.alt, None) or "")
+    return tuple(text for text in found if text.strip())
 
 
 def card_of(embed: Embed) -> Card | None:

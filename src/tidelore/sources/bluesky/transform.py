@@ -22,7 +22,16 @@ from tidelore.sources.bluesky.payloads import (
     Repost,
     StoredRecord,
 )
-from tidelore.sources.bluesky.sharing import card_of, links_of, read_embed, read_facets, read_langs
+from tidelore.sources.bluesky.sharing import (
+    alt_texts,
+    card_of,
+    links_of,
+    read_embed,
+    read_facets,
+    read_labels,
+    read_langs,
+    read_tags,
+)
 from tidelore.sources.reading import instant
 
 _POST = msgspec.json.Decoder(Post)
@@ -138,6 +147,9 @@ def _post(
         links=links_of(post.text, read_facets(post.facets), card),
         url=web_address(address),
         embed_kind=embed.type.rpartition(".")[2].partition("#")[0] or None,
+        alt_text=alt_texts(embed),
+        labels=read_labels(post.labels),
+        tags=read_tags(post.tags),
     )
 
 
@@ -187,6 +199,9 @@ def _repost_view(view: PostView, reason: Reason) -> PostRecord:
         langs=subject.langs,
         links=subject.links,
         embed_kind=subject.embed_kind,
+        alt_text=subject.alt_text,
+        labels=subject.labels,
+        tags=subject.tags,
     )
 
 

@@ -50,6 +50,8 @@ class Note(Struct, frozen=True):
     note_type: str | None = field(default=None, name="type")
     author: User | None = None
     system: bool | None = None
+    internal: bool | None = None
+    confidential: bool | None = None
     resolvable: bool | None = None
     resolved: bool | None = None
     resolved_by: User | None = None
@@ -123,6 +125,8 @@ def transform_note(payload: bytes, place: int) -> NoteRecord:
         position_start_sha=at.start_sha,
         position_head_sha=at.head_sha,
         payload=payload,
+        # Servers before 15.3 say `confidential` only.
+        is_internal=bool(note.internal or note.confidential),
     )
 
 
