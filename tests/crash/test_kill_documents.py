@@ -184,7 +184,7 @@ def lay_the_ground(stage: Stage, before: Before) -> None:
         change_the_world(stage.world)
 
 
-def test_a_sync_that_nothing_disturbs_writes_what_changed_and_embeds_what_it_wrote(
+def test_an_undisturbed_sync_builds_and_embeds_only_changed_documents(
     uninterrupted: Callable[[Before], Work],
 ) -> None:
     parents = len(PROJECTS) * len(LISTS) * ITEMS
@@ -197,7 +197,7 @@ def test_a_sync_that_nothing_disturbs_writes_what_changed_and_embeds_what_it_wro
 
 
 @pytest.mark.parametrize(("dialect", "before", "case"), REDUCED, ids=name_of)
-def test_a_sync_killed_among_documents_or_vectors_goes_on_where_it_stopped(
+def test_a_sync_killed_while_building_documents_or_vectors_continues(
     staged: Callable[[str, Before], Stage],
     uninterrupted: Callable[[Before], Work],
     dialect: str,
@@ -211,7 +211,7 @@ def test_a_sync_killed_among_documents_or_vectors_goes_on_where_it_stopped(
 @pytest.mark.parametrize("before", ["nothing", "an older copy"])
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
 @pytest.mark.parametrize("case", EVERY, ids=name_of)
-def test_every_seam_of_documents_and_vectors(
+def test_a_sync_killed_at_every_document_and_vector_seam_continues(
     staged: Callable[[str, Before], Stage],
     uninterrupted: Callable[[Before], Work],
     case: Case,
@@ -223,7 +223,7 @@ def test_every_seam_of_documents_and_vectors(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_a_sync_killed_at_every_commit_still_tells_everything(
+def test_a_sync_killed_at_every_commit_still_counts_all_work(
     staged: Callable[[str, Before], Stage], uninterrupted: Callable[[Before], Work], dialect: str
 ) -> None:
     stage = staged(dialect, "an older copy")
@@ -237,7 +237,7 @@ def test_a_sync_killed_at_every_commit_still_tells_everything(
 
 
 @pytest.mark.parametrize("seam", [Seam.BEFORE_COMMIT, Seam.AFTER_COMMIT])
-def test_pieces_cut_otherwise_are_all_replaced_though_the_process_was_killed(
+def test_chunks_of_changed_settings_are_all_replaced_despite_a_kill(
     staged: Callable[[str, Before], Stage], seam: Seam
 ) -> None:
     stage = staged("sqlite", "nothing")
@@ -250,7 +250,7 @@ def test_pieces_cut_otherwise_are_all_replaced_though_the_process_was_killed(
 
 
 @pytest.mark.parametrize("stage_of_the_run", [Seam.DOCUMENTS, Seam.LEASE_RELEASED])
-def test_the_row_of_an_interrupted_run_counts_what_was_made_before(
+def test_an_interrupted_run_counts_the_documents_and_vectors_made_before(
     staged: Callable[[str, Before], Stage], stage_of_the_run: Seam
 ) -> None:
     stage = staged("sqlite", "nothing")

@@ -14,7 +14,7 @@ from tidelore.engine.crashpoint import Seam
 ITEMS = 120
 
 
-def test_a_run_killed_half_way_costs_the_other_half_and_one_page_per_scope(
+def test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope(
     dialect: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     command = ("ingest", "--type", "issues")

@@ -73,7 +73,7 @@ def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[
         context.__exit__(None, None, None)
 
 
-def test_every_seam_has_its_places_and_is_visited_as_often_as_they_need(
+def test_every_seam_has_kill_points_and_is_visited_often_enough(
     uninterrupted: Callable[[Kind], Uninterrupted],
 ) -> None:
     assert PLACES.keys() | ELSEWHERE == set(Seam)
@@ -86,7 +86,7 @@ def test_every_seam_has_its_places_and_is_visited_as_often_as_they_need(
 
 
 @pytest.mark.parametrize(("dialect", "seam", "place"), REDUCED)
-def test_a_run_killed_at_a_seam_goes_on_where_it_stopped(
+def test_a_run_killed_at_a_seam_continues_where_it_stopped(
     staged: Callable[[str], Stage],
     uninterrupted: Callable[[Kind], Uninterrupted],
     dialect: str,
@@ -108,7 +108,7 @@ def test_changes_made_while_the_process_was_dead_are_found(
 @pytest.mark.parametrize("resource", LISTS)
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("seam", "place"), EVERY)
-def test_every_seam_at_every_place(
+def test_a_run_killed_at_every_seam_and_visit_continues(
     staged: Callable[[str], Stage],
     uninterrupted: Callable[[Kind], Uninterrupted],
     seam: Seam,
@@ -122,7 +122,7 @@ def test_every_seam_at_every_place(
 
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_run_killed_again_and_again_still_arrives(staged: Callable[[str], Stage], dialect: str) -> None:
+def test_a_run_killed_repeatedly_still_completes_the_copy(staged: Callable[[str], Stage], dialect: str) -> None:
     """Each life is long enough for a window of several pages: that much of it is confirmed in one go.
 
     What one life completed of the children stays complete in all lives after it.
@@ -147,7 +147,7 @@ def test_a_run_killed_again_and_again_still_arrives(staged: Callable[[str], Stag
 
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.INSIDE_COMMIT])
-def test_a_verification_killed_half_way_buries_what_is_gone_and_nothing_else(
+def test_a_verification_killed_half_way_tombstones_only_deleted_items(
     sqlite_stage: Stage, seam: Seam, place: str
 ) -> None:
     stage = sqlite_stage

@@ -48,7 +48,7 @@ def race(stage: Stage, count: int) -> tuple[Process, list[Process]]:
 
 
 @pytest.mark.parametrize("count", [2, deep(10)])
-def test_of_processes_that_start_at_once_one_writes_and_the_others_name_it(stage: Stage, count: int) -> None:
+def test_of_processes_started_at_once_one_writes_and_the_others_name_it(stage: Stage, count: int) -> None:
     with shut_gate(stage) as open_gate:
         winner, losers = race(stage, count)
         ended = [loser.wait() for loser in losers]
@@ -72,7 +72,7 @@ def test_of_processes_that_start_at_once_one_writes_and_the_others_name_it(stage
     stage.assert_copy_is_true("issues")
 
 
-def test_a_running_process_whose_lease_is_forced_away_stops(stage: Stage) -> None:
+def test_a_running_process_stops_when_its_lease_is_taken_by_force(stage: Stage) -> None:
     stage.server.latency_seconds = 1.0
     first = stage.start(*COMMAND, "--robot")
     wait_until(lambda: stage.world.requests["GET /projects/:id/issues"] >= 4)
@@ -100,7 +100,7 @@ def paused_after(stage: Stage, requests: int) -> Process:
 
 
 @pytest.mark.parametrize("requests", [1, 8], ids=["looking-up", "walking"])
-def test_a_process_that_wakes_up_without_its_lease_writes_nothing_more(stage: Stage, requests: int) -> None:
+def test_a_process_that_resumes_without_its_lease_writes_nothing_more(stage: Stage, requests: int) -> None:
     sleeper = paused_after(stage, requests)
     assert stage.lore(*COMMAND, "--force").code == 0
     before = dump(stage)
@@ -112,7 +112,7 @@ def test_a_process_that_wakes_up_without_its_lease_writes_nothing_more(stage: St
     stage.assert_copy_is_true("issues")
 
 
-def test_a_process_that_slept_until_it_was_given_up_says_that_its_lease_is_lost(stage: Stage) -> None:
+def test_a_process_suspended_beyond_the_lease_timeout_reports_lease_lost(stage: Stage) -> None:
     sleeper = paused_after(stage, 8)
     long_ago = SystemClock().now_ms() - 11 * 60_000
     stage.change("UPDATE leases SET heartbeat_at = :at", at=long_ago)
@@ -130,7 +130,7 @@ def test_a_process_that_slept_until_it_was_given_up_says_that_its_lease_is_lost(
 
 
 @pytest.mark.parametrize(("minutes", "code"), [(9, 3), (11, 0)])
-def test_a_holder_on_another_host_is_believed_until_its_heartbeat_is_stale(
+def test_a_holder_on_another_host_keeps_the_lease_until_its_heartbeat_is_stale(
     stage: Stage, minutes: int, code: int
 ) -> None:
     assert stage.lore(*COMMAND).code == 0
@@ -155,7 +155,7 @@ def test_a_holder_on_another_host_is_believed_until_its_heartbeat_is_stale(
         assert stage.run_statuses() == ["running"]
 
 
-def test_a_process_killed_with_minus_nine_leaves_a_lease_that_is_free_at_once(stage: Stage) -> None:
+def test_a_process_killed_with_sigkill_leaves_a_lease_that_is_free_at_once(stage: Stage) -> None:
     stage.server.latency_seconds = 0.05
     process = stage.start(*COMMAND)
     stage.wait_for_requests(8)

@@ -106,9 +106,7 @@ def test_a_process_killed_around_a_write_leaves_one_comment(
 
 
 @pytest.mark.parametrize("late", LATE_SECONDS)
-def test_a_write_whose_answer_is_lost_and_that_lands_late_leaves_one_comment(
-    quays: Callable[[str], Quay], late: float
-) -> None:
+def test_a_late_write_with_a_lost_response_leaves_one_comment(quays: Callable[[str], Quay], late: float) -> None:
     quay = quays("sqlite")
     row = quay.intend()
     quay.world.late_seconds = [late]
@@ -119,7 +117,7 @@ def test_a_write_whose_answer_is_lost_and_that_lands_late_leaves_one_comment(
     assert len(quay.remarks()) == 1
 
 
-def test_an_answer_lost_after_acceptance_and_a_death_on_top_leave_one_comment(quays: Callable[[str], Quay]) -> None:
+def test_a_lost_response_followed_by_a_crash_leaves_one_comment(quays: Callable[[str], Quay]) -> None:
     quay = quays("sqlite")
     quay.intend()
     quay.world.github.settings.lost_answers = 1
@@ -128,7 +126,7 @@ def test_an_answer_lost_after_acceptance_and_a_death_on_top_leave_one_comment(qu
     assert len(quay.remarks()) == quay.posts() == 1
 
 
-def test_processes_that_send_at_once_leave_one_comment_each(quays: Callable[[str], Quay]) -> None:
+def test_concurrent_senders_leave_one_comment_per_reply(quays: Callable[[str], Quay]) -> None:
     quay = quays("sqlite")
     for number in range(8):
         quay.intend(f"Answer {number}")
@@ -143,7 +141,7 @@ def test_processes_that_send_at_once_leave_one_comment_each(quays: Callable[[str
 
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_trial_after_trial_each_intent_is_one_comment(quays: Callable[[str], Quay], dialect: str) -> None:
+def test_each_reply_is_one_comment_in_random_crash_and_loss_trials(quays: Callable[[str], Quay], dialect: str) -> None:
     """Each trial: an intent; a death at some seam or none; an answer lost, late or whole; then the next life."""
     quay, dice = quays(dialect), random.Random(20260302)
     quay.world.github.settings.content_per_minute = quay.world.github.settings.content_per_hour = 10_000

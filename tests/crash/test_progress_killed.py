@@ -10,7 +10,7 @@ SOME_PROGRESS = "SELECT 1 FROM sync_runs WHERE progress_done > 0"
 PROGRESS = "SELECT status, progress_done, progress_total, progress_note, requests FROM sync_runs ORDER BY id LIMIT 1"
 
 
-def test_a_killed_run_keeps_its_last_progress_and_the_ledger_says_so(stage: Stage) -> None:
+def test_a_killed_run_is_listed_with_its_last_progress(stage: Stage) -> None:
     stage.server.latency_seconds = 0.05
     process = stage.start("sync", "--no-embed")
     stop_with_progress(stage, process)

@@ -23,7 +23,7 @@ def interrupt(stage: Stage, number: int, *options: str) -> Ended:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupted_run_is_closed_as_cancelled_and_gives_the_lease_back(sqlite_stage: Stage, number: int) -> None:
+def test_an_interrupted_run_is_closed_as_cancelled_and_releases_the_lease(sqlite_stage: Stage, number: int) -> None:
     stage = sqlite_stage
     ended = interrupt(stage, number)
     assert ended.code == 130, ended
@@ -51,7 +51,7 @@ def test_the_run_after_an_interrupted_one_completes_the_copy(stage: Stage, numbe
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_an_interrupted_robot_prints_one_document(sqlite_stage: Stage, number: int) -> None:
+def test_an_interrupted_robot_command_prints_one_json_document(sqlite_stage: Stage, number: int) -> None:
     ended = interrupt(sqlite_stage, number, "--robot")
     assert ended.code == 130
     assert ended.error["code"] == "INTERRUPTED"

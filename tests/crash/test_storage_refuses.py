@@ -25,7 +25,7 @@ def assert_refused(ended: Ended, place: str, code: str = "STORAGE_FAILED") -> No
     assert "Traceback" not in ended.stderr
 
 
-def test_a_database_below_a_regular_file_is_refused_before_anything_is_asked(
+def test_a_database_path_below_a_regular_file_is_refused_before_any_request(
     sqlite_stage: Stage, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("not a directory")
@@ -34,7 +34,7 @@ def test_a_database_below_a_regular_file_is_refused_before_anything_is_asked(
     assert sqlite_stage.requests == 0
 
 
-def test_a_directory_in_the_database_s_place_is_refused(sqlite_stage: Stage, tmp_path: Path) -> None:
+def test_a_directory_at_the_database_path_is_refused(sqlite_stage: Stage, tmp_path: Path) -> None:
     place = tmp_path / "lore.d"
     place.mkdir()
     assert_refused(sqlite_stage.lore(*COMMAND, "--db", str(place)), str(place))
@@ -42,7 +42,7 @@ def test_a_directory_in_the_database_s_place_is_refused(sqlite_stage: Stage, tmp
     assert list(place.iterdir()) == []
 
 
-def test_a_server_that_is_not_there_is_refused_before_anything_is_asked(sqlite_stage: Stage, tmp_path: Path) -> None:
+def test_an_unreachable_database_server_is_refused_before_any_request(sqlite_stage: Stage, tmp_path: Path) -> None:
     ended = sqlite_stage.lore(*COMMAND, "--db", f"postgresql://postgres@/nowhere?host={tmp_path}")
     assert_refused(ended, "nowhere", "DATABASE_UNREACHABLE")
     assert sqlite_stage.requests == 0
@@ -52,7 +52,7 @@ def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
 
 
-def test_a_file_that_may_not_grow_ends_the_run_and_loses_nothing(sqlite_stage: Stage) -> None:
+def test_a_file_size_limit_ends_the_run_and_loses_nothing(sqlite_stage: Stage) -> None:
     stage = sqlite_stage
     assert_refused(stage.lore(*COMMAND, limit=limit_files), stage.address)
     complete_afterwards(stage)
@@ -74,7 +74,7 @@ def small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_ends_the_run_and_the_next_one_with_room_completes_the_copy(tmp_path: Path) -> None:
+def test_a_full_disk_ends_the_run_and_the_next_one_with_space_completes_the_copy(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     with small_disk(disk), open_stage(str(disk / "lore.db"), tmp_path) as stage:

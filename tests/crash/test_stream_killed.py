@@ -108,7 +108,7 @@ def living(world: World, seed: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     "path", ["/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"], ids=["first", "second"]
 )
-def test_a_stream_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(
+def test_a_stream_killed_repeatedly_loses_and_duplicates_nothing(
     migrated_sqlite_address: str, tmp_path: Path, path: str
 ) -> None:
     world = World(start=format_instant(SystemClock().now_ms()))

@@ -186,7 +186,7 @@ def test_a_second_surgical_sync_writes_nothing_on_either_database(staged: Callab
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("count", [2, 5])
-def test_of_surgical_syncs_that_begin_to_write_at_once_one_does(
+def test_of_surgical_syncs_that_start_writing_at_once_one_does(
     staged: Callable[..., Stage], dialect: str, count: int
 ) -> None:
     stage = staged(dialect)
@@ -236,7 +236,7 @@ WITHOUT_LEASE: list[tuple[Case, str]] = [
 
 
 @pytest.mark.parametrize(("case", "phase"), [WITHOUT_LEASE[1], WITHOUT_LEASE[3]], ids=name_of)
-def test_a_normal_sync_takes_the_lease_while_a_surgical_one_needs_none(
+def test_a_normal_sync_gets_the_lease_while_a_surgical_one_does_not_hold_it(
     staged: Callable[..., Stage], case: Case, phase: str
 ) -> None:
     normal_sync_beside(staged("sqlite"), *case, phase)
@@ -245,7 +245,7 @@ def test_a_normal_sync_takes_the_lease_while_a_surgical_one_needs_none(
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("case", "phase"), WITHOUT_LEASE, ids=name_of)
-def test_a_normal_sync_takes_the_lease_wherever_a_surgical_one_needs_none(
+def test_a_normal_sync_gets_the_lease_in_every_phase_without_a_surgical_lease(
     staged: Callable[..., Stage], case: Case, phase: str, dialect: str
 ) -> None:
     normal_sync_beside(staged(dialect), *case, phase)
@@ -271,14 +271,14 @@ def overtaken(stage: Stage, newer: bool) -> None:
     assert stage.lore("sync", "--retry-failed", str(done.data["run_id"]), "--robot").data["requested_count"] == 0
 
 
-def test_what_a_normal_sync_saw_meanwhile_stays(staged: Callable[..., Stage]) -> None:
+def test_rows_seen_by_a_concurrent_normal_sync_are_kept(staged: Callable[..., Stage]) -> None:
     overtaken(staged("sqlite"), newer=False)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("newer", [True, False], ids=["newer", "of-the-same-instant"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_a_normal_sync_stored_meanwhile_stays_on_either_database(
+def test_rows_stored_by_a_concurrent_normal_sync_are_kept_on_either_database(
     staged: Callable[..., Stage], newer: bool, dialect: str
 ) -> None:
     overtaken(staged(dialect), newer)
@@ -317,7 +317,7 @@ def interrupted(stage: Stage, case: Case, number: signal.Signals) -> None:
     assert_cancelled(stage, held.go_on())
 
 
-def test_sigint_while_the_items_are_stored_ends_in_order(staged: Callable[..., Stage]) -> None:
+def test_sigint_while_items_are_stored_cancels_the_run_cleanly(staged: Callable[..., Stage]) -> None:
     interrupted(staged("sqlite"), PHASES["ingest"], signal.SIGINT)
 
 
@@ -325,7 +325,7 @@ def test_sigint_while_the_items_are_stored_ends_in_order(staged: Callable[..., S
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_signal_in_any_phase_ends_in_order(
+def test_a_signal_in_any_phase_cancels_a_surgical_sync_cleanly(
     staged: Callable[..., Stage], phase: str, dialect: str, number: signal.Signals
 ) -> None:
     stage = staged(dialect)
@@ -338,9 +338,7 @@ def test_a_signal_in_any_phase_ends_in_order(
 @pytest.mark.deep
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("phase", IN_FLIGHT)
-def test_sigint_while_an_answer_is_on_its_way_ends_at_once(
-    staged: Callable[..., Stage], phase: str, dialect: str
-) -> None:
+def test_sigint_during_a_request_ends_the_run_at_once(staged: Callable[..., Stage], phase: str, dialect: str) -> None:
     stage = staged(dialect)
     slow = stage.world.faults.add("slow", IN_FLIGHT[phase], 1, seconds=20.0)
     process = stage.start(*SURGICAL)
@@ -365,7 +363,7 @@ def die_and_go_on(stage: Stage, case: Case, run_id: int) -> None:
     assert stage.rows("SELECT holder_host FROM leases") == FREE
 
 
-def test_a_surgical_sync_killed_while_it_stores_is_repeated(staged: Callable[..., Stage]) -> None:
+def test_a_surgical_sync_killed_while_storing_can_be_repeated(staged: Callable[..., Stage]) -> None:
     die_and_go_on(staged("sqlite"), (None, Seam.INSIDE_COMMIT, 1), 2)
 
 
@@ -373,7 +371,7 @@ def test_a_surgical_sync_killed_while_it_stores_is_repeated(staged: Callable[...
 @pytest.mark.parametrize("before", ["nothing", "an older copy"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("case", KILLED, ids=name_of)
-def test_a_surgical_sync_killed_at_any_seam_is_repeated(
+def test_a_surgical_sync_killed_at_any_seam_can_be_repeated(
     staged: Callable[..., Stage], case: Case, dialect: str, before: Before
 ) -> None:
     stage = staged(dialect, before)
@@ -382,7 +380,7 @@ def test_a_surgical_sync_killed_at_any_seam_is_repeated(
     die_and_go_on(stage, case, 1 if before == "nothing" else 2)
 
 
-def test_every_seam_of_a_surgical_sync_is_one_at_which_it_is_killed(staged: Callable[..., Stage]) -> None:
+def test_the_kill_cases_cover_every_seam_of_a_surgical_sync(staged: Callable[..., Stage]) -> None:
     visits = staged("sqlite").count_visits(*SURGICAL)
     assert {seam for seam, (times, _) in visits.items() if times} == {seam for _, seam, _ in KILLED}
     assert {seam for _, seam, _ in KILLED} | ELSEWHERE == set(Seam)

@@ -39,7 +39,7 @@ FENCE = (
         file="pipeline/projects.py",
         before="        fence(tx, session.lease)\n        project = save_project(",
         after="        project = save_project(",
-        test=f"{_RACE}::test_a_process_that_wakes_up_without_its_lease_writes_nothing_more[sqlite-looking-up]",
+        test=f"{_RACE}::test_a_process_that_resumes_without_its_lease_writes_nothing_more[sqlite-looking-up]",
         why="One write without a fence is enough for two writers.",
     ),
     Mutant(
@@ -89,7 +89,7 @@ TAKEOVER = (
         file="engine/lease.py",
         before="    if is_dead(row.holder):\n",
         after="    if force and is_dead(row.holder):\n",
-        test=f"{_RACE}::test_a_process_killed_with_minus_nine_leaves_a_lease_that_is_free_at_once[sqlite]",
+        test=f"{_RACE}::test_a_process_killed_with_sigkill_leaves_a_lease_that_is_free_at_once[sqlite]",
         why="After a crash nothing would run until the lease is stale.",
     ),
     Mutant(
@@ -119,7 +119,7 @@ LEDGER = (
         file="session.py",
         before="                _close(session, cancelled=True)\n",
         after="",
-        test="tests/crash/test_signals.py::test_an_interrupted_run_is_closed_as_cancelled_and_gives_the_lease_back",
+        test="tests/crash/test_signals.py::test_an_interrupted_run_is_closed_as_cancelled_and_releases_the_lease",
         why="Ctrl-C is an end like any other.",
     ),
     Mutant(

@@ -6,13 +6,11 @@ from tests.mutants import guarding, listening, offspring, posting, sharing, surg
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_server_after_any_history"
-_KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_goes_on_where_it_stopped"
+_KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_continues_where_it_stopped"
 
-_TELLING = "tests/crash/test_kill_documents.py::test_every_seam_of_documents_and_vectors"
+_TELLING = "tests/crash/test_kill_documents.py::test_a_sync_killed_at_every_document_and_vector_seam_continues"
 _ACCOUNTS = "tests/properties/test_accounts.py::test_every_remaining_post_is_stored_once_and_unchanged"
-_KILLED_STREAM = (
-    "tests/crash/test_stream_killed.py::test_a_stream_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing"
-)
+_KILLED_STREAM = "tests/crash/test_stream_killed.py::test_a_stream_killed_repeatedly_loses_and_duplicates_nothing"
 _TALK = (
     "tests/properties/test_conversations.py::test_a_conversation_is_copied_completely_despite_edits_faults_and_crashes"
 )
@@ -23,8 +21,8 @@ PROMISES = (
         "2",
         (
             _KILLED,
-            "tests/crash/test_kill_matrix.py::test_every_seam_at_every_place",
-            "tests/crash/test_kill_halfway.py::test_a_run_killed_half_way_costs_the_other_half_and_one_page_per_scope",
+            "tests/crash/test_kill_matrix.py::test_a_run_killed_at_every_seam_and_visit_continues",
+            "tests/crash/test_kill_halfway.py::test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope",
         ),
     ),
     Promise("3", (_HISTORIES,)),
@@ -51,11 +49,11 @@ PROMISES = (
     ),
     Promise(
         "lease fencing",
-        ("tests/crash/test_lease_race.py::test_a_process_that_wakes_up_without_its_lease_writes_nothing_more",),
+        ("tests/crash/test_lease_race.py::test_a_process_that_resumes_without_its_lease_writes_nothing_more",),
     ),
     Promise(
         "lease takeover race",
-        ("tests/crash/test_lease_race.py::test_of_processes_that_start_at_once_one_writes_and_the_others_name_it",),
+        ("tests/crash/test_lease_race.py::test_of_processes_started_at_once_one_writes_and_the_others_name_it",),
     ),
     Promise("ledger transitions"),
     Promise(
@@ -79,8 +77,8 @@ PROMISES = (
         surgery.SURGERY,
         (
             "tests/crash/test_surgical_contention.py::test_a_second_surgical_sync_names_the_first_and_writes_nothing",
-            "tests/crash/test_surgical_contention.py::test_a_normal_sync_takes_the_lease_while_a_surgical_one_needs_none",
-            "tests/crash/test_surgical_contention.py::test_a_surgical_sync_killed_while_it_stores_is_repeated",
+            "tests/crash/test_surgical_contention.py::test_a_normal_sync_gets_the_lease_while_a_surgical_one_does_not_hold_it",
+            "tests/crash/test_surgical_contention.py::test_a_surgical_sync_killed_while_storing_can_be_repeated",
             "tests/faces/test_dry_run.py::test_a_dry_run_leaves_every_file_as_it_is_and_asks_nobody",
             f"{surgery.RACES}::test_cancellation_marks_sync_run_cancelled",
             f"{surgery.STAGES}::test_preflight_success_then_ingest_failure_rolls_back_all_content_writes",

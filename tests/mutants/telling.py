@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 DOCUMENTS = "tests/contract/test_store_documents.py"
 _VECTORS = "tests/contract/test_store_vectors.py"
-KILLED = "tests/crash/test_kill_documents.py::test_a_sync_killed_among_documents_or_vectors_goes_on_where_it_stopped"
+KILLED = "tests/crash/test_kill_documents.py::test_a_sync_killed_while_building_documents_or_vectors_continues"
 _MARKS = f"{DOCUMENTS}::test_every_change_marks_the_affected_documents_in_the_same_transaction[sqlite]"
 
 MUTANTS: tuple[Mutant, ...] = (

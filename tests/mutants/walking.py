@@ -33,7 +33,7 @@ ONE_TRANSACTION = (
             if batch.items:
 """,
         test="tests/crash/test_kill_matrix.py"
-        "::test_a_run_killed_at_a_seam_goes_on_where_it_stopped[sqlite-inside-commit-second]",
+        "::test_a_run_killed_at_a_seam_continues_where_it_stopped[sqlite-inside-commit-second]",
         why="A death between the two transactions skips the page for good.",
     ),
     Mutant(
