@@ -36,6 +36,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Three workers on two cores: about a third of the tests' time is waiting for processes and servers.
 test: lint  ## every gate of a change: lint, types, architecture, docs, tests
 	$(BIN)/pytest -n 3 --dist worksteal -m "not deep"
 
