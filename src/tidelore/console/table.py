@@ -7,10 +7,11 @@ columns have their widths: Textual would measure later, and keep showing what it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
@@ -71,9 +72,6 @@ class RowTable(DataTable[Text]):
         self.sorted_by: int | None = None
         self.backwards = False
 
-    def on_mount(self) -> None:
-        self._draw_heads()
-
     def on_resize(self) -> None:
         self.redraw(anew=True)
 
@@ -96,7 +94,7 @@ class RowTable(DataTable[Text]):
 
     def set_lines(self, lines: Sequence[Line]) -> None:
         """Show these lines."""
-        self._all = tuple(lines)
+        self._all = tuple(_with_unique_keys(lines))
         self.redraw()
 
     def set_part(self, part: str) -> None:
@@ -218,6 +216,17 @@ class RowTable(DataTable[Text]):
         total = len(self._all)
         parts.append(f"{total:,}" if len(shown) == total else f"{len(shown):,} of {total:,}")
         self.border_subtitle = " · ".join(parts)
+
+
+def _with_unique_keys(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the lines; a key that came before gets a number, because Textual refuses a second row of one key.
+
+    Two hosts may have a project of the same path, and so two search results of the same reference.
+    """
+    seen: dict[str, int] = {}
+    for line in lines:
+        seen[line.key] = seen.get(line.key, 0) + 1
+        yield line if seen[line.key] == 1 else replace(line, key=f"{line.key}\n{seen[line.key]}")
 
 
 def _order(cell: Cell) -> tuple[float, str]:
