@@ -52,4 +52,6 @@ class Meaning:
     def ranker(self, text: str) -> MeaningRanker:
         """Return what ranks by this text, embedded here and now."""
         vector = self._embedder.embed_now([text])[0]
-        return MeaningRanker(self._index, vector, self._embedder.fusion_weight, self._embedder.rrf_k)
+        return MeaningRanker(
+            self._index, vector, self._embedder.fusion_weight, self._embedder.rrf_k, self._embedder.min_similarity
+        )

@@ -186,6 +186,7 @@ class Embedding(Section, frozen=True):
     chunk_overlap: Annotated[int, Meta(ge=0, le=5000)] = 30
     fusion_weight: Annotated[float, Meta(ge=0, le=100)] | None = None
     rrf_k: Many | None = None
+    min_similarity: Annotated[float, Meta(ge=0, le=1)] | None = None
 
 
 class Service(Section, frozen=True):

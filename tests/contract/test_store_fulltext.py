@@ -314,8 +314,9 @@ def test_semantic_and_lexical_rankings_are_fused(filled: Database) -> None:
     class ByMeaning:
         rrf_k = 10
 
-        def __call__(self, database: Database, request: Request, depth: int) -> Ranking:
+        def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
             asked.append(depth)
+            assert not alone, "a word of the query is in the copy"
             return Ranking("semantic", (wanted,), 0.7)
 
     by_meaning = ByMeaning()
@@ -328,6 +329,63 @@ def test_semantic_and_lexical_rankings_are_fused(filled: Database) -> None:
     assert [(thread.reference, thread.ranks) for thread in semantic] == [("port/harbour!1", {"semantic": 1})]
     assert semantic[0].snippet.startswith("Rewrites the metering")
     assert len(asked) == 2
+
+
+class Nearest:
+    """Ranks these documents by meaning, whatever is asked."""
+
+    rrf_k = 10
+
+    def __init__(self, *ids: int) -> None:
+        self.ids = ids
+        self.alone: list[bool] = []
+
+    def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+        self.alone.append(alone)
+        return Ranking("semantic", () if alone else self.ids, 0.7)
+
+
+def document_id(database: Database, source_type: str, source_id: int) -> int:
+    rows = database.read(
+        "SELECT id FROM documents WHERE source_type = :type AND source_id = :id", {"type": source_type, "id": source_id}
+    )
+    return int(rows[0][0])
+
+
+def test_a_document_with_all_words_is_never_below_one_with_some_of_them(filled: Database) -> None:
+    # The only document with both words is long and says them once; the others shout one of them and are nearer.
+    write(
+        filled,
+        document("issue", 1, ("issue", 1), "Notes", f"{FILLER * 60} The keyset of a pagination. {FILLER * 60}"),
+        document("issue", 2, ("issue", 2), "Pagination", "Pagination, pagination, pagination."),
+        document("merge_request", 1, ("merge_request", 1), "Pagination", "Pagination again."),
+    )
+    near = Nearest(document_id(filled, "merge_request", 1), document_id(filled, "issue", 2))
+    for mode in ("lexical", "hybrid"):
+        found = find(filled, Request(query=parse_query("pagination keyset"), mode=mode), near)
+        assert found.threads[0].reference == "port/harbour#1", mode
+        assert {found.threads[0].snippet[a:b] for a, b in found.threads[0].highlights} == {"keyset", "pagination"}
+        assert found.total == len(found.threads) == 3
+
+
+def test_words_that_are_nowhere_with_nothing_near_find_nothing_and_say_so(filled: Database) -> None:
+    near = Nearest(document_id(filled, "issue", 1))
+    for mode in ("hybrid", "semantic"):
+        found = find(filled, Request(query=parse_query("zzxqv wqpfk"), mode=mode), near)
+        assert (found.threads, found.total) == ([], 0)
+        assert any("no document contains" in notice for notice in found.notices)
+    assert near.alone == [True, True]
+    lexical = searched(filled, "zzxqv wqpfk")
+    assert (lexical.threads, lexical.total) == ([], 0)
+
+
+def test_a_total_that_was_cut_is_told_as_a_lower_bound(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not searched(filled, "crane").is_cut
+    assert searched(filled, "nothing quay").total == 3
+    monkeypatch.setattr("tidelore.search.finding.DEPTH", 2)
+    found = searched(filled, "nothing quay")
+    assert found.is_cut
+    assert found.total <= 2
 
 
 def test_a_changed_document_is_found_by_its_new_words_only(filled: Database) -> None:

@@ -33,6 +33,7 @@ class Words:
 
     fusion_weight = 1.0
     rrf_k = 10
+    min_similarity = 0.0
     batch_size = 4
 
     def __init__(self, version: str = "1", before: Callable[[Sequence[str]], None] = lambda _texts: None) -> None:

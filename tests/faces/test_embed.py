@@ -91,6 +91,17 @@ def test_a_changed_thread_is_embedded_again_and_no_other(desk: Desk) -> None:
     assert made["chunks"] == 1, "the issue's own text did not"
 
 
+def test_a_search_for_nonsense_finds_nothing_and_says_why(desk: Desk) -> None:
+    desk.run("sync")
+    for mode in ("hybrid", "semantic", "lexical"):
+        data = desk.robot("search", "zzxqv wqpfk", "--mode", mode).data
+        assert (data["items"], data["total"], data["next"]) == ([], 0, None), mode
+        assert "no document contains" in data["notice"]
+    done = desk.run("search", "zzxqv wqpfk")
+    assert (done.code, done.out) == (0, "No matches.\n")
+    assert "no document contains" in done.err
+
+
 @pytest.mark.parametrize("without", ["--no-embed", '[embedding]\nprovider = "none"\n'])
 def test_without_embedding_nothing_is_embedded_and_nothing_said(desk: Desk, without: str) -> None:
     flags = [without] if without.startswith("--") else []
@@ -182,16 +193,18 @@ def meaning(desk: Desk, text: str = "charged twice") -> Meaning:
 
 
 def test_a_search_by_meaning_finds_what_is_said_in_other_words(desk: Desk) -> None:
+    # So that something is found among the merge requests too, none of which is about this.
+    desk.configure(LEDGER, CONSOLE, extra="[embedding]\nmin_similarity = 0\n")
     paid_twice, duplicate, _crane = tell(desk)
     desk.run("sync")
     found = meaning(desk, "customer billed two times")
     assert found.notice is None
     assert found.ranker is not None
     with closing(desk.store()) as store:
-        everything = found.ranker(store, Request(query=parse_query("customer billed two times")), 3)
+        everything = found.ranker(store, Request(query=parse_query("customer billed two times")), 3, alone=False)
         narrowed = Request(query=parse_query("customer billed two times"), wanted=DocumentFilter(type="merge_request"))
-        requests = found.ranker(store, narrowed, 100)
-        without = found.ranker(store, Request(query=parse_query("customer -duplicate")), 100)
+        requests = found.ranker(store, narrowed, 100, alone=False)
+        without = found.ranker(store, Request(query=parse_query("customer -duplicate")), 100, alone=False)
     rows = dict(
         desk.query(
             "SELECT d.id, i.iid FROM documents d JOIN issues i ON i.id = d.source_id WHERE d.source_type = 'issue'"

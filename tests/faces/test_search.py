@@ -229,3 +229,12 @@ def test_an_answer_has_the_documented_fields(filled: Desk, monkeypatch: pytest.M
     monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
     answers = [filled.robot("search", "needs", "review", "zanzibar", *more).data for more in ([], ["--explain"])]
     compare("search", *answers)
+
+
+def test_an_unknown_field_is_named_with_the_known_ones(filled: Desk) -> None:
+    data = filled.robot("search", "zanzibar foo:bar", "--mode", "lexical").data
+    assert data["items"], "its words are searched all the same"
+    assert "unknown filter foo:" in data["notice"]
+    assert all(f"{name}:" in data["notice"] for name in ("author", "label", "since"))
+    assert "unknown filter foo:" in filled.run("search", "zanzibar foo:bar").err
+    assert filled.robot("search", "zanzibar label:bug std::x", "--mode", "lexical").data["notice"] is None

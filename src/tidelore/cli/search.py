@@ -108,6 +108,7 @@ def _beside(found: Found, *, explain: bool) -> dict[str, Any]:
     """Return the fields of the answer beside the items."""
     return {
         "total": found.total,
+        "total_is_lower_bound": found.is_cut,
         "mode": found.mode,
         "notice": "; ".join(found.notices) or None,
         "explain": _explanation(found) if explain else None,

@@ -28,7 +28,8 @@ def result_lines(found: Found, query: Query, start: int, *, explain: bool) -> li
         lines += [*_thread(thread, number, columns, explain=explain), ""]
     left = found.total - start - len(found.threads)
     if left > 0:
-        lines.append(shorten(f"({plural(left, 'more thread')}: see --limit)", columns))
+        least = "at least " if found.is_cut else ""
+        lines.append(shorten(f"({least}{plural(left, 'more thread')}: see --limit)", columns))
     if explain:
         lines += _explanation(found, query, columns)
     return lines if lines[-1] else lines[:-1]

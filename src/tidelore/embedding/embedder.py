@@ -50,6 +50,11 @@ class Embedder(Protocol):
         ...
 
     @property
+    def min_similarity(self) -> float:
+        """The least cosine at which a document found by meaning alone is about the query."""
+        ...
+
+    @property
     def batch_size(self) -> int:
         """How many texts are worth handing over at a time; `embed` takes any number."""
         ...

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAME = "wordllama-l2-supercat-256"
 DIMENSION = 256
-TUNING = Tuning(fusion_weight=0.7, rrf_k=10, batch_size=64)
+TUNING = Tuning(fusion_weight=0.7, rrf_k=10, batch_size=64, min_similarity=0.35)
 
 _RECIPE = b"mean-1"
 _EXTRA = "vectors"
@@ -75,6 +75,7 @@ class LocalEmbedder:
         self.fusion_weight = tuning.fusion_weight
         self.rrf_k = tuning.rrf_k
         self.batch_size = tuning.batch_size
+        self.min_similarity = tuning.min_similarity
 
     @cached_property
     def identity(self) -> ModelIdentity:

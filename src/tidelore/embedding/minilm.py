@@ -34,7 +34,7 @@ SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 DIMENSION = 384
 # More at a time is slower: the texts are padded to the longest, and the caches of a CPU are small.
 MOST_AT_A_TIME = 4
-TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=MOST_AT_A_TIME)
+TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=MOST_AT_A_TIME, min_similarity=0.25)
 
 _MOST_TOKENS = 256
 _EXTRA = "minilm"
@@ -63,6 +63,7 @@ class MiniLmEmbedder:
         self.fusion_weight = tuning.fusion_weight
         self.rrf_k = tuning.rrf_k
         self.batch_size = tuning.batch_size
+        self.min_similarity = tuning.min_similarity
         self.identity = ModelIdentity(NAME, f"{SHA256[:40]}-{_MOST_TOKENS}", DIMENSION)
 
     async def identify(self) -> ModelIdentity:

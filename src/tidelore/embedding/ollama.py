@@ -21,7 +21,7 @@ BASE_URL = "http://127.0.0.1:11434"
 MODEL = "nomic-embed-text"
 KEY_VARIABLE = ""
 """None by default: it asks for no key, and that of another service is not for it."""
-TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=32)
+TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=32, min_similarity=0.2)
 UNREPORTED = "unreported"
 
 

@@ -21,7 +21,7 @@ from tidelore.errors import RemotePermanent
 BASE_URL = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"
 KEY_VARIABLE = "OPENAI_API_KEY"
-TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=64)
+TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=64, min_similarity=0.2)
 
 _VERSIONED = re.compile(r"/v\d+[a-z0-9]*$")
 

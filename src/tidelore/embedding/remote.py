@@ -56,6 +56,7 @@ class RemoteEmbedder:
         self.fusion_weight = tuning.fusion_weight
         self.rrf_k = tuning.rrf_k
         self.batch_size = tuning.batch_size
+        self.min_similarity = tuning.min_similarity
 
     async def identify(self) -> ModelIdentity:
         async with self._asking:

@@ -13,6 +13,7 @@ class Tuning(Struct, frozen=True):
     fusion_weight: float
     rrf_k: int
     batch_size: int
+    min_similarity: float
 
 
 def tune(settings: Embedding, default: Tuning, most: int = 2048) -> Tuning:
@@ -21,4 +22,5 @@ def tune(settings: Embedding, default: Tuning, most: int = 2048) -> Tuning:
         default.fusion_weight if settings.fusion_weight is None else settings.fusion_weight,
         default.rrf_k if settings.rrf_k is None else settings.rrf_k,
         min(settings.batch_size or default.batch_size, most),
+        default.min_similarity if settings.min_similarity is None else settings.min_similarity,
     )

@@ -5,6 +5,7 @@ Without vectors `hybrid` is lexical with a notice, and `semantic` is refused wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from msgspec import Struct
 from tidelore.errors import UserError
 from tidelore.search.fuse import RANK_CONSTANT, Ranking
 from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
-from tidelore.search.query import Query
+from tidelore.search.query import FIELDS, Query
 from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
 from tidelore.store.database import Database
 from tidelore.store.document_filter import DocumentFilter
@@ -39,19 +40,20 @@ class SemanticRanker(Protocol):
 
     rrf_k: int
 
-    def __call__(self, database: Database, request: Request, depth: int) -> Ranking:
-        """Return the nearest documents, the nearest first."""
+    def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+        """Return the nearest documents, the nearest first; stricter where only the meaning speaks for them."""
         ...
 
 
 class Found(Struct, frozen=True):
-    """Answers; `total` threads were ranked in `mode`. `notices` say what could not be considered."""
+    """Answers; `total` threads match in `mode`, or more if `is_cut`. `notices` say what could not be considered."""
 
     threads: list[ThreadResult]
     total: int
     mode: Mode
     notices: tuple[str, ...] = ()
     lexical: LexicalFinding | None = None
+    is_cut: bool = False
 
 
 class Choice(NamedTuple):
@@ -86,17 +88,28 @@ def find(
         raise UserError("the query is empty", fix="add a word, or a filter such as label:bug")
     has_words = bool(request.query.text and request.query.terms)
     mode, notice = choose_mode(request.mode, has_vectors=semantic is not None, has_words=has_words, why_not=why_not)
-    lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted)
+    lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted, DEPTH)
+    has_known_word = _knows_a_word(database, request.query) if lexical is None else lexical.has_known_term
     rankings = [] if lexical is None else [lexical.ranking]
     if semantic is not None and mode != "lexical":
-        rankings.append(semantic(database, request, DEPTH))
+        alone = not has_known_word if lexical is None else not lexical.ranking.ids
+        rankings.append(semantic(database, request, DEPTH, alone=alone))
     ids = {row_id for ranking in rankings for row_id in ranking.ids}
     constant = RANK_CONSTANT if semantic is None else semantic.rrf_k
-    groups = fuse_by_thread(rankings, read_threads_of(database, sorted(ids)), constant)
+    complete = frozenset[int]() if lexical is None else lexical.complete
+    groups = fuse_by_thread(rankings, read_threads_of(database, sorted(ids)), constant, complete)
     page = groups[request.start : request.start + request.limit]
-    missing = describe_missing(readiness(database))
-    notices = tuple(said for said in (notice, missing) if said is not None)
-    return Found(_read(database, request.query, page), len(groups), mode, notices, lexical)
+    is_cut = any(len(ranking.ids) >= DEPTH for ranking in rankings) or (lexical is not None and lexical.is_cut)
+    ready = readiness(database)
+    unknown = has_words and ready.has_documents and not has_known_word
+    said = (
+        _describe_fields(request.query.unknown_fields),
+        notice,
+        _describe_unknown(mode, found=bool(groups)) if unknown else None,
+        describe_missing(ready),
+    )
+    notices = tuple(line for line in said if line is not None)
+    return Found(_read(database, request.query, page), len(groups), mode, notices, lexical, is_cut)
 
 
 def describe_missing(ready: Readiness) -> str | None:
@@ -105,6 +118,26 @@ def describe_missing(ready: Readiness) -> str | None:
         counted = "1 changed item is" if ready.waiting == 1 else f"{ready.waiting:,} changed items are"
         return f"{counted} not searchable yet: run `lore generate-docs`"
     return None if ready.has_documents else "nothing to search yet: run `lore sync`"
+
+
+def _knows_a_word(database: Database, query: Query) -> bool:
+    text = full_text(database)
+    return any(text.count(term, 1) for term in query.terms)
+
+
+def _describe_fields(unknown: Sequence[str]) -> str | None:
+    if not unknown:
+        return None
+    named = ", ".join(f"{name}:" for name in unknown)
+    known = ", ".join(f"{name}:" for name in FIELDS)
+    return f"unknown filter {named} (searched as words); the filters are {known}"
+
+
+def _describe_unknown(mode: Mode, *, found: bool) -> str:
+    if found:
+        return "no document contains any of these words; the results are similar in meaning"
+    similar = "" if mode == "lexical" else ", and none is similar enough in meaning"
+    return f"no document contains any of these words{similar}"
 
 
 def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[ThreadResult]:

@@ -2,7 +2,8 @@
 
 Any of the words makes a document fit, but scoring all of those is slow where words are common. So the rarest words
 open a gate: documents with one of them are scored, by all words. When too few come through, a second one opens to
-documents that hold several of the common words together; then everything is scored.
+documents that hold several of the common words together; then everything is scored. Documents that hold all words are
+always looked for first: they are few, and none of them may be missed.
 """
 
 from __future__ import annotations
@@ -43,18 +44,29 @@ class Counted(Struct, frozen=True):
 
 
 class LexicalFinding(Struct, frozen=True):
-    """A ranking, and how it came about: how common each term is, and the gates that were opened."""
+    """A ranking, and how it came about: how common each term is, and the gates that were opened.
+
+    `complete` are the documents that hold every term which occurs in the copy, where there are at least two of these.
+    `is_cut` says that more documents hold a term than the ranking holds.
+    """
 
     ranking: Ranking
     counted: tuple[Counted, ...] = ()
     gates: tuple[Gate, ...] = ()
+    complete: frozenset[int] = frozenset()
+    is_cut: bool = False
+
+    @property
+    def has_known_term(self) -> bool:
+        return any(entry.documents for entry in self.counted)
 
 
 def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth: int = DEPTH) -> LexicalFinding:
     """Rank documents by the words of a query; without words the newest that fit come first."""
     text = full_text(database)
     if not query.terms:
-        return LexicalFinding(Ranking("lexical", tuple(text.newest(query.excluded, wanted, depth))))
+        newest = tuple(text.newest(query.excluded, wanted, depth))
+        return LexicalFinding(Ranking("lexical", newest), is_cut=len(newest) >= depth)
     counted = sorted(
         (Counted(term, text.count(term, GATE_ROOM + 1)) for term in query.terms), key=lambda entry: entry.documents
     )
@@ -63,12 +75,13 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
     ask = Ask(
         tuple(entry.term for entry in present), query.excluded, counts=tuple(entry.documents for entry in present)
     )
-    scores, gates = _by_words(text, ask, present, wanted, depth) if present else ({}, ())
+    words = _by_words(text, ask, present, wanted, depth) if present else _ByWords({})
     names = [
         Ranking(f"name {name}", tuple(text.find_named(name, query.excluded, wanted, depth))) for name in query.names
     ]
-    ranking = _with_names(scores, names, depth)
-    return LexicalFinding(ranking, tuple(counted), gates)
+    ranking = _with_names(words.scores, names, depth)
+    is_cut = words.is_cut or len(ranking.ids) >= depth
+    return LexicalFinding(ranking, tuple(counted), words.gates, words.complete, is_cut)
 
 
 def choose_gates(
@@ -90,25 +103,39 @@ def choose_gates(
         yield Gate(common[: next(fitting, len(common))], needs_all=True)
 
 
-def _by_words(
-    text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int
-) -> tuple[dict[int, float], tuple[Gate, ...]]:
-    """Return the best documents with their scores, the best first, and the gates that were opened for them."""
+class _ByWords(Struct, frozen=True):
+    """The best documents with their scores, the best first; the rest as in LexicalFinding."""
+
+    scores: dict[int, float]
+    gates: tuple[Gate, ...] = ()
+    complete: frozenset[int] = frozenset()
+    is_cut: bool = False
+
+
+def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int) -> _ByWords:
     share = text.share(wanted) if wanted.narrows else Share()
     ask = replace(ask, is_narrow=share.by_rows < NARROW)
-    found: dict[int, float] = {}
+    complete: dict[int, float] = {}
+    if len(present) > 1:
+        # No dearer than the gates below: whatever holds all terms passes each of them.
+        complete = dict(text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth))
+    found = dict(complete)
     opened: list[Gate] = []
     # What the filter keeps out is not scored, but found all the same.
     room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
+    enough = True
     for gate in choose_gates(present, text.count_together, room):
         opened.append(gate)
         found |= text.rank(replace(ask, gate=gate), wanted, depth)
         if len(found) >= ENOUGH:
             break
     else:
-        found = dict(text.rank(ask, wanted, depth))
-    best = sorted(found, key=lambda row_id: (-found[row_id], -row_id))
-    return {row_id: found[row_id] for row_id in best[:depth]}, tuple(opened)
+        found = {**complete, **dict(text.rank(ask, wanted, depth))}
+        enough = False
+    best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
+    # By its score alone a long document that holds all words would fall out of the ranking, and so it is kept first.
+    scores = {row_id: found[row_id] for row_id in sorted(best, key=lambda row_id: (-found[row_id], -row_id))}
+    return _ByWords(scores, tuple(opened), frozenset(complete), enough or len(found) >= depth)
 
 
 def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], depth: int) -> Ranking:

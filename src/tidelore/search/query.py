@@ -26,6 +26,8 @@ _PIECE = re.compile(
         (?:"(?P<phrase>[^"]*)(?:"|$)|(?P<word>[^\s"]+))""",
     re.VERBOSE | re.IGNORECASE,
 )
+# Written like a field; `std::vector`, `https://…` and `C:\\dir` are not.
+_FIELD_LIKE = re.compile(r"([A-Za-z][A-Za-z_-]*):(?=[^\s:/\\])")
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _PART = re.compile(r"[^\W_]+")
 _BORDER = ",;:.!?()[]{}<>'`*#@"
@@ -35,13 +37,17 @@ _FINDABLE = re.compile(r"[^%_]{3}")
 
 
 class Query(Struct, frozen=True):
-    """A query understood. `names` are its words that look like identifiers or paths; `fields` are as written."""
+    """A query understood. `names` are its words that look like identifiers or paths; `fields` are as written.
+
+    `unknown_fields` are words written like a field that does not exist; they are searched as words.
+    """
 
     terms: tuple[Term, ...] = ()
     excluded: tuple[Term, ...] = ()
     names: tuple[str, ...] = ()
     fields: tuple[tuple[str, str], ...] = ()
     text: str = ""
+    unknown_fields: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -57,6 +63,7 @@ def parse_query(text: str) -> Query:
     names: list[str] = []
     fields: list[tuple[str, str]] = []
     spoken: list[str] = []
+    unknown: list[str] = []
     for piece in _PIECE.finditer(clean):
         value = piece["word"] if piece["phrase"] is None else piece["phrase"].strip()
         if piece["field"] and value and not piece["minus"]:
@@ -66,6 +73,8 @@ def parse_query(text: str) -> Query:
         if piece["minus"]:
             excluded += _exact(whole)
             continue
+        if piece["word"] and not piece["field"] and (like := _FIELD_LIKE.match(clean, piece.start())):
+            unknown.append(like[1].lower())
         spoken.append(whole)
         if piece["phrase"] is not None and not piece["field"]:
             wanted += _exact(whole)
@@ -79,6 +88,7 @@ def parse_query(text: str) -> Query:
         names=tuple(dict.fromkeys(names))[:MOST_NAMES],
         fields=tuple(fields),
         text=" ".join(spoken),
+        unknown_fields=tuple(dict.fromkeys(unknown)),
     )
 
 

@@ -6,9 +6,10 @@ what the words find in one document of a thread and the meaning in another speak
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
 from tidelore.store.document_rows import DocumentRow, ThreadKey
@@ -67,14 +68,26 @@ def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) ->
     return list(found.values())
 
 
-def fuse_by_thread(rankings: Sequence[Ranking], threads: Mapping[int, ThreadKey], k: int) -> list[ThreadGroup]:
-    """Return each thread once, fused from its places in the rankings; the document that fits best stands for it."""
-    groups = group_by_thread(fuse(rankings, k), threads)
+def fuse_by_thread(
+    rankings: Sequence[Ranking], threads: Mapping[int, ThreadKey], k: int, complete: Set[int] = frozenset()
+) -> list[ThreadGroup]:
+    """Return each thread once, fused from its places in the rankings; the document that fits best stands for it.
+
+    A thread with a `complete` document, one that holds all words, comes before every thread without one.
+    """
+    # More than all rankings together can give.
+    bonus = sum(ranking.weight for ranking in rankings) / k
+    groups = group_by_thread(_raised(fuse(rankings, k), complete, bonus), threads)
     led = {threads[group.best.id]: group for group in groups}
     leads = {document: led[key].best.id for document, key in threads.items() if key in led}
     further = {group.best.id: group.further for group in groups}
-    by_thread = fuse([stand_in(ranking, leads) for ranking in rankings], k)
+    by_thread = _raised(fuse([stand_in(ranking, leads) for ranking in rankings], k), complete, bonus)
     return [ThreadGroup(entry, further[entry.id]) for entry in by_thread]
+
+
+def _raised(fused: Sequence[Fused], complete: Set[int], bonus: float) -> list[Fused]:
+    raised = [replace(entry, score=entry.score + bonus) if entry.id in complete else entry for entry in fused]
+    return sorted(raised, key=lambda entry: -entry.score)
 
 
 def read_snippet(marked: str) -> Snippet:

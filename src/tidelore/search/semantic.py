@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 NAME = "semantic"
 MOST_ASKED = 6_400
 """So many of the nearest are asked one by one whether they pass a filter; if too few do, the filter names its own."""
+BESIDE_WORDS = 0.4
+"""The share of the floor that is enough where a word of the query occurs."""
+BESIDE_BEST = 0.4
+"""What is less similar than this share of the nearest document is not counted beside it."""
 _ALL = 2**31 - 1
 
 
@@ -172,18 +176,25 @@ def mean_direction(vectors: NDArray[np.float32]) -> Vector | None:
 
 
 class MeaningRanker:
-    """Ranks documents by meaning for a search; the text was embedded by the model of the index."""
+    """Ranks documents by meaning for a search; the text was embedded by the model of the index.
 
-    def __init__(self, index: VectorIndex, vector: Vector, weight: float, rrf_k: int) -> None:
+    Every text is a little similar to every other, so there is a floor: `floor` is the least cosine that counts where
+    no word speaks for a document. Beside words a part of it is enough.
+    """
+
+    def __init__(self, index: VectorIndex, vector: Vector, weight: float, rrf_k: int, floor: float) -> None:
         self.rrf_k = rrf_k
         self._index = index
         self._vector = vector
         self._weight = weight
+        self._floor = floor
 
-    def __call__(self, database: Database, request: Request, depth: int) -> Ranking:
-        """Return the nearest documents of those the request is narrowed to."""
+    def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+        """Return the nearest documents of those the request is narrowed to; none below the floor."""
         hits = self._hits(database, request.query.excluded, request.wanted, depth)
-        return Ranking(NAME, tuple(hit.document_id for hit in hits), self._weight)
+        best = hits[0].score if hits else 0.0
+        least = self._floor if alone else max(self._floor * BESIDE_WORDS, best * BESIDE_BEST)
+        return Ranking(NAME, tuple(hit.document_id for hit in hits if hit.score >= least), self._weight)
 
     def _hits(self, database: Database, excluded: Sequence[Term], wanted: DocumentFilter, depth: int) -> list[Hit]:
         if not (excluded or wanted.narrows):
@@ -204,7 +215,9 @@ def rank_now(database: Database, embedder: Embedder, text: str) -> MeaningRanker
     index = open_index(database, embedder.identity)
     if index is None:
         return None
-    return MeaningRanker(index, embedder.embed_now([text])[0], embedder.fusion_weight, embedder.rrf_k)
+    return MeaningRanker(
+        index, embedder.embed_now([text])[0], embedder.fusion_weight, embedder.rrf_k, embedder.min_similarity
+    )
 
 
 async def rank_soon(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
@@ -212,4 +225,6 @@ async def rank_soon(database: Database, embedder: Embedder, text: str) -> Meanin
     index = open_index(database, await embedder.identify())
     if index is None:
         return None
-    return MeaningRanker(index, (await embedder.embed([text]))[0], embedder.fusion_weight, embedder.rrf_k)
+    return MeaningRanker(
+        index, (await embedder.embed([text]))[0], embedder.fusion_weight, embedder.rrf_k, embedder.min_similarity
+    )

@@ -122,3 +122,17 @@ def test_any_text_is_parsed_into_non_empty_encodable_terms(text: str) -> None:
         assert "\x00" not in term.text
         term.text.encode()
     assert all(name in FIELDS and value for name, value in query.fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("foo:bar crane", ("foo",)),
+        ("crane Assignee:mira milestone:9 assignee:jonas", ("assignee", "milestone")),
+        ('is:"needs review"', ("is",)),
+        ("label:bug std::vector https://forge.test crane: a:/b src/usage.py:12 12:30 C:\\x TypeError:", ()),
+        ('"foo:bar" -foo:bar', ()),
+    ],
+)
+def test_a_field_that_does_not_exist_is_noticed(text: str, unknown: tuple[str, ...]) -> None:
+    assert parse_query(text).unknown_fields == unknown

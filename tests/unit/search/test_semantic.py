@@ -17,7 +17,7 @@ from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.search.finding import Request
 from tidelore.search.query import parse_query
-from tidelore.search.semantic import VectorIndex, best_places, mean_direction, open_index, rank_now
+from tidelore.search.semantic import MeaningRanker, VectorIndex, best_places, mean_direction, open_index, rank_now
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 from tidelore.store.vector_blocks import BLOCK, WORTH_FILLING, Entry, choose_blocks, put, quantised
@@ -191,9 +191,37 @@ def test_a_ranker_uses_its_embedders_weight_and_only_vectors_of_its_model(databa
         put(tx, stored.id, 256, [Entry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
     ranker = rank_now(database, embedder, "duplicate payment by card")
     assert ranker is not None
-    ranking = ranker(database, Request(query=parse_query("duplicate payment by card")), 10)
-    assert ranking.ids[0] == 1
+    ranking = ranker(database, Request(query=parse_query("duplicate payment by card")), 10, alone=True)
+    assert ranking.ids == (1,), "the other text is about something else"
     assert (ranking.name, ranking.weight, ranker.rrf_k) == ("semantic", 0.4, 33)
+
+
+def test_what_is_hardly_similar_to_anything_is_near_to_nothing(database: Database) -> None:
+    embedder = opened()
+    identity = embedder.identity  # type: ignore[attr-defined]
+    stored = ensure_model(database, identity.name, identity.version, identity.dimension, "180/30", 1)
+    texts = ["the card was charged twice", "the crane reports its position late", "invoices are sent at midnight"]
+    with database.transaction() as tx:
+        tx.execute("UPDATE embedding_models SET generation = generation + 1")
+        vectors = embedder.embed_now(texts)  # type: ignore[attr-defined]
+        put(tx, stored.id, 256, [Entry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
+    for text in ("zzxqv wqpfk", "marmalade saxophone", "qjxv"):
+        ranker = rank_now(database, embedder, text)
+        assert ranker is not None
+        assert ranker(database, Request(query=parse_query(text)), 10, alone=True).ids == ()
+
+
+def test_a_floor_may_be_chosen_and_zero_keeps_everything_near_to_something(database: Database) -> None:
+    rows = directions(40)
+    model = ensure_model(database, "m", "1", DIMENSION, "180/30", 1)
+    store(database, model, list(range(1, 41)), rows)
+    index = VectorIndex(database, model)
+    request = Request(query=parse_query("x"))
+    near = [hit for hit in index.nearest(database, rows[0], 40) if hit.score > 0.3]
+    strict = MeaningRanker(index, rows[0], 1.0, 10, floor=0.3)
+    assert strict(database, request, 40, alone=True).ids == tuple(hit.document_id for hit in near)
+    lax = MeaningRanker(index, rows[0], 1.0, 10, floor=0.0)
+    assert len(lax(database, request, 40, alone=True).ids) > len(near)
 
 
 def opened() -> Embedder:
