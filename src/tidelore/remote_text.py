@@ -1,7 +1,8 @@
-"""Text that others wrote, on our terminal. Owns making it harmless and fitting it into the width. Pure.
+"""Text that others wrote, on our terminal and in our JSON. Owns making it harmless and fitting it into the width. Pure.
 
-Nothing remote may steer the terminal: escape sequences, control characters and marks that reorder a line are
-removed, whoever the author is. Code blocks, tables and indented lines keep their shape.
+Nothing remote may steer the terminal, or say to a program what a person cannot see: escape sequences, control
+characters, marks that reorder a line and invisible characters are removed, whoever the author is. Code blocks, tables
+and indented lines keep their shape.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ _ESCAPES = re.compile(
     """,
     re.VERBOSE,
 )
-# Control characters but tab and newline; line separators; marks that change the direction of what follows.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+# Control characters but tab and line breaks; line separators; marks that change the direction of what follows;
+# characters without a width; tags, and variation selectors beyond those of emoji.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# Joiners belong inside emoji and between letters of some scripts; a variation selector stands alone.
+_MISPLACED = re.compile(
+    "(?<![^\x00-\x7f\u200b-\u200f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200b-\u200f])"
+    "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]"
+)
 _MARKER = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+|(?:>\s?)+)*")
 _FENCE = re.compile(r"\s*(?:>\s?)*(`{3,}|~{3,})")
 _KEPT = re.compile(r" {4}(?![-*+]\s|\d+[.)]\s)|\s*\|")
@@ -28,8 +38,18 @@ def harmless(text: str) -> str:
     """Return text without anything a terminal would obey; lines stay lines."""
     if text.isascii() and text.isprintable():
         return text
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return "\n".join(_CONTROLS.sub("", _ESCAPES.sub("", line)).expandtabs(4) for line in lines)
+    lines = without_hidden(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    return "\n".join(line.expandtabs(4) for line in lines)
+
+
+def without_hidden(text: str) -> str:
+    """Return text without escape sequences and characters that cannot be seen; tabs and line breaks stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    if "\x1b" in text or not text.isascii():
+        # A sequence that is never closed ends with its line.
+        text = "\n".join(_ESCAPES.sub("", line) for line in text.split("\n"))
+    return _MISPLACED.sub("", _HIDDEN.sub("", text))
 
 
 def one_line(text: str) -> str:

@@ -17,6 +17,7 @@ from tests.databases.migrated_file import lay_out
 from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.cli.main import main
+from tidelore.clock import SystemClock
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 from tidelore_world.world import World
@@ -108,6 +109,11 @@ class Desk:
             code = main([*argv, "--config", str(self.config), "--db", str(self.db)])
         out, err = self.read()
         return Outcome(code, click.unstyle(out), err)
+
+    def set_clock(self) -> None:
+        """Bring the world's clock, which stands in March 2026, to the time of this machine."""
+        with self.world.lock:
+            self.world.clock.now_us = SystemClock().now_ms() * 1000
 
     def ingested(self, resource: str = "issues") -> None:
         """Mirror one kind of list, whole."""

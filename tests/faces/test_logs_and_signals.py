@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import time
 
@@ -52,6 +53,20 @@ def test_a_log_in_json_is_one_object_a_line(desk: Desk) -> None:
     assert all(set(record) == {"at", "level", "logger", "message"} for record in records)
     assert any("/api/v4/projects/" in record["message"] for record in records)
     assert "Total: 5 issues" in done.out
+
+
+def test_a_log_file_is_private_and_stays_so_when_it_is_rotated(desk: Desk) -> None:
+    log = desk.folder / "logs" / "lore.log"
+    desk.configure(LEDGER, extra=f'[log]\nfile = "{log}"\nlevel = "debug"\nmax_megabytes = 0.0005\n')
+    before = os.umask(0o022)
+    try:
+        assert desk.spawn("ingest", "--type", "issues").code == 0
+    finally:
+        os.umask(before)
+    files = sorted(log.parent.iterdir())
+    assert len(files) > 1
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(

@@ -85,3 +85,34 @@ def test_a_password_in_a_database_address_is_not_shown(desk: Desk) -> None:
             code = main([*argv, *mode, "--config", str(desk.config), "--db", "postgresql://me:hunter2@127.0.0.1:9/x"])
             assert code == 1
             assert "hunter2" not in "".join(desk.read())
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:pass/hunter2@127.0.0.1:9/x",
+        "postgresql://me:pa@ss/hunter2@127.0.0.1:9/x",
+        "postgresql://me:pass@hunter2@127.0.0.1:9/x",
+        "postgresql://me:pass%hunter2@127.0.0.1:9/x",
+        "postgresql://me:pass hunter2@127.0.0.1:9/x",
+        "postgresql://me:pass[hunter2@127.0.0.1:9/x",
+        "postgresql://me:pass?hunter2@127.0.0.1:9/x",
+        "postgresql://me:pass#hunter2@127.0.0.1:9/x",
+        "postgresql://me:a/1?hunter2=b@127.0.0.1:9/x",
+        "postgresql://127.0.0.1:9/x?passwort=hunter2",
+        "postgresql+psycopg://me:hunter2@127.0.0.1:9/x",
+        "Postgres://me:hunter2@127.0.0.1:9/x",
+    ],
+)
+def test_a_password_with_unescaped_signs_is_not_printed(desk: Desk, address: str) -> None:
+    from tidelore.cli.main import main
+
+    for argv in (["count"], ["doctor", "--offline"], ["ingest", "--type", "issues"]):
+        for mode in MODES:
+            desk.read()
+            code = main([*argv, *mode, "--config", str(desk.config), "--db", address])
+            said = "".join(desk.read())
+            assert code in (1, 2)
+            assert "hunter2" not in said
+            assert "Traceback" not in said
+    assert not list(desk.folder.rglob("*hunter2*"))

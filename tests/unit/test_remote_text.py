@@ -8,7 +8,7 @@ import pytest
 
 from tidelore.cli.conversation_text import describe_duration, describe_file
 from tidelore.model import FileChangeRecord
-from tidelore.remote_text import block, harmless, one_line, shorten, width
+from tidelore.remote_text import block, harmless, one_line, shorten, width, without_hidden
 from tidelore.store.conversation_rows import NoteRow, place
 
 
@@ -74,6 +74,26 @@ def test_a_duration_is_shown_in_hours_and_minutes(seconds: int, shown: str) -> N
 )
 def test_terminal_control_sequences_are_removed(text: str, left: str) -> None:
     assert harmless(text) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a\u200bb\u2060c\ufeffd\u00ade", "abcde"),
+        ("a\U000e0041\U000e0042b", "ab"),
+        ("x\ufe0f\ufe01\ufe02y\U000e0101", "x\ufe0fy"),
+        ("pay\u200dpal\u200c.test \u200d", "paypal.test "),
+        ("می\u200cخواهم 👩\u200d🚀 ❤️\u200d🔥", "می\u200cخواهم 👩\u200d🚀 ❤️\u200d🔥"),
+        ("\u202aabc\u2066d\u206a\ufff9e", "abcde"),
+    ],
+)
+def test_what_cannot_be_seen_is_removed(text: str, left: str) -> None:
+    assert harmless(text) == left
+    assert without_hidden(text) == left
+
+
+def test_text_for_programs_keeps_tabs_and_line_breaks_and_loses_escape_sequences() -> None:
+    assert without_hidden("a\tb\r\n\x1b]0;open\nc\x85d \x1b[31mred\x1b[0m\x00") == "a\tb\r\n\ncd red"
 
 
 def test_long_lines_are_wrapped_between_words_and_code_is_not_wrapped() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from io import TextIOWrapper
 
 import msgspec
 
@@ -67,14 +69,24 @@ def _open_handler(config: Config) -> logging.Handler:
     from logging.handlers import RotatingFileHandler
     from pathlib import Path
 
+    class PrivateFileHandler(RotatingFileHandler):
+        """Creates its file, also after a rotation, for this user alone: a log names people and addresses."""
+
+        def _open(self) -> TextIOWrapper:
+            return TextIOWrapper(open(self.baseFilename, "ab", opener=_private), encoding=self.encoding)
+
     path = Path(config.log.file).expanduser()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         size = int(config.log.max_megabytes * 1_000_000)
-        return RotatingFileHandler(path, maxBytes=size, backupCount=config.log.keep, encoding="utf-8")
+        return PrivateFileHandler(path, maxBytes=size, backupCount=config.log.keep, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write the log to {path}: {error.strerror}",
             fix="correct log.file, or remove it to log to stderr",
             key="log.file",
         ) from None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

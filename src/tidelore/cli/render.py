@@ -17,6 +17,7 @@ from tidelore.cli.face import Choices, Face
 from tidelore.cli.table import on_terminal
 from tidelore.clock import SystemClock, describe_age, format_instant
 from tidelore.errors import TideloreError
+from tidelore.remote_text import harmless, without_hidden
 
 
 class Answer(Struct):
@@ -97,13 +98,27 @@ def _meta(choices: Choices, command: str) -> dict[str, Any]:
 
 
 def _print_json(document: dict[str, Any]) -> None:
+    encoded = msgspec.json.encode(document, enc_hook=str)
+    if not encoded.isascii() or b"\\u00" in encoded:
+        encoded = msgspec.json.encode(_without_hidden(msgspec.json.decode(encoded)))
     # Written as bytes: JSON is UTF-8 regardless of the terminal's encoding.
-    click.echo(msgspec.json.encode(document, enc_hook=str))
+    click.echo(encoded)
+
+
+def _without_hidden(value: Any) -> Any:
+    """Return a JSON value whose texts hold nothing that a person could not see: programs obey what they read."""
+    if isinstance(value, str):
+        return without_hidden(value)
+    if isinstance(value, list):
+        return [_without_hidden(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_hidden(item) for name, item in value.items()}
+    return value
 
 
 def _print_error(error: TideloreError, choices: Choices) -> None:
     head = click.style("error:", fg="red", bold=True)
-    click.echo(f"{head} {error.message}", err=True, color=_color(choices))
+    click.echo(f"{head} {harmless(error.message)}", err=True, color=_color(choices))
     if error.fix:
         click.echo(f"{click.style('fix:', bold=True)}   {error.fix}", err=True, color=_color(choices))
 

@@ -6,15 +6,18 @@ what the words find in one document of a thread and the meaning in another speak
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.remote_text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
 from tidelore.store.document_rows import DocumentRow, ThreadKey
 from tidelore.store.fulltext_port import CLOSING, OPENING
 
+_MARKS = re.compile(f"([{OPENING}{CLOSING}])")
 _SIGNS = {"issue": "#", "merge_request": "!"}
 _TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "post": "post"}
 
@@ -92,6 +95,8 @@ def _raised(fused: Sequence[Fused], complete: Set[int], bonus: float) -> list[Fu
 
 def read_snippet(marked: str) -> Snippet:
     """Return a snippet whose hits were marked, as plain text on one line with their positions."""
+    # Cleaned here, so that the positions stay right whatever is removed from text for a reader.
+    marked = "".join(part if part in (OPENING, CLOSING) else without_hidden(part) for part in _MARKS.split(marked))
     text = ""
     opened: int | None = None
     highlights: list[tuple[int, int]] = []

@@ -24,7 +24,8 @@ _QUERY = re.compile(
         ((?:private|access|job|oauth|refresh|id)_token | token | api_?key | client_secret | password)
         = [^&\#\s"'<>]+"""
 )
-_USERINFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s?#\"'<>]*@")
+# In an address of PostgreSQL everything up to the last @: a password with unescaped signs is still one.
+_USERINFO = re.compile(r"(?i)\b(?:(postgres(?:ql)?(?:\+\w+)?://)[^\s\"'<>]*@|([a-z][a-z0-9+.-]*://)[^/\s?#\"'<>]*@)")
 _HEADER = re.compile(
     r"""(?ix) \b (private-token | job-token | (?:proxy-)?authorization) (["']?\s*[:=,]\s*(?:b?["'])?)
         (?:(?:bearer|basic|token)\s+)? [^\s"',]+"""
@@ -57,7 +58,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
         encoded = quote(secret, safe="")
         if encoded != secret:
             text = text.replace(encoded, MASK)
-    text = _USERINFO.sub(rf"\1{MASK}@", text)
+    text = _USERINFO.sub(rf"\1\2{MASK}@", text)
     text = _QUERY.sub(rf"\1={MASK}", text)
     text = _HEADER.sub(rf"\1\2{MASK}", text)
     return _PREFIXED.sub(MASK, text)

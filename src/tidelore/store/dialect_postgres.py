@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 from tidelore.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.extras import extra_missing
@@ -48,7 +47,7 @@ class PostgresDatabase:
     dialect = "postgres"
 
     def __init__(self, address: str) -> None:
-        self._place = urlsplit(address).path.lstrip("/") or "postgres"
+        self._place = _parsed(address).get("dbname") or "postgres"
         self._address = address
         self._within = 0
         self._closed = False
@@ -181,13 +180,22 @@ def _said(error: psycopg.Error) -> str:
     return " ".join(str(error).split())
 
 
-def _connect(address: str) -> psycopg.Connection[Row]:
+def _parsed(address: str) -> dict[str, Any]:
+    """Return the parts of an address; nothing of one that cannot be understood is repeated: it may hold a password."""
+    fix = "use the form postgresql://user@host/database, special characters of the password percent-encoded (/ is %2F)"
     try:
-        said = conninfo_to_dict(address)
+        parts = conninfo_to_dict(address)
     except psycopg.ProgrammingError as error:
+        # The driver quotes the part that it does not understand.
         raise UserError(
-            f"invalid PostgreSQL address: {_said(error)}",
-            fix="use the form postgresql://user@host/database",
+            f"invalid PostgreSQL address: {_said(error).partition(chr(34))[0].rstrip(' :')}", fix=fix
         ) from None
+    if any("@" in str(parts.get(name, "")) for name in ("host", "dbname", "port")):
+        raise UserError("invalid PostgreSQL address: a special character in it is not percent-encoded", fix=fix)
+    return parts
+
+
+def _connect(address: str) -> psycopg.Connection[Row]:
+    said = _parsed(address)
     ours = {name: seconds for name, seconds in PATIENCE.items() if name not in said}
     return psycopg.connect(make_conninfo(address, **ours), autocommit=True)

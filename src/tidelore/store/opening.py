@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
+from tidelore.errors import UserError
 from tidelore.store.database import Database
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def open_database(address: str, *, create: bool = True) -> Database:
     """Open a SQLite file or a postgresql:// address; only the driver that is needed is imported."""
+    if _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
+        # Not repeated: it may hold a password.
+        raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")
     if address.startswith(("postgresql://", "postgres://")):
         from tidelore.store.dialect_postgres import PostgresDatabase
 
