@@ -57,7 +57,7 @@ def test_a_github_app_signs_in_with_its_key_and_requests_one_token(bench: Bench,
     pages, made, greeting = bench.run(do, app_id=7, installation_id=8, private_key_file=str(key_file))
     assert len(ids(pages)) == 3
     assert (made.author, made.is_bot) == ("harbor-helper[bot]", True)
-    assert greeting.startswith("signed in as harbor-helper[bot], an installation of a GitHub App")
+    assert greeting.text.startswith("signed in as harbor-helper[bot], an installation of a GitHub App")
     assert bench.forge.apps.issued == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.faces.desk import Desk
 
-from tidelore_world.clock import parse_iso
+from tidelore_world.clock import DAY_US, iso_seconds
 
 REPO = "harborline/ledger"
 TOKEN = "ghp_0123456789abcdef0123"
@@ -20,6 +20,7 @@ def hub(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     desk.world.github.create_repo(REPO)
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     configure(desk, REPO)
+    desk.set_clock()
     return desk
 
 
@@ -38,10 +39,13 @@ def test_doctor_tells_login_scopes_expiry_and_budget(hub: Desk) -> None:
     github = hub.world.github
     github.settings.tokens[TOKEN] = "mira-holt"
     github.settings.scopes = "repo, read:org"
-    github.settings.token_expires_us = parse_iso("2026-03-27T09:00:00Z")
+    expires_us = hub.world.clock.now_us + 25 * DAY_US
+    github.settings.token_expires_us = expires_us
     found = findings(hub)
     detail = found[f"github ({hub.url})"]
-    assert detail.startswith("signed in as mira-holt, scopes repo, read:org, expires in 3 weeks (2026-03-27), ")
+    assert detail.startswith(
+        f"signed in as mira-holt, scopes repo, read:org, expires in 3 weeks ({iso_seconds(expires_us)[:10]}), "
+    )
     assert detail.endswith(", 4,999 requests left")
     assert found[f"github {REPO}"] == f"id {github.repository(REPO).id}"
     shown = hub.run("doctor")

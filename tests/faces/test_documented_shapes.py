@@ -77,6 +77,7 @@ def filled(desk: Desk) -> Desk:
     ],
 )
 def test_a_command_answers_with_the_documented_fields(filled: Desk, command: str, argv: list[str]) -> None:
+    filled.set_clock()
     compare(command, filled.robot(*command.split(), *argv).data)
 
 

@@ -93,6 +93,7 @@ def test_init_where_nothing_can_be_written_says_so(desk: Desk) -> None:
 
 def test_doctor_finds_everything_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.ingested()
+    desk.set_clock()
     monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
     desk.world.gitlab.token = "a-token-that-works"
     findings = desk.robot("doctor").data["findings"]
@@ -107,13 +108,21 @@ def test_doctor_finds_everything_well(desk: Desk, monkeypatch: pytest.MonkeyPatc
 
 
 def test_doctor_needs_no_token_for_a_host_on_this_machine(desk: Desk) -> None:
+    desk.set_clock()
     findings = desk.robot("doctor").data["findings"]
     assert "reachable without a token" in findings[2]["detail"]
 
 
-def test_doctor_says_how_far_the_clocks_are_apart(desk: Desk) -> None:
+def test_a_server_clock_that_is_far_off_is_a_problem_with_a_remedy(desk: Desk) -> None:
     # The world's clock stands in March 2026; whatever the date is here, that is not now.
-    assert "clock skew " in desk.run("doctor").out
+    done = desk.robot("doctor")
+    assert done.code == 1
+    (found,) = [found for found in done.document["data"]["findings"] if not found["ok"]]
+    assert found["subject"] == f"gitlab ({desk.url}) clock"
+    assert "differs from the clock of this machine by" in found["detail"]
+    assert "NTP" in found["fix"]
+    desk.set_clock()
+    assert desk.robot("doctor").code == 0
 
 
 def test_doctor_finds_a_wrong_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,10 +154,28 @@ def test_doctor_finds_a_host_out_of_reach(desk: Desk) -> None:
 
 def test_doctor_finds_a_missing_project_and_goes_on(desk: Desk) -> None:
     desk.configure("harbor/nowhere", CONSOLE)
+    desk.set_clock()
     done = desk.robot("doctor")
     assert done.code == 6
     assert done.error["code"] == "REMOTE_NOT_FOUND"
     assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
+    missing = done.document["data"]["findings"][3]
+    assert f"{desk.url}/api/v4/projects/harbor%2Fnowhere" in missing["detail"], "it says what was asked"
+    assert "projects" in missing["fix"]
+    assert "token" in missing["fix"]
+
+
+def test_doctor_with_a_wrong_address_says_what_it_asked_and_what_to_do(desk: Desk) -> None:
+    desk.configure(LEDGER, url=f"{desk.url}/some/where")
+    done = desk.run("doctor")
+    assert done.code == 6
+    assert f"status 404): {desk.url}/some/where/api/v4/" in done.out
+    assert "fix: check base_url" in done.out
+
+
+def test_doctor_logs_its_requests_when_it_is_verbose(desk: Desk) -> None:
+    assert f"GET {desk.url}/api/v4/projects" in desk.run("doctor", "--verbose").err
+    assert "GET " not in desk.run("doctor").err
 
 
 def with_groups(desk: Desk, *groups: str, extra: str = "") -> None:
@@ -160,6 +187,7 @@ def with_groups(desk: Desk, *groups: str, extra: str = "") -> None:
 
 def test_doctor_counts_the_projects_of_a_group_and_names_the_archived_ones(desk: Desk) -> None:
     desk.world.gitlab.archive_project(CONSOLE)
+    desk.set_clock()
     with_groups(desk, "harbor", "harbor/platform")
     findings = {found["subject"]: found["detail"] for found in desk.robot("doctor").data["findings"]}
     assert findings["gitlab group harbor"] == f"2 projects, archived and skipped: {CONSOLE}"
@@ -170,6 +198,7 @@ def test_doctor_counts_the_projects_of_a_group_and_names_the_archived_ones(desk:
 
 def test_doctor_marks_an_archived_project(desk: Desk) -> None:
     desk.world.gitlab.archive_project(CONSOLE)
+    desk.set_clock()
     findings = {found["subject"]: found["detail"] for found in desk.robot("doctor").data["findings"]}
     assert findings[f"gitlab {CONSOLE}"].endswith(", archived and skipped")
     assert "archived" not in findings[f"gitlab {LEDGER}"]
@@ -177,6 +206,7 @@ def test_doctor_marks_an_archived_project(desk: Desk) -> None:
 
 def test_doctor_finds_a_missing_group_and_goes_on(desk: Desk) -> None:
     with_groups(desk, "nowhere", "harbor")
+    desk.set_clock()
     done = desk.robot("doctor")
     assert done.code == 6
     assert done.error["details"]["group"] == "nowhere"
@@ -185,6 +215,7 @@ def test_doctor_finds_a_missing_group_and_goes_on(desk: Desk) -> None:
 
 def test_doctor_looks_at_every_host(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
+    desk.set_clock()
     desk.configure(LEDGER, extra='[[gitlab]]\nname = "closed"\nbase_url = "https://gitlab.invalid"\n')
     done = desk.robot("doctor")
     assert done.code == 4
@@ -200,6 +231,31 @@ def test_doctor_finds_a_database_others_can_read(desk: Desk) -> None:
     done = desk.robot("doctor", "--offline")
     assert done.code == 1
     assert done.error["fix"] == f"chmod 600 {desk.db}"
+
+
+HANDLER = '[[github]]\nrepos = [{name = "harborline/ledger"}]\nhandler = ["/usr/bin/true"]\n'
+
+
+@pytest.mark.parametrize(
+    ("bits", "extra", "sound"),
+    [
+        (0o600, HANDLER, True),
+        (0o644, HANDLER, True),
+        (0o666, HANDLER, False),
+        (0o664, HANDLER, False),
+        (0o602, "", False),
+        (0o664, "", True),
+    ],
+)
+def test_a_configuration_that_others_can_write_fails_doctor(desk: Desk, bits: int, extra: str, sound: bool) -> None:
+    desk.configure(LEDGER, extra=extra)
+    desk.config.chmod(bits)
+    done = desk.robot("doctor", "--offline")
+    assert (done.code == 0) == sound
+    if not sound:
+        assert done.error["code"] == "CONFIG_INVALID"
+        assert done.error["fix"] == f"chmod 600 {desk.config}"
+        assert ("a program" in done.error["message"]) == bool(extra)
 
 
 def test_doctor_offline_asks_nobody(desk: Desk) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tidelore.cli.face import Face, LoreCommand, face_of
+from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, instant
 from tidelore.cli.runs import CHILD_NAMES
-from tidelore.config import config_path
-from tidelore.errors import NotFound, TideloreError
+from tidelore.config import Config, config_path
+from tidelore.errors import ConfigError, NotFound, TideloreError
 from tidelore.pipeline.diagnosis import Finding, trouble
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
     """
     face = face_of(ctx)
     app = face.app()
-    findings = [_configuration(face), _database(app)]
+    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    findings = [_configuration(face, app.config), _database(app)]
     if (app.config.gitlab or app.config.github) and not offline:
         from tidelore.app import diagnose, run_until_signalled
 
@@ -109,10 +111,19 @@ def _refused(app: App) -> list[Finding]:
         database.close()
 
 
-def _configuration(face: Face) -> Finding:
+def _configuration(face: Face, config: Config) -> Finding:
     path = Path(config_path(face.choices.config, os.environ))
     if not path.exists():
         return Finding("configuration", True, f"no file at {path}, using defaults (create one with `lore init`)")
+    bits = stat.S_IMODE(path.stat().st_mode)
+    runs_program = any(host.handler or any(repo.handler for repo in host.repos) for host in config.github)
+    # Who can write it can also name a program. A group is often the user alone, so it counts only where one is named.
+    if bits & (0o022 if runs_program else 0o002):
+        what = " and it names a program to run" if runs_program else ""
+        problem = ConfigError(
+            f"other users can change the configuration{what}", fix=f"chmod 600 {path}", file=str(path)
+        )
+        return Finding("configuration", False, f"{path}: {problem.message} (mode {bits:04o})", problem)
     return Finding("configuration", True, str(path))
 
 

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tidelore.clock import describe_age
 from tidelore.config import GitHubHost, GitLabHost
 from tidelore.errors import RemoteError, TideloreError
 
 if TYPE_CHECKING:
     from tidelore.sources.github.source import GitHubSource
     from tidelore.sources.registry import ProjectSource
+    from tidelore.sources.reply import Greeting
+
+SKEW_SECONDS = 300
+"""How far the clock of a server may be from ours."""
 
 
 class Finding(Struct, frozen=True):
@@ -25,8 +30,20 @@ class Finding(Struct, frozen=True):
 
 
 def trouble(subject: str, error: TideloreError) -> Finding:
-    """Return the finding of something that failed."""
-    return Finding(subject, False, error.message, error)
+    """Return the finding of something that failed, with the address that was asked."""
+    asked = f": {error.url}" if isinstance(error, RemoteError) and error.url else ""
+    return Finding(subject, False, f"{error.message}{asked}", error)
+
+
+def _clock(subject: str, greeting: Greeting) -> list[Finding]:
+    """Return the finding of a clock that is far off; it comes last, so that its exit code hides no other."""
+    if greeting.skew_seconds <= SKEW_SECONDS:
+        return []
+    problem = TideloreError(
+        f"the server's clock differs from the clock of this machine by {describe_age(greeting.skew_seconds)}",
+        fix="set both clocks by NTP; if the server's is wrong, tell its administrator",
+    )
+    return [trouble(f"{subject} clock", problem)]
 
 
 async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: GitLabHost) -> list[Finding]:
@@ -35,9 +52,11 @@ async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: Git
     subject = f"{host.name} ({host.base_url})"
     try:
         async with opening as source:
-            findings.append(Finding(subject, True, await source.greet()))
+            greeting = await source.greet()
+            findings.append(Finding(subject, True, greeting.text))
             findings += [await _project(source, configured, host) for configured in host.projects]
             findings += [await _group(source, group, host) for group in host.groups]
+            findings += _clock(subject, greeting)
     except TideloreError as error:
         findings.append(trouble(subject, error))
     return findings
@@ -49,8 +68,10 @@ async def examine_github(opening: AbstractAsyncContextManager[GitHubSource], hos
     subject = f"{host.name} ({host.base_url})"
     try:
         async with opening as source:
-            findings.append(Finding(subject, True, await source.greet()))
+            greeting = await source.greet()
+            findings.append(Finding(subject, True, greeting.text))
             findings += [await _repository(source, repo.name) for repo in host.repos]
+            findings += _clock(subject, greeting)
     except TideloreError as error:
         findings.append(trouble(subject, error))
     return findings

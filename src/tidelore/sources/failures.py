@@ -23,6 +23,11 @@ from tidelore.sources.transport import Trouble
 _EXCERPT = 200
 # Besides 5xx: the server gave up waiting for the request, or refused early data.
 _PASSING = frozenset({408, 425})
+_REMEDIES = {
+    403: "check the permissions of the token",
+    404: "check base_url of this host and the path, and that the token can see it",
+    410: "check base_url of this host and the path, and that the token can see it",
+}
 
 
 def excerpt(body: bytes) -> str:
@@ -69,7 +74,7 @@ def from_status(method: str, status: int, verdict: Verdict, url: str, said: str)
         status=status,
         url=url,
         reason="refused",
-        fix="check the permissions of the token" if status == 403 else None,
+        fix=_REMEDIES.get(status, "check that base_url of this host is the address of its API"),
         said=said or None,
     )
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tidelore.clock import Clock, describe_age
+from tidelore.clock import Clock
 from tidelore.config import Config, GitLabHost
 from tidelore.engine.ports import Lister, Pages
 from tidelore.errors import CredentialsMissing, TideloreError
@@ -24,6 +24,7 @@ from tidelore.sources.gitlab.groups import group_projects
 from tidelore.sources.gitlab.statuses import read_statuses
 from tidelore.sources.gitlab.surfaces import issue_list, merge_request_list
 from tidelore.sources.http import HttpClient, RequestMetric, private_token
+from tidelore.sources.reply import Greeting, skew_of
 from tidelore.sources.transport import Transport
 
 RESOURCES = ("issues", "merge_requests")
@@ -36,7 +37,7 @@ class ProjectSource(Protocol):
     kind: str
     closed: TideloreError | None
 
-    async def greet(self) -> str:
+    async def greet(self) -> Greeting:
         """Return who we are there, and what else a person wants to know of a host."""
         ...
 
@@ -95,7 +96,7 @@ class GitLabSource:
             raise self._door
         return self._door
 
-    async def greet(self) -> str:
+    async def greet(self) -> Greeting:
         """Return who we are there, how far the clocks are apart, and what the rate limit leaves."""
         if self._signed_in:
             user, reply = await self._client.user()
@@ -103,13 +104,9 @@ class GitLabSource:
         else:
             reply = await self._client.greet()
             parts = ["reachable without a token"]
-        if reply.server_at is not None:
-            skew = abs(reply.server_at - self._clock.now_ms()) // 1000
-            if skew > 300:
-                parts.append(f"clock skew {describe_age(skew)}")
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
-        return ", ".join(parts)
+        return Greeting(", ".join(parts), skew_of(reply, self._clock.now_ms()))
 
     async def resolve(self, configured: str) -> ProjectRecord:
         return await self._client.project(configured)

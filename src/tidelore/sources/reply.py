@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from tidelore.errors import RemotePermanent, RemoteTransient
 from tidelore.sources.governor import UNKNOWN, Budget
@@ -87,6 +88,18 @@ class RequestMetric:
     outcome: Outcome
     source: str = ""
     budget: Budget = UNKNOWN
+
+
+class Greeting(Struct, frozen=True):
+    """What a host said of itself: a text for people, and how far its clock is from ours where it told its time."""
+
+    text: str
+    skew_seconds: int = 0
+
+
+def skew_of(reply: Reply, now_ms: int) -> int:
+    """Return how many seconds the clock of a server is from ours; 0 where it does not tell its time."""
+    return 0 if reply.server_at is None else abs(reply.server_at - now_ms) // 1000
 
 
 def decode(reply: Reply, decoder: msgspec.json.Decoder[T]) -> T:

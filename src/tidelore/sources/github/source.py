@@ -15,8 +15,7 @@ from tidelore.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.sources.github import surfaces
 from tidelore.sources.github.client import GitHubClient
 from tidelore.sources.http import Reply
-
-SKEW_SECONDS = 300
+from tidelore.sources.reply import Greeting, skew_of
 
 
 class GitHubSource:
@@ -68,7 +67,7 @@ class GitHubSource:
         """When that budget fills up again, on the server's clock."""
         return self._client.reset_at
 
-    async def greet(self) -> str:
+    async def greet(self) -> Greeting:
         """Return who we are there, what the token may do and for how long, and what the rate limit leaves."""
         reply: Reply
         if self._signed_in == "app":
@@ -82,13 +81,9 @@ class GitHubSource:
         else:
             reply = await self._client.rate_limit()
             parts = ["reachable without a token"]
-        if reply.server_at is not None:
-            skew = abs(reply.server_at - self._clock.now_ms()) // 1000
-            if skew > SKEW_SECONDS:
-                parts.append(f"its clock differs from ours by {describe_age(skew)}")
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
-        return ", ".join(parts)
+        return Greeting(", ".join(parts), skew_of(reply, self._clock.now_ms()))
 
     async def login(self) -> str | None:
         """Return whose comments are ours there, asked for once; None where the server does not say."""

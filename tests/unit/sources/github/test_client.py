@@ -16,6 +16,7 @@ from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, Remot
 from tidelore.sources.github.client import GitHubClient, Identity
 from tidelore.sources.github.source import GitHubSource, parse_expiration
 from tidelore.sources.http import HttpClient, bearer
+from tidelore.sources.reply import Greeting
 
 REPOSITORY = answer(body=b'{"id": 1, "full_name": "o/r", "name": "r", "archived": true}')
 RENAMED = answer(body=b'{"id": 1, "full_name": "new/name", "name": "name"}')
@@ -225,22 +226,24 @@ NOW = {"Date": "Mon, 02 Mar 2026 09:00:00 GMT"}
             {"X_RateLimit_Remaining": "4321", "X_RateLimit_Reset": "1772445600"},
             "signed in as mira, 4,321 requests left",
         ),
-        (
-            {"Date": "Mon, 02 Mar 2026 11:00:00 GMT"},
-            "signed in as mira, its clock differs from ours by 2 hours",
-        ),
     ],
 )
 def test_the_sign_in_check_reports_login_scopes_expiry_and_remaining_requests(
     headers: dict[str, str], said: str
 ) -> None:
     found, _ = with_source(lambda s: s.greet(), answer(body=USER, headers={**NOW, **headers}))
-    assert found == said
+    assert found == Greeting(said)
+
+
+def test_the_sign_in_check_measures_how_far_the_clock_of_the_server_is_off() -> None:
+    later = {"Date": "Mon, 02 Mar 2026 11:00:00 GMT"}
+    found, _ = with_source(lambda s: s.greet(), answer(body=USER, headers={**NOW, **later}))
+    assert found.skew_seconds == 7200
 
 
 def test_the_sign_in_check_recognises_an_installation_token() -> None:
     found, server = with_source(lambda s: s.greet(), answer(403, b"{}"), answer(body=b"{}", headers=NOW))
-    assert found == "signed in with the token of a GitHub App"
+    assert found.text == "signed in with the token of a GitHub App"
     assert [seen.target for seen in server.seen] == ["/user", "/rate_limit"]
 
 
@@ -248,7 +251,7 @@ def test_the_sign_in_check_without_a_token_uses_the_rate_limit_endpoint() -> Non
     found, server = with_source(
         lambda s: s.greet(), answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="60"), signed_in="no", token=None
     )
-    assert found == "reachable without a token, 60 requests left"
+    assert found.text == "reachable without a token, 60 requests left"
     assert server.seen[0].target == "/rate_limit"
 
 
@@ -258,7 +261,7 @@ def test_the_sign_in_check_of_an_app_uses_its_jwt_and_its_token() -> None:
         answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="14999"),
     )
     found, server = with_source(lambda s: s.greet(), *script, identity=Changing(), signed_in="app")
-    assert found == "signed in as helper[bot], an installation of a GitHub App, 14,999 requests left"
+    assert found.text == "signed in as helper[bot], an installation of a GitHub App, 14,999 requests left"
     assert [seen.headers["authorization"] for seen in server.seen] == ["Bearer claim", "Bearer token-1"]
 
 
