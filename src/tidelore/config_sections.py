@@ -20,6 +20,11 @@ Name = Annotated[str, Meta(min_length=1)]
 Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$")]
 
 
+# A name, or with a star at its end every name that begins so.
+VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
+HANDLER_ENV = ("PATH", "HOME", "LANG", "TERM", "LORE_*")
+
+
 class Section(Struct, frozen=True, kw_only=True):
     """A table of the file."""
 
@@ -98,6 +103,8 @@ class GitHubRepo(Section, frozen=True):
     handler_timeout_seconds: Positive | None = None
     handler_max_attempts: Many | None = None
     handler_backoff_seconds: NotNegative | None = None
+    handler_concurrency: Many | None = None
+    handler_env: tuple[VariablePattern, ...] | None = None
     event_lease_seconds: Positive | None = None
     settle_write_seconds: NotNegative | None = None
 
@@ -125,6 +132,8 @@ class GitHubHost(Section, frozen=True):
     handler_timeout_seconds: Positive = 600
     handler_max_attempts: Many = 5
     handler_backoff_seconds: NotNegative = 30
+    handler_concurrency: Many = 4
+    handler_env: tuple[VariablePattern, ...] = ()
     event_lease_seconds: Positive = 600
     settle_write_seconds: NotNegative = 30
     write_interval_seconds: NotNegative = 1
@@ -151,6 +160,8 @@ class RepoSettings(Struct, frozen=True, kw_only=True):
     handler_timeout_seconds: float
     handler_max_attempts: int
     handler_backoff_seconds: float
+    handler_concurrency: int
+    handler_env: tuple[str, ...]
     event_lease_seconds: float
     settle_write_seconds: float
 

@@ -30,6 +30,8 @@ handler = ["run", "me"]
 handler_timeout_seconds = 601
 handler_max_attempts = 6
 handler_backoff_seconds = 31
+handler_concurrency = 3
+handler_env = ["PATH", "MY_*"]
 event_lease_seconds = 602
 settle_write_seconds = 32
 """

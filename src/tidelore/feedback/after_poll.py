@@ -6,6 +6,7 @@ of one host or one repository is noted and leaves the others alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
@@ -17,6 +18,7 @@ from tidelore.errors import CredentialsRejected, PartialSuccess, RateLimited, Re
 from tidelore.feedback.handler import HandlerRunner
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.outbox import Outbox
+from tidelore.gather import gather
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow
@@ -26,6 +28,8 @@ from tidelore.store.projects import ProjectRow
 
 MOST_ANSWERS = 100
 """How many answers one poll sends to a host; the next one goes on."""
+SIDE_BY_SIDE = 4
+"""How many repositories of a host have their handlers run at a time."""
 
 OnEvent = Callable[[EventRow], None]
 
@@ -88,14 +92,20 @@ class Duties(Struct, frozen=True):
 
     async def handle(self, stops: Sequence[Stop], on_event: OnEvent) -> None:
         """Run the configured handlers until no event is ready."""
-        for stop in stops:
-            runner = HandlerRunner(self.database, stop.project, stop.settings, self.clock)
-            try:
-                while (event := await runner.run_next()) is not None:
-                    self.deeds.handled.append(event)
-                    on_event(event)
-            except TideloreError as error:
-                self._note(stop.project.path, error)
+        gate = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        def handled(event: EventRow) -> None:
+            self.deeds.handled.append(event)
+            on_event(event)
+
+        async def one(stop: Stop) -> None:
+            async with gate:
+                try:
+                    await HandlerRunner(self.database, stop.project, stop.settings, self.clock).run_all(handled)
+                except TideloreError as error:
+                    self._note(stop.project.path, error)
+
+        await gather(one(stop) for stop in stops)
 
     def _note(self, where: str, error: TideloreError) -> None:
         self.deeds.troubles.append(Trouble(where, error))

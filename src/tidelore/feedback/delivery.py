@@ -2,12 +2,14 @@
 
 The steps of a queue: what waits at source issues is batched, the oldest event that is ready is leased, and it is
 done once, or fails with a growing pause. Past the limit its pull request is blocked with the last error, so that
-nothing after it is handed out over its head. Refuses to run anything.
+nothing after it is handed out over its head. Errors are stored without secrets. Refuses to run anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tidelore.config import RepoSettings
@@ -15,6 +17,7 @@ from tidelore.errors import IllegalTransition
 from tidelore.feedback.lifecycle import block
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.tracking import HANDLER_FAILED
+from tidelore.sources.redact import redact
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow, ack, find_event, lease_next, nack
 from tidelore.store.issue_cursors import batch_followups, waiting_followups
@@ -23,6 +26,7 @@ from tidelore.store.tracked import AWAITING, find_tracked
 
 LONGEST_PAUSE_SECONDS = 3600.0
 _LONGEST_ERROR = 4000
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|API_?KEY|PRIVATE_?KEY", re.IGNORECASE)
 
 
 def next_event(
@@ -61,7 +65,7 @@ def fail(
     database: Database, source_name: str, handle: int | str, error: str, settings: RepoSettings, now_ms: int
 ) -> EventRow:
     """Note that acting on an event failed: it is handed out again later, or its pull request is blocked."""
-    text = error.strip()[-_LONGEST_ERROR:] or "no error message given"
+    text = redact(error, _secrets(os.environ)).strip()[-_LONGEST_ERROR:] or "no error message given"
     before = find_event(database, handle if isinstance(handle, int) else int(handle.partition("-")[0] or 0))
     exhausted = before.attempts + 1 >= settings.handler_max_attempts
     # Where there is no pull request to block, the event itself rests.
@@ -74,6 +78,11 @@ def fail(
             with suppress(IllegalTransition):
                 block(database, source_name, row, HANDLER_FAILED, text, now_ms)
     return event
+
+
+def _secrets(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of variables that are secret by their names; programs print them in their errors."""
+    return [value for name, value in environ.items() if _SECRET_NAME.search(name)]
 
 
 def pause_seconds(attempts: int, first_seconds: float) -> float:

@@ -1,9 +1,9 @@
-"""The handler command. Owns the running of somebody else's program for one event at a time.
+"""The handler command. Owns the running of configured programs, one per event, for different threads side by side.
 
-The program gets the event as JSON on its standard input and no shell; exit 0 means done, anything else a failure with
-the last lines it wrote to its standard error. It runs in a process group of its own, and nothing of that group
-outlives its time. Refuses to start when the program is not there: that is a mistake in the configuration, not a
-failure of an event.
+The program gets the event as JSON on its standard input, no shell, and only the environment variables that are named;
+exit 0 means done, anything else a failure with the last lines it wrote to its standard error. It runs in a process
+group of its own, nothing of that group outlives its time, and it dies with this process. Refuses to start when the
+program is not there: that is a mistake in the configuration, not a failure of an event.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import asyncio
 import os
 import shutil
 import signal
+import sys
 from asyncio.subprocess import DEVNULL
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from tempfile import TemporaryFile
 
@@ -22,12 +23,15 @@ from msgspec import Struct
 
 from tidelore.clock import Clock, format_instant
 from tidelore.config import RepoSettings
+from tidelore.config_sections import HANDLER_ENV
 from tidelore.errors import ConfigError, LockHeld
 from tidelore.feedback.delivery import fail, next_event, succeed
+from tidelore.gather import gather
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow, nack
 from tidelore.store.projects import ProjectRow
 
+_PR_SET_PDEATHSIG = 1
 _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _MARGIN_SECONDS = 60.0
@@ -54,12 +58,32 @@ class HandlerRunner:
         self._clock = clock
         self._holder = holder
 
+    async def run_all(self, on_event: Callable[[EventRow], None] = lambda _event: None) -> int:
+        """Handle events until none is ready; return how many were.
+
+        Different threads are handled side by side, as many as `handler_concurrency` says. Inside one thread the lease
+        keeps the order: whoever handles an event takes the next one of its thread.
+        """
+        handled = 0
+
+        async def work() -> None:
+            nonlocal handled
+            while (event := await self.run_next()) is not None:
+                handled += 1
+                on_event(event)
+
+        if self._settings.handler:
+            await gather(work() for _ in range(self._settings.handler_concurrency))
+        return handled
+
     async def run_next(self, *, pr: int | None = None) -> EventRow | None:
         """Handle the oldest event that is ready and return how it stands now; None when none is, or nobody handles."""
         command = self._settings.handler
         if not command:
             return None
-        if shutil.which(command[0]) is None:
+        # Looked for on our own PATH: the handler may get another, or none.
+        program = shutil.which(command[0])
+        if program is None:
             raise ConfigError(
                 f"cannot run the handler {command[0]!r}: not an executable program",
                 fix="set `handler` of this repository to a program and its arguments, without a shell",
@@ -70,13 +94,14 @@ class HandlerRunner:
             self._settings.event_lease_seconds, self._settings.handler_timeout_seconds + _MARGIN_SECONDS
         )
         event = next_event(self._database, [self._project], self._clock.now_ms(), lease_seconds, self._holder, pr=pr)
-        return None if event is None else await self._handle(event, command)
+        return None if event is None else await self._handle(event, (program, *command[1:]))
 
     async def _handle(self, event: EventRow, command: Sequence[str]) -> EventRow:
         assert event.lease_id is not None
         try:
             document = msgspec.json.encode(event_document(event, self._project.source)) + b"\n"
-            ending = await run_handler(command, document, self._settings.handler_timeout_seconds)
+            environ = handler_environ(self._settings.handler_env or HANDLER_ENV, os.environ)
+            ending = await run_handler(command, document, self._settings.handler_timeout_seconds, environ)
         except asyncio.CancelledError:
             # Not the handler's failure: it is ready again at once, and blocks nothing.
             with suppress(LockHeld):
@@ -108,15 +133,39 @@ def event_document(event: EventRow, source: str) -> Mapping[str, object]:
     return document
 
 
-async def run_handler(command: Sequence[str], document: bytes, timeout_seconds: float) -> Ending:
-    """Run a program to its end, or to the end of its time."""
+def handler_environ(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a handler gets: those that are named, a name with a star at its end for all that
+    begin so.
+    """
+    exact = {name for name in names if not name.endswith("*")}
+    beginnings = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
+    return {
+        name: value for name, value in environ.items() if name in exact or (beginnings and name.startswith(beginnings))
+    }
+
+
+async def run_handler(
+    command: Sequence[str], document: bytes, timeout_seconds: float, environ: Mapping[str, str] | None = None
+) -> Ending:
+    """Run a program to its end, or to the end of its time.
+
+    It runs in a process group of its own and, on Linux, is killed when this process dies. Without an `environ` it gets
+    the default variables.
+    """
+    environ = handler_environ(HANDLER_ENV, os.environ) if environ is None else environ
     # No pipe of asyncio's own: it waits for their end, and a grandchild may hold them open for ever.
     with TemporaryFile() as given, Complaints() as complaints:
         given.write(document)
         given.seek(0)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=given, stdout=DEVNULL, stderr=complaints.end, start_new_session=True
+                *command,
+                stdin=given,
+                stdout=DEVNULL,
+                stderr=complaints.end,
+                env=environ,
+                start_new_session=True,
+                preexec_fn=_die_with_parent(),
             )
         except OSError as error:
             return Ending(f"the handler could not be started: {error.strerror or error}")
@@ -136,12 +185,32 @@ async def run_handler(command: Sequence[str], document: bytes, timeout_seconds: 
             await asyncio.wait([reading], timeout=_DRAIN_SECONDS)
             reading.cancel()
     if timed_out:
-        return Ending(_described(f"the handler took longer than {timeout_seconds:g} s and was killed", complaints.tail))
+        return Ending(_described(f"the handler took longer than {timeout_seconds:g} s and was killed", complaints))
     code = process.returncode or 0
     if code == 0:
         return Ending(None)
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return Ending(_described(f"the handler {how}", complaints.tail))
+    return Ending(_described(f"the handler {how}", complaints))
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """Return what a new process does to be killed with the one that started it; None where the system cannot.
+
+    Everything it needs is loaded before: between fork and exec nothing may be imported.
+    """
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def ask_for_death() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            # It died before it could be asked for.
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return ask_for_death
 
 
 class Complaints:
@@ -149,6 +218,7 @@ class Complaints:
 
     def __init__(self) -> None:
         self.tail = bytearray()
+        self.is_cut = False
         self._begin, self.end = os.pipe()
         self._open = {self._begin, self.end}
 
@@ -171,6 +241,7 @@ class Complaints:
         try:
             while chunk := await reader.read(65_536):
                 self.tail += chunk
+                self.is_cut = self.is_cut or len(self.tail) > _TAIL_BYTES
                 del self.tail[:-_TAIL_BYTES]
         finally:
             transport.close()
@@ -180,7 +251,11 @@ class Complaints:
         os.close(descriptor)
 
 
-def _described(what: str, tail: bytearray) -> str:
-    lines = bytes(tail).decode("utf-8", "replace").replace("\x00", "").splitlines()
+def _described(what: str, complaints: Complaints) -> str:
+    text = bytes(complaints.tail).decode("utf-8", "replace").replace("\x00", "")
+    if complaints.is_cut:
+        # The first word is the end of one: if that was a secret, its end would not be known as one.
+        text = text.lstrip()[len(text.lstrip().split(maxsplit=1)[0]) :] if text.strip() else ""
+    lines = text.splitlines()
     said = "\n".join(line.rstrip() for line in lines[-_TAIL_LINES:]).strip()
     return f"{what}\n{said}" if said else what

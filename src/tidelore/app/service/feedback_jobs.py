@@ -192,9 +192,7 @@ async def _handle(app: App, place: Place) -> Done:
         if project is None:
             return Done(idle=True)
         runner = HandlerRunner(database, project, place.settings, app.clock, "lore service")
-        handled = 0
-        while await runner.run_next() is not None:
-            handled += 1
+        handled = await runner.run_all()
         return Done(idle=not handled, wakes=(_answers_name(place.host),) if handled else ())
     finally:
         database.close()
