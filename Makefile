@@ -42,6 +42,7 @@ test: lint  ## every gate of a change: lint, types, architecture, docs, tests
 
 test-all: lint $(EVERY)  ## the above and the long runs: deep properties, full crash matrix, mutants, the wheel
 	TIDELORE_DEEP=1 $(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/python -m tests.support.proven
 
 docs: $(READY)  ## regenerate docs/reference/commands.md
 	$(BIN)/python -m tests.architecture.command_reference

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -128,24 +129,23 @@ def test_truncated_fault_announces_more_than_it_sends(served: Server) -> None:
 
 
 def test_slow_fault_delays_only_its_own_connection(served: Server) -> None:
-    served.world.faults.add("slow", f"{PROJECT}/issues", seconds=1.0)
+    fault = served.world.faults.add("slow", f"{PROJECT}/issues", seconds=3.0)
     slow, fast = _connect(served), _connect(served)
     begin = time.monotonic()
     slow.request("GET", f"{PROJECT}/issues")
-    time.sleep(0.05)
+    while not fault.fired:
+        time.sleep(0.001)
     assert _get(fast, PROJECT)[0] == 200
-    quick = time.monotonic() - begin
-    response = slow.getresponse()
-    response.read()
-    assert quick < 0.9
-    assert time.monotonic() - begin >= 1.0
+    assert select.select([slow.sock], [], [], 0)[0] == [], "the slow one is not answered yet"
+    slow.getresponse().read()
+    assert time.monotonic() - begin >= 3.0
     slow.close()
     fast.close()
 
 
 def test_latency_is_paid_per_request_and_in_parallel() -> None:
     world = project_world()
-    with serve(world, latency_seconds=0.2) as server:
+    with serve(world, latency_seconds=0.5) as server:
         connections = [_connect(server) for _ in range(10)]
         begin = time.monotonic()
         for connection in connections:
@@ -157,7 +157,7 @@ def test_latency_is_paid_per_request_and_in_parallel() -> None:
         elapsed = time.monotonic() - begin
         for connection in connections:
             connection.close()
-    assert 0.2 <= elapsed < 1.0
+    assert 0.5 <= elapsed < 0.5 * len(connections), "one after the other they would take ten times as long"
 
 
 def test_latency_counts_from_the_arrival_of_a_request() -> None:
@@ -166,12 +166,12 @@ def test_latency_counts_from_the_arrival_of_a_request() -> None:
         socket.create_connection((HOST, server.port)) as connection,
     ):
         begin = time.monotonic()
-        connection.sendall(f"GET {PROJECT} HTTP/1.1\r\nhost: x\r\n\r\n".encode() * 3)
+        connection.sendall(f"GET {PROJECT} HTTP/1.1\r\nhost: x\r\n\r\n".encode() * 10)
         received = b""
-        while received.count(b"HTTP/1.1 200") < 3:
+        while received.count(b"HTTP/1.1 200") < 10:
             received += connection.recv(65_536)
         elapsed = time.monotonic() - begin
-    assert 1.0 <= elapsed < 2.5, "those that came together leave together"
+    assert 1.0 <= elapsed < 10.0, "those that came together leave together"
 
 
 def test_world_may_be_changed_from_another_thread_while_it_is_served(served: Server) -> None:
@@ -196,18 +196,6 @@ def test_world_may_be_changed_from_another_thread_while_it_is_served(served: Ser
         stop.set()
         thread.join()
         connection.close()
-
-
-def test_small_requests_are_cheap(served: Server) -> None:
-    connection = _connect(served)
-    best = 0.0
-    for _ in range(3):
-        begin = time.perf_counter()
-        for _ in range(300):
-            _get(connection, "/api/v4/version")
-        best = max(best, 300 / (time.perf_counter() - begin))
-    connection.close()
-    assert best > 500  # client and server share one interpreter here
 
 
 def test_leaving_the_block_closes_the_port_even_after_an_error() -> None:
