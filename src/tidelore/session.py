@@ -48,7 +48,7 @@ class Workshop(Struct, frozen=True):
 
 
 class Session(Struct):
-    """A run that is under way. `warnings` and `error` decide how its row is closed.
+    """A run that is under way. `error`, `partial` and `warnings` decide how its row is closed.
 
     `asked` tells at any time how many requests it has sent; without it, `counters` say so.
     """
@@ -60,6 +60,7 @@ class Session(Struct):
     held: Lease | None = None
     warnings: int = 0
     error: str | None = None
+    partial: str | None = None
     asked: Callable[[], int] | None = None
     course: Course = field(default_factory=Course)
 
@@ -244,6 +245,8 @@ def _finish(session: Session, *, cancelled: bool) -> None:
         run.finish_cancelled()
     elif session.error is not None:
         run.finish_failed(session.error)
+    elif session.partial is not None:
+        run.finish_partial(session.partial, session.warnings)
     elif session.warnings:
         run.finish_succeeded_with_warnings(session.warnings)
     else:

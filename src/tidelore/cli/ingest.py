@@ -48,4 +48,4 @@ def command(
     with progress(face) as on_progress:
         report = run_until_signalled(mirror(app, request, f"lore ingest --type {resource}", on_progress))
     face.open_store().close()  # so that the answer says how fresh the copy is now
-    return Answer(report_data(report), report_lines(report, resource), verdict(report.scopes))
+    return Answer(report_data(report), report_lines(report, resource), verdict(report.scopes, report.scrubbed))

@@ -56,7 +56,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
     """Return the overview for programs."""
     return {
         "service": _service_data(overview.service),
-        "healthy": overview.service.health.ok,
+        "healthy": overview.is_healthy,
         "sources": [_source_data(source, overview.service) for source in overview.service.health.sources],
         "jobs": [job_data(job) for job in overview.service.jobs],
         "waiting": _totals_data(overview.totals),
@@ -200,6 +200,7 @@ def _totals_lines(totals: Totals) -> list[str]:
         (totals.answers_waiting, "answer"),
         (totals.accounts_due, "account"),
         (totals.documents_waiting, "document"),
+        (totals.children_failing, "child list"),
     ]
     told = ", ".join(plural(count, noun) for count, noun in waiting if count)
     lines = [f"Pending: {told or 'nothing'}"]

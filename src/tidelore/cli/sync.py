@@ -115,7 +115,7 @@ def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -
             sync(app, request, embedding="embed" not in left_out, on_progress=on_progress)
         )
     face.open_store().close()  # so that the answer says how fresh the copy is now
-    return Answer(_data(report, made), _lines(report, made), verdict(report.scopes))
+    return Answer(_data(report, made), _lines(report, made), verdict(report.scopes, report.scrubbed))
 
 
 def _without(config: Config, left_out: set[str]) -> Config:
@@ -164,13 +164,25 @@ def _data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
     return data
 
 
+def _children(report: RunReport) -> str:
+    """Return what was fetched below the items, and of how many items it could not be or has to be again."""
+    seen = seen_of(report.scopes)
+    children = [child for scope in report.scopes for child in scope.children.values()]
+    parts = [plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]]
+    failed = sum(child.tally.failed for child in children)
+    waiting = sum(child.tally.waiting for child in children)
+    parts += [f"{failed:,} failed"] if failed else []
+    parts += [f"{waiting:,} not settled"] if waiting else []
+    due = any(child.due for child in children if child.unavailable is None)
+    return ", ".join(parts) or ("none found" if due else "none due")
+
+
 def _lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
     """Return one line per stage, then the problems, then the cost."""
     tallies = [scope.tally for scope in report.scopes]
-    seen = seen_of(report.scopes)
     told = {
         "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
-        "dependents": ", ".join(plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]) or "none due",
+        "dependents": _children(report),
         "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "no stored items yet",
     }
     if report.documents is not None:

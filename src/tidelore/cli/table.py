@@ -28,7 +28,7 @@ _STATE_COLOURS = {
     **dict.fromkeys(("closed", "failed", "crashed", "unavailable", "blocked", "missing", "backing off"), "red"),
     **dict.fromkeys(("merged", "resolved"), "magenta"),
     **dict.fromkeys(("running", "new", "in progress"), "cyan"),
-    **dict.fromkeys(("paused", "cancelled", "locked", "stopped", "gone"), "yellow"),
+    **dict.fromkeys(("paused", "cancelled", "locked", "stopped", "gone", "partial"), "yellow"),
 }
 
 

@@ -23,6 +23,7 @@ _STATES: dict[str, tuple[str, Tone]] = {
     "by hand": ("○ manual", "dim"),
     "not read yet": ("○ never synced", "dim"),
     "succeeded": ("● succeeded", "good"),
+    "partial": ("▲ partial", "warn"),
     "failed": ("✖ failed", "bad"),
     "crashed": ("✖ crashed", "bad"),
     "cancelled": ("■ cancelled", "warn"),

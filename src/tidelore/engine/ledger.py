@@ -1,6 +1,6 @@
 """The run ledger. Owns the legal life of a run row: running, then exactly one end.
 
-    running ──> succeeded | failed | cancelled | crashed
+    running ──> succeeded | partial | failed | cancelled | crashed
 
 Phases only go forward. Any other step is an IllegalTransition: a ledger that can be rewritten proves
 nothing. A dead process's `running` row is closed as `crashed` by the next run, and keeps what it said last of how far
@@ -154,6 +154,9 @@ class Run:
 
     def finish_succeeded_with_warnings(self, warnings_count: int) -> None:
         self._finish("succeeded", "done", warnings_count=warnings_count)
+
+    def finish_partial(self, error: str, warnings_count: int) -> None:
+        self._finish("partial", "done", error=error, warnings_count=warnings_count)
 
     def finish_failed(self, error: str) -> None:
         self._finish("failed", "failed", error=error)

@@ -13,11 +13,12 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from tidelore.errors import PartialSuccess
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.ledger_progress import also_to_ledger
-from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, RunReport, ScopeReport
+from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, RunReport, ScopeReport, verdict
 from tidelore.pipeline.scrub import candidate, scrub_budget
 from tidelore.pipeline.slices import ScopeKey, Slice, in_turn
 from tidelore.pipeline.statuses import StatusStage
@@ -90,7 +91,7 @@ async def mirror(
         _judge(session, report)
         if report.unfinished:
             session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
-        elif request.walk and session.error is None:
+        elif request.walk and session.error is None and session.partial is None:
             session.run.set_mirrored()
         if request.documents:
             with _stage(session, report, "docs"):
@@ -106,11 +107,14 @@ def _left_off(request: MirrorRequest) -> str:
 
 
 def _judge(session: Session, report: RunReport) -> None:
-    """Let the row say what could not be read; a run that could read none of its lists has failed."""
+    """Let the row say what the exit code says."""
     errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
     session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
-    if report.scopes and all(scope.error is not None for scope in report.scopes):
-        session.error = errors[0].message
+    ended = verdict(report.scopes, report.scrubbed)
+    if isinstance(ended, PartialSuccess):
+        session.partial = ended.message
+    elif ended is not None:
+        session.error = ended.message
 
 
 async def _embed(session: Session, report: RunReport, embed: Embed, on_progress: OnProgress) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
-from tidelore.errors import PartialSuccess, TideloreError
+from tidelore.errors import CredentialsRejected, PartialSuccess, RateLimited, TideloreError
 from tidelore.pipeline.slices import ScopeKey
 from tidelore.sources.governor import Budget
 from tidelore.store.parents import LinkCounts
@@ -133,13 +133,20 @@ class RunReport(Struct):
         return sum(scope.is_left for scope in self.scopes)
 
 
-def verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
-    """Return the error a run as a whole ends with, if any: its own when all failed alike, else a partial one."""
+def verdict(scopes: Sequence[ScopeReport], scrubbed: Sequence[ScopeReport] = ()) -> TideloreError | None:
+    """Return the error a run as a whole ends with, if any.
+
+    A source that rejects the credentials or limits the rate stops: when that holds for every source, it is the error of
+    the run, whatever was stored before. When no list could be read, the first error is. Everything else is partial.
+    """
     failed = [(scope, scope.error) for scope in scopes if scope.error is not None]
+    stopped = _stopped([*scopes, *scrubbed])
+    if stopped is not None:
+        return stopped
     if not failed:
         return _children_verdict(scopes)
     errors = [error for _, error in failed]
-    if len(failed) == len(scopes) and len({type(error) for error in errors}) == 1:
+    if len(failed) == len(scopes):
         return errors[0]
     return PartialSuccess(
         f"{len(failed)} of {len(scopes)} lists failed; the others are stored",
@@ -149,6 +156,14 @@ def verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
             for scope, error in failed
         ],
     )
+
+
+def _stopped(scopes: Sequence[ScopeReport]) -> TideloreError | None:
+    for kind in (CredentialsRejected, RateLimited):
+        stopped = {scope.source: scope.error for scope in scopes if isinstance(scope.error, kind)}
+        if stopped and stopped.keys() == {scope.source for scope in scopes}:
+            return next(iter(stopped.values()))
+    return None
 
 
 def _children_verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:

@@ -152,7 +152,7 @@ def choose_again(config: Config, run: RunRecord) -> list[Choice]:
         )
     if run.status == "running":
         raise UserError(f"run {run.id} is still running", fix="wait for it to finish", run_id=run.id)
-    outcomes = to_retry(read_outcomes(run.outcomes_json), failed=run.status != "succeeded")
+    outcomes = to_retry(read_outcomes(run.outcomes_json), failed=run.status not in ("succeeded", "partial"))
     for outcome in outcomes:
         if gitlab_host(config, outcome.source) is None:
             raise UserError(

@@ -32,6 +32,7 @@ from tidelore.pipeline.surgical_dependents import Kin, read_dependents
 from tidelore.pipeline.surgical_report import (
     SurgicalReport,
     preflight_error,
+    verdict,
     write_iids,
     write_outcomes,
 )
@@ -168,6 +169,8 @@ class _Operation(Struct):
         with self._stage("dependents"):
             self.report.children = await read_dependents(self.session, kin, tell)
             self.session.warnings += len(self.report.entity_failures)
+            missing = verdict(self.report)
+            self.session.partial = None if missing is None else missing.message
         await self.session.listen()
 
     async def _documents(self, kin: Sequence[Kin]) -> None:

@@ -19,7 +19,7 @@ from tidelore.store.kinds import PARENT_KINDS
 from tidelore.store.leases import LeaseTable
 from tidelore.store.projects import ProjectRow, list_projects
 from tidelore.store.quarantine import QuarantineRow, list_quarantine
-from tidelore.store.runs import RunView, list_runs
+from tidelore.store.runs import RunView, last_sync, list_runs
 from tidelore.store.service_jobs import JobRow, list_jobs
 from tidelore.store.source_budgets import BudgetRow, list_budgets
 from tidelore.store.totals import Totals, read_totals
@@ -75,7 +75,15 @@ class Overview(Struct, frozen=True):
 
     service: ServiceStatus
     runs: list[RunView]
+    last_sync: RunView | None
     totals: Totals
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether every source is fresh; without a service, whether the newest sync that ended brought everything."""
+        if self.service.holder is not None:
+            return self.service.health.ok
+        return self.last_sync is None or self.last_sync.status == "succeeded"
 
 
 def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -> ServiceStatus:
@@ -90,7 +98,8 @@ def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -
 
 def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:
     """Read what a view shows that is drawn again and again."""
-    return Overview(read_service(database, now_ms), list_runs(database, runs), read_totals(database, now_ms))
+    service, newest = read_service(database, now_ms), list_runs(database, runs)
+    return Overview(service, newest, last_sync(database), read_totals(database, now_ms))
 
 
 def read_status(database: Database, config: Config, runs: int = 5) -> Status:

@@ -17,7 +17,7 @@ _AT_ONCE = 1000
 _OLD = (
     "finished_at < (CASE WHEN status = 'succeeded' THEN :well ELSE :unwell END) AND status <> 'running'"
     " AND id < (SELECT MAX(id) FROM sync_runs)"
-    " AND id NOT IN (SELECT MAX(id) FROM sync_runs WHERE status = 'succeeded' GROUP BY command)"
+    " AND id NOT IN (SELECT MAX(id) FROM sync_runs WHERE status IN ('succeeded', 'partial') GROUP BY command)"
     " AND id NOT IN (SELECT id FROM sync_runs WHERE mirrored_at IS NOT NULL ORDER BY mirrored_at DESC, id DESC LIMIT 1)"
 )
 

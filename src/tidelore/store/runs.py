@@ -17,6 +17,7 @@ _MUTABLE = frozenset(
 ) | frozenset(Counters.__struct_fields__)
 
 _WALKS = ("lore sync", "lore ingest", "lore demo")
+_WALKED = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
 
 LEFT_OFF = "left off"
 """How the note of a run begins that ended well and left something to the next one."""
@@ -170,17 +171,25 @@ def find_record(database: Database, run_id: int) -> RunRecord:
     return RunRecord(*rows[0])
 
 
+def last_sync(database: Database) -> RunView | None:
+    """Return the newest run that walked the lists and has ended; None before the first."""
+    rows = database.read(
+        f"SELECT {', '.join(RunView.__struct_fields__)} FROM sync_runs WHERE status <> 'running'"
+        f" AND mode = 'standard' AND ({_WALKED}) ORDER BY id DESC LIMIT 1"
+    )
+    return RunView(*rows[0]) if rows else None
+
+
 def last_success_at(database: Database) -> int | None:
     """Return when the copy was last brought up to date: by a run that walked the lists, not by one of a part of it.
 
     How the run went on after that, with documents and vectors, does not matter. Of runs that did not write down when
     it was, the end is taken, if it was a good one and nothing was left to the next.
     """
-    walks = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
     rows = database.read(
         "SELECT MAX(COALESCE(mirrored_at, finished_at)) FROM sync_runs"
         " WHERE (mirrored_at IS NOT NULL"
         f" OR (status = 'succeeded' AND COALESCE(note, '') NOT LIKE '{LEFT_OFF} %'))"
-        f" AND mode = 'standard' AND ({walks})"
+        f" AND mode = 'standard' AND ({_WALKED})"
     )
     return None if rows[0][0] is None else int(rows[0][0])

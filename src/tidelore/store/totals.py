@@ -10,8 +10,10 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 
 from tidelore.store.action_tokens import OPEN
+from tidelore.store.backlog import is_due
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import OF_ENDED
+from tidelore.store.kinds import PARENT_KINDS, ParentKind
 
 
 class Totals(Struct, frozen=True):
@@ -30,6 +32,7 @@ class Totals(Struct, frozen=True):
     answers_waiting: int
     documents_waiting: int
     quarantined: int
+    children_failing: int = 0
 
 
 def read_totals(database: Database, now_ms: int) -> Totals:
@@ -51,6 +54,9 @@ def read_totals(database: Database, now_ms: int) -> Totals:
         answers_waiting=_count(database, f"outbox WHERE {OPEN}"),
         documents_waiting=_count(database, "dirty_sources"),
         quarantined=_count(database, "quarantine"),
+        children_failing=sum(
+            _failing(database, kind, name) for kind in PARENT_KINDS.values() for name in kind.children
+        ),
     )
 
 
@@ -73,6 +79,19 @@ def lacks_vectors(database: Database) -> bool:
         " AND e.position = 0 AND e.content_hash = d.content_hash) LIMIT 1"
     )
     return bool(rows)
+
+
+def _failing(database: Database, kind: ParentKind, name: str) -> int:
+    """Count the due child lists that could not be read; what is refused for a whole project is no failure."""
+    refused = (
+        "SELECT project_id FROM refused_children WHERE attempts > 0 AND parent_kind = :parent_kind AND kind = :kind"
+    )
+    return _count(
+        database,
+        f"{kind.table} {database.by_index(f'idx_{kind.short}_{name}_sync')} WHERE deleted_at IS NULL"
+        f" AND {is_due(name)} AND {name}_sync_attempts > 0 AND project_id NOT IN ({refused})",
+        {"parent_kind": kind.table, "kind": name},
+    )
 
 
 def _count(database: Database, what: str, params: Mapping[str, object] | None = None) -> int:

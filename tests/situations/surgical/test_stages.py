@@ -191,7 +191,7 @@ def test_dependent_timeout_records_entity_failure_and_continues(filled: Bench) -
     assert filled.bodies(1, "issues") == ["first word on issue 1"]
     assert filled.bodies(2, "issues") == []
     assert filled.bodies(1) == ["first word on change 1"]
-    assert last_run(filled, "status", "phase", "warnings_count") == ("succeeded", "done", 1)
+    assert last_run(filled, "status", "phase", "warnings_count") == ("partial", "done", 1)
     assert filled.watermark(1, "issues") is not None
     assert filled.watermark(2, "issues") is None
     assert filled.watermark(2, "issues", "resource_events") is not None

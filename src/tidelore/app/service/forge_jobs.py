@@ -116,17 +116,19 @@ class _Syncing:
         behind, left = self._rounds.take(report), {scope.source for scope in report.scopes if scope.is_left}
         written = report.documents is not None and report.documents.regenerated
         wakes = (EMBEDDINGS,) if written else ()
-        return {
-            name: Done(
+        found: dict[str, Done] = {}
+        for name, host in zip(names, hosts, strict=True):
+            error = judge_sync(report, host.name)
+            found[name] = Done(
                 report.asked.get(host.name, 0),
-                judge_sync(report, host.name),
+                error,
                 wakes=wakes,
                 budget=report.budgets.get(host.name),
                 again=host.name in left,
-                fresh=host.name not in behind,
+                # What could only be read in part has not been brought up to date.
+                fresh=host.name not in behind and error is None,
             )
-            for name, host in zip(names, hosts, strict=True)
-        }
+        return found
 
 
 def judge_sync(report: RunReport, source: str) -> TideloreError | None:
@@ -137,7 +139,7 @@ def judge_sync(report: RunReport, source: str) -> TideloreError | None:
     errors = [scope.error for scope in scopes if scope.error is not None]
     if errors and len(errors) == len(scopes):
         return next((error for error in errors if blame_for(error) == "source"), errors[0])
-    return verdict(scopes)
+    return verdict(scopes, [scope for scope in report.scrubbed if scope.source == source])
 
 
 async def _keep_ledger(app: App) -> Done:
