@@ -66,7 +66,7 @@ def test_accounts_are_added_by_handle_did_and_profile_address(sea: Desk) -> None
     assert again["added"] == []
 
 
-def test_a_name_that_leads_nowhere_is_told_and_the_others_are_followed(sea: Desk) -> None:
+def test_an_unknown_handle_is_reported_and_the_others_are_added(sea: Desk) -> None:
     some = sea.robot("accounts", "add", ALICE, "nobody.test")
     assert (some.code, some.error["code"]) == (7, "PARTIAL_SUCCESS")
     none = sea.robot("accounts", "add", "nobody.test")
@@ -74,7 +74,7 @@ def test_a_name_that_leads_nowhere_is_told_and_the_others_are_followed(sea: Desk
     assert [row[0] for row in sea.query("SELECT handle FROM accounts")] == [ALICE]
 
 
-def test_what_is_no_handle_is_refused_before_anything_is_asked(sea: Desk) -> None:
+def test_an_invalid_handle_is_refused_before_any_request(sea: Desk) -> None:
     before = sea.world.requests.total()
     assert sea.robot("accounts", "add", "not a handle").code == 2
     assert sea.world.requests.total() == before
@@ -89,13 +89,13 @@ def test_a_file_of_handles_is_imported(sea: Desk) -> None:
     assert sea.robot("accounts", "import", str(file)).code == 2
 
 
-def test_whoever_somebody_follows_is_followed(sea: Desk) -> None:
+def test_the_follows_of_an_account_can_be_imported(sea: Desk) -> None:
     found = sea.robot("accounts", "follows", ALICE).data
     assert {one["handle"] for one in found["added"]} == {BOB, CAROL}
     assert {row[0] for row in sea.query("SELECT added_by FROM accounts")} == {f"follows:{ALICE}"}
 
 
-def test_the_list_tells_the_state_and_why(followed: Desk) -> None:
+def test_the_account_list_shows_state_and_reason(followed: Desk) -> None:
     followed.run("accounts", "add", CAROL)
     followed.world.bluesky.deactivate(CAROL)
     polled = followed.run("poll", "bluesky")
@@ -113,7 +113,7 @@ def test_the_list_tells_the_state_and_why(followed: Desk) -> None:
     assert [item["handle"] for item in only["items"]] == [CAROL]
 
 
-def test_an_account_is_paused_resumed_reset_and_removed(followed: Desk) -> None:
+def test_an_account_can_be_paused_resumed_reset_and_removed(followed: Desk) -> None:
     assert followed.run("accounts", "pause", ALICE, "--reason", "too loud").out == f"{ALICE}: paused\n"
     assert followed.robot("accounts", "show", ALICE).data["reason"] == "too loud"
     assert followed.robot("poll", "bluesky", "--account", ALICE).code == 2
@@ -128,13 +128,13 @@ def test_an_account_is_paused_resumed_reset_and_removed(followed: Desk) -> None:
     assert [note.split()[1] for note in notes] == ["reset", "removed"]
 
 
-def test_handles_are_refreshed(followed: Desk) -> None:
+def test_accounts_refresh_updates_changed_handles(followed: Desk) -> None:
     followed.world.bluesky.change_handle(BOB, "robert.test")
     assert followed.robot("accounts", "refresh").data["renamed"] == [{"before": BOB, "after": "robert.test"}]
     assert followed.query("SELECT author_handle FROM posts WHERE text LIKE '%harbour%'") == [("robert.test",)]
 
 
-def test_a_handle_nobody_has_is_answered_with_the_nearest(followed: Desk) -> None:
+def test_an_unknown_account_is_answered_with_the_nearest_handle(followed: Desk) -> None:
     error = followed.robot("accounts", "show", "alise.test").error
     assert ALICE in error["fix"]
 
@@ -152,7 +152,7 @@ def test_a_poll_prints_the_documented_lines_and_a_summary(sea: Desk) -> None:
     assert quiet[-1].startswith("0 accounts, 0 active, 0 posts")
 
 
-def test_what_was_polled_is_found_by_search(followed: Desk) -> None:
+def test_polled_posts_are_found_by_search(followed: Desk) -> None:
     found = followed.robot("search", "harbour").data["items"]
     assert any("harbour" in str(item) for item in found)
 
@@ -185,7 +185,7 @@ def test_poll_state_has_the_documented_columns(followed: Desk) -> None:
     assert all(row[1].endswith("Z") and row[2].endswith("Z") for row in rows)
 
 
-def test_a_dry_run_asks_nobody_and_takes_no_lock(followed: Desk) -> None:
+def test_a_dry_run_sends_no_request_and_takes_no_lease(followed: Desk) -> None:
     before = followed.world.requests.total()
     data = followed.robot("poll", "bluesky", "--all", "--dry-run").data
     assert [one["handle"] for one in data["chosen"]] == [ALICE, BOB]
@@ -201,11 +201,11 @@ def test_an_account_that_failed_makes_a_partial_success(followed: Desk) -> None:
     assert found.document["data"]["failed"] == 1
 
 
-def test_polling_without_accounts_is_no_error(sea: Desk) -> None:
+def test_polling_without_accounts_succeeds(sea: Desk) -> None:
     assert sea.robot("poll", "bluesky").data["accounts"] == 0
 
 
-def test_the_answers_are_those_of_the_reference(followed: Desk) -> None:
+def test_account_commands_answer_with_the_documented_fields(followed: Desk) -> None:
     for command in ("pause", "resume", "reset"):
         compare(f"accounts {command}", followed.robot("accounts", command, ALICE).data)
     listed = followed.robot("accounts", "list").data
@@ -221,7 +221,7 @@ def test_the_answers_are_those_of_the_reference(followed: Desk) -> None:
 # Audits
 
 
-def test_an_audit_finds_what_differs_and_repairs_it(followed: Desk) -> None:
+def test_an_audit_of_accounts_finds_and_repairs_differences(followed: Desk) -> None:
     sky = followed.world.bluesky
     assert followed.robot("audit", "bluesky").data["differences"] == []
     first, second = (row["uri"] for row in sky.truth_records(ALICE))
@@ -242,7 +242,7 @@ def test_an_audit_finds_what_differs_and_repairs_it(followed: Desk) -> None:
 # The stream
 
 
-def test_a_stream_stores_what_happens_and_stops_after_its_time(followed: Desk) -> None:
+def test_a_stream_stores_new_posts_and_stops_after_its_duration(followed: Desk) -> None:
     sky = followed.world.bluesky
     kept = sky.truth_records(BOB)[0]["uri"]
 
@@ -271,7 +271,7 @@ def test_a_stream_stores_what_happens_and_stops_after_its_time(followed: Desk) -
     assert followed.robot("search", "empty").data["items"]
 
 
-def test_a_stream_needs_somebody_to_follow(sea: Desk) -> None:
+def test_a_stream_without_accounts_is_refused(sea: Desk) -> None:
     assert sea.robot("stream", "bluesky", "--for", "1").code == 2
 
 
@@ -302,7 +302,7 @@ class when_listening:  # noqa: N801 - it reads as a sentence
 # What the other commands tell of accounts
 
 
-def test_doctor_tells_whether_the_network_is_within_reach_and_how_the_accounts_stand(followed: Desk) -> None:
+def test_doctor_reports_bluesky_reachability_and_account_states(followed: Desk) -> None:
     found = {finding["subject"]: finding for finding in followed.robot("doctor").data["findings"]}
     assert found[f"bluesky AppView ({followed.url})"]["detail"] == "reachable, no credentials needed"
     assert found[f"bluesky PLC directory ({followed.url})"]["ok"]
@@ -311,7 +311,7 @@ def test_doctor_tells_whether_the_network_is_within_reach_and_how_the_accounts_s
     assert found[f"bluesky stream ({socket}/subscribe)"]["detail"] == "well-formed, protocol 1"
 
 
-def test_doctor_names_what_is_not_found_and_what_does_not_answer(sea: Desk) -> None:
+def test_doctor_reports_unknown_accounts_and_unreachable_servers(sea: Desk) -> None:
     text = sea.config.read_text()
     sea.config.write_text(text.replace("[bluesky]\n", f'[bluesky]\naccounts = ["{ALICE}", "nobody.test"]\n'))
     done = sea.robot("doctor")
@@ -325,7 +325,7 @@ def test_doctor_names_what_is_not_found_and_what_does_not_answer(sea: Desk) -> N
     assert found[f"bluesky AppView ({sea.url})"]["ok"]
 
 
-def test_doctor_refuses_an_address_that_is_no_stream_without_asking_anybody(sea: Desk) -> None:
+def test_doctor_refuses_an_invalid_stream_url_without_a_request(sea: Desk) -> None:
     sea.config.write_text('[bluesky]\njetstream_url = "ftp://stream.test"\n')
     before = sea.world.requests.total()
     done = sea.robot("doctor", "--offline")
@@ -333,12 +333,12 @@ def test_doctor_refuses_an_address_that_is_no_stream_without_asking_anybody(sea:
     assert sea.world.requests.total() == before
 
 
-def test_doctor_says_nothing_of_a_network_that_nobody_set_up(sea: Desk) -> None:
+def test_doctor_does_not_mention_bluesky_when_it_is_not_configured(sea: Desk) -> None:
     sea.config.write_text("")
     assert not any("bluesky" in finding["subject"] for finding in sea.robot("doctor").data["findings"])
 
 
-def test_the_status_of_accounts_is_one_block_whatever_their_number(followed: Desk) -> None:
+def test_sync_status_summarises_any_number_of_accounts_in_one_block(followed: Desk) -> None:
     assert followed.run("accounts", "add", CAROL).code == 0
     assert followed.run("accounts", "pause", BOB).code == 0
     done = followed.robot("sync-status")
@@ -358,7 +358,7 @@ def test_the_status_of_accounts_is_one_block_whatever_their_number(followed: Des
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_positions_are_listed_with_handles_and_found_by_them(followed: Desk) -> None:
+def test_account_cursors_are_listed_and_found_by_handle(followed: Desk) -> None:
     did = followed.world.bluesky.network.account(ALICE).did
     assert f"{ALICE} {did}" in followed.run("cursors", "list").out
     shown = followed.robot("cursors", "show", "bluesky.author_feed", ALICE).data

@@ -58,7 +58,7 @@ def found(done: Outcome) -> set[tuple[str, str, str]]:
     return {(entry["verdict"], entry["kind"], entry["reference"]) for entry in listed}
 
 
-def test_a_faithful_copy_has_no_difference_and_every_item_was_compared(mirrored: Desk) -> None:
+def test_an_exact_copy_has_no_difference_and_every_item_is_compared(mirrored: Desk) -> None:
     done = mirrored.robot("audit", "gitlab")
     data = done.data
     assert data["differences"] == data["unread"] == []
@@ -80,7 +80,7 @@ def test_a_faithful_copy_has_no_difference_and_every_item_was_compared(mirrored:
     assert sum(scope["children"] for scope in data["scopes"]) == stored > 0
 
 
-def test_the_answer_says_when_the_copy_was_last_synced(mirrored: Desk) -> None:
+def test_an_audit_reports_when_the_copy_was_last_synced(mirrored: Desk) -> None:
     done = mirrored.robot("audit", "gitlab")
     newest = mirrored.robot("sync-runs").data["items"][0]["id"]
     last = mirrored.robot("sync-runs", "show", str(newest)).data["mirrored_at"]
@@ -89,13 +89,13 @@ def test_the_answer_says_when_the_copy_was_last_synced(mirrored: Desk) -> None:
     assert f"last synced {last}" in mirrored.run("audit", "gitlab").out
 
 
-def test_what_is_new_at_the_forge_is_missing_and_stands_for_all_below_it(mirrored: Desk) -> None:
+def test_a_new_remote_item_is_missing_and_its_children_are_not_listed(mirrored: Desk) -> None:
     made = mirrored.world.gitlab.create_issue(LEDGER)
     note(mirrored, made, "first")
     assert found(mirrored.robot("audit", "gitlab")) == {("missing", "issues", f"{LEDGER}#{made.iid}")}
 
 
-def test_what_was_deleted_at_the_forge_is_extra(mirrored: Desk) -> None:
+def test_a_remotely_deleted_item_is_extra(mirrored: Desk) -> None:
     mirrored.world.gitlab.delete_merge_request(CONSOLE, 2)
     done = mirrored.robot("audit", "gitlab")
     assert found(done) == {("extra", "merge_requests", f"{CONSOLE}!2")}
@@ -103,7 +103,7 @@ def test_what_was_deleted_at_the_forge_is_extra(mirrored: Desk) -> None:
     assert mirrored.query(f"SELECT iid FROM merge_requests WHERE remote_id = {entry['key']}") == [(2,)]
 
 
-def test_an_item_that_only_the_list_hid_is_asked_for_and_not_extra(mirrored: Desk) -> None:
+def test_an_item_missing_only_from_the_list_is_looked_up_and_not_extra(mirrored: Desk) -> None:
     fault = mirrored.world.faults.add("malformed_item", re.compile(r"/projects/\d+/issues$"), shape="null")
     done = mirrored.robot("audit", "gitlab", "ledger")
     assert fault.fired
@@ -111,7 +111,7 @@ def test_an_item_that_only_the_list_hid_is_asked_for_and_not_extra(mirrored: Des
     assert done.document["data"]["scopes"][0]["items"] == 6
 
 
-def test_a_list_of_many_pages_is_compared_whole(mirrored: Desk) -> None:
+def test_a_list_of_many_pages_is_compared_completely(mirrored: Desk) -> None:
     mirrored.configure(LEDGER, extra="per_page = 2\n")
     fault = mirrored.world.faults.add("duplicate", re.compile(r"/projects/\d+/issues$"), None)
     done = mirrored.robot("audit", "gitlab")
@@ -120,7 +120,7 @@ def test_a_list_of_many_pages_is_compared_whole(mirrored: Desk) -> None:
     assert done.data["scopes"][0]["items"] == 5
 
 
-def test_a_deletion_between_two_pages_hides_nothing(mirrored: Desk) -> None:
+def test_a_deletion_between_two_pages_hides_no_item(mirrored: Desk) -> None:
     mirrored.configure(LEDGER, extra="per_page = 2\n")
     mirrored.world.gitlab.create_issue(LEDGER)
     fault = mirrored.world.faults.add("delete_between", re.compile(r"/projects/\d+/issues$"))
@@ -130,12 +130,12 @@ def test_a_deletion_between_two_pages_hides_nothing(mirrored: Desk) -> None:
     assert done.document["data"]["scopes"][0]["items"] == 6
 
 
-def test_a_silent_change_of_a_child_is_different(mirrored: Desk) -> None:
+def test_a_child_changed_without_a_parent_update_is_different(mirrored: Desk) -> None:
     first_note(request(mirrored)).body = "Rewritten, and the merge request does not tell."
     assert found(mirrored.robot("audit", "gitlab")) == {("different", "discussions", f"{CONSOLE}!1")}
 
 
-def test_a_note_deleted_without_a_trace_is_an_extra_discussion_of_a_changed_item(mirrored: Desk) -> None:
+def test_a_silently_deleted_note_is_an_extra_discussion_of_a_changed_item(mirrored: Desk) -> None:
     forge = mirrored.world.gitlab
     parent = forge.issue(LEDGER, 2)
     gone = parent.discussions[0]
@@ -154,7 +154,7 @@ def test_a_note_deleted_without_a_trace_is_an_extra_discussion_of_a_changed_item
         ("discussions", "merge_request_id", "discussions", "!"),
     ],
 )
-def test_a_child_the_copy_lost_is_missing(mirrored: Desk, table: str, column: str, kind: str, sign: str) -> None:
+def test_a_child_lost_from_the_copy_is_missing(mirrored: Desk, table: str, column: str, kind: str, sign: str) -> None:
     chosen = f"SELECT MIN({column}) FROM {table} WHERE {column} IS NOT NULL"
     lost = mirrored.query(f"SELECT COUNT(*) FROM {table} WHERE {column} = ({chosen})")[0][0]
     mirrored.query(f"DELETE FROM {table} WHERE {column} = ({chosen})")
@@ -165,14 +165,14 @@ def test_a_child_the_copy_lost_is_missing(mirrored: Desk, table: str, column: st
     assert len(done.document["data"]["differences"]) == lost > 0
 
 
-def test_what_cannot_be_understood_is_unreadable_and_accuses_nothing_else(mirrored: Desk) -> None:
+def test_an_item_that_cannot_be_parsed_is_unreadable_and_reports_nothing_else(mirrored: Desk) -> None:
     fault = mirrored.world.faults.add("malformed_item", re.compile(r"/issues/2/discussions$"))
     done = mirrored.robot("audit", "gitlab", "ledger")
     assert fault.fired
     assert found(done) == {("unreadable", "discussions", f"{LEDGER}#2")}
 
 
-def test_an_audit_changes_nothing_at_all(mirrored: Desk) -> None:
+def test_an_audit_changes_nothing(mirrored: Desk) -> None:
     mirrored.world.gitlab.delete_issue(LEDGER, 1)
     mirrored.world.gitlab.create_issue(CONSOLE)
     mirrored.query("DELETE FROM discussions")
@@ -192,14 +192,14 @@ def test_an_audit_needs_no_lease(mirrored: Desk) -> None:
     assert mirrored.run("audit", "gitlab", "--repair", "--force").code == 0
 
 
-def test_one_project_is_audited_by_an_ending_of_its_path(mirrored: Desk) -> None:
+def test_one_project_can_be_audited_by_a_path_suffix(mirrored: Desk) -> None:
     mirrored.world.gitlab.create_issue(LEDGER)
     done = mirrored.robot("audit", "gitlab", "console")
     assert {scope["project"] for scope in done.data["scopes"]} == {CONSOLE}
     assert mirrored.robot("audit", "gitlab", "nowhere").code == 6
 
 
-def test_a_project_the_copy_does_not_know_is_missing_whole(mirrored: Desk) -> None:
+def test_a_project_absent_from_the_copy_is_missing_as_a_whole(mirrored: Desk) -> None:
     mirrored.world.gitlab.create_project("harbor/new")
     mirrored.world.gitlab.create_issue("harbor/new")
     mirrored.configure(LEDGER, CONSOLE, "harbor/new")
@@ -208,7 +208,7 @@ def test_a_project_the_copy_does_not_know_is_missing_whole(mirrored: Desk) -> No
     assert tables(mirrored) == before
 
 
-def test_differences_are_printed_up_to_the_limit(mirrored: Desk) -> None:
+def test_an_audit_prints_differences_up_to_the_limit(mirrored: Desk) -> None:
     for _ in range(3):
         mirrored.world.gitlab.create_issue(LEDGER)
     done = mirrored.run("audit", "gitlab", "--limit", "2")
@@ -222,7 +222,7 @@ def test_differences_are_printed_up_to_the_limit(mirrored: Desk) -> None:
     assert len(mirrored.robot("audit", "gitlab", "--limit", "0").document["data"]["differences"]) == 3
 
 
-def test_repair_mends_what_no_cursor_can_see(mirrored: Desk) -> None:
+def test_repair_fixes_changes_that_no_cursor_shows(mirrored: Desk) -> None:
     forge = mirrored.world.gitlab
     forge.delete_issue(LEDGER, 1)
     forge.create_issue(CONSOLE)
@@ -241,13 +241,13 @@ def test_repair_mends_what_no_cursor_can_see(mirrored: Desk) -> None:
     assert mirrored.query("SELECT COUNT(*) FROM issues WHERE deleted_at IS NOT NULL")[0][0] == 1
 
 
-def test_repair_of_a_faithful_copy_changes_nothing(mirrored: Desk) -> None:
+def test_repair_of_an_exact_copy_changes_nothing(mirrored: Desk) -> None:
     before = tables(mirrored)
     assert mirrored.robot("audit", "gitlab", "--repair").data["repair"] is None
     assert tables(mirrored) == before
 
 
-def test_repair_reports_what_remains(mirrored: Desk) -> None:
+def test_repair_reports_the_remaining_differences(mirrored: Desk) -> None:
     made = mirrored.world.gitlab.create_issue(CONSOLE)
     mirrored.world.faults.add("malformed_item", re.compile(r"/issues/2/discussions$"), None, shape="null")
     done = mirrored.robot("audit", "gitlab", "--repair")
@@ -258,7 +258,7 @@ def test_repair_reports_what_remains(mirrored: Desk) -> None:
     assert made.iid == 3
 
 
-def test_a_list_that_cannot_be_read_is_no_proof(mirrored: Desk) -> None:
+def test_an_unreadable_list_gives_no_differences(mirrored: Desk) -> None:
     mirrored.world.gitlab.forbid_project(CONSOLE)
     done = mirrored.robot("audit", "gitlab")
     assert done.code == 7
@@ -268,7 +268,7 @@ def test_a_list_that_cannot_be_read_is_no_proof(mirrored: Desk) -> None:
     assert mirrored.robot("audit", "gitlab", "console").error["code"] == "REMOTE_REFUSED"
 
 
-def test_children_that_cannot_be_read_are_named(mirrored: Desk) -> None:
+def test_children_that_cannot_be_read_are_reported(mirrored: Desk) -> None:
     route = re.compile(r"/projects/\d+/issues/2/discussions$")
     mirrored.world.faults.add("status", route, None, status=500)
     done = mirrored.robot("audit", "gitlab", "ledger")
@@ -283,19 +283,19 @@ def test_rejected_credentials_stop_the_source_with_one_error(mirrored: Desk) -> 
     assert mirrored.robot("audit", "gitlab").code == 4
 
 
-def test_only_sources_that_can_be_audited_are_taken(mirrored: Desk) -> None:
+def test_an_unknown_audit_source_is_refused_with_the_valid_ones(mirrored: Desk) -> None:
     done = mirrored.robot("audit", "jira")
     assert done.code == 2
     assert "gitlab, github, bluesky" in done.error["fix"]
 
 
-def test_a_copy_that_does_not_exist_is_not_made(desk: Desk) -> None:
+def test_an_audit_does_not_create_a_missing_database(desk: Desk) -> None:
     assert desk.robot("audit", "gitlab").code == 6
     assert desk.robot("audit", "gitlab", "--repair").code == 6
     assert not desk.db.exists()
 
 
-def test_every_field_is_documented_and_no_other(mirrored: Desk) -> None:
+def test_an_audit_answers_with_exactly_the_documented_fields(mirrored: Desk) -> None:
     mirrored.world.faults.add("malformed_item", re.compile(r"/issues/2/discussions$"), None, shape="null")
     mirrored.world.faults.add("status", re.compile(r"/issues/3/discussions$"), None, status=500)
     mirrored.world.gitlab.forbid_project(CONSOLE)

@@ -69,14 +69,14 @@ def _compared(desk: Desk) -> dict[str, Difference]:
     return {difference.list: difference for difference in found}
 
 
-def test_a_whole_copy_has_something_of_everything_and_no_difference(mirrored: Desk) -> None:
+def test_a_complete_copy_has_every_kind_of_row_and_no_difference(mirrored: Desk) -> None:
     found = _compared(mirrored)
     assert tuple(found) == LISTS
     assert all(difference.truth == difference.copy > 0 for difference in found.values())
     assert not any(difference.faults for difference in found.values())
 
 
-def test_what_the_copy_lost_is_missing(mirrored: Desk) -> None:
+def test_rows_lost_from_the_copy_are_missing(mirrored: Desk) -> None:
     # From the leaves up: what hangs on something that is lost is lost with it.
     for name, table in reversed(TABLES.items()):
         before = _compared(mirrored)[name]
@@ -87,7 +87,7 @@ def test_what_the_copy_lost_is_missing(mirrored: Desk) -> None:
         assert _compared(mirrored)[name].missing == before.missing + 1, name
 
 
-def test_what_the_world_lost_is_extra_with_all_that_hung_on_it(mirrored: Desk) -> None:
+def test_remotely_deleted_items_are_extra_with_their_children(mirrored: Desk) -> None:
     forge, path = mirrored.world.gitlab, _paths(mirrored)[0]
     issue = next(iter(forge.project(path).issues))
     forge.delete_issue(path, issue.iid)
@@ -116,7 +116,7 @@ def test_an_old_payload_is_a_difference(mirrored: Desk, name: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["name", "category", "color", "icon_name"])
-def test_another_status_is_a_difference_and_none_is_missing(mirrored: Desk, column: str) -> None:
+def test_a_wrong_status_is_different_and_an_absent_one_is_missing(mirrored: Desk, column: str) -> None:
     one = "WHERE id = (SELECT MAX(id) FROM issues WHERE status_name IS NOT NULL)"
     mirrored.query(f"UPDATE issues SET status_{column} = 'other' {one}")
     assert _compared(mirrored)["statuses"].different == 1

@@ -78,11 +78,11 @@ def filled(desk: Desk) -> Desk:
         (["files"], "Changed Files: 2\n"),
     ],
 )
-def test_a_count_is_told_line_by_line(filled: Desk, argv: list[str], said: str) -> None:
+def test_a_count_is_printed_line_by_line(filled: Desk, argv: list[str], said: str) -> None:
     assert filled.run("count", *argv).out == said
 
 
-def test_programs_get_the_sum_and_its_parts(filled: Desk) -> None:
+def test_robot_mode_gives_the_total_and_its_parts(filled: Desk) -> None:
     assert filled.robot("count", "notes").data == {
         "project": None,
         "notes": {
@@ -101,7 +101,7 @@ def test_programs_get_the_sum_and_its_parts(filled: Desk) -> None:
     }
 
 
-def test_every_count_has_the_documented_fields(filled: Desk) -> None:
+def test_every_count_answers_with_the_documented_fields(filled: Desk) -> None:
     kinds = [[], ["discussions"], ["notes"], ["events"], ["files"], ["posts"]]
     database = filled.store()
     try:
@@ -112,7 +112,7 @@ def test_every_count_has_the_documented_fields(filled: Desk) -> None:
 
 
 @pytest.mark.parametrize("argv", [["--type", "mr"], ["mrs", "--type", "mr"], ["files", "--type", "issue"]])
-def test_a_type_is_refused_where_it_means_nothing(filled: Desk, argv: list[str]) -> None:
+def test_count_refuses_a_type_filter_where_it_does_not_apply(filled: Desk, argv: list[str]) -> None:
     done = filled.robot("count", *argv)
     assert (done.code, done.error["code"]) == (2, "USAGE")
     assert "discussions, notes, events" in done.error["fix"]

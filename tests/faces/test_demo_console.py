@@ -32,7 +32,7 @@ NETWORKS = ("gitlab", "github", "bluesky")
 SMALL = ("demo", "--console", "--scale", "0.2")
 
 
-def test_a_world_is_served_for_a_while_and_the_copy_of_all_networks_is_true(home: Path, tmp_path: Path) -> None:
+def test_after_a_timed_demo_the_copy_of_all_networks_is_exact(home: Path, tmp_path: Path) -> None:
     spare = tmp_path / "spare"
     spare.mkdir()
     done = subprocess.run(
@@ -58,7 +58,7 @@ def test_a_world_is_served_for_a_while_and_the_copy_of_all_networks_is_true(home
 
 
 @pytest.mark.deep
-def test_both_demonstrations_together_tell_the_documented_fields(desk: Desk) -> None:
+def test_both_demos_together_answer_with_the_documented_fields(desk: Desk) -> None:
     plain = desk.robot("demo", "--scale", "0.1").data
     live = desk.robot("demo", "--console", "--scale", "0.1", "--for", "3").data
     compare("demo", plain, live)
@@ -68,7 +68,7 @@ def test_both_demonstrations_together_tell_the_documented_fields(desk: Desk) -> 
     assert told.out.count("0 missing, 0 extra, 0 different") == len(live["comparison"])
 
 
-def test_a_comment_that_never_became_an_event_is_noticed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_detects_a_comment_that_never_became_an_event(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.store import feedback_events, post_rows
 
     events, posts = feedback_events.list_events, post_rows.list_posts
@@ -89,20 +89,20 @@ def test_a_comment_that_never_became_an_event_is_noticed(desk: Desk, monkeypatch
 
 
 @pytest.mark.parametrize("argv", [["--console"], ["--console", "--robot"]], ids=" ".join)
-def test_without_a_terminal_it_is_refused_and_says_what_works(desk: Desk, argv: list[str]) -> None:
+def test_the_console_demo_without_a_terminal_is_refused_with_an_alternative(desk: Desk, argv: list[str]) -> None:
     done = desk.run("demo", *argv)
     assert done.code == 2
     assert "needs a terminal" in done.out + done.err
     assert "--for SECONDS" in done.out + done.err
 
 
-def test_a_time_without_the_console_is_refused(desk: Desk) -> None:
+def test_a_demo_duration_without_the_console_is_refused(desk: Desk) -> None:
     done = desk.run("demo", "--for", "3")
     assert done.code == 2
     assert "--for belongs to --console" in done.err
 
 
-def test_the_same_seed_lives_the_same_life_at_the_pace_of_our_clock() -> None:
+def test_the_same_seed_gives_the_same_demo_activity() -> None:
     lives = []
     for _ in range(2):
         clock = ManualClock()
@@ -162,7 +162,7 @@ def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
         *(deep(line) for line in ("Simulated GitLab", "1. First sync", "7. Local")),
     ],
 )
-def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp_path: Path, line: str) -> None:
+def test_an_interrupted_demo_leaves_no_files_behind(tmp_path: Path, line: str) -> None:
     demo = subprocess.Popen(
         [*COMMAND, "demo", "--scale", "0.1"],
         stdout=subprocess.PIPE,
@@ -182,7 +182,9 @@ def test_a_demonstration_that_is_ended_before_its_time_leaves_nothing_behind(tmp
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, deep(signal.SIGHUP)], ids=repr)
-def test_a_world_that_nobody_has_seen_yet_leaves_nothing_behind_either(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_demo_interrupted_before_the_console_opened_leaves_no_files_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         until = time.monotonic() + 60
         while not list(tmp_path.iterdir()):
@@ -196,7 +198,7 @@ def test_a_world_that_nobody_has_seen_yet_leaves_nothing_behind_either(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_world_that_is_watched_leaves_nothing_behind_when_it_is_ended(tmp_path: Path) -> None:
+def test_a_console_demo_ended_by_a_signal_leaves_no_files_behind(tmp_path: Path) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         read(end, "service here")
         os.kill(pid, signal.SIGTERM)
@@ -210,7 +212,7 @@ def test_a_world_that_is_watched_leaves_nothing_behind_when_it_is_ended(tmp_path
 
 
 @pytest.mark.deep
-def test_a_newcomer_looks_at_every_screen_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_visiting_every_screen_of_the_demo_leaves_no_files_behind(tmp_path: Path) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         read(end, "service here")
         for key, shown in (

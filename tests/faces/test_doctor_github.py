@@ -35,7 +35,7 @@ def findings(desk: Desk) -> dict[str, Any]:
     return {found["subject"]: found["detail"] for found in desk.robot("doctor").data["findings"]}
 
 
-def test_doctor_tells_login_scopes_expiry_and_budget(hub: Desk) -> None:
+def test_doctor_reports_github_login_scopes_expiry_and_remaining_requests(hub: Desk) -> None:
     github = hub.world.github
     github.settings.tokens[TOKEN] = "mira-holt"
     github.settings.scopes = "repo, read:org"
@@ -58,14 +58,14 @@ def test_doctor_needs_no_token_for_a_github_on_this_machine(hub: Desk, monkeypat
     assert findings(hub)[f"github ({hub.url})"].startswith("reachable without a token, ")
 
 
-def test_doctor_finds_a_revoked_token(hub: Desk) -> None:
+def test_doctor_reports_a_revoked_github_token(hub: Desk) -> None:
     hub.world.github.settings.bad_tokens.add(TOKEN)
     done = hub.robot("doctor")
     assert (done.code, done.error["code"]) == (4, "CREDENTIALS_REJECTED")
     assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, False]
 
 
-def test_doctor_finds_a_missing_token(hub: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_github_token(hub: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_TOKEN")
     monkeypatch.setenv("PATH", str(hub.folder))
     configure(hub, REPO, url="https://api.github.invalid")
@@ -75,20 +75,20 @@ def test_doctor_finds_a_missing_token(hub: Desk, monkeypatch: pytest.MonkeyPatch
     assert "gh auth login" in done.error["fix"]
 
 
-def test_doctor_finds_a_missing_repository_and_goes_on(hub: Desk) -> None:
+def test_doctor_reports_a_missing_repository_and_continues(hub: Desk) -> None:
     configure(hub, "harborline/nowhere", REPO)
     done = hub.robot("doctor")
     assert (done.code, done.error["code"]) == (6, "REMOTE_NOT_FOUND")
     assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
 
 
-def test_doctor_tells_of_a_repository_that_was_renamed(hub: Desk) -> None:
+def test_doctor_reports_a_renamed_repository(hub: Desk) -> None:
     hub.world.github.rename_repo(REPO, "harborline/books")
     assert findings(hub)[f"github {REPO}"].endswith(", renamed to harborline/books")
 
 
 @pytest.mark.parametrize("content", [None, "no key"])
-def test_doctor_names_the_key_of_a_private_key_that_is_none(hub: Desk, tmp_path: Path, content: str | None) -> None:
+def test_doctor_names_the_config_key_of_an_invalid_private_key(hub: Desk, tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "app.pem"
     if content is not None:
         path.write_text(content)
@@ -98,6 +98,6 @@ def test_doctor_names_the_key_of_a_private_key_that_is_none(hub: Desk, tmp_path:
     assert done.error["details"]["key"] == "github.private_key_file"
 
 
-def test_doctor_offline_asks_no_github(hub: Desk) -> None:
+def test_doctor_offline_sends_no_request_to_github(hub: Desk) -> None:
     assert hub.robot("doctor", "--offline").code == 0
     assert hub.world.requests.total() == 0

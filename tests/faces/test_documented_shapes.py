@@ -76,7 +76,7 @@ def filled(desk: Desk) -> Desk:
         ("init", ["--overwrite", "-p", "a/b"]),
     ],
 )
-def test_a_command_answers_with_the_documented_fields(filled: Desk, command: str, argv: list[str]) -> None:
+def test_every_command_answers_with_the_documented_fields(filled: Desk, command: str, argv: list[str]) -> None:
     filled.set_clock()
     compare(command, filled.robot(*command.split(), *argv).data)
 

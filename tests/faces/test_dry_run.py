@@ -44,7 +44,7 @@ def contents(desk: Desk) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("copy", [True, False], ids=["a-copy", "no-copy"])
-def test_a_dry_run_leaves_every_file_as_it_is_and_asks_nobody(watched: Desk, copy: bool) -> None:
+def test_a_dry_run_changes_no_file_and_sends_no_request(watched: Desk, copy: bool) -> None:
     if copy:
         assert watched.run("sync", "--issue", f"{LEDGER}#1").code == 0
         watched.query("UPDATE issues SET title = 'older than what is true'")
@@ -66,7 +66,7 @@ def test_a_dry_run_leaves_every_file_as_it_is_and_asks_nobody(watched: Desk, cop
     assert not called(watched).exists()
 
 
-def test_the_same_command_without_it_looks_for_a_token_and_opens_the_copy(watched: Desk) -> None:
+def test_the_same_command_without_dry_run_needs_a_token_and_opens_the_database(watched: Desk) -> None:
     """Otherwise the test above could not fail."""
     watched.run("sync", "--issue", f"{LEDGER}#1", "--no-embed")
     done = watched.spawn(*NAMED, "--robot")
@@ -85,7 +85,7 @@ def test_the_same_command_without_it_looks_for_a_token_and_opens_the_copy(watche
         ["--issue", "nowhere/at-all#1", "--dry-run"],
     ],
 )
-def test_what_is_refused_is_refused_before_anything_is_opened(watched: Desk, argv: list[str]) -> None:
+def test_invalid_arguments_are_refused_before_anything_is_opened(watched: Desk, argv: list[str]) -> None:
     before = contents(watched)
     done = watched.spawn("sync", *argv, "--robot")
     assert done.code in {2, 6}, done

@@ -66,7 +66,7 @@ def vectors(desk: Desk) -> int:
     return int(desk.query("SELECT COUNT(*) FROM embeddings")[0][0])
 
 
-def test_a_sync_embeds_what_it_documented_and_says_so(desk: Desk) -> None:
+def test_a_sync_embeds_the_documents_it_built_and_reports_it(desk: Desk) -> None:
     done = desk.run("sync")
     assert done.code == 0
     assert done.err == ""
@@ -80,7 +80,7 @@ def test_a_sync_embeds_what_it_documented_and_says_so(desk: Desk) -> None:
     assert data["embeddings"]["notice"] is None
 
 
-def test_a_changed_thread_is_embedded_again_and_no_other(desk: Desk) -> None:
+def test_only_a_changed_thread_is_embedded_again(desk: Desk) -> None:
     desk.run("sync")
     with desk.world.lock:
         forge = desk.world.gitlab
@@ -103,7 +103,7 @@ def test_a_search_for_nonsense_finds_nothing_and_says_why(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("without", ["--no-embed", '[embedding]\nprovider = "none"\n'])
-def test_without_embedding_nothing_is_embedded_and_nothing_said(desk: Desk, without: str) -> None:
+def test_with_no_embed_nothing_is_embedded_or_reported(desk: Desk, without: str) -> None:
     flags = [without] if without.startswith("--") else []
     desk.configure(LEDGER, CONSOLE, extra="" if flags else without)
     data = desk.robot("sync", *flags).data
@@ -113,7 +113,7 @@ def test_without_embedding_nothing_is_embedded_and_nothing_said(desk: Desk, with
     assert "embed" not in desk.robot("sync", "--dry-run", *flags).data["stages"]
 
 
-def test_vectors_are_made_by_a_command_of_their_own(desk: Desk) -> None:
+def test_the_embed_command_creates_vectors(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     data = desk.robot("embed").data
     assert (data["embedded"], data["unchanged"], data["failed"]) == (11, 0, 0)
@@ -124,7 +124,7 @@ def test_vectors_are_made_by_a_command_of_their_own(desk: Desk) -> None:
     assert "11 unchanged" in desk.run("embed").out
 
 
-def test_a_server_that_is_down_makes_a_note_of_a_sync_and_an_error_of_embed(desk: Desk) -> None:
+def test_an_embedding_server_that_is_down_is_a_note_in_sync_and_an_error_in_embed(desk: Desk) -> None:
     desk.configure(LEDGER, CONSOLE, extra=DOWN)
     done = desk.run("sync")
     assert done.code == 0
@@ -138,13 +138,13 @@ def test_a_server_that_is_down_makes_a_note_of_a_sync_and_an_error_of_embed(desk
     assert refused.error["retryable"]
 
 
-def test_a_wrong_address_makes_a_note_of_a_sync_too(desk: Desk) -> None:
+def test_a_wrong_embedding_url_is_a_note_in_sync(desk: Desk) -> None:
     desk.configure(LEDGER, CONSOLE, extra='[embedding]\nprovider = "ollama"\nbase_url = "ollama"\n')
     assert desk.run("sync").code == 0
     assert desk.robot("embed").error["code"] == "CONFIG_INVALID"
 
 
-def test_a_server_embeds_and_another_model_replaces_its_vectors(desk: Desk) -> None:
+def test_vectors_of_a_server_are_replaced_by_those_of_another_model(desk: Desk) -> None:
     with serving(ModelServer("ollama")) as server:
         desk.configure(LEDGER, CONSOLE, extra=served_by(server))
         made = desk.robot("sync").data["embeddings"]
@@ -157,7 +157,7 @@ def test_a_server_embeds_and_another_model_replaces_its_vectors(desk: Desk) -> N
     assert desk.query("SELECT COUNT(*) FROM embedding_models") == [(1,)]
 
 
-def test_embedding_takes_no_lock(desk: Desk) -> None:
+def test_embedding_takes_no_lease(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     with closing(desk.store()) as store:
         lease = acquire(
@@ -169,7 +169,7 @@ def test_embedding_takes_no_lock(desk: Desk) -> None:
         lease.release()
 
 
-def test_killed_inside_a_step_the_next_run_makes_what_is_missing(desk: Desk) -> None:
+def test_after_a_kill_while_embedding_the_next_run_embeds_the_rest(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     argv = ["embed", "--config", str(desk.config), "--db", str(desk.db)]
     killed = subprocess.run([sys.executable, "-c", KILLED, *argv], env=os.environ, check=False, timeout=60)
@@ -179,7 +179,7 @@ def test_killed_inside_a_step_the_next_run_makes_what_is_missing(desk: Desk) -> 
     assert desk.run("check").code == 0
 
 
-def test_before_the_first_sync_there_is_nothing_to_embed(desk: Desk) -> None:
+def test_embed_before_the_first_sync_is_refused_with_a_fix(desk: Desk) -> None:
     assert desk.robot("embed").code == 6
 
 
@@ -192,7 +192,7 @@ def meaning(desk: Desk, text: str = "charged twice") -> Meaning:
         return rank_by_meaning(app, store, text)
 
 
-def test_a_search_by_meaning_finds_what_is_said_in_other_words(desk: Desk) -> None:
+def test_a_semantic_search_finds_a_paraphrase(desk: Desk) -> None:
     # So that something is found among the merge requests too, none of which is about this.
     desk.configure(LEDGER, CONSOLE, extra="[embedding]\nmin_similarity = 0\n")
     paid_twice, duplicate, _crane = tell(desk)
@@ -217,7 +217,7 @@ def test_a_search_by_meaning_finds_what_is_said_in_other_words(desk: Desk) -> No
     assert duplicate not in {rows.get(document) for document in without.ids}
 
 
-def test_what_is_missing_for_a_search_by_meaning_is_a_notice(desk: Desk) -> None:
+def test_documents_without_vectors_give_a_notice_in_semantic_search(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     assert meaning(desk) == Meaning(), "without vectors the search itself says so"
     desk.run("embed")
@@ -248,7 +248,7 @@ def tell(desk: Desk) -> tuple[int, int, int]:
     return first, second, third
 
 
-def test_the_thread_that_means_the_same_is_the_nearest_and_it_itself_is_not_among_them(desk: Desk) -> None:
+def test_similar_ranks_the_most_related_thread_first_and_excludes_the_thread_itself(desk: Desk) -> None:
     paid_twice, duplicate, _crane = tell(desk)
     desk.run("sync")
     items = desk.robot("similar", f"{LEDGER}#{paid_twice}").data["items"]
@@ -261,7 +261,7 @@ def test_the_thread_that_means_the_same_is_the_nearest_and_it_itself_is_not_amon
     assert len({item["reference"] for item in items}) == len(items)
 
 
-def test_similar_shows_as_many_as_were_asked_for_and_lines_for_people(desk: Desk) -> None:
+def test_similar_respects_the_limit_and_prints_lines(desk: Desk) -> None:
     paid_twice, duplicate, _crane = tell(desk)
     desk.run("sync")
     assert len(desk.robot("similar", f"#{paid_twice}", "-n", "2", "-p", "ledger").data["items"]) == 2
@@ -270,7 +270,7 @@ def test_similar_shows_as_many_as_were_asked_for_and_lines_for_people(desk: Desk
     assert set(chosen[0]) == {"iid", "score"}
 
 
-def test_similar_refuses_what_it_cannot_read_or_tell_apart(desk: Desk) -> None:
+def test_similar_refuses_invalid_and_ambiguous_references(desk: Desk) -> None:
     desk.run("sync")
     assert desk.robot("similar", "1", "-p", "ledger").error["code"] == "USAGE", "both an issue and a merge request"
     assert desk.robot("similar", "5", "-p", "ledger").data["total"] == 10, "only an issue has this number"
@@ -279,7 +279,7 @@ def test_similar_refuses_what_it_cannot_read_or_tell_apart(desk: Desk) -> None:
     assert desk.robot("similar", "#4711").code == 6
 
 
-def test_similar_before_there_are_vectors_names_the_remedy(desk: Desk) -> None:
+def test_similar_without_vectors_is_refused_with_the_fix(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     refused = desk.robot("similar", "#1", "-p", "ledger")
     assert refused.code == 2

@@ -84,7 +84,7 @@ def test_the_extras_are_those_of_the_package_metadata() -> None:
     assert [(extra, module) for extra in EXTRAS for module in EXTRAS[extra] if module not in packages[extra]] == []
 
 
-def test_commands_with_screens_name_the_extra_console(copy: Path, tmp_path: Path) -> None:
+def test_console_commands_name_the_missing_extra_console(copy: Path, tmp_path: Path) -> None:
     commands = [["console"], ["top"], ["demo", "--console"]]
     *refused, told = lore(tmp_path, "console", *commands, ["top", "--robot", "--db", str(copy)])
     for command, outcome in zip(commands, refused, strict=True):
@@ -94,19 +94,19 @@ def test_commands_with_screens_name_the_extra_console(copy: Path, tmp_path: Path
     assert "service" in told.data, "programs are told the first screen without any extra"
 
 
-def test_a_postgresql_address_names_the_extra_postgres(tmp_path: Path) -> None:
+def test_a_postgresql_url_names_the_missing_extra_postgres(tmp_path: Path) -> None:
     (outcome,) = lore(tmp_path, "postgres", ["--robot", "count", "--db", "postgresql://harbor@127.0.0.1:9/lore"])
     assert refusal(outcome) == (2, "EXTRA_MISSING", "pip install 'tidelore[postgres]'", "postgres")
 
 
-def test_commands_that_need_vectors_name_the_extra_vectors(copy: Path, tmp_path: Path) -> None:
+def test_vector_commands_name_the_missing_extra_vectors(copy: Path, tmp_path: Path) -> None:
     commands = [["embed"], ["search", "crane", "--mode", "semantic"], ["similar", "#1"]]
     outcomes = lore(tmp_path, "vectors", *([*command, "--robot", "--db", str(copy)] for command in commands))
     expected = (2, "EXTRA_MISSING", "pip install 'tidelore[vectors]'", "vectors")
     assert [refusal(outcome) for outcome in outcomes] == [expected] * 3
 
 
-def test_without_the_extra_vectors_a_search_is_by_words_and_says_so_once(copy: Path, tmp_path: Path) -> None:
+def test_without_the_extra_vectors_a_search_is_lexical_with_one_notice(copy: Path, tmp_path: Path) -> None:
     where = ["--db", str(copy)]
     made, hybrid, lexical, robot = lore(
         tmp_path,
@@ -125,7 +125,7 @@ def test_without_the_extra_vectors_a_search_is_by_words_and_says_so_once(copy: P
     assert (robot.data["mode"], robot.data["notice"]) == ("lexical", note.removeprefix("note: "))
 
 
-def test_what_reads_the_copy_needs_no_vectors(copy: Path, tmp_path: Path) -> None:
+def test_read_commands_work_without_the_extra_vectors(copy: Path, tmp_path: Path) -> None:
     commands = [["list", "issues"], ["show", "issue", "1"], ["count"], ["check"], ["status"], ["doctor", "--offline"]]
     outcomes = lore(tmp_path, "vectors", *([*command, "--db", str(copy)] for command in commands))
     assert [(command[0], outcome.code) for command, outcome in zip(commands, outcomes, strict=True)] == [

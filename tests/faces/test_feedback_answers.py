@@ -10,7 +10,7 @@ import pytest
 from tests.faces.following import REPO, Follower, failed, told_as_documented
 
 
-def test_an_answer_is_posted_once_however_often_it_is_asked_for(follower: Follower) -> None:
+def test_a_repeated_reply_is_posted_once(follower: Follower) -> None:
     first = follower.answer("Done.").data["answer"]
     again = follower.answer("Done.").data["answer"]
     assert first == again
@@ -22,7 +22,7 @@ def test_an_answer_is_posted_once_however_often_it_is_asked_for(follower: Follow
     assert len(follower.ours()) == 2
 
 
-def test_the_callers_own_word_makes_it_the_same_answer_whatever_the_body(follower: Follower) -> None:
+def test_replies_with_the_same_token_key_are_posted_once_whatever_the_body(follower: Follower) -> None:
     follower.answer("Done.", "--token-key", "event-1")
     follower.answer("Done at last.", "--token-key", "event-1")
     assert len(follower.ours()) == 1
@@ -30,7 +30,7 @@ def test_the_callers_own_word_makes_it_the_same_answer_whatever_the_body(followe
     assert len(follower.ours()) == 2
 
 
-def test_a_review_comment_is_answered_at_the_head_of_its_own_thread(follower: Follower) -> None:
+def test_a_reply_to_a_review_comment_goes_to_the_first_comment_of_its_thread(follower: Follower) -> None:
     first = follower.remark("Why 40?")
     second = follower.remark("Why not 41?", in_reply_to=first)
     follower.track()
@@ -42,7 +42,7 @@ def test_a_review_comment_is_answered_at_the_head_of_its_own_thread(follower: Fo
     assert made["id"] == done["comment_id"]
 
 
-def test_a_remark_that_became_no_event_is_answered_at_the_head_of_its_thread_too(follower: Follower) -> None:
+def test_a_reply_to_a_review_comment_without_an_event_goes_to_its_thread(follower: Follower) -> None:
     first = follower.remark("Why 40?")
     follower.track()
     follower.poll()
@@ -52,7 +52,7 @@ def test_a_remark_that_became_no_event_is_answered_at_the_head_of_its_thread_too
     assert len(follower.ours()) == 1
 
 
-def test_a_comment_of_the_talk_that_became_no_event_is_answered_in_the_talk(follower: Follower) -> None:
+def test_a_reply_to_an_issue_comment_without_an_event_is_posted_as_a_comment(follower: Follower) -> None:
     stranger = follower.say("I wonder as well.", "passer-by")
     follower.track()
     follower.poll()
@@ -60,7 +60,7 @@ def test_a_comment_of_the_talk_that_became_no_event_is_answered_in_the_talk(foll
     assert len(follower.ours()) == 1
 
 
-def test_the_same_words_to_two_comments_of_the_talk_are_two_answers(follower: Follower) -> None:
+def test_the_same_text_to_two_comments_gives_two_replies(follower: Follower) -> None:
     first, second = follower.say("One."), follower.say("Two.")
     follower.track()
     follower.poll()
@@ -69,7 +69,7 @@ def test_the_same_words_to_two_comments_of_the_talk_are_two_answers(follower: Fo
     assert len(follower.ours()) == 2
 
 
-def test_an_issue_is_commented_on(follower: Follower, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reply_to_an_issue_is_posted_as_a_comment(follower: Follower, capsys: pytest.CaptureFixture[str]) -> None:
     issue = follower.forge.create_issue(REPO).number
     done = follower.answer("Begun.", "--issue", str(issue), command="comment").data["answer"]
     assert (done["scope_kind"], done["number"], done["source"]) == ("issue", issue, "comment")
@@ -81,7 +81,7 @@ def test_an_issue_is_commented_on(follower: Follower, capsys: pytest.CaptureFixt
     failed(follower.answer("x", "--pr", "1", "--issue", "2", command="comment"), 2, "USAGE")
 
 
-def test_a_body_may_come_from_stdin(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_body_may_come_from_stdin(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Grüße.".encode())))
     done = follower.robot("feedback", "reply", "--pr", str(follower.pr), "--body-file", "-")
     assert done.data["answer"]["status"] == "observed"
@@ -98,9 +98,7 @@ def test_a_body_may_come_from_stdin(follower: Follower, monkeypatch: pytest.Monk
         (b"forged <!-- lore-action:" + b"0" * 64 + b" -->", "marker"),
     ],
 )
-def test_a_body_that_cannot_be_a_comment_is_refused_and_nothing_is_sent(
-    follower: Follower, content: bytes, told: str
-) -> None:
+def test_an_invalid_reply_body_is_refused_and_nothing_is_sent(follower: Follower, content: bytes, told: str) -> None:
     path = follower.folder / "odd.md"
     path.write_bytes(content)
     done = follower.robot("feedback", "reply", "--pr", str(follower.pr), "--body-file", str(path))
@@ -108,13 +106,13 @@ def test_a_body_that_cannot_be_a_comment_is_refused_and_nothing_is_sent(
     assert not any(method == "POST" for method, _, _ in follower.world.log)
 
 
-def test_a_file_that_is_not_there_is_named(follower: Follower) -> None:
+def test_a_missing_body_file_is_named_in_the_error(follower: Follower) -> None:
     missing = str(Path(follower.folder) / "missing.md")
     done = follower.robot("feedback", "reply", "--pr", str(follower.pr), "--body-file", missing)
     assert missing in failed(done, 2, "USAGE")["message"]
 
 
-def test_an_answer_of_unclear_outcome_is_finished_by_a_poll_and_stands_once(follower: Follower) -> None:
+def test_a_reply_with_unclear_outcome_is_completed_by_a_poll_and_posted_once(follower: Follower) -> None:
     follower.settle(REPO, extra="settle_write_seconds = 0.2")
     follower.world.github.settings.lost_answers = 1
     done = follower.answer("Done.")
@@ -128,7 +126,7 @@ def test_an_answer_of_unclear_outcome_is_finished_by_a_poll_and_stands_once(foll
     assert len(follower.ours()) == 1
 
 
-def test_credentials_rejected_while_a_poll_sends_an_answer_are_the_error_of_the_poll(follower: Follower) -> None:
+def test_credentials_rejected_while_a_poll_sends_a_reply_fail_the_poll(follower: Follower) -> None:
     follower.settle(REPO, extra="settle_write_seconds = 0.2")
     follower.world.faults.add("status", f"POST /repos/{REPO}/issues", status=500)
     failed(follower.answer("Done."), 7, "PARTIAL_SUCCESS")
@@ -138,7 +136,7 @@ def test_credentials_rejected_while_a_poll_sends_an_answer_are_the_error_of_the_
     assert follower.ours() == []
 
 
-def test_what_is_refused_for_good_is_a_failure_and_not_tried_again(follower: Follower) -> None:
+def test_a_permanently_refused_reply_fails_and_is_not_retried(follower: Follower) -> None:
     fault = follower.world.faults.add("status", f"POST /repos/{REPO}/issues", status=422)
     failed(follower.answer("Done."), 1, "REMOTE_REFUSED")
     assert fault.fired
@@ -147,6 +145,6 @@ def test_what_is_refused_for_good_is_a_failure_and_not_tried_again(follower: Fol
     assert follower.answer("Done.", "--token-key", "again").code == 0
 
 
-def test_an_answer_where_no_pull_request_is_fails_with_what_github_said(follower: Follower) -> None:
+def test_a_reply_to_a_missing_pull_request_fails_with_githubs_message(follower: Follower) -> None:
     error = failed(follower.answer("Done.", "--pr", "404"), 1, "REMOTE_REFUSED")
     assert "refused" in error["message"]

@@ -25,7 +25,7 @@ def keys(done: Any, name: str = "missing") -> list[str]:
     return [entry["event_key"] for entry in done.document["data"][name]]
 
 
-def test_nothing_is_missing_after_a_poll_and_nothing_is_changed(talk: Follower) -> None:
+def test_an_audit_after_a_poll_finds_nothing_missing_and_changes_nothing(talk: Follower) -> None:
     before = talk.query("SELECT * FROM feedback_events ORDER BY id"), talk.query("SELECT * FROM cursors ORDER BY scope")
     done = talk.robot("audit", "github")
     surfaces = {one["surface"]: one for one in done.data["threads"][0]["surfaces"]}
@@ -44,7 +44,7 @@ def test_nothing_is_missing_after_a_poll_and_nothing_is_changed(talk: Follower) 
     assert "0 without an event" in shown.out
 
 
-def test_what_was_said_since_the_poll_is_missing_until_it_is_polled(talk: Follower) -> None:
+def test_comments_since_the_last_poll_are_missing_until_the_next(talk: Follower) -> None:
     made = talk.say("Second.")
     done = talk.robot("audit", "github", "ledger")
     error = failed(done, 8, "INTEGRITY")
@@ -55,7 +55,7 @@ def test_what_was_said_since_the_poll_is_missing_until_it_is_polled(talk: Follow
     assert talk.robot("audit", "github").code == 0
 
 
-def test_an_event_that_was_lost_is_found_and_repaired_once(talk: Follower) -> None:
+def test_a_lost_event_is_found_and_repaired_once(talk: Follower) -> None:
     talk.query("DELETE FROM feedback_events WHERE kind = 'review_comment'")
     assert talk.poll()["repos"][0]["effects"]["events"] == 0, "its version is held: a poll does not look again"
     failed(talk.robot("audit", "github"), 8, "INTEGRITY")
@@ -75,14 +75,14 @@ def test_an_edit_within_the_second_of_the_stored_version_is_missing_and_repaired
     assert ("Eight.",) in talk.query("SELECT body FROM feedback_events")
 
 
-def test_a_touch_is_no_difference(talk: Follower) -> None:
+def test_an_update_with_the_same_body_is_not_a_difference(talk: Follower) -> None:
     first = talk.world.github.truth_comments(REPO)[0]["id"]
     talk.forge.touch_comment(first)
     talk.poll()
     assert talk.robot("audit", "github").code == 0
 
 
-def test_a_comment_that_is_gone_is_told_and_is_no_fault(talk: Follower) -> None:
+def test_a_deleted_comment_is_reported_as_gone_without_failing(talk: Follower) -> None:
     first = talk.world.github.truth_comments(REPO)[0]["id"]
     talk.forge.delete_comment(first)
     done = talk.robot("audit", "github")
@@ -91,7 +91,7 @@ def test_a_comment_that_is_gone_is_told_and_is_no_fault(talk: Follower) -> None:
     assert "gone" in talk.run("audit", "github").out
 
 
-def test_a_thread_that_cannot_be_read_is_told_and_the_others_compared(talk: Follower) -> None:
+def test_an_unreadable_thread_is_reported_and_the_others_are_compared(talk: Follower) -> None:
     other = talk.forge.create_pull(REPO, author=OWNER).number
     assert talk.run("feedback", "track", "--pr", str(other)).code == 0
     talk.poll()
@@ -118,7 +118,7 @@ def rejected(talk: Follower) -> Any:
     return done.document["data"]
 
 
-def test_a_resumed_pull_request_is_compared_from_where_it_is_read_again(talk: Follower) -> None:
+def test_a_resumed_pull_request_is_compared_from_its_resumed_position(talk: Follower) -> None:
     talk.settle(REPO, extra="comment_fetch_safe_backfill_seconds = 1")
     talk.forge.close(REPO, talk.pr)
     talk.poll()
@@ -129,7 +129,7 @@ def test_a_resumed_pull_request_is_compared_from_where_it_is_read_again(talk: Fo
     assert talk.robot("audit", "github").code == 0
 
 
-def test_before_anything_is_followed_there_is_nothing_to_compare(
+def test_an_audit_without_tracked_pull_requests_compares_nothing(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
@@ -140,7 +140,7 @@ def test_before_anything_is_followed_there_is_nothing_to_compare(
     failed(follower.robot("audit", "gitlab", "--shadow"), 2, "USAGE")
 
 
-def test_words_lost_before_a_merge_are_found_and_repaired_by_an_audit(talk: Follower) -> None:
+def test_comments_lost_before_a_merge_are_found_and_repaired_by_an_audit(talk: Follower) -> None:
     talk.say("Just before the merge.")
     talk.forge.merge(REPO, talk.pr)
     talk.poll()

@@ -21,7 +21,7 @@ def talk(follower: Follower) -> Follower:
     return follower
 
 
-def test_events_come_in_their_order_and_one_at_a_time(talk: Follower) -> None:
+def test_events_are_handed_out_in_order_and_one_at_a_time(talk: Follower) -> None:
     first = talk.take()
     assert first is not None
     assert first["body"] == "First."
@@ -36,7 +36,7 @@ def test_events_come_in_their_order_and_one_at_a_time(talk: Follower) -> None:
     assert talk.run("feedback", "peek").out == "No pending events.\n"
 
 
-def test_what_is_taken_is_told_as_documented_and_to_people(talk: Follower) -> None:
+def test_feedback_next_gives_the_documented_fields_and_readable_text(talk: Follower) -> None:
     talk.remark("Why 40?")
     talk.poll()
     event = talk.take()
@@ -53,7 +53,7 @@ def test_what_is_taken_is_told_as_documented_and_to_people(talk: Follower) -> No
     assert "Why 40?" in listed
 
 
-def test_looking_takes_nothing(talk: Follower) -> None:
+def test_listing_events_leases_none(talk: Follower) -> None:
     for _ in range(2):
         assert [item["body"] for item in talk.robot("feedback", "peek", "-n", "1").data["items"]] == ["First."]
     assert talk.robot("feedback", "peek", "--pr", str(talk.pr)).data["total"] == 2
@@ -62,7 +62,7 @@ def test_looking_takes_nothing(talk: Follower) -> None:
     assert talk.take() is not None
 
 
-def test_a_failed_event_comes_again_and_blocks_past_the_limit(talk: Follower) -> None:
+def test_a_failed_event_is_retried_and_blocks_after_the_last_attempt(talk: Follower) -> None:
     talk.settle(REPO, extra="handler_max_attempts = 2")
     for attempt, blocked in ((1, False), (2, True)):
         event = talk.take()
@@ -75,7 +75,7 @@ def test_a_failed_event_comes_again_and_blocks_past_the_limit(talk: Follower) ->
     assert "was already done" in talk.run("feedback", "nack", "1", *FLOW).out
 
 
-def test_a_failed_event_rests_as_long_as_is_configured(talk: Follower) -> None:
+def test_a_failed_event_waits_for_the_configured_back_off(talk: Follower) -> None:
     talk.config.write_text(talk.config.read_text().replace("backoff_seconds = 0", "backoff_seconds = 3600"))
     shown = talk.run("feedback", "nack", str((talk.take() or {})["id"]), *FLOW)
     assert "will be retried" in shown.out
@@ -83,7 +83,7 @@ def test_a_failed_event_rests_as_long_as_is_configured(talk: Follower) -> None:
     assert "retrying (1 failed)" in talk.run("feedback", "peek").out
 
 
-def test_a_lease_that_ran_out_counts_until_somebody_takes_the_event_over(talk: Follower) -> None:
+def test_an_expired_lease_counts_until_the_event_is_leased_again(talk: Follower) -> None:
     event = talk.take()
     assert event is not None
     talk.query("UPDATE feedback_events SET leased_until = 1 WHERE lease_id IS NOT NULL")
@@ -99,7 +99,7 @@ def test_a_lease_that_ran_out_counts_until_somebody_takes_the_event_over(talk: F
 
 
 @pytest.mark.parametrize("command", ["ack", "nack"])
-def test_what_names_no_event_is_refused(talk: Follower, command: str) -> None:
+def test_an_invalid_event_id_is_refused(talk: Follower, command: str) -> None:
     argv = FLOW if command == "nack" else []
     failed(talk.robot("feedback", command, *argv), 2, "USAGE")
     failed(talk.robot("feedback", command, "1", "--lease", "1-x", *argv), 2, "USAGE")
@@ -108,7 +108,7 @@ def test_what_names_no_event_is_refused(talk: Follower, command: str) -> None:
     failed(talk.robot("feedback", "next", "--timeout", "1"), 2, "USAGE")
 
 
-def test_polling_while_taking_brings_what_is_new(talk: Follower) -> None:
+def test_feedback_next_with_poll_returns_new_events(talk: Follower) -> None:
     for _ in range(2):
         talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
     talk.say("Third.")
@@ -118,7 +118,7 @@ def test_polling_while_taking_brings_what_is_new(talk: Follower) -> None:
     assert event["body"] == "Third."
 
 
-def test_waiting_ends_with_the_time_or_with_an_event_of_another_process(talk: Follower) -> None:
+def test_waiting_ends_at_the_timeout_or_with_an_event_of_another_process(talk: Follower) -> None:
     for _ in range(2):
         talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
     assert talk.take("--wait", "--timeout", "0.3") is None
@@ -133,7 +133,7 @@ def test_waiting_ends_with_the_time_or_with_an_event_of_another_process(talk: Fo
     assert json.loads(out)["data"]["event"]["body"] == "Third."
 
 
-def test_a_poll_that_can_never_succeed_ends_the_waiting(talk: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_ends_when_polling_fails_permanently(talk: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         talk.robot("feedback", "ack", str((talk.take() or {})["id"]))
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
@@ -142,13 +142,13 @@ def test_a_poll_that_can_never_succeed_ends_the_waiting(talk: Follower, monkeypa
     failed(done, 4, "CREDENTIALS_REJECTED")
 
 
-def test_a_paused_pull_request_gives_no_event(talk: Follower) -> None:
+def test_a_paused_pull_request_hands_out_no_event(talk: Follower) -> None:
     talk.query("UPDATE tracked_prs SET paused = 1")
     assert talk.take() is None
     assert talk.robot("feedback", "peek").data["total"] == 2
 
 
-def test_metrics_are_told_in_the_text_format_and_as_data(talk: Follower) -> None:
+def test_feedback_metrics_are_printed_as_text_and_as_json(talk: Follower) -> None:
     talk.answer("Done.")
     shown = talk.run("metrics").out
     assert "# TYPE feedback_events_ingested_total counter" in shown
@@ -162,7 +162,7 @@ def test_metrics_are_told_in_the_text_format_and_as_data(talk: Follower) -> None
     assert not talk.counted(lambda: talk.run("metrics"))
 
 
-def test_a_log_in_json_tells_the_facts_of_an_event(talk: Follower) -> None:
+def test_json_logs_contain_the_fields_of_an_event(talk: Follower) -> None:
     talk.settle(REPO, tail='[log]\nformat = "json"\n')
     done = talk.run("poll", "github", "--full")
     records = [json.loads(line) for line in done.err.splitlines()]

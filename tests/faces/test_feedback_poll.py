@@ -12,7 +12,7 @@ def events(follower: Follower) -> list[tuple[str, str]]:
     ]
 
 
-def test_what_the_owner_says_becomes_events_once(follower: Follower) -> None:
+def test_comments_by_the_owner_become_events_once(follower: Follower) -> None:
     follower.say("Please count twice.")
     follower.say("I wonder.", "stranger")
     follower.say("Built.", "builder[bot]")
@@ -69,7 +69,7 @@ def test_a_quiet_poll_is_three_requests_and_all_of_them_conditional(
     }
 
 
-def test_who_we_are_is_asked_only_while_an_answer_is_unconfirmed(
+def test_the_current_user_is_requested_only_while_a_reply_is_unconfirmed(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
@@ -90,7 +90,7 @@ def test_who_we_are_is_asked_only_while_an_answer_is_unconfirmed(
     assert len(follower.ours()) == 1
 
 
-def test_a_forged_mark_does_not_stand_for_our_answer(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forged_marker_does_not_confirm_our_reply(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     follower.settle(REPO, extra="settle_write_seconds = 3600")
     follower.track()
@@ -103,7 +103,7 @@ def test_a_forged_mark_does_not_stand_for_our_answer(follower: Follower, monkeyp
     assert follower.query("SELECT status FROM outbox") == [("planned",)]
 
 
-def test_a_poll_while_another_one_works_exits_with_3_and_names_it(follower: Follower) -> None:
+def test_a_poll_during_another_poll_exits_with_3_and_names_it(follower: Follower) -> None:
     follower.track()
     follower.poll()
     follower.query(
@@ -116,7 +116,7 @@ def test_a_poll_while_another_one_works_exits_with_3_and_names_it(follower: Foll
     assert follower.robot("poll", "github", "--force").code == 0
 
 
-def test_one_repository_that_fails_leaves_the_other_and_exits_with_7(follower: Follower) -> None:
+def test_a_failing_repository_does_not_stop_the_other_and_exits_with_7(follower: Follower) -> None:
     follower.settle(REPO, "harborline/gone")
     follower.say("Still here.")
     follower.track("--repo", REPO)
@@ -129,7 +129,7 @@ def test_one_repository_that_fails_leaves_the_other_and_exits_with_7(follower: F
     assert "harborline/gone: failed:" in shown.out
 
 
-def test_a_revoked_token_is_one_clear_error(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_token_is_reported_as_one_error(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     follower.track()
     follower.world.github.settings.bad_tokens.add(TOKEN)
@@ -139,14 +139,14 @@ def test_a_revoked_token_is_one_clear_error(follower: Follower, monkeypatch: pyt
     assert TOKEN not in shown.out + shown.err
 
 
-def test_without_a_configured_repository_the_poll_says_what_to_write(follower: Follower) -> None:
+def test_a_poll_without_a_configured_repository_names_the_fix(follower: Follower) -> None:
     follower.settle()
     assert failed(follower.robot("poll", "github"), 2, "CONFIG_INVALID")["details"]["key"] == "github.repos"
     follower.settle(REPO)
     failed(follower.robot("poll", "github", "--repo", "nobody/nothing"), 6, "NOT_FOUND")
 
 
-def test_a_full_poll_brings_the_same_and_nothing_twice(follower: Follower) -> None:
+def test_a_full_poll_finds_the_same_events_without_duplicates(follower: Follower) -> None:
     follower.say("First.")
     follower.track()
     follower.poll()
@@ -156,13 +156,13 @@ def test_a_full_poll_brings_the_same_and_nothing_twice(follower: Follower) -> No
     assert [body for _, body in events(follower)] == ["First.", "Second."]
 
 
-def test_a_dry_run_asks_nobody_and_makes_nothing(follower: Follower) -> None:
+def test_a_dry_run_of_a_poll_sends_no_request_and_writes_nothing(follower: Follower) -> None:
     assert not follower.counted(lambda: follower.poll("--dry-run"))
     assert not follower.db.exists()
     assert "Dry run" in follower.run("poll", "github", "--dry-run").out
 
 
-def test_a_poll_of_nothing_followed_says_how_to_follow(follower: Follower) -> None:
+def test_a_poll_without_tracked_pull_requests_says_how_to_track(follower: Follower) -> None:
     done = follower.run("poll", "github")
     assert done.code == 0
     assert "lore feedback track" in done.out
@@ -185,7 +185,7 @@ def test_the_handler_gets_each_event_once_with_its_body(follower: Follower) -> N
     assert out.read_text().endswith("Three.\n")
 
 
-def test_a_handler_that_keeps_failing_blocks_the_pull_request_with_its_words(follower: Follower) -> None:
+def test_a_handler_that_keeps_failing_blocks_the_pull_request_with_its_output(follower: Follower) -> None:
     follower.settle(REPO, extra=follower.handler("sys.exit('the crane is broken')") + "\nhandler_max_attempts = 2")
     follower.say("One.")
     follower.track()
@@ -196,7 +196,7 @@ def test_a_handler_that_keeps_failing_blocks_the_pull_request_with_its_words(fol
     assert "the crane is broken" in blocked[0]["detail"]
 
 
-def test_a_handler_may_answer_while_it_is_run(follower: Follower) -> None:
+def test_a_handler_may_reply_while_it_runs(follower: Follower) -> None:
     lore = follower.arguments("feedback", "reply", "--pr", str(follower.pr), "--body-file", "-")
     code = (
         "import subprocess\n"

@@ -32,13 +32,15 @@ def test_a_pull_request_is_named_by_number_reference_or_address(follower: Follow
         ([], 2),
     ],
 )
-def test_what_names_nothing_is_refused_before_anybody_is_asked(follower: Follower, argv: list[str], code: int) -> None:
+def test_an_invalid_pull_request_reference_is_refused_before_any_request(
+    follower: Follower, argv: list[str], code: int
+) -> None:
     assert not follower.counted(lambda: follower.robot("feedback", "track", *argv))
     assert follower.robot("feedback", "track", *argv).code == code
     assert not follower.db.exists()
 
 
-def test_the_repository_must_be_named_where_there_are_two(follower: Follower) -> None:
+def test_with_two_repositories_the_repository_must_be_named(follower: Follower) -> None:
     follower.settle(REPO, OTHER)
     error = failed(follower.robot("feedback", "track", "--pr", str(follower.pr)), 2, "USAGE")
     assert error["details"]["candidates"] == [REPO, OTHER]
@@ -47,14 +49,14 @@ def test_the_repository_must_be_named_where_there_are_two(follower: Follower) ->
     assert follower.robot("feedback", "list", "--repo", REPO.upper()).data["total"] == 1
 
 
-def test_what_is_not_there_or_has_ended_is_not_followed(follower: Follower) -> None:
+def test_a_missing_or_ended_pull_request_cannot_be_tracked(follower: Follower) -> None:
     failed(follower.robot("feedback", "track", "--pr", "404"), 6, "REMOTE_NOT_FOUND")
     failed(follower.robot("feedback", "track", "--issue", "404"), 6, "REMOTE_NOT_FOUND")
     follower.forge.merge(REPO, follower.pr)
     assert "merged" in failed(follower.robot("feedback", "track", "--pr", str(follower.pr)), 2, "USAGE")["message"]
 
 
-def test_an_issue_before_its_pull_request_gives_one_batched_event(follower: Follower) -> None:
+def test_comments_on_an_issue_before_its_pull_request_give_one_batched_event(follower: Follower) -> None:
     issue = follower.forge.create_issue(REPO, "Count", author=OWNER).number
     done = follower.robot("feedback", "track", "--issue", str(issue)).data
     assert done["pull"] is None
@@ -81,7 +83,7 @@ def untracked(follower: Follower) -> object:
     return follower.robot("feedback", "untrack", "--pr", str(follower.pr)).data
 
 
-def test_a_source_issue_is_told_once_where_the_work_goes_on(follower: Follower) -> None:
+def test_a_source_issue_gets_one_comment_naming_its_pull_request(follower: Follower) -> None:
     issue = follower.forge.create_issue(REPO, "Count", author=OWNER).number
     done = follower.robot("feedback", "track", "--pr", str(follower.pr), "--issue", str(issue)).data
     assert done["issue"]["pr_number"] == follower.pr
@@ -94,7 +96,7 @@ def test_a_source_issue_is_told_once_where_the_work_goes_on(follower: Follower) 
     assert f"#{follower.pr}" in redirects[0]
 
 
-def test_untracking_asks_nobody_and_keeps_what_was_said(follower: Follower) -> None:
+def test_untracking_sends_no_request_and_keeps_events(follower: Follower) -> None:
     follower.say("First.")
     follower.track()
     follower.poll()
@@ -108,7 +110,7 @@ def test_untracking_asks_nobody_and_keeps_what_was_said(follower: Follower) -> N
     assert follower.robot("feedback", "peek").data["total"] == 1
 
 
-def test_show_tells_history_positions_answers_and_commands(follower: Follower) -> None:
+def test_feedback_show_lists_history_cursors_replies_and_commands(follower: Follower) -> None:
     follower.settle(REPO, extra=f'operator_logins = ["{OWNER}"]')
     follower.track()
     follower.poll()
@@ -126,7 +128,7 @@ def test_show_tells_history_positions_answers_and_commands(follower: Follower) -
     failed(follower.robot("feedback", "show", "--pr", "99"), 6, "NOT_FOUND")
 
 
-def test_list_is_told_as_documented_and_narrows_by_status(follower: Follower) -> None:
+def test_feedback_list_has_the_documented_fields_and_filters_by_status(follower: Follower) -> None:
     issue = follower.forge.create_issue(REPO).number
     follower.track("--issue", str(issue))
     told_as_documented("feedback list", follower.robot("feedback", "list").data)
@@ -139,7 +141,7 @@ def test_list_is_told_as_documented_and_narrows_by_status(follower: Follower) ->
     assert "No pull requests with status merged." in follower.run("feedback", "list", "--status", "merged").out
 
 
-def test_nothing_followed_yet_is_said_with_how_to_begin(follower: Follower) -> None:
+def test_an_empty_feedback_list_says_how_to_begin(follower: Follower) -> None:
     failed(follower.robot("feedback", "list"), 6, "NOT_FOUND")
     follower.poll()
     assert "No tracked pull requests." in follower.run("feedback", "list").out
@@ -147,7 +149,7 @@ def test_nothing_followed_yet_is_said_with_how_to_begin(follower: Follower) -> N
     assert "lore feedback track" in error["fix"]
 
 
-def test_a_rewritten_history_blocks_and_unblocking_brings_what_was_said_meanwhile(follower: Follower) -> None:
+def test_a_force_push_blocks_and_unblocking_ingests_the_comments_made_meanwhile(follower: Follower) -> None:
     follower.say("First.")
     follower.track()
     follower.poll()
@@ -169,7 +171,7 @@ def test_a_rewritten_history_blocks_and_unblocking_brings_what_was_said_meanwhil
     assert follower.run("feedback", "blocked", "list").out == "No pull request is blocked.\n"
 
 
-def test_a_reopened_pull_request_comes_back_by_resume_alone(follower: Follower) -> None:
+def test_a_reopened_pull_request_is_tracked_again_only_by_resume(follower: Follower) -> None:
     follower.track()
     follower.poll()
     follower.forge.close(REPO, follower.pr)
@@ -187,7 +189,7 @@ def test_a_reopened_pull_request_comes_back_by_resume_alone(follower: Follower) 
     failed(follower.robot("feedback", "resume", "--pr", str(follower.pr)), 2, "USAGE")
 
 
-def test_a_merged_pull_request_is_never_resumed(follower: Follower) -> None:
+def test_a_merged_pull_request_cannot_be_resumed(follower: Follower) -> None:
     follower.track()
     follower.poll()
     follower.forge.merge(REPO, follower.pr)

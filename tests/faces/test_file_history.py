@@ -63,12 +63,12 @@ def filled(desk: Desk) -> Desk:
     return desk
 
 
-def test_people_read_the_names_then_the_merge_requests_then_what_was_said(filled: Desk) -> None:
+def test_file_history_prints_names_then_merge_requests_then_discussions(filled: Desk) -> None:
     done = filled.terminal("file-history", "src/login.ts", "--discussions", columns=100)
     assert (done.code, done.out) == (0, PAGE)
 
 
-def test_a_file_of_one_name_is_told_without_a_chain(filled: Desk) -> None:
+def test_the_history_of_a_file_without_renames_has_no_rename_chain(filled: Desk) -> None:
     done = filled.terminal("file-history", "./src/login.ts", "--no-follow-renames", "--merged", "-n", "1")
     assert done.out.splitlines() == [
         "src/login.ts (port/harbour)",
@@ -79,7 +79,7 @@ def test_a_file_of_one_name_is_told_without_a_chain(filled: Desk) -> None:
     ]
 
 
-def test_programs_get_the_documented_fields(filled: Desk) -> None:
+def test_file_history_answers_with_the_documented_fields(filled: Desk) -> None:
     data = filled.robot("file-history", "login.ts", "--discussions").data
     compare("file-history", data)
     assert data["names"] == ["login.ts", "src/login.ts"]
@@ -92,14 +92,14 @@ def test_programs_get_the_documented_fields(filled: Desk) -> None:
     assert (data["discussions"][0]["line"], data["discussions"][1]["line"]) == (45, None)
 
 
-def test_fields_are_narrowed_and_json_is_robot(filled: Desk) -> None:
+def test_the_fields_option_selects_fields_and_json_equals_robot(filled: Desk) -> None:
     data = filled.run("file-history", "login.ts", "--fields", "iid, state", "--json").data
     assert data["items"][0] == {"iid": 3, "state": "opened"}
     assert filled.robot("file-history", "login.ts", "--fields", "iid,colour").error["code"] == "USAGE"
     assert filled.robot("file-history", "login.ts", "--fields", ",").error["code"] == "USAGE"
 
 
-def test_what_is_not_there_and_what_is_ambiguous_say_what_to_do(filled: Desk) -> None:
+def test_missing_and_ambiguous_paths_are_refused_with_a_fix(filled: Desk) -> None:
     missing = filled.robot("file-history", "lib/login.ts")
     assert (missing.code, missing.error["code"]) == (6, "NOT_FOUND")
     assert missing.error["fix"] == "files of that name: login.ts, src/login.ts"
@@ -119,12 +119,12 @@ def test_what_is_not_there_and_what_is_ambiguous_say_what_to_do(filled: Desk) ->
     assert filled.robot("file-history", "src/login.ts").data["total"] == 3
 
 
-def test_an_offline_read_loads_no_client(filled: Desk, tmp_path: Path) -> None:
+def test_file_history_imports_no_http_client(filled: Desk, tmp_path: Path) -> None:
     modules = loaded_by(tmp_path, "file-history", "login.ts", "--discussions", "--db", str(filled.db))
     assert sorted(HEAVY & modules) == []
 
 
-def test_the_history_of_every_file_of_a_mirrored_world_is_what_its_diffs_say(desk: Desk) -> None:
+def test_the_history_of_every_mirrored_file_matches_its_diffs(desk: Desk) -> None:
     forge = desk.world.gitlab
     for path, files in (
         (LEDGER, [FileDiff("a/core.py", "b/core.py", "", renamed_file=True)]),

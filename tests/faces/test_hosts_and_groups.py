@@ -11,7 +11,7 @@ from tidelore.pipeline.report import verdict
 # Groups
 
 
-def test_a_group_is_all_of_its_projects_and_those_of_the_groups_inside(desk: Desk) -> None:
+def test_a_group_includes_the_projects_of_its_subgroups(desk: Desk) -> None:
     desk.world.gitlab.create_project("elsewhere/tool")
     configure(desk, host(desk, 'groups = ["harbor"]'))
     found = scopes(sync(desk))
@@ -20,12 +20,12 @@ def test_a_group_is_all_of_its_projects_and_those_of_the_groups_inside(desk: Des
     assert desk.world.requests[PROJECT] == 0
 
 
-def test_a_nested_group_is_asked_for_by_its_whole_path(desk: Desk) -> None:
+def test_a_nested_group_is_requested_by_its_full_path(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor/platform"]'))
     assert set(scopes(sync(desk))) == {LEDGER}
 
 
-def test_a_project_that_joins_a_group_is_read_by_the_next_run(desk: Desk) -> None:
+def test_a_project_added_to_a_group_is_synced_by_the_next_run(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     sync(desk)
     with desk.world.lock:
@@ -43,7 +43,7 @@ def test_a_long_group_is_read_page_by_page(desk: Desk) -> None:
     assert desk.world.requests[GROUP] == 3
 
 
-def test_a_project_that_is_configured_and_in_a_group_is_read_once(desk: Desk) -> None:
+def test_a_project_configured_directly_and_by_group_is_synced_once(desk: Desk) -> None:
     configure(desk, host(desk, f'projects = ["{LEDGER}"]', 'groups = ["harbor", "harbor/platform"]'))
     assert [scope.project for scope in sync(desk).scopes] == [LEDGER, CONSOLE]
     assert [scope.project for scope in sync(desk).scopes] == [LEDGER, CONSOLE]
@@ -61,13 +61,13 @@ def test_a_project_configured_by_an_old_name_is_recognised_in_its_group(desk: De
 
 
 @pytest.mark.parametrize("name", [CONSOLE, "console", "web/console"])
-def test_a_project_of_a_group_may_be_named(desk: Desk, name: str) -> None:
+def test_a_project_of_a_group_can_be_selected(desk: Desk, name: str) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     for _ in range(2):
         assert set(scopes(sync(desk, project=name))) == {CONSOLE}
 
 
-def test_the_whole_name_of_a_stored_project_is_enough_without_its_group(desk: Desk) -> None:
+def test_a_stored_project_can_be_selected_by_full_path_without_listing_its_group(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     sync(desk)
     before = desk.world.requests[GROUP]
@@ -75,7 +75,7 @@ def test_the_whole_name_of_a_stored_project_is_enough_without_its_group(desk: De
     assert desk.world.requests[GROUP] == before
 
 
-def test_an_ending_that_two_projects_of_a_group_share_is_refused(desk: Desk) -> None:
+def test_a_suffix_shared_by_two_projects_of_a_group_is_refused(desk: Desk) -> None:
     desk.world.gitlab.create_project("harbor/other/ledger")
     configure(desk, host(desk, 'groups = ["harbor"]'))
     done = desk.robot("ingest", "--type", "issues", "-p", "ledger")
@@ -83,7 +83,7 @@ def test_an_ending_that_two_projects_of_a_group_share_is_refused(desk: Desk) -> 
     assert done.error["details"]["candidates"] == [LEDGER, "harbor/other/ledger"]
 
 
-def test_a_name_that_no_group_holds_is_not_found_and_leaves_no_database(desk: Desk) -> None:
+def test_a_project_in_no_configured_group_is_not_found_and_creates_no_database(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     done = desk.robot("ingest", "--type", "issues", "-p", "nothing")
     assert done.code == 6
@@ -91,7 +91,7 @@ def test_a_name_that_no_group_holds_is_not_found_and_leaves_no_database(desk: De
     assert not desk.db.exists()
 
 
-def test_a_missing_group_is_one_failure_and_the_others_go_on(desk: Desk) -> None:
+def test_a_missing_group_is_one_failure_and_the_others_are_synced(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["nowhere", "harbor/web"]', f'projects = ["{LEDGER}"]'))
     report = sync(desk, resources=("issues", "merge_requests"))
     failed = [scope for scope in report.scopes if scope.error is not None]
@@ -104,14 +104,14 @@ def test_a_missing_group_is_one_failure_and_the_others_go_on(desk: Desk) -> None
     assert error.code == "PARTIAL_SUCCESS"
 
 
-def test_a_forbidden_group_is_that_groups_failure(desk: Desk) -> None:
+def test_a_forbidden_group_fails_alone(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]', f'projects = ["{LEDGER}"]'))
     desk.world.faults.add("status", "/groups/:id/projects", None, status=403)
     report = sync(desk)
     assert {scope.project: scope.error is None for scope in report.scopes} == {LEDGER: True, "harbor/*": False}
 
 
-def test_a_group_that_cannot_be_listed_is_why_a_project_in_it_is_not_found(desk: Desk) -> None:
+def test_a_project_of_an_unlistable_group_is_not_found_with_that_reason(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["nowhere"]', f'projects = ["{LEDGER}"]'))
     done = desk.robot("ingest", "--type", "issues", "-p", "tool")
     assert done.code == 6
@@ -130,7 +130,7 @@ def test_verification_reports_a_missing_group_too(desk: Desk) -> None:
 # Archived, forbidden and missing projects
 
 
-def test_an_archived_project_is_reported_and_skipped_and_what_is_stored_stays(desk: Desk) -> None:
+def test_an_archived_project_is_reported_and_skipped_and_its_rows_are_kept(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     sync(desk)
     with desk.world.lock:
@@ -143,14 +143,14 @@ def test_an_archived_project_is_reported_and_skipped_and_what_is_stored_stays(de
     assert desk.robot("count", "issues").data["issues"]["total"] == 7
 
 
-def test_an_archived_project_that_was_named_is_skipped_without_failure(desk: Desk) -> None:
+def test_an_explicitly_selected_archived_project_is_skipped_without_failure(desk: Desk) -> None:
     desk.world.gitlab.archive_project(LEDGER)
     configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
     assert desk.run("ingest", "--type", "issues").code == 0
     assert desk.robot("count", "issues").data["issues"]["total"] == 0
 
 
-def test_an_archived_project_is_not_verified_either(desk: Desk) -> None:
+def test_an_archived_project_is_not_verified(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     sync(desk)
     with desk.world.lock:
@@ -159,14 +159,14 @@ def test_an_archived_project_is_not_verified_either(desk: Desk) -> None:
     assert {scope["project"] for scope in desk.robot("scrub", "--all").data["scrubbed"]} == {CONSOLE}
 
 
-def test_archived_projects_are_read_when_that_is_configured(desk: Desk) -> None:
+def test_archived_projects_are_synced_when_configured(desk: Desk) -> None:
     desk.world.gitlab.archive_project(LEDGER)
     configure(desk, host(desk, 'groups = ["harbor"]', "include_archived = true"))
     found = scopes(sync(desk))
     assert (found[LEDGER].skipped, found[LEDGER].tally.created) == (None, 5)
 
 
-def test_a_project_that_is_archived_no_longer_is_read_again_within_a_day(desk: Desk) -> None:
+def test_an_unarchived_project_is_synced_again_within_a_day(desk: Desk) -> None:
     desk.world.gitlab.archive_project(LEDGER)
     configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
     clock = SteadyClock()
@@ -177,7 +177,7 @@ def test_a_project_that_is_archived_no_longer_is_read_again_within_a_day(desk: D
     assert scopes(sync(desk, clock))[LEDGER].tally.created == 5
 
 
-def test_a_project_of_a_group_that_closes_itself_to_us_stops_nobody_else(desk: Desk) -> None:
+def test_a_project_that_becomes_forbidden_does_not_stop_others(desk: Desk) -> None:
     configure(desk, host(desk, f'projects = ["{LEDGER}", "harbor/gone"]', 'groups = ["harbor/web"]'))
     desk.world.gitlab.forbid_project(LEDGER)
     report = sync(desk)
@@ -188,7 +188,7 @@ def test_a_project_of_a_group_that_closes_itself_to_us_stops_nobody_else(desk: D
 # Renamed and moved projects
 
 
-def test_a_renamed_project_is_followed_and_nothing_is_fetched_twice(desk: Desk) -> None:
+def test_a_renamed_project_is_recognised_and_nothing_is_fetched_twice(desk: Desk) -> None:
     configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
     clock = SteadyClock()
     sync(desk, clock)
@@ -203,7 +203,7 @@ def test_a_renamed_project_is_followed_and_nothing_is_fetched_twice(desk: Desk) 
     assert desk.query("SELECT COUNT(*) FROM issues") == [(5,)]
 
 
-def test_a_project_is_asked_for_once_a_day_and_no_more(desk: Desk) -> None:
+def test_a_configured_project_is_looked_up_at_most_once_a_day(desk: Desk) -> None:
     configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
     clock = SteadyClock()
     for day in range(1, 4):
@@ -214,7 +214,7 @@ def test_a_project_is_asked_for_once_a_day_and_no_more(desk: Desk) -> None:
         clock.advance(DAY)
 
 
-def test_a_project_of_a_group_costs_no_request_of_its_own_however_old(desk: Desk) -> None:
+def test_a_project_of_a_group_is_never_looked_up_separately(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     clock = SteadyClock()
     sync(desk, clock)
@@ -237,7 +237,7 @@ def test_a_project_renamed_inside_its_group_keeps_its_row(desk: Desk) -> None:
     assert set(after.values()) == {"harbor/books", CONSOLE}
 
 
-def test_a_new_project_under_the_name_of_a_renamed_one_is_another_project(desk: Desk) -> None:
+def test_a_new_project_at_the_path_of_a_renamed_one_is_stored_separately(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     sync(desk)
     with desk.world.lock:
@@ -250,7 +250,7 @@ def test_a_new_project_under_the_name_of_a_renamed_one_is_another_project(desk: 
     assert sorted(paths(desk).values()) == sorted(["harbor/books", CONSOLE, LEDGER])
 
 
-def test_a_project_of_a_group_made_anew_under_its_path_is_another_project(desk: Desk) -> None:
+def test_a_recreated_project_of_a_group_is_stored_as_another_project(desk: Desk) -> None:
     configure(desk, host(desk, 'groups = ["harbor"]'))
     sync(desk)
     with desk.world.lock:
@@ -263,7 +263,7 @@ def test_a_project_of_a_group_made_anew_under_its_path_is_another_project(desk: 
     assert desk.world.requests[PROJECT] == 0, "the group told its number"
 
 
-def test_a_project_made_anew_under_its_configured_name_is_found_after_a_day(desk: Desk) -> None:
+def test_a_recreated_configured_project_is_found_after_a_day(desk: Desk) -> None:
     configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
     clock = SteadyClock()
     sync(desk, clock)

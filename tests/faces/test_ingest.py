@@ -23,7 +23,7 @@ def test_merge_requests_are_mirrored(desk: Desk) -> None:
     assert desk.robot("count").data["mrs"]["total"] == 4
 
 
-def test_a_second_run_stores_nothing_and_says_so(desk: Desk) -> None:
+def test_a_second_ingest_stores_nothing_and_reports_it(desk: Desk) -> None:
     desk.ingested()
     data = desk.robot("ingest", "--type", "issues").data
     assert [scope["created"] + scope["changed"] for scope in data["scopes"]] == [0, 0]
@@ -31,12 +31,12 @@ def test_a_second_run_stores_nothing_and_says_so(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", [LEDGER, "ledger", "platform/ledger"])
-def test_a_project_may_be_named_by_an_ending(desk: Desk, name: str) -> None:
+def test_a_project_can_be_selected_by_a_path_suffix(desk: Desk, name: str) -> None:
     data = desk.robot("ingest", "--type", "issues", "--project", name).data
     assert [scope["project"] for scope in data["scopes"]] == [LEDGER]
 
 
-def test_an_ambiguous_ending_is_refused_and_the_candidates_named(desk: Desk) -> None:
+def test_an_ambiguous_path_suffix_is_refused_with_the_candidates(desk: Desk) -> None:
     desk.world.gitlab.create_project("other/ledger")
     desk.configure(LEDGER, "other/ledger")
     done = desk.robot("ingest", "--type", "issues", "-p", "ledger")
@@ -60,7 +60,7 @@ def test_an_unknown_type_is_refused_with_the_known_ones(desk: Desk) -> None:
     assert not desk.db.exists()
 
 
-def test_without_a_configured_project_the_remedy_is_named(desk: Desk) -> None:
+def test_without_a_configured_project_the_fix_is_named(desk: Desk) -> None:
     desk.configure()
     done = desk.robot("ingest", "--type", "issues")
     assert done.code == 2
@@ -102,7 +102,9 @@ def test_rejected_credentials_end_the_run_with_one_error(desk: Desk, monkeypatch
     assert not done.error["retryable"]
 
 
-def test_verification_asks_a_source_that_rejected_us_only_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_contacts_a_source_that_rejected_the_token_only_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.ingested()
     desk.world.gitlab.token = "the-right-token"
     monkeypatch.setenv("GITLAB_TOKEN", "the-wrong-token")
@@ -113,7 +115,7 @@ def test_verification_asks_a_source_that_rejected_us_only_once(desk: Desk, monke
     assert desk.world.requests.total() - before == 1
 
 
-def test_a_long_rate_limit_ends_the_run_and_says_how_long(desk: Desk) -> None:
+def test_a_long_rate_limit_ends_the_run_and_reports_its_length(desk: Desk) -> None:
     fault = desk.world.faults.add("status", times=None, status=429, retry_after=3600)
     done = desk.robot("ingest", "--type", "issues")
     assert fault.fired
@@ -130,7 +132,7 @@ def test_a_project_the_server_does_not_have_is_not_found(desk: Desk) -> None:
     assert done.error["code"] == "REMOTE_NOT_FOUND"
 
 
-def test_an_item_that_cannot_be_understood_is_shown_in_quarantine(desk: Desk) -> None:
+def test_an_item_that_cannot_be_parsed_is_shown_in_quarantine(desk: Desk) -> None:
     fault = desk.world.faults.add("invalid_timestamp", "/projects/:id/issues", 1)
     desk.ingested()
     assert fault.fired == 1
@@ -154,7 +156,7 @@ def test_a_held_lease_names_its_holder_and_force_takes_it(desk: Desk) -> None:
     assert desk.robot("ingest", "--type", "issues", "--force").data["lease"] != "free"
 
 
-def test_scrub_finds_what_no_cursor_can_see(desk: Desk) -> None:
+def test_scrub_finds_changes_that_no_cursor_shows(desk: Desk) -> None:
     desk.ingested()
     with desk.world.lock:
         desk.world.gitlab.delete_issue(LEDGER, 3)
@@ -179,13 +181,13 @@ def test_scrub_spends_no_more_than_its_budget(desk: Desk) -> None:
     assert len(data["scrubbed"]) == 2
 
 
-def test_scrub_of_nothing_says_what_to_do_first(desk: Desk) -> None:
+def test_scrub_without_data_says_what_to_run_first(desk: Desk) -> None:
     done = desk.run("scrub")
     assert done.code == 0
     assert "lore sync" in done.out
 
 
-def test_scrub_takes_one_project_only(desk: Desk) -> None:
+def test_scrub_can_be_limited_to_one_project(desk: Desk) -> None:
     desk.ingested()
     data = desk.robot("scrub", "-p", "console", "--all").data
     assert {scope["project"] for scope in data["scrubbed"]} == {CONSOLE}

@@ -21,7 +21,7 @@ def filled(desk: Desk) -> Desk:
     return desk
 
 
-def test_a_list_says_how_many_there_are_and_names_the_projects(filled: Desk) -> None:
+def test_a_list_shows_the_total_and_the_projects(filled: Desk) -> None:
     lines = filled.terminal("list", "mrs", "-n", "2").out.splitlines()
     total = filled.robot("count", "mrs").data["mrs"]["total"]
     assert lines[0] == f"Merge Requests (showing 2 of {total})"
@@ -64,7 +64,7 @@ def test_a_draft_is_marked_once(filled: Desk) -> None:
     assert "detach old partitions" not in filled.run("list", "mrs", "--no-draft").out
 
 
-def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
+def test_the_next_page_of_a_list_continues_after_the_last_one(filled: Desk) -> None:
     whole = [(item["project"], item["iid"]) for item in filled.robot("list", "issues").data["items"]]
     seen, token = [], None
     while True:
@@ -78,20 +78,20 @@ def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
     assert page["total"] == len(whole)
 
 
-def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
+def test_list_prints_only_the_requested_fields(filled: Desk) -> None:
     page = filled.robot("list", "mrs", "--fields", "iid, title").data
     assert all(set(item) == {"iid", "title"} for item in page["items"])
     assert filled.run("list", "mrs", "--json", "-n", "1").data["total"] > 1
 
 
-def test_issues_are_narrowed_to_a_status(filled: Desk) -> None:
+def test_issues_can_be_filtered_by_status(filled: Desk) -> None:
     filled.query("UPDATE issues SET status_name = 'Lashed down' WHERE iid = 2")
     page = filled.robot("list", "issues", "--status", "Lashed down").data
     assert [(item["iid"], item["status"]) for item in page["items"]] == [(2, "Lashed down"), (2, "Lashed down")]
     assert filled.run("list", "issues", "--status", "Adrift").out == "Issues: no matches\n"
 
 
-def test_programs_are_told_how_much_is_said(filled: Desk) -> None:
+def test_robot_lists_include_discussion_counts(filled: Desk) -> None:
     database = filled.store()
     try:
         ledger = match_project(database, LEDGER)
@@ -116,13 +116,13 @@ def test_programs_are_told_how_much_is_said(filled: Desk) -> None:
         (["issues", "--author", "nobody", "--open"], 6, "wider filter"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_remedy(filled: Desk, argv: list[str], code: int, said: str) -> None:
+def test_invalid_list_arguments_are_refused_with_a_fix(filled: Desk, argv: list[str], code: int, said: str) -> None:
     done = filled.robot("list", *argv)
     assert done.code == code
     assert said in f"{done.error['message']} {done.error['fix']}"
 
 
-def test_nothing_that_matches_is_no_error(filled: Desk) -> None:
+def test_a_list_without_matches_succeeds(filled: Desk) -> None:
     done = filled.run("list", "issues", "--author", "nobody")
     assert (done.code, done.out) == (0, "Issues: no matches\n")
 
@@ -144,6 +144,6 @@ def test_since_takes_durations_dates_and_timestamps(text: str, instant: int) -> 
 
 
 @pytest.mark.parametrize("text", ["", "7", "7 d", "2026-13-01", "-3d", "tomorrow", "2026-03-01T00:00:00"])
-def test_any_other_time_is_refused_with_the_forms_there_are(text: str) -> None:
+def test_an_invalid_since_is_refused_with_the_valid_forms(text: str) -> None:
     with pytest.raises(UserError, match="invalid value for --since"):
         parse_since(text, NOW)

@@ -45,7 +45,7 @@ def test_an_interrupted_run_is_finalised_and_exits_with_130(desk: Desk, number: 
     assert desk.robot("ingest", "--type", "issues").data["lease"] == "free"
 
 
-def test_a_log_in_json_is_one_object_a_line(desk: Desk) -> None:
+def test_json_logs_have_one_object_per_line(desk: Desk) -> None:
     desk.configure(LEDGER, extra='[log]\nformat = "json"\n')
     done = desk.run("ingest", "--type", "issues", "--verbose")
     records = [json.loads(line) for line in done.err.splitlines()]
@@ -79,7 +79,9 @@ def test_a_log_file_is_private_and_stays_so_when_it_is_rotated(desk: Desk) -> No
         (["--verbose"], "error", True),
     ],
 )
-def test_the_level_decides_what_is_logged_and_flags_win(desk: Desk, flags: list[str], level: str, warned: bool) -> None:
+def test_the_log_level_is_respected_and_flags_take_precedence(
+    desk: Desk, flags: list[str], level: str, warned: bool
+) -> None:
     desk.configure(LEDGER, extra=f'[log]\nlevel = "{level}"\n')
     fault = desk.world.faults.add("invalid_timestamp", "/projects/:id/issues", 1)
     done = desk.run("ingest", "--type", "issues", *flags)

@@ -43,7 +43,7 @@ def talk(desk: Desk) -> Desk:
     return desk
 
 
-def test_posts_are_listed_newest_first_and_narrowed(talk: Desk) -> None:
+def test_posts_are_listed_newest_first_and_can_be_filtered(talk: Desk) -> None:
     lines = talk.terminal("list", "posts").out.splitlines()
     assert lines[0] == "Posts (showing 4 of 4)"
     assert [line.split()[3] for line in lines[2:]] == ["repost", "quote", "reply", "post"]
@@ -66,13 +66,13 @@ def test_posts_are_listed_newest_first_and_narrowed(talk: Desk) -> None:
 
 
 @pytest.mark.parametrize("reference", [uri_of(MIRA, "a"), "at://mira.test/app.bsky.feed.post/a", PAGE, f"{PAGE}?ref=x"])
-def test_a_post_is_shown_by_its_address_or_its_page(talk: Desk, reference: str) -> None:
+def test_a_post_is_shown_by_its_uri_or_web_address(talk: Desk, reference: str) -> None:
     shown = talk.robot("show", "post", reference).data
     assert (shown["uri"], shown["reposters"], shown["replies_total"]) == (uri_of(MIRA, "a"), ["otto.test"], 1)
     assert [found["url"] for found in shown["links"]] == ["https://b.test", ARTICLE]
 
 
-def test_a_page_tells_of_links_and_replies_and_nothing_steers_the_terminal(talk: Desk) -> None:
+def test_a_shown_post_includes_links_and_replies_without_terminal_escapes(talk: Desk) -> None:
     out = talk.run("show", "post", uri_of(MIRA, "a")).out
     for said in ("Post by @mira.test", "The tide turns at noon.", ARTICLE, "Replies (1):", "Nor us.", "@otto.test"):
         assert said in out
@@ -94,7 +94,7 @@ def test_descriptions_of_images_labels_and_tags_are_shown_and_found(talk: Desk) 
         assert any(item["author"] == "mira.test" for item in found), words
 
 
-def test_posts_are_searched_beside_issues_and_by_themselves(talk: Desk) -> None:
+def test_posts_are_searched_with_issues_and_alone(talk: Desk) -> None:
     both = talk.robot("search", "tide", "--mode", "lexical").data["items"]
     assert uri_of(MIRA, "a") in {item["reference"] for item in both}
     only = talk.robot("search", "lash", "--type", "post", "--mode", "lexical").data["items"]
@@ -112,7 +112,7 @@ def test_posts_are_counted_by_kind_and_belong_to_no_project(talk: Desk) -> None:
     assert talk.robot("count", "posts", "-p", "ledger").error["fix"] == "remove --project"
 
 
-def test_trending_counts_people_and_names_them(talk: Desk) -> None:
+def test_trending_counts_and_names_the_people_who_shared(talk: Desk) -> None:
     items = talk.robot("trending").data["items"]
     assert [(item["url"], item["shares"]) for item in items] == [(ARTICLE, 3), ("https://b.test", 2)]
     assert [sharer["handle"] for sharer in items[0]["sharers"]] == ["mira.test", "noor.test", "otto.test"]
@@ -127,7 +127,7 @@ def test_trending_counts_people_and_names_them(talk: Desk) -> None:
     assert talk.run("trending", "--hours", "1").out == "No links shared in the last 1 hours.\n"
 
 
-def test_a_copy_with_posts_is_sound(talk: Desk) -> None:
+def test_check_passes_on_a_database_with_posts(talk: Desk) -> None:
     assert talk.run("check").code == 0
     talk.query(
         "UPDATE posts SET account_id = (SELECT id FROM accounts WHERE handle = 'otto.test') WHERE kind = 'reply'"
@@ -137,14 +137,14 @@ def test_a_copy_with_posts_is_sound(talk: Desk) -> None:
     assert [found["check"] for found in broken.document["data"]["checks"] if not found["ok"]] == ["posts"]
 
 
-def test_everything_is_made_into_documents_again_posts_too(talk: Desk) -> None:
+def test_a_full_document_build_includes_posts(talk: Desk) -> None:
     talk.query("DELETE FROM documents")
     assert talk.robot("generate-docs", "--full").code == 0
     assert talk.query("SELECT COUNT(*) FROM documents WHERE source_type = 'post'") == [(3,)]
 
 
 @pytest.mark.parametrize("reference", [uri_of(MIRA, "a"), PAGE])
-def test_what_is_like_a_post_is_found(talk: Desk, reference: str) -> None:
+def test_similar_finds_posts_related_to_a_post(talk: Desk, reference: str) -> None:
     refused = talk.robot("similar", reference)
     assert (refused.code, refused.error["fix"]) == (2, "run `lore embed`")
     assert talk.run("embed").code == 0
@@ -166,13 +166,13 @@ def test_what_is_like_a_post_is_found(talk: Desk, reference: str) -> None:
         (["trending", "--hours", "0"], 2, "--hours"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_remedy(talk: Desk, argv: list[str], code: int, said: str) -> None:
+def test_invalid_post_arguments_are_refused_with_a_fix(talk: Desk, argv: list[str], code: int, said: str) -> None:
     done = talk.robot(*argv)
     assert done.code == code
     assert said in f"{done.error['message']} {done.error['fix']}"
 
 
-def test_the_answers_have_the_documented_fields(talk: Desk) -> None:
+def test_post_commands_answer_with_the_documented_fields(talk: Desk) -> None:
     compare("list posts", talk.robot("list", "posts").data)
     compare("trending", talk.robot("trending").data)
     shown = [talk.robot("show", "post", uri_of(did, key)).data for did, key in ((MIRA, "a"), (NOOR, "b"), (NOOR, "q"))]

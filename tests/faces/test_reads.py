@@ -36,7 +36,7 @@ def test_count_shows_states_and_deletions(desk: Desk) -> None:
     assert desk.run("count").out == ("Issues: 6\n  opened: 5\n  closed: 1\n  (and 1 deleted)\nMerge Requests: 0\n")
 
 
-def test_count_of_one_project_and_of_one_kind(desk: Desk) -> None:
+def test_count_can_be_limited_to_one_project_and_one_kind(desk: Desk) -> None:
     desk.ingested()
     desk.ingested("merge_requests")
     assert desk.robot("count", "-p", "console").data == {
@@ -54,7 +54,7 @@ def test_count_of_an_unknown_project_names_the_known_ones(desk: Desk) -> None:
     assert done.error["fix"] == f"known projects: {LEDGER}, {CONSOLE}"
 
 
-def test_a_copy_that_does_not_exist_is_not_found_and_not_made(desk: Desk) -> None:
+def test_a_missing_database_is_not_found_and_not_created(desk: Desk) -> None:
     for command in (["count"], ["sync-status"], ["cursors", "list"], ["check"]):
         done = desk.robot(*command)
         assert done.code == 6
@@ -63,7 +63,7 @@ def test_a_copy_that_does_not_exist_is_not_found_and_not_made(desk: Desk) -> Non
     assert not desk.db.exists()
 
 
-def test_a_file_that_is_no_database_is_refused_and_left_alone(desk: Desk) -> None:
+def test_a_file_that_is_not_a_database_is_refused_unchanged(desk: Desk) -> None:
     desk.db.write_text("these are notes of mine\n" * 50)
     done = desk.robot("count")
     assert done.code == 8
@@ -128,7 +128,7 @@ def test_sync_status_shows_only_the_kinds_that_are_read(desk: Desk) -> None:
     assert kinds == {"discussions", "closes_issues", "diffs", "reviewers"}
 
 
-def test_sync_status_shows_what_settles(desk: Desk) -> None:
+def test_sync_status_shows_items_that_are_settling(desk: Desk) -> None:
     """A parent that changed a moment ago is read, and stays due until it has settled."""
     desk.world.gitlab.edit_issue(LEDGER, 3)
     desk.world.advance(5)
@@ -140,7 +140,7 @@ def test_sync_status_shows_what_settles(desk: Desk) -> None:
     assert counts(backlog(desk)["discussions"]) == (0, 0, 0)
 
 
-def test_sync_status_shows_what_fails_and_why(desk: Desk) -> None:
+def test_sync_status_shows_failures_with_their_reason(desk: Desk) -> None:
     fault = desk.world.faults.add("status", re.compile(r"/issues/2/discussions$"), None, status=500)
     assert desk.run("ingest", "--type", "issues", "-p", "ledger").code == 7
     entry = backlog(desk)["discussions"]
@@ -165,7 +165,7 @@ def test_sync_status_shows_quarantined_children_with_their_item(desk: Desk) -> N
     assert f"gitlab.issues.discussions {entry['scope']}" in desk.run("sync-status").out
 
 
-def test_sync_status_does_not_count_what_is_deleted(desk: Desk) -> None:
+def test_sync_status_does_not_count_deleted_items(desk: Desk) -> None:
     desk.ingested()
     desk.query("UPDATE issues SET updated_at = updated_at + 1, deleted_at = 5 WHERE iid = 2")
     assert counts(backlog(desk)["discussions"]) == (0, 0, 0)
@@ -185,14 +185,14 @@ def test_sync_status_fits_a_terminal_of_80_columns(desk: Desk) -> None:
     assert [line for line in lines if len(line) > 80 and len(line.split()) > 1] == []
 
 
-def test_sync_status_shows_as_many_runs_as_asked_for(desk: Desk) -> None:
+def test_sync_status_shows_the_requested_number_of_runs(desk: Desk) -> None:
     desk.ingested()
     desk.ingested()
     assert [run["id"] for run in desk.robot("sync-status", "--runs", "1").data["runs"]] == [2]
     assert desk.robot("sync-status", "--runs", "0").data["runs"] == []
 
 
-def test_cursors_are_listed_as_items(desk: Desk) -> None:
+def test_cursors_list_answers_with_items_total_and_next(desk: Desk) -> None:
     desk.ingested()
     data = desk.robot("cursors", "list").data
     assert set(data) == {"items", "total", "next"}
@@ -201,7 +201,7 @@ def test_cursors_are_listed_as_items(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("scope", [LEDGER, "ledger"])
-def test_a_cursor_is_shown_by_path_ending_or_number(desk: Desk, scope: str) -> None:
+def test_a_cursor_is_shown_by_path_suffix_or_number(desk: Desk, scope: str) -> None:
     desk.ingested()
     shown = desk.robot("cursors", "show", "gitlab.issues", scope).data
     assert set(shown) == CURSOR
@@ -211,7 +211,7 @@ def test_a_cursor_is_shown_by_path_ending_or_number(desk: Desk, scope: str) -> N
     assert f"project       {LEDGER}\n" in desk.terminal("cursors", "show", "gitlab.issues", scope).out
 
 
-def test_a_cursor_that_does_not_exist_names_those_that_do(desk: Desk) -> None:
+def test_an_unknown_cursor_is_answered_with_the_existing_ones(desk: Desk) -> None:
     desk.ingested()
     done = desk.robot("cursors", "show", "gitlab.merge_requests", "ledger")
     assert done.code == 6
@@ -228,7 +228,7 @@ def test_an_ambiguous_cursor_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("mode", [[], ["--robot"]])
-def test_a_reset_needs_a_confirmation(desk: Desk, mode: list[str]) -> None:
+def test_a_cursor_reset_needs_a_confirmation(desk: Desk, mode: list[str]) -> None:
     desk.ingested()
     before = desk.robot("cursors", "list").data
     done = desk.spawn("cursors", "reset", "gitlab.issues", "ledger", *mode)
@@ -237,7 +237,7 @@ def test_a_reset_needs_a_confirmation(desk: Desk, mode: list[str]) -> None:
     assert desk.robot("cursors", "list").data == before
 
 
-def test_a_reset_is_logged_in_the_ledger_and_the_next_run_reads_all(desk: Desk) -> None:
+def test_a_cursor_reset_is_recorded_and_the_next_run_reads_everything(desk: Desk) -> None:
     desk.ingested()
     done = desk.robot("cursors", "reset", "gitlab.issues", "ledger", "--yes")
     assert done.data["reset"]["project"] == LEDGER
@@ -249,7 +249,7 @@ def test_a_reset_is_logged_in_the_ledger_and_the_next_run_reads_all(desk: Desk) 
     assert {scope["project"]: scope["replayed"] for scope in scopes}[LEDGER] == 5
 
 
-def test_check_finds_a_sound_copy_sound(desk: Desk) -> None:
+def test_check_passes_on_a_healthy_database(desk: Desk) -> None:
     desk.ingested()
     done = desk.robot("check")
     assert done.code == 0
@@ -257,7 +257,7 @@ def test_check_finds_a_sound_copy_sound(desk: Desk) -> None:
     assert "BAD" not in desk.run("check").out
 
 
-def test_check_names_what_is_broken_and_exits_with_8(desk: Desk) -> None:
+def test_check_reports_damage_and_exits_with_8(desk: Desk) -> None:
     desk.ingested()
     desk.query("UPDATE issues SET created_at = 0 WHERE iid = 2")
     done = desk.robot("check")

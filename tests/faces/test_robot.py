@@ -44,7 +44,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize("argv", COMMAND_LINES, ids=" ".join)
-def test_success_is_one_document_and_nothing_else(desk: Desk, argv: list[str]) -> None:
+def test_robot_success_prints_exactly_one_json_document(desk: Desk, argv: list[str]) -> None:
     desk.ingested()
     desk.set_clock()
     done = desk.robot(*argv)
@@ -57,7 +57,7 @@ def test_success_is_one_document_and_nothing_else(desk: Desk, argv: list[str]) -
 
 
 @pytest.mark.parametrize("argv", FAILING, ids=" ".join)
-def test_failure_is_one_document_and_nothing_else(desk: Desk, argv: list[str]) -> None:
+def test_robot_failure_prints_exactly_one_json_document(desk: Desk, argv: list[str]) -> None:
     desk.ingested()
     done = desk.robot(*argv)
     assert done.error["message"]
@@ -71,7 +71,7 @@ def without_time(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("argv", [*COMMAND_LINES[:6], *FAILING[:9]], ids=" ".join)
-def test_robot_means_the_same_before_and_after_the_command(desk: Desk, argv: list[str]) -> None:
+def test_the_robot_flag_works_before_and_after_the_command(desk: Desk, argv: list[str]) -> None:
     desk.ingested()
     before = desk.run("--robot", *argv)
     after = desk.run(*argv, "--robot")
@@ -82,14 +82,14 @@ def test_robot_means_the_same_before_and_after_the_command(desk: Desk, argv: lis
         assert without_time(desk.run("cursors", "--robot", *argv[1:]).document) == expected
 
 
-def test_where_to_look_may_be_said_before_the_command_too(desk: Desk) -> None:
+def test_config_and_db_options_work_before_the_command(desk: Desk) -> None:
     desk.ingested()
     desk.read()
     assert main(["--config", str(desk.config), "--db", str(desk.db), "--robot", "count"]) == 0
     assert json.loads(desk.read()[0])["data"]["issues"]["total"] == 7
 
 
-def test_every_error_of_the_tree_has_its_envelope_and_exit_code(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_error_class_has_its_robot_document_and_exit_code(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(error: type[TideloreError]) -> None:
         def fail(_: object) -> Answer:
             raise error("what happened", fix="what to do", where="here")
@@ -118,7 +118,9 @@ def test_every_error_of_the_tree_has_its_envelope_and_exit_code(desk: Desk, monk
 
 
 @pytest.mark.parametrize("verbose", [True, False])
-def test_what_nobody_foresaw_is_still_one_document(desk: Desk, monkeypatch: pytest.MonkeyPatch, verbose: bool) -> None:
+def test_an_unexpected_exception_is_one_robot_document(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, verbose: bool
+) -> None:
     def fail(_: object) -> Answer:
         raise ZeroDivisionError("of all things")
 
@@ -130,7 +132,7 @@ def test_what_nobody_foresaw_is_still_one_document(desk: Desk, monkeypatch: pyte
     assert ("Traceback" in done.err) == verbose
 
 
-def test_an_interrupted_command_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_command_reports_the_interruption(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: object) -> Answer:
         raise KeyboardInterrupt
 
@@ -140,7 +142,7 @@ def test_an_interrupted_command_says_so(desk: Desk, monkeypatch: pytest.MonkeyPa
     assert done.error["code"] == "INTERRUPTED"
 
 
-def test_a_real_process_answers_alike(desk: Desk) -> None:
+def test_a_real_process_gives_the_same_robot_documents(desk: Desk) -> None:
     desk.ingested()
     done = desk.spawn("--robot", "count")
     assert done.data["issues"]["total"] == 7
@@ -151,7 +153,7 @@ def test_a_real_process_answers_alike(desk: Desk) -> None:
     assert failed.err == ""
 
 
-def test_every_command_explains_itself(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_a_help_text(home: object, capsys: pytest.CaptureFixture[str]) -> None:
     wrong: list[str] = []
     for command in (*COMMANDS, "cursors list", "cursors show", "cursors reset"):
         code = main([*command.split(), "--help"])
@@ -163,21 +165,21 @@ def test_every_command_explains_itself(home: object, capsys: pytest.CaptureFixtu
     assert wrong == []
 
 
-def test_the_program_explains_itself_and_its_exit_codes(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_main_help_lists_the_exit_codes(home: object, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert all(f" {command} {summary}" in shown for command, (_, summary) in COMMANDS.items())
     assert "0 ok, 1 failure, 2 usage or configuration, 3 lock held, 4 credentials" in shown
 
 
-def test_without_a_command_the_help_is_shown_as_help(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_printed(home: object, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.startswith("Usage: lore ")
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_command_is_answered_with_the_nearest_one(home: object, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sync-statsu"]) == 2
     assert "did you mean `lore sync-status`?" in capsys.readouterr().err
     assert main(["frobnicate"]) == 2

@@ -56,7 +56,7 @@ def commands_of(group: click.Group, before: str) -> dict[str, click.Command]:
 # With the code
 
 
-def test_every_command_that_can_be_called_is_told_and_no_other(manifest: dict[str, Any]) -> None:
+def test_the_manifest_lists_exactly_the_callable_commands(manifest: dict[str, Any]) -> None:
     assert set(by_name(manifest)) == set(every_command())
     assert {name.partition(" ")[0] for name in by_name(manifest)} == set(COMMANDS)
 
@@ -115,7 +115,7 @@ def test_an_omitted_option_has_the_default_of_the_manifest(manifest: dict[str, A
     assert not failures, "\n".join(failures)
 
 
-def test_a_value_beyond_the_bounds_that_are_told_is_refused(manifest: dict[str, Any]) -> None:
+def test_a_value_outside_the_manifest_bounds_is_refused(manifest: dict[str, Any]) -> None:
     bounded = [
         (name, option)
         for name, told in by_name(manifest).items()
@@ -129,7 +129,7 @@ def test_a_value_beyond_the_bounds_that_are_told_is_refused(manifest: dict[str, 
             every_command()[name].parse_args(context, [option["names"][0], str(option["maximum"] + 1)])
 
 
-def test_all_errors_and_exit_codes_are_told(manifest: dict[str, Any]) -> None:
+def test_the_manifest_lists_all_errors_and_exit_codes(manifest: dict[str, Any]) -> None:
     assert [(e["code"], e["exit_code"], e["retryable"]) for e in manifest["errors"]] == [
         (error.code, error.exit_code, error.retryable) for error in every_error()
     ]
@@ -138,7 +138,7 @@ def test_all_errors_and_exit_codes_are_told(manifest: dict[str, Any]) -> None:
     assert {error["exit_code"] for error in manifest["errors"]} | {0} == set(EXIT_CODES)
 
 
-def test_the_envelope_is_the_one_that_commands_answer_with(manifest: dict[str, Any], desk: Desk) -> None:
+def test_the_manifest_envelope_matches_command_answers(manifest: dict[str, Any], desk: Desk) -> None:
     told = {entry["path"] for entry in manifest["envelope"]}
     documents = [desk.robot("robot-docs", "--brief").document, desk.robot("list", "issues").document]
     found = {path for document in documents for path in paths({**document, "data": None}, set())}
@@ -154,7 +154,7 @@ def test_every_command_has_the_fields_of_its_schema(manifest: dict[str, Any]) ->
         assert all(fields.values()), name
 
 
-def test_fields_given_by_reference_are_spelled_out() -> None:
+def test_referenced_fields_are_expanded_in_the_manifest() -> None:
     assert read_schema("scrub") == read_schema("ingest")
     assert {f"cursors[].{path}" for path in read_schema("cursors show")} < set(read_schema("sync-status"))
     assert "scrubbed[].children[].kind" in read_schema("ingest")
@@ -168,7 +168,7 @@ def test_the_global_options_are_listed_once_for_all_commands(manifest: dict[str,
     assert [option["names"] for option in manifest["global_options"]] == [option.opts for option in global_options()]
 
 
-def test_its_own_answer_has_the_documented_fields(manifest: dict[str, Any]) -> None:
+def test_robot_docs_answers_with_the_documented_fields(manifest: dict[str, Any]) -> None:
     known = set(read_schema("robot-docs"))
     containers = {path for path in known if any(other.startswith(f"{path}.") for other in known)}
     # No global option has choices or is repeatable.
@@ -179,14 +179,16 @@ def test_its_own_answer_has_the_documented_fields(manifest: dict[str, Any]) -> N
 # How it is asked for
 
 
-def test_people_get_the_same_document_indented(manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_robot_docs_without_robot_prints_the_same_document_indented(
+    manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["robot-docs"]) == 0
     said = capsys.readouterr().out
     assert json.loads(said) == manifest
     assert said.startswith('{\n  "version"')
 
 
-def test_briefly_means_names_and_a_line_each(manifest: dict[str, Any], desk: Desk) -> None:
+def test_brief_robot_docs_have_command_names_and_summaries_only(manifest: dict[str, Any], desk: Desk) -> None:
     data = desk.robot("robot-docs", "--brief").data
     assert data == {
         "version": __version__,
@@ -206,7 +208,7 @@ def test_briefly_means_names_and_a_line_each(manifest: dict[str, Any], desk: Des
         (["sync-runs", "show"], ["sync-runs show"]),
     ],
 )
-def test_a_command_or_a_group_can_be_asked_for_alone(
+def test_robot_docs_can_be_limited_to_a_command_or_group(
     manifest: dict[str, Any], desk: Desk, words: list[str], names: list[str]
 ) -> None:
     document = desk.robot("robot-docs", *words).document
@@ -215,13 +217,13 @@ def test_a_command_or_a_group_can_be_asked_for_alone(
 
 
 @pytest.mark.parametrize(("wrong", "near"), [("lits", "`lore robot-docs list`"), ("sho", "show"), ("zzz", "--brief")])
-def test_a_command_that_does_not_exist_is_refused_with_a_near_one(desk: Desk, wrong: str, near: str) -> None:
+def test_robot_docs_of_an_unknown_command_suggest_a_near_one(desk: Desk, wrong: str, near: str) -> None:
     done = desk.robot("robot-docs", wrong)
     assert (done.code, done.error["code"]) == (2, "USAGE")
     assert near in done.error["fix"]
 
 
-def test_it_loads_no_client_no_loop_and_opens_no_database(desk: Desk) -> None:
+def test_robot_docs_import_no_client_or_event_loop_and_open_no_database(desk: Desk) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, "robot-docs", "--robot", "--db", str(desk.db)],
         capture_output=True, text=True, env=dict(os.environ), check=True,

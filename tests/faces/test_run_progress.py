@@ -45,7 +45,7 @@ def ledger(desk: Desk) -> Iterator[Ledger]:
 
 
 @pytest.mark.parametrize("command", ["status", "sync-status"])
-def test_people_are_told_how_far_each_run_is_that_is_under_way(desk: Desk, ledger: Ledger, command: str) -> None:
+def test_status_commands_print_the_progress_of_each_running_run(desk: Desk, ledger: Ledger, command: str) -> None:
     ledger.start().finish_succeeded()
     ledger.note(ledger.start(), 4210, Headway(340, 1200, "group/app notes"))
     ledger.note(ledger.start("lore poll bluesky", "ingest"), 1, Headway(7, None, None))
@@ -60,7 +60,7 @@ def test_people_are_told_how_far_each_run_is_that_is_under_way(desk: Desk, ledge
 
 
 @pytest.mark.parametrize("command", ["status", "sync-status", "sync-runs"])
-def test_a_long_note_goes_on_in_the_next_line_and_does_no_harm(desk: Desk, ledger: Ledger, command: str) -> None:
+def test_a_long_progress_note_is_wrapped_and_sanitised(desk: Desk, ledger: Ledger, command: str) -> None:
     ledger.note(ledger.start(), 9, Headway(3, 4, f"\x1b[31m{'deep/' * 9}app\n issues discussions: 3 pages"))
     told = desk.terminal(command).out
     assert "\x1b" not in told
@@ -71,7 +71,7 @@ def test_a_long_note_goes_on_in_the_next_line_and_does_no_harm(desk: Desk, ledge
 @pytest.mark.parametrize(
     ("command", "rows"), [("status", "runs"), ("sync-status", "runs"), ("sync-runs", "items")], ids=lambda value: value
 )
-def test_programs_are_told_in_fields(desk: Desk, ledger: Ledger, command: str, rows: str) -> None:
+def test_robot_mode_gives_progress_in_fields(desk: Desk, ledger: Ledger, command: str, rows: str) -> None:
     ledger.note(ledger.start(), 9, Headway(3, 4, NOTE))
     ledger.start("lore scrub").finish_failed("why")
     ended, running = desk.robot(command).data[rows]
@@ -81,7 +81,7 @@ def test_programs_are_told_in_fields(desk: Desk, ledger: Ledger, command: str, r
     assert [ended[name] for name in names] == [None, None, None]
 
 
-def test_the_list_of_runs_tells_under_each_how_far_it_is_or_where_it_stopped(desk: Desk, ledger: Ledger) -> None:
+def test_the_run_list_shows_current_or_last_progress_of_each_run(desk: Desk, ledger: Ledger) -> None:
     ledger.note(ledger.start(), 9, Headway(3, 4, NOTE))
     close_crashed(ledger.table, ledger.clock, lambda _who: True, 600_000)
     ledger.note(ledger.start(), 9, Headway(2, None, NOTE))
@@ -94,7 +94,7 @@ def test_the_list_of_runs_tells_under_each_how_far_it_is_or_where_it_stopped(des
     ]
 
 
-def test_one_run_is_shown_with_how_far_it_is(desk: Desk, ledger: Ledger) -> None:
+def test_a_single_run_is_shown_with_its_progress(desk: Desk, ledger: Ledger) -> None:
     ledger.note(ledger.start(), 9, Headway(3, None, NOTE))
     shown = desk.run("sync-runs", "show", "1").out
     assert any(line.split(maxsplit=1) == ["progress_note", NOTE] for line in shown.splitlines())

@@ -34,7 +34,7 @@ def found(desk: Desk, *argv: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_a_decision_in_a_thread_is_found_with_its_words_marked(filled: Desk) -> None:
+def test_a_word_in_a_thread_is_found_with_its_hits_marked(filled: Desk) -> None:
     item = found(filled, "decided to drop", "zanzibar")[0]
     assert item["reference"] == f"{LEDGER}#3"
     assert (item["type"], item["found_in"], item["title"]) == ("issue", "discussion", "Nightly numbat")
@@ -45,7 +45,7 @@ def test_a_decision_in_a_thread_is_found_with_its_words_marked(filled: Desk) -> 
     assert item["further"] >= 1
 
 
-def test_people_read_the_thread_the_snippet_and_where_it_stands(filled: Desk) -> None:
+def test_search_prints_thread_snippet_and_position(filled: Desk) -> None:
     done = filled.run("search", "decided", "drop", "-n", "1", "--mode", "lexical")
     lines = done.out.splitlines()
     assert done.err == ""
@@ -54,7 +54,7 @@ def test_people_read_the_thread_the_snippet_and_where_it_stands(filled: Desk) ->
     assert lines[2].startswith("  opened, ")
 
 
-def test_no_line_is_wider_than_the_terminal(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_result_line_is_wider_than_the_terminal(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (30, 60, 100):
         monkeypatch.setenv("COLUMNS", str(columns))
         out = filled.run("search", "zanzibar", "feed", "--explain").out
@@ -62,7 +62,7 @@ def test_no_line_is_wider_than_the_terminal(filled: Desk, monkeypatch: pytest.Mo
         assert max(width(line) for line in out.splitlines()) <= columns
 
 
-def test_hits_are_bold_on_a_terminal_and_what_others_wrote_cannot_steer_it(
+def test_hits_are_bold_on_a_terminal_and_remote_escapes_are_removed(
     filled: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filled.query(
@@ -76,7 +76,7 @@ def test_hits_are_bold_on_a_terminal_and_what_others_wrote_cannot_steer_it(
         assert sequence not in out
 
 
-def test_fields_in_the_query_are_the_options(filled: Desk) -> None:
+def test_query_fields_work_like_the_options(filled: Desk) -> None:
     for option, field in (
         (["--type", "mr"], "type:mr"),
         (["-p", "ledger"], "project:ledger"),
@@ -91,14 +91,14 @@ def test_fields_in_the_query_are_the_options(filled: Desk) -> None:
     assert [item["reference"] for item in found(filled, "--path", "drop_old")] == [f"{LEDGER}#3"]
 
 
-def test_whoever_wrote_something_is_found_by_it(filled: Desk) -> None:
+def test_the_author_filter_finds_threads_by_their_author(filled: Desk) -> None:
     rows = filled.query("SELECT author_username FROM issues WHERE title = 'Quokka exports lag'")
     author = rows[0][0]
     assert f"{LEDGER}#2" in [item["reference"] for item in found(filled, "quokka", "--author", author)]
     assert found(filled, "quokka", f"author:{author}x") == []
 
 
-def test_labels_are_all_needed(filled: Desk) -> None:
+def test_several_label_filters_must_all_match(filled: Desk) -> None:
     for argv in (["--label", "needs review"], ['label:"needs review"'], ["zanzibar", "--label", "needs review"]):
         assert [(item["reference"], item["labels"]) for item in found(filled, *argv)] == [
             (f"{LEDGER}#3", ["needs review"])
@@ -110,7 +110,7 @@ def test_an_identifier_is_found_by_a_part_of_it(filled: Desk) -> None:
     assert found(filled, "feeds/drop_o")[0]["reference"] == f"{LEDGER}#3"
 
 
-def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
+def test_the_next_page_of_a_search_continues_after_the_last_one(filled: Desk) -> None:
     whole = [item["reference"] for item in found(filled, "state:opened", "-n", "100")]
     seen: list[str] = []
     token = None
@@ -125,7 +125,7 @@ def test_pages_go_on_where_the_last_one_said(filled: Desk) -> None:
     assert len(seen) == len(set(seen)) > 4
 
 
-def test_a_document_keeps_within_its_budget_and_says_what_it_left_out(filled: Desk) -> None:
+def test_a_search_result_respects_its_token_budget_and_reports_omissions(filled: Desk) -> None:
     whole = filled.robot("search", "the", "-n", "100")
     assert whole.data["truncated"] is False
     references = [item["reference"] for item in whole.data["items"]]
@@ -143,19 +143,19 @@ def test_a_document_keeps_within_its_budget_and_says_what_it_left_out(filled: De
     assert everything["next"] is None
 
 
-def test_the_smallest_budget_still_goes_on(filled: Desk) -> None:
+def test_the_smallest_token_budget_returns_one_result_and_a_next_page(filled: Desk) -> None:
     page = filled.robot("search", "zanzibar", "--max-tokens", "256").data
     assert len(page["items"]) == 1
     assert page["next"]
 
 
-def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
+def test_search_prints_only_the_requested_fields(filled: Desk) -> None:
     page = filled.run("search", "zanzibar", "--json", "--fields", "reference, score").data
     assert all(set(item) == {"reference", "score"} for item in page["items"])
     assert set(found(filled, "zanzibar")[0]) == set(ThreadResult.__struct_fields__)
 
 
-def test_an_order_is_explained(filled: Desk) -> None:
+def test_the_explain_option_shows_how_results_were_ranked(filled: Desk) -> None:
     data = filled.robot("search", "zanzibar", "zeppelin", "--explain").data
     assert {entry["text"]: entry["documents"] > 0 for entry in data["explain"]["terms"]} == {
         "zanzibar": True,
@@ -165,7 +165,7 @@ def test_an_order_is_explained(filled: Desk) -> None:
     assert "zanzibar: " in filled.run("search", "zanzibar", "--explain").out
 
 
-def test_without_vectors_words_are_searched_and_that_is_said_once(filled: Desk) -> None:
+def test_without_vectors_a_search_is_lexical_with_one_notice(filled: Desk) -> None:
     done = filled.run("search", "zanzibar")
     assert done.err.count("note:") == 1
     assert "lore embed" in done.err
@@ -176,7 +176,7 @@ def test_without_vectors_words_are_searched_and_that_is_said_once(filled: Desk) 
     assert filled.robot("search", "zanzibar", "--mode", "lexical").data["notice"] is None
 
 
-def test_what_waits_to_be_searchable_is_said(filled: Desk) -> None:
+def test_documents_not_yet_searchable_are_reported(filled: Desk) -> None:
     filled.world.advance(60)
     with filled.world.lock:
         filled.world.gitlab.edit_issue(CONSOLE, 1, title="Wombat")
@@ -188,7 +188,7 @@ def test_what_waits_to_be_searchable_is_said(filled: Desk) -> None:
     assert [item["title"] for item in found(filled, "wombat")] == ["Wombat"]
 
 
-def test_the_age_of_the_copy_is_told(filled: Desk) -> None:
+def test_search_reports_the_age_of_the_copy(filled: Desk) -> None:
     assert filled.robot("search", "zanzibar").document["meta"]["synced_at"]
 
 
@@ -208,24 +208,24 @@ def test_the_age_of_the_copy_is_told(filled: Desk) -> None:
         (["zeppelin", "--open"], 6, "no item to open"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_a_remedy(filled: Desk, argv: list[str], code: int, said: str) -> None:
+def test_invalid_search_arguments_are_refused_with_a_fix(filled: Desk, argv: list[str], code: int, said: str) -> None:
     done = filled.robot("search", *argv)
     assert done.code == code
     assert said in f"{done.error['message']} {done.error['fix']}"
 
 
-def test_nothing_that_matches_is_no_error(filled: Desk) -> None:
+def test_a_search_without_matches_succeeds(filled: Desk) -> None:
     done = filled.run("search", "zeppelin", "--mode", "lexical")
     assert (done.code, done.out) == (0, "No matches.\n")
 
 
-def test_a_process_of_its_own_survives_bytes_that_are_no_text(filled: Desk) -> None:
+def test_a_query_with_invalid_utf_8_bytes_does_not_crash(filled: Desk) -> None:
     done = filled.spawn("search", "zanzibar \udcff \x01 \" OR ( -'", "--robot", "--mode", "lexical")
     assert done.code == 0
     assert json.loads(done.out)["data"]["items"]
 
 
-def test_an_answer_has_the_documented_fields(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_answers_with_the_documented_fields(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
     answers = [filled.robot("search", "needs", "review", "zanzibar", *more).data for more in ([], ["--explain"])]
     compare("search", *answers)

@@ -34,7 +34,7 @@ def served(desk: Desk) -> Desk:
     return desk
 
 
-def test_one_round_brings_everything_up_to_date_and_says_what_it_did(served: Desk) -> None:
+def test_a_single_round_updates_every_source_and_reports_it(served: Desk) -> None:
     done = served.run("service", "--once")
     assert done.code == 0, done.err
     assert done.out.endswith(" s\n")
@@ -44,7 +44,7 @@ def test_one_round_brings_everything_up_to_date_and_says_what_it_did(served: Des
     assert "gitlab:gitlab" in done.err, "a service tells what it does as it goes"
 
 
-def test_what_robots_are_told_is_documented(served: Desk) -> None:
+def test_service_commands_answer_with_the_documented_fields(served: Desk) -> None:
     round_ = served.robot("service", "--once").data
     told_as_documented("service", round_)
     assert {job["state"] for job in round_["jobs"]} == {"stopped"}
@@ -57,7 +57,7 @@ def test_what_robots_are_told_is_documented(served: Desk) -> None:
     told_as_documented("status", told)
 
 
-def test_what_the_server_leaves_us_is_told_and_measured_until_it_is_full_again(served: Desk) -> None:
+def test_the_remaining_rate_limit_is_shown_and_exported_until_its_reset(served: Desk) -> None:
     served.world.gitlab.rate_limit = 6000
     assert served.run("service", "--once").code == 0
     (source,) = served.robot("status").data["sources"]
@@ -75,7 +75,7 @@ def test_what_the_server_leaves_us_is_told_and_measured_until_it_is_full_again(s
     assert names == [line.split()[2] for line in shown.splitlines() if line.startswith("# TYPE ")]
 
 
-def test_a_round_in_which_a_job_fails_ends_with_7_and_names_it(served: Desk) -> None:
+def test_a_single_round_with_a_failed_job_exits_with_7_and_names_it(served: Desk) -> None:
     settle(served, extra='[[gitlab]]\nname = "away"\nbase_url = "http://127.0.0.1:1"\nprojects = ["a/b"]\n')
     config = served.config.read_text()
     served.config.write_text(config + "[service]\nmetrics_port = 0\n")
@@ -86,7 +86,7 @@ def test_a_round_in_which_a_job_fails_ends_with_7_and_names_it(served: Desk) -> 
     assert served.query("SELECT COUNT(*) FROM issues") == [(5,)]
 
 
-def test_a_service_of_some_seconds_ends_by_itself_with_0(served: Desk) -> None:
+def test_a_service_with_a_duration_ends_with_exit_code_0(served: Desk) -> None:
     began = time.monotonic()
     done = served.run("service", "--for", "1", "--quiet")
     assert done.code == 0
@@ -94,14 +94,14 @@ def test_a_service_of_some_seconds_ends_by_itself_with_0(served: Desk) -> None:
     assert done.err == ""
 
 
-def test_nothing_to_look_after_is_refused_with_a_remedy(desk: Desk) -> None:
+def test_a_service_with_nothing_to_sync_is_refused_with_a_fix(desk: Desk) -> None:
     desk.config.write_text("[service]\nmetrics_port = 0\n")
     done = desk.robot("service", "--once")
     assert (done.code, done.error["code"]) == (2, "CONFIG_INVALID")
     assert "[[gitlab]]" in done.error["fix"]
 
 
-def test_a_port_that_is_taken_is_refused_with_a_remedy(desk: Desk) -> None:
+def test_a_metrics_port_in_use_is_refused_with_a_fix(desk: Desk) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -112,7 +112,7 @@ def test_a_port_that_is_taken_is_refused_with_a_remedy(desk: Desk) -> None:
     assert desk.robot("status").data["service"] is None, "the lease is given back"
 
 
-def test_status_tells_of_the_running_service_and_asks_nobody(desk: Desk) -> None:
+def test_service_status_shows_the_running_service_without_requests(desk: Desk) -> None:
     settle(desk, extra=f"[service]\nmetrics_port = {free_port()}\n", projects=(LEDGER, CONSOLE))
     process = desk.start("service")
     try:
@@ -147,7 +147,7 @@ def wait_for(desk: Desk, process: ForkedProcess) -> None:
         time.sleep(0.1)
 
 
-def test_status_is_drawn_again_and_again_until_interrupted(served: Desk) -> None:
+def test_service_status_watch_redraws_until_interrupted(served: Desk) -> None:
     assert served.run("service", "--once").code == 0
     process = served.start("status", "--watch", "--every", "0.2")
     assert process.stdout is not None
@@ -163,14 +163,14 @@ def test_status_is_drawn_again_and_again_until_interrupted(served: Desk) -> None
     assert served.robot("status", "--watch").code == 2
 
 
-def test_status_of_a_copy_that_is_not_there_is_not_found(desk: Desk) -> None:
+def test_service_status_of_a_missing_database_is_not_found(desk: Desk) -> None:
     assert desk.robot("status").code == 6
 
 
 # Logs
 
 
-def test_logs_go_to_a_file_that_turns_over(served: Desk) -> None:
+def test_logs_are_written_to_a_rotating_file(served: Desk) -> None:
     path = served.folder / "logs" / "lore.log"
     settle(served, log=f'file = "{path}"\nformat = "json"\nmax_megabytes = 0.001\nkeep = 2')
     for _ in range(4):
@@ -182,13 +182,13 @@ def test_logs_go_to_a_file_that_turns_over(served: Desk) -> None:
     assert "service_started" in events
 
 
-def test_a_log_that_cannot_be_written_is_a_mistake_of_the_configuration(served: Desk) -> None:
+def test_a_log_file_that_cannot_be_written_is_a_config_error(served: Desk) -> None:
     settle(served, log='file = "/dev/null/lore.log"')
     done = served.robot("service", "--once")
     assert (done.code, done.error["details"]["key"]) == (2, "log.file")
 
 
-def test_json_logs_name_the_job_its_source_and_its_cost(served: Desk) -> None:
+def test_json_logs_contain_job_source_and_request_count(served: Desk) -> None:
     settle(served, log='format = "json"')
     done = served.run("service", "--once")
     records = [json.loads(line) for line in done.err.splitlines()]

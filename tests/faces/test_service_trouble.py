@@ -55,7 +55,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_a_bad_configuration_is_refused_by_its_key_before_anything_is_made(desk: Desk, kind: str) -> None:
+def test_an_invalid_config_is_refused_naming_the_key_before_anything_is_created(desk: Desk, kind: str) -> None:
     text, named = BAD[kind]
     desk.config.write_bytes(text.encode("utf-8", "surrogateescape"))
     done = desk.robot("service")
@@ -67,7 +67,7 @@ def test_a_bad_configuration_is_refused_by_its_key_before_anything_is_made(desk:
         assert not desk.db.exists()
 
 
-def test_a_file_that_is_not_there_or_is_none_is_told_apart(desk: Desk) -> None:
+def test_a_missing_config_file_and_a_folder_give_different_errors(desk: Desk) -> None:
     desk.config.unlink(missing_ok=True)
     missing = desk.robot("service")
     assert (missing.code, "lore init" in missing.error["fix"]) == (2, True)
@@ -77,7 +77,7 @@ def test_a_file_that_is_not_there_or_is_none_is_told_apart(desk: Desk) -> None:
     assert "cannot read" in folder.error["message"]
 
 
-def test_what_only_one_source_needs_and_lacks_is_that_sources_trouble(desk: Desk) -> None:
+def test_a_source_that_cannot_be_used_fails_alone(desk: Desk) -> None:
     desk.configure(LEDGER, extra=f'{GENERAL}[[gitlab]]\nname = "away"\nbase_url = "https://gitlab.invalid"\n')
     text = desk.config.read_text() + 'projects = ["a/b"]\n'
     desk.config.write_text(text.replace('base_url = "https://gitlab.invalid"', 'base_url = "https://127.0.0.1:9"'))
@@ -92,7 +92,7 @@ def test_what_only_one_source_needs_and_lacks_is_that_sources_trouble(desk: Desk
 
 
 @pytest.mark.parametrize("place", ["/dev/null/lore.db", "/proc/lore.db"])
-def test_a_folder_in_which_nothing_can_be_made_is_named(desk: Desk, place: str) -> None:
+def test_a_folder_that_is_not_writable_is_named_in_the_error(desk: Desk, place: str) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     done = spawn_on(desk, place)
     assert (done.code, done.error["code"]) == (1, "STORAGE_FAILED")
@@ -100,7 +100,7 @@ def test_a_folder_in_which_nothing_can_be_made_is_named(desk: Desk, place: str) 
     assert "storage.path" in done.error["fix"]
 
 
-def test_a_copy_that_may_only_be_read_is_refused_and_stays_as_it_is(desk: Desk, tmp_path: Path) -> None:
+def test_a_service_on_a_read_only_database_is_refused_and_changes_nothing(desk: Desk, tmp_path: Path) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     assert desk.run("service", "--once").code == 0
     disk = tmp_path / "disk"
@@ -116,7 +116,7 @@ def test_a_copy_that_may_only_be_read_is_refused_and_stays_as_it_is(desk: Desk, 
         assert copied.read_bytes() == before
 
 
-def test_a_copy_on_a_read_only_disk_is_listed_searched_and_shown(desk: Desk, tmp_path: Path) -> None:
+def test_a_database_on_a_read_only_disk_can_be_listed_searched_and_shown(desk: Desk, tmp_path: Path) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     assert desk.run("service", "--once").code == 0
     disk = tmp_path / "disk"
@@ -132,7 +132,7 @@ def test_a_copy_on_a_read_only_disk_is_listed_searched_and_shown(desk: Desk, tmp
         assert [file.name for file in disk.iterdir()] == ["lore.db"]
 
 
-def test_a_log_left_beside_a_copy_on_a_read_only_disk_is_read_too(desk: Desk, tmp_path: Path) -> None:
+def test_a_wal_file_beside_a_database_on_a_read_only_disk_is_read(desk: Desk, tmp_path: Path) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     assert desk.run("service", "--once").code == 0
     disk = tmp_path / "disk"
@@ -154,7 +154,7 @@ def read_from(desk: Desk, copy: Path, *words: str) -> Outcome:
     return Outcome(process.wait(), out, err)
 
 
-def test_a_full_disk_stops_nobody_for_good_and_with_room_the_copy_is_completed(tmp_path: Path) -> None:
+def test_after_a_full_disk_the_service_completes_the_copy_once_there_is_space(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     with mounted(disk, "size=1m"), station(tmp_path) as post:
@@ -175,7 +175,7 @@ def test_a_full_disk_stops_nobody_for_good_and_with_room_the_copy_is_completed(t
 
 
 @pytest.mark.deep
-def test_a_database_that_another_program_never_lets_go_is_named_and_left_alone(desk: Desk) -> None:
+def test_a_database_locked_permanently_by_another_program_is_reported(desk: Desk) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     assert desk.run("service", "--once").code == 0
     holder = subprocess.Popen(
@@ -195,7 +195,7 @@ def test_a_database_that_another_program_never_lets_go_is_named_and_left_alone(d
 
 
 @pytest.mark.parametrize("damage", ["head", "middle", "cut"])
-def test_a_damaged_database_is_refused_with_what_to_do_and_not_touched(desk: Desk, damage: str) -> None:
+def test_a_damaged_database_is_refused_unchanged_with_a_fix(desk: Desk, damage: str) -> None:
     desk.configure(LEDGER, extra=GENERAL)
     assert desk.run("service", "--once").code == 0
     with closing(sqlite3.connect(desk.db)) as database:
@@ -229,7 +229,7 @@ class Wall(SystemClock):
 
 
 @pytest.mark.parametrize("days", [1.0, -1.0, 400.0])
-def test_a_clock_that_is_set_makes_no_job_wait_and_loses_nothing(tmp_path: Path, days: float) -> None:
+def test_a_changed_system_clock_delays_no_job_and_loses_nothing(tmp_path: Path, days: float) -> None:
     from msgspec.structs import replace
 
     wall = Wall()

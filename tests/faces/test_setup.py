@@ -31,13 +31,13 @@ def test_init_writes_a_private_file_that_can_be_read_back(home: Path, capsys: py
     assert "export MINE=" in shown
 
 
-def test_init_writes_where_it_is_told(desk: Desk, home: Path) -> None:
+def test_init_writes_to_the_given_path(desk: Desk, home: Path) -> None:
     desk.config.unlink()
     assert desk.robot("init").data == {"path": str(desk.config), "projects": []}
     assert not (home / ".config").exists()
 
 
-def test_init_refuses_to_overwrite_unless_told_to(desk: Desk) -> None:
+def test_init_refuses_to_overwrite_without_the_flag(desk: Desk) -> None:
     before = desk.config.read_text()
     desk.config.chmod(0o644)
     done = desk.robot("init", "-p", "a/b")
@@ -52,25 +52,25 @@ def test_init_refuses_to_overwrite_unless_told_to(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "url", ["nonsense", "ftp://git.example.com", "http://[::1", "https://", "https://host:port", "https://host?x=1"]
 )
-def test_init_with_an_address_that_is_none_leaves_nothing(tmp_path: Path, home: Path, url: str) -> None:
+def test_init_with_an_invalid_url_writes_no_file(tmp_path: Path, home: Path, url: str) -> None:
     path = tmp_path / "new" / "config.toml"
     assert main(["init", "--gitlab-url", url, "--config", str(path)]) == 2
     assert not path.parent.exists()
 
 
-def test_init_with_a_wrong_address_leaves_an_existing_file_as_it_was(desk: Desk) -> None:
+def test_init_with_an_invalid_url_does_not_change_an_existing_file(desk: Desk) -> None:
     before = desk.config.read_bytes()
     assert desk.run("init", "--gitlab-url", "nonsense", "--overwrite").code == 2
     assert desk.config.read_bytes() == before
 
 
-def test_init_refuses_an_address_with_a_password_and_does_not_repeat_it(desk: Desk) -> None:
+def test_init_refuses_a_url_with_a_password_without_quoting_it(desk: Desk) -> None:
     done = desk.run("init", "--overwrite", "--gitlab-url", "https://me:hunter2@git.example.com")
     assert done.code == 2
     assert "hunter2" not in done.out + done.err
 
 
-def test_init_takes_no_token_for_the_name_of_a_variable(desk: Desk) -> None:
+def test_init_refuses_a_token_given_as_variable_name_without_quoting_it(desk: Desk) -> None:
     done = desk.run("init", "--overwrite", "--token-env", "glpat-abcdefghij0123456789")
     assert done.code == 2
     assert "glpat" not in done.out + done.err + desk.config.read_text()
@@ -82,7 +82,7 @@ def test_init_keeps_every_character_of_a_project(desk: Desk, name: str) -> None:
     assert tomllib.loads(desk.config.read_text())["gitlab"][0]["projects"] == [name]
 
 
-def test_init_where_nothing_can_be_written_says_so(desk: Desk) -> None:
+def test_init_in_a_read_only_folder_reports_it(desk: Desk) -> None:
     (desk.folder / "file").write_text("")
     done = main(["init", "--config", str(desk.folder / "file" / "config.toml")])
     out, err = desk.read()
@@ -91,7 +91,7 @@ def test_init_where_nothing_can_be_written_says_so(desk: Desk) -> None:
     assert out == ""
 
 
-def test_doctor_finds_everything_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_passes_on_a_working_setup(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.ingested()
     desk.set_clock()
     monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
@@ -125,7 +125,7 @@ def test_a_server_clock_that_is_far_off_is_a_problem_with_a_remedy(desk: Desk) -
     assert desk.robot("doctor").code == 0
 
 
-def test_doctor_finds_a_wrong_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_wrong_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.world.gitlab.token = "the-right-token"
     monkeypatch.setenv("GITLAB_TOKEN", "the-wrong-token")
     done = desk.robot("doctor")
@@ -135,7 +135,7 @@ def test_doctor_finds_a_wrong_token(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, False]
 
 
-def test_doctor_finds_a_missing_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_gitlab_token(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
     desk.configure(LEDGER, url="https://gitlab.invalid")
     done = desk.robot("doctor")
@@ -144,7 +144,7 @@ def test_doctor_finds_a_missing_token(desk: Desk, monkeypatch: pytest.MonkeyPatc
     assert "GITLAB_TOKEN" in done.error["fix"]
 
 
-def test_doctor_finds_a_host_out_of_reach(desk: Desk) -> None:
+def test_doctor_reports_an_unreachable_host(desk: Desk) -> None:
     desk.configure(LEDGER, url="http://127.0.0.1:9")
     done = desk.robot("doctor")
     assert done.code == 1
@@ -152,7 +152,7 @@ def test_doctor_finds_a_host_out_of_reach(desk: Desk) -> None:
     assert done.error["retryable"]
 
 
-def test_doctor_finds_a_missing_project_and_goes_on(desk: Desk) -> None:
+def test_doctor_reports_a_missing_project_and_continues(desk: Desk) -> None:
     desk.configure("harbor/nowhere", CONSOLE)
     desk.set_clock()
     done = desk.robot("doctor")
@@ -204,7 +204,7 @@ def test_doctor_marks_an_archived_project(desk: Desk) -> None:
     assert "archived" not in findings[f"gitlab {LEDGER}"]
 
 
-def test_doctor_finds_a_missing_group_and_goes_on(desk: Desk) -> None:
+def test_doctor_reports_a_missing_group_and_continues(desk: Desk) -> None:
     with_groups(desk, "nowhere", "harbor")
     desk.set_clock()
     done = desk.robot("doctor")
@@ -213,7 +213,7 @@ def test_doctor_finds_a_missing_group_and_goes_on(desk: Desk) -> None:
     assert [found["ok"] for found in done.document["data"]["findings"]] == [True, True, True, False, True]
 
 
-def test_doctor_looks_at_every_host(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_checks_every_host(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
     desk.set_clock()
     desk.configure(LEDGER, extra='[[gitlab]]\nname = "closed"\nbase_url = "https://gitlab.invalid"\n')
@@ -224,7 +224,7 @@ def test_doctor_looks_at_every_host(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert not subjects["closed (https://gitlab.invalid)"]
 
 
-def test_doctor_finds_a_database_others_can_read(desk: Desk) -> None:
+def test_doctor_reports_a_database_readable_by_others(desk: Desk) -> None:
     desk.ingested()
     assert mode(desk.db) == 0o600
     desk.db.chmod(0o644)
@@ -258,12 +258,12 @@ def test_a_configuration_that_others_can_write_fails_doctor(desk: Desk, bits: in
         assert ("a program" in done.error["message"]) == bool(extra)
 
 
-def test_doctor_offline_asks_nobody(desk: Desk) -> None:
+def test_doctor_offline_sends_no_request(desk: Desk) -> None:
     assert desk.robot("doctor", "--offline").code == 0
     assert desk.world.requests.total() == 0
 
 
-def test_doctor_finds_a_broken_configuration(desk: Desk) -> None:
+def test_doctor_reports_a_broken_config(desk: Desk) -> None:
     desk.config.write_text("[htp]\n")
     done = desk.robot("doctor")
     assert done.code == 2

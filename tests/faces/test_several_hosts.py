@@ -48,7 +48,7 @@ def test_a_host_without_a_token_fails_alone(desk: Desk, monkeypatch: pytest.Monk
     assert desk.robot("count", "issues").data["issues"]["total"] == 5
 
 
-def test_verification_goes_on_at_the_other_hosts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_continues_on_the_other_hosts_when_one_fails(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
     closed = 'name = "closed"\nbase_url = "https://gitlab.invalid"\nprojects = ["a/b"]'
     configure(desk, closed, host(desk, f'projects = ["{LEDGER}"]'))
@@ -59,7 +59,7 @@ def test_verification_goes_on_at_the_other_hosts(desk: Desk, monkeypatch: pytest
     assert verified == {"a/b": False, LEDGER: True}
 
 
-def test_a_project_of_a_good_host_is_read_as_if_the_closed_one_were_not_there(
+def test_a_project_of_a_working_host_is_synced_despite_a_host_without_token(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
@@ -68,7 +68,7 @@ def test_a_project_of_a_good_host_is_read_as_if_the_closed_one_were_not_there(
     assert desk.run("ingest", "--type", "issues", "-p", "ledger").code == 0
 
 
-def test_when_no_host_has_a_token_nothing_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_token_for_any_host_nothing_is_done(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
     hosts = [f'name = "{name}"\nbase_url = "https://{name}.invalid"\nprojects = ["a/b"]' for name in ("one", "two")]
     configure(desk, *hosts)
@@ -97,7 +97,7 @@ def test_a_rejected_token_stops_its_host_alone_and_is_tried_once(
 # Settings for one project
 
 
-def test_one_project_is_rewound_and_paged_as_it_is_configured(desk: Desk) -> None:
+def test_rewind_and_pagination_overrides_apply_to_one_project(desk: Desk) -> None:
     override = (
         f'[[gitlab.overrides]]\nproject = "{CONSOLE}"\ncursor_rewind_seconds = 7200\nuse_keyset_pagination = true'
     )

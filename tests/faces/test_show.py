@@ -166,13 +166,13 @@ def test_a_merge_request_is_shown_with_its_fields_and_threads(filled: Desk) -> N
     assert done.out == PAGE
 
 
-def test_an_issue_is_shown_with_its_plans_and_what_closes_it(filled: Desk) -> None:
+def test_an_issue_is_shown_with_milestone_due_date_and_closing_merge_requests(filled: Desk) -> None:
     assert filled.run("show", "issue", "12").out == ISSUE
     said = filled.run("show", "issue", "30").out
     assert "  @mira (2023-11-14):\n    Since when?\n\n    @mira (2023-11-14):\n      Monday.\n" in said
 
 
-def test_system_notes_files_and_the_number_of_discussions_are_chosen(filled: Desk) -> None:
+def test_options_select_system_notes_files_and_the_number_of_discussions(filled: Desk) -> None:
     everything = filled.run("show", "mr", "847", "--system", "--files").out
     assert "Discussions (3):" in everything
     assert "  @mira (2024-03-19) [SYSTEM]:\n    approved this\n" in everything
@@ -183,7 +183,7 @@ def test_system_notes_files_and_the_number_of_discussions_are_chosen(filled: Des
     assert "(2 earlier discussions not shown)" in filled.run("show", "mr", "847", "--notes", "0").out
 
 
-def test_a_tombstone_is_shown_without_words_and_marked(filled: Desk) -> None:
+def test_a_deleted_item_is_shown_as_deleted_without_its_text(filled: Desk) -> None:
     database = filled.store()
     with closing(database), database.transaction() as tx:
         ((row_id, project_id),) = tx.execute("SELECT id, project_id FROM merge_requests WHERE iid = 847")
@@ -196,13 +196,13 @@ def test_a_tombstone_is_shown_without_words_and_marked(filled: Desk) -> None:
     assert filled.robot("show", "mr", "847").data["deleted_at"] == "2023-11-14T22:13:20.000Z"
 
 
-def test_discussions_of_an_earlier_version_say_so(filled: Desk) -> None:
+def test_discussions_older_than_their_item_are_marked_as_possibly_incomplete(filled: Desk) -> None:
     filled.query("UPDATE merge_requests SET updated_at = updated_at + 1 WHERE iid = 847")
     assert "Discussions (2):\n  (may be incomplete" in filled.run("show", "mr", "847").out
     assert filled.robot("show", "mr", "847").data["discussions_fresh"] is False
 
 
-def test_nothing_remote_steers_the_terminal(filled: Desk) -> None:
+def test_show_removes_terminal_escapes_from_remote_text(filled: Desk) -> None:
     for argv in (["show", "mr", "5"], ["list", "mrs"]):
         done = filled.spawn(*argv)
         assert done.code == 0
@@ -211,7 +211,7 @@ def test_nothing_remote_steers_the_terminal(filled: Desk) -> None:
     assert "Draft:        Yes" in filled.run("show", "mr", "5").out
 
 
-def test_a_page_is_as_wide_as_it_is_asked_to_be(filled: Desk) -> None:
+def test_show_respects_the_requested_width(filled: Desk) -> None:
     narrow = filled.spawn("show", "mr", "847", COLUMNS="50").out
     prose = narrow[narrow.index("Description:") : narrow.index("Discussions")]
     assert max(map(len, prose.splitlines())) <= 50
@@ -219,7 +219,7 @@ def test_a_page_is_as_wide_as_it_is_asked_to_be(filled: Desk) -> None:
     assert f"  {WORDS}\n" in wide
 
 
-def test_colours_are_for_terminals_that_want_them(filled: Desk) -> None:
+def test_show_uses_colours_only_on_terminals_that_allow_them(filled: Desk) -> None:
     coloured = on_a_terminal(filled, {})
     assert "\x1b[1m" in coloured
     assert "\x1b[" not in on_a_terminal(filled, {"NO_COLOR": "1"})
@@ -247,7 +247,7 @@ def on_a_terminal(desk: Desk, environ: dict[str, str]) -> str:
     return written.decode()
 
 
-def test_the_page_is_opened_in_the_browser(filled: Desk, tmp_path: Path) -> None:
+def test_show_opens_the_web_page_in_the_browser(filled: Desk, tmp_path: Path) -> None:
     opened = tmp_path / "opened"
     browser = tmp_path / "bin" / "xdg-open"
     browser.parent.mkdir()
@@ -276,12 +276,12 @@ def wait_for(path: Path) -> None:
 # The document
 
 
-def test_programs_get_the_documented_fields(filled: Desk) -> None:
+def test_show_answers_with_the_documented_fields(filled: Desk) -> None:
     compare("show mr", filled.robot("show", "mr", "847").data, filled.robot("show", "mr", "5").data)
     compare("show issue", filled.robot("show", "issue", "12").data, filled.robot("show", "issue", "30").data)
 
 
-def test_programs_get_every_note_with_its_place(filled: Desk) -> None:
+def test_robot_show_includes_every_note_with_its_position(filled: Desk) -> None:
     data = filled.run("show", "mr", "847", "--json").data
     first, second = data["discussions"]
     assert [note["body"] for note in first["notes"]] == ["Should we use a separate key?", "Good point."]
@@ -314,7 +314,7 @@ def test_internal_notes_are_marked_for_people_programs_and_in_search(desk: Desk)
     assert len(documents) == 1
 
 
-def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
+def test_show_prints_only_the_requested_fields(filled: Desk) -> None:
     assert filled.robot("show", "mr", "847", "--fields", "title, iid").data == {
         "iid": 847,
         "title": "Refactor auth to use JWT tokens",
@@ -326,7 +326,7 @@ def test_only_the_fields_that_were_asked_for_are_printed(filled: Desk) -> None:
 
 
 @pytest.mark.parametrize("mode", [[], ["--robot"]])
-def test_showing_loads_no_client_no_loop_and_no_screen(filled: Desk, tmp_path: Path, mode: list[str]) -> None:
+def test_show_imports_no_client_event_loop_or_console(filled: Desk, tmp_path: Path, mode: list[str]) -> None:
     modules = loaded_by(tmp_path, "show", "mr", "847", *mode, "--db", str(filled.db))
     assert sorted((HEAVY | {"shutil"}) & modules) == []
 
@@ -337,11 +337,11 @@ def test_showing_loads_no_client_no_loop_and_no_screen(filled: Desk, tmp_path: P
 @pytest.mark.parametrize(
     "reference", ["!847", "port/harbour!847", "harbour!847", ADDRESS, f"{ADDRESS}/diffs?w=1#note_5"]
 )
-def test_every_form_of_a_reference_leads_to_the_same(filled: Desk, reference: str) -> None:
+def test_every_form_of_a_reference_shows_the_same_item(filled: Desk, reference: str) -> None:
     assert filled.robot("show", "mr", reference).data["iid"] == 847
 
 
-def test_a_number_of_two_projects_is_asked_about_unless_one_is_the_default(filled: Desk) -> None:
+def test_a_number_in_two_projects_is_refused_unless_a_default_project_is_set(filled: Desk) -> None:
     done = filled.robot("show", "mr", "1")
     assert (done.code, done.error["code"]) == (2, "USAGE")
     assert done.error["details"]["candidates"] == ["port/harbour", "port/quay"]
@@ -367,7 +367,9 @@ def test_a_number_of_two_projects_is_asked_about_unless_one_is_the_default(fille
         (["mr", "1", "--notes", "-1"], 2, "lore show mr --help"),
     ],
 )
-def test_what_is_not_there_or_cannot_be_meant_has_a_remedy(filled: Desk, argv: list[str], code: int, said: str) -> None:
+def test_missing_items_and_invalid_references_are_refused_with_a_fix(
+    filled: Desk, argv: list[str], code: int, said: str
+) -> None:
     done = filled.robot("show", *argv)
     assert done.code == code
     assert said in done.error["fix"]

@@ -45,7 +45,7 @@ def on_a_terminal(argv: list[str], typed: str = "", **environ: str) -> tuple[int
     return process.returncode, out, shown.decode()
 
 
-def test_progress_is_drawn_on_a_terminal_and_the_report_stays_on_stdout(desk: Desk) -> None:
+def test_progress_is_drawn_on_stderr_and_the_report_on_stdout(desk: Desk) -> None:
     code, out, shown = on_a_terminal(desk.arguments("ingest", "--type", "issues"))
     assert code == 0
     assert "Total: 7 issues" in out
@@ -55,13 +55,13 @@ def test_progress_is_drawn_on_a_terminal_and_the_report_stays_on_stdout(desk: De
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--robot"])
-def test_nothing_is_drawn_when_silence_was_asked_for(desk: Desk, flag: str) -> None:
+def test_no_progress_is_drawn_with_quiet(desk: Desk, flag: str) -> None:
     code, out, shown = on_a_terminal(desk.arguments("ingest", "--type", "issues", flag))
     assert (code, shown) == (0, "")
     assert out
 
 
-def test_nothing_is_drawn_where_there_is_no_terminal(desk: Desk) -> None:
+def test_no_progress_is_drawn_without_a_terminal(desk: Desk) -> None:
     done = desk.spawn("ingest", "--type", "issues", FORCE_COLOR="")
     assert done.code == 0
     assert done.err == ""
@@ -76,20 +76,20 @@ def test_an_error_is_coloured_on_a_terminal_only(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("flags", "environ"), [(["--no-color"], {}), ([], {"NO_COLOR": "1"})])
 @pytest.mark.parametrize("argv", [["cuont"], ["ingest", "--type", "issues"]], ids=" ".join)
-def test_colours_can_be_declined(desk: Desk, argv: list[str], flags: list[str], environ: dict[str, str]) -> None:
+def test_colours_can_be_turned_off(desk: Desk, argv: list[str], flags: list[str], environ: dict[str, str]) -> None:
     _, _, shown = on_a_terminal(desk.arguments(*flags, *argv), **environ)
     assert shown
     # Moving the cursor is no colour; `ESC [ ... m` is, unless it only resets.
     assert re.findall(r"\x1b\[(?!0?m)[0-9;]*3[0-9](?:;[0-9]+)*m", shown) == []
 
 
-def test_an_empty_no_color_declines_nothing(desk: Desk) -> None:
+def test_an_empty_no_color_variable_is_ignored(desk: Desk) -> None:
     _, _, shown = on_a_terminal(desk.arguments("cuont"), NO_COLOR="")
     assert f"{ESCAPE}31m" in shown
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("n\n", 2)])
-def test_a_person_at_a_terminal_is_asked_and_the_question_is_no_data(desk: Desk, typed: str, code: int) -> None:
+def test_a_confirmation_is_asked_on_the_terminal_and_not_on_stdout(desk: Desk, typed: str, code: int) -> None:
     desk.ingested()
     done, out, shown = on_a_terminal(desk.arguments("cursors", "reset", "gitlab.issues", "ledger"), typed)
     assert done == code
@@ -100,7 +100,7 @@ def test_a_person_at_a_terminal_is_asked_and_the_question_is_no_data(desk: Desk,
 @pytest.mark.parametrize(
     "argv", [["--help"], ["count"], ["--robot", "count"], ["demo", "--scale", "0.1"]], ids=" ".join
 )
-def test_a_reader_that_leaves_early_is_no_failure(desk: Desk, argv: list[str]) -> None:
+def test_a_closed_pipe_is_not_a_failure(desk: Desk, argv: list[str]) -> None:
     desk.ingested()
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -113,7 +113,7 @@ def test_a_reader_that_leaves_early_is_no_failure(desk: Desk, argv: list[str]) -
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_closed_stdout_is_no_crash(desk: Desk) -> None:
+def test_a_closed_stdout_does_not_crash(desk: Desk) -> None:
     desk.ingested()
     shell = ["sh", "-c", '"$@" >&-', "sh"]
     done = subprocess.run([*shell, *desk.arguments("count")], capture_output=True, text=True, timeout=60, check=False)
@@ -125,7 +125,7 @@ def test_a_closed_stdout_is_no_crash(desk: Desk) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
 @pytest.mark.parametrize("mode", [[], ["--robot"]])
-def test_a_full_disk_behind_stdout_is_told(desk: Desk, mode: list[str]) -> None:
+def test_a_full_disk_behind_stdout_is_reported(desk: Desk, mode: list[str]) -> None:
     desk.ingested()
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -138,7 +138,7 @@ def test_a_full_disk_behind_stdout_is_told(desk: Desk, mode: list[str]) -> None:
 NAME = "häfen/記録-😀"
 
 
-def test_every_character_reaches_a_reader_of_utf_8(desk: Desk) -> None:
+def test_every_character_is_written_to_a_utf_8_reader(desk: Desk) -> None:
     desk.world.gitlab.create_project(NAME)
     desk.configure(NAME)
     done = desk.spawn("ingest", "--type", "issues", PYTHONIOENCODING="utf-8")
@@ -153,7 +153,7 @@ def test_a_terminal_that_cannot_show_a_character_shows_a_substitute(desk: Desk) 
     assert "häfen/??-?: 0 issues fetched" in done.out
 
 
-def test_robot_mode_is_utf_8_whatever_the_terminal(desk: Desk) -> None:
+def test_robot_mode_is_utf_8_on_any_terminal(desk: Desk) -> None:
     desk.world.gitlab.create_project(NAME)
     desk.configure(NAME)
     done = desk.spawn("ingest", "--type", "issues", "--robot", PYTHONIOENCODING="latin-1")

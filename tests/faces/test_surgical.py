@@ -28,12 +28,12 @@ def refuse(desk: Desk, *argv: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "abc", f"{LEDGER}!3", "!3", ""])
-def test_what_names_no_issue_is_refused_with_the_flag(desk: Desk, value: str) -> None:
+def test_an_invalid_issue_value_is_refused_naming_the_flag(desk: Desk, value: str) -> None:
     assert refuse(desk, "--issue", value, "-p", LEDGER)["message"].startswith(f"--issue {value!r}")
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "abc", f"{LEDGER}#3", "#3"])
-def test_what_names_no_merge_request_is_refused_with_the_flag(desk: Desk, value: str) -> None:
+def test_an_invalid_merge_request_value_is_refused_naming_the_flag(desk: Desk, value: str) -> None:
     assert refuse(desk, "--mr", value, "-p", LEDGER)["message"].startswith(f"--mr {value!r}")
 
 
@@ -51,7 +51,7 @@ def test_what_names_no_merge_request_is_refused_with_the_flag(desk: Desk, value:
         (["--issue", "https://nowhere.test/a/b/-/issues/1"], "no configured host"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_opened(desk: Desk, argv: list[str], said: str) -> None:
+def test_contradicting_flags_are_refused_before_anything_is_opened(desk: Desk, argv: list[str], said: str) -> None:
     assert said in refuse(desk, *argv)["message"]
 
 
@@ -63,7 +63,7 @@ def test_more_than_a_hundred_items_are_refused(desk: Desk) -> None:
     assert desk.robot("sync", *same, "-p", LEDGER, "--no-embed").data["requested_count"] == 3
 
 
-def test_a_dry_run_opens_nothing_and_asks_nobody(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_surgical_dry_run_opens_nothing_and_sends_no_request(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(desk.folder))
     data = desk.robot("sync", "--dry-run", "--issue", "2", "--mr", f"{CONSOLE}!1", "-p", "ledger", "--no-embed").data
     assert data["dry_run"] is True
@@ -76,7 +76,7 @@ def test_a_dry_run_opens_nothing_and_asks_nobody(desk: Desk, monkeypatch: pytest
     assert desk.world.requests.total() == 0
 
 
-def test_a_dry_run_leaves_the_database_as_it_is_to_the_byte(desk: Desk) -> None:
+def test_a_surgical_dry_run_leaves_the_database_byte_identical(desk: Desk) -> None:
     desk.ingested()
     before, files = desk.db.read_bytes(), sorted(desk.folder.iterdir())
     stamp = desk.db.stat().st_mtime_ns
@@ -93,7 +93,7 @@ def stages(lines: Sequence[str]) -> list[str]:
     return [line.split()[1] for line in lines if line.endswith(" s)")]
 
 
-def test_people_read_a_line_for_each_stage(desk: Desk) -> None:
+def test_a_surgical_sync_prints_a_line_for_each_stage(desk: Desk) -> None:
     done = desk.run("sync", "--issue", "1", "--mr", "1", "-p", LEDGER)
     assert done.code == 0, done
     lines = done.out.splitlines()
@@ -105,7 +105,7 @@ def test_people_read_a_line_for_each_stage(desk: Desk) -> None:
     assert done.err == ""
 
 
-def test_people_read_what_failed_and_how_to_go_on(desk: Desk) -> None:
+def test_a_surgical_sync_prints_failures_and_the_next_command(desk: Desk) -> None:
     done = desk.run("sync", "--issue", "1", "--issue", "98", "--mr", "99", "-p", LEDGER)
     assert done.code == 6
     lines = done.out.splitlines()
@@ -117,7 +117,7 @@ def test_people_read_what_failed_and_how_to_go_on(desk: Desk) -> None:
     assert "failed to fetch 2 of 3 items, nothing was stored" in done.err
 
 
-def test_people_read_which_children_are_missing(desk: Desk) -> None:
+def test_a_surgical_sync_prints_which_children_are_missing(desk: Desk) -> None:
     desk.world.faults.add("status", re.compile("/issues/1/discussions"), 1, status=500)
     done = desk.run("sync", "--issue", "1", "-p", LEDGER, "--no-embed")
     assert done.code == 7
@@ -127,13 +127,13 @@ def test_people_read_which_children_are_missing(desk: Desk) -> None:
     assert desk.run("sync", "--retry-failed", "1", "--no-embed").code == 0
 
 
-def test_the_default_project_is_taken_when_none_is_named(desk: Desk) -> None:
+def test_a_surgical_sync_uses_the_default_project(desk: Desk) -> None:
     desk.config.write_text(f'default_project = "ledger"\n{desk.config.read_text()}')
     data = desk.robot("sync", "--issue", "1", "--no-embed").data
     assert data["entity_outcomes"][0]["reference"] == f"{LEDGER}#1"
 
 
-def test_a_plain_sync_is_what_it_was(desk: Desk) -> None:
+def test_a_normal_sync_works_after_a_surgical_one(desk: Desk) -> None:
     desk.run("sync", "--issue", "1", "-p", LEDGER, "--no-embed")
     data = desk.robot("sync", "--no-embed").data
     assert sum(scope["created"] for scope in data["scopes"]) == 10
@@ -144,7 +144,7 @@ def test_a_plain_sync_is_what_it_was(desk: Desk) -> None:
     ]
 
 
-def test_a_failed_run_is_shown_with_what_became_of_each_item(desk: Desk) -> None:
+def test_a_failed_surgical_run_is_shown_with_the_outcome_of_each_item(desk: Desk) -> None:
     desk.world.faults.add("status", re.compile("/issues/2/discussions"), 1, status=500)
     assert desk.run("sync", "--issue", "1", "--issue", "2", "-p", LEDGER, "--no-embed").code == 7
     shown = desk.robot("sync-runs", "show", "1").data
@@ -158,7 +158,7 @@ def test_a_failed_run_is_shown_with_what_became_of_each_item(desk: Desk) -> None
     assert "outcomes_json" not in item
 
 
-def test_the_answer_has_the_documented_fields(desk: Desk) -> None:
+def test_a_surgical_sync_answers_with_the_documented_fields(desk: Desk) -> None:
     desk.world.faults.add("status", re.compile("/issues/2/discussions"), 1, status=500)
     partial = desk.robot("sync", "--issue", "1", "--issue", "2", "-p", LEDGER).document["data"]
     failed = desk.robot("sync", "--issue", "99", "-p", LEDGER).document["data"]

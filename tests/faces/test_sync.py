@@ -18,7 +18,7 @@ def talk(desk: Desk) -> None:
         desk.world.advance(3600)
 
 
-def test_a_sync_goes_through_every_stage_and_says_what_each_did(desk: Desk) -> None:
+def test_a_sync_runs_every_stage_and_reports_each(desk: Desk) -> None:
     talk(desk)
     done = desk.run("sync")
     assert done.code == 0
@@ -44,19 +44,19 @@ def test_a_second_sync_writes_nothing(desk: Desk) -> None:
     assert desk.query("SELECT docs_regenerated, docs_embedded FROM sync_runs WHERE id = 2") == [(0, 0)]
 
 
-def test_a_sync_answers_with_the_fields_of_an_ingestion_and_its_own(desk: Desk) -> None:
+def test_a_sync_answers_with_the_fields_of_ingest_and_more(desk: Desk) -> None:
     of_ingestion = set(desk.robot("ingest", "--type", "issues").data)
     assert set(desk.robot("sync").data) == of_ingestion | {"documents", "embeddings", "stage_timings_ms"}
 
 
-def test_a_changed_thread_changes_its_documents_and_no_others(desk: Desk) -> None:
+def test_a_changed_thread_rebuilds_only_its_documents(desk: Desk) -> None:
     desk.run("sync")
     talk(desk)
     data = desk.robot("sync").data
     assert data["documents"]["regenerated"] == 2, "the thread, and the issue it belongs to"
 
 
-def test_without_documents_what_changed_stays_marked_for_later(desk: Desk) -> None:
+def test_with_no_docs_changed_items_stay_marked(desk: Desk) -> None:
     data = desk.robot("sync", "--no-docs").data
     assert data["documents"] is None
     assert "docs" not in data["stage_timings_ms"]
@@ -73,7 +73,7 @@ def test_without_documents_what_changed_stays_marked_for_later(desk: Desk) -> No
         ("--no-status", ("/api/graphql",)),
     ],
 )
-def test_what_is_left_out_is_not_asked_for(desk: Desk, flag: str, routes: tuple[str, ...]) -> None:
+def test_disabled_kinds_of_data_are_not_requested(desk: Desk, flag: str, routes: tuple[str, ...]) -> None:
     desk.run("sync")
     asked = [route for route in desk.world.requests if route.endswith(routes)]
     assert len(asked) >= len(routes), "a plain sync asks for them"
@@ -83,7 +83,7 @@ def test_what_is_left_out_is_not_asked_for(desk: Desk, flag: str, routes: tuple[
     assert not [route for route in desk.world.requests if route.endswith(routes)]
 
 
-def test_a_dry_run_opens_nothing_and_asks_nobody(desk: Desk) -> None:
+def test_a_sync_dry_run_opens_nothing_and_sends_no_request(desk: Desk) -> None:
     done = desk.robot("sync", "--dry-run", "--no-docs", "--no-embed")
     assert done.data["dry_run"]
     assert done.data["stages"] == ["ingest", "dependents", "scrub"]
@@ -97,7 +97,7 @@ def test_a_dry_run_opens_nothing_and_asks_nobody(desk: Desk) -> None:
     assert desk.world.requests.total() == asked
 
 
-def test_one_project_alone_is_synced(desk: Desk) -> None:
+def test_a_sync_can_be_limited_to_one_project(desk: Desk) -> None:
     data = desk.robot("sync", "-p", "ledger").data
     assert {scope["project"] for scope in data["scopes"]} == {LEDGER}
     assert {scope["surface"] for scope in data["scopes"]} == {"gitlab.issues", "gitlab.merge_requests"}
@@ -111,7 +111,7 @@ def test_a_forbidden_project_makes_the_sync_partial_and_the_rest_is_documented(d
     assert desk.query("SELECT COUNT(*) FROM documents") == [(5,)]
 
 
-def test_documents_can_be_looked_at_anew_as_a_whole(desk: Desk) -> None:
+def test_generate_docs_full_rebuilds_missing_and_damaged_documents(desk: Desk) -> None:
     desk.run("sync")
     desk.query("DELETE FROM documents WHERE source_type = 'issue'")
     desk.query("UPDATE documents SET content_hash = x'00' WHERE id = (SELECT MIN(id) FROM documents)")
@@ -119,7 +119,7 @@ def test_documents_can_be_looked_at_anew_as_a_whole(desk: Desk) -> None:
     assert desk.robot("generate-docs", "--full").data == {"regenerated": 8, "unchanged": 3, "removed": 0, "failed": 0}
 
 
-def test_documents_before_the_first_sync_are_a_clear_error(desk: Desk) -> None:
+def test_generate_docs_before_the_first_sync_is_an_error(desk: Desk) -> None:
     done = desk.robot("generate-docs")
     assert done.code == 6
 
@@ -127,9 +127,7 @@ def test_documents_before_the_first_sync_are_a_clear_error(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("at", "mirrored"), [(Seam.SCOPE_DONE, False), (Seam.DOCUMENTS, True), (Seam.LEASE_RELEASED, True)]
 )
-def test_an_interrupted_sync_has_brought_the_copy_up_to_date_once_it_is_mirrored(
-    desk: Desk, at: Seam, mirrored: bool
-) -> None:
+def test_a_sync_interrupted_after_mirroring_counts_as_up_to_date(desk: Desk, at: Seam, mirrored: bool) -> None:
     def interrupt(here: Seam) -> None:
         if here is at:
             signal.raise_signal(signal.SIGINT)
@@ -147,14 +145,14 @@ def test_an_interrupted_sync_has_brought_the_copy_up_to_date_once_it_is_mirrored
         assert mirrored_at is None
 
 
-def test_a_sync_that_could_read_no_list_has_not_brought_the_copy_up_to_date(desk: Desk) -> None:
+def test_a_sync_that_read_no_list_does_not_count_as_up_to_date(desk: Desk) -> None:
     desk.world.faults.add("status", "GET /projects/:id", None, status=500)
     assert desk.run("sync").code == 1
     assert desk.query("SELECT status, mirrored_at FROM sync_runs") == [("failed", None)]
     assert desk.robot("count").document["meta"]["synced_at"] is None
 
 
-def test_what_walks_no_list_does_not_say_that_it_mirrored(desk: Desk) -> None:
+def test_commands_that_read_no_list_do_not_set_the_mirror_time(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     (synced,) = {desk.robot("count").document["meta"]["synced_at"]}
     for argv in (["scrub"], ["generate-docs"], ["sync", "--issue", "1", "-p", LEDGER, "--no-embed"]):

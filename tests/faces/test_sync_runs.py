@@ -55,7 +55,7 @@ def filled(desk: Desk) -> Desk:
     return desk
 
 
-def test_people_read_the_newest_run_first_with_its_error_below(filled: Desk) -> None:
+def test_runs_are_printed_newest_first_with_their_errors(filled: Desk) -> None:
     lines = filled.terminal("sync-runs", columns=110).out.splitlines()
     errors = [line for line in lines if line.startswith("     ")]
     assert errors[0] == "     no such issue"
@@ -65,7 +65,7 @@ def test_people_read_the_newest_run_first_with_its_error_below(filled: Desk) -> 
     assert " ".join(lines[-1].split()) == "1 ingest --type issues standard succeeded done 6 minutes 60.0 s 1,200 34 2"
 
 
-def test_programs_get_the_documented_fields(filled: Desk) -> None:
+def test_sync_runs_answers_with_the_documented_fields(filled: Desk) -> None:
     data = filled.robot("sync-runs").data
     compare("sync-runs", data)
     assert [item["id"] for item in data["items"]] == [6, 5, 4, 3, 2, 1]
@@ -74,14 +74,14 @@ def test_programs_get_the_documented_fields(filled: Desk) -> None:
     assert (data["items"][-1]["issues_ingested"], data["items"][-1]["warnings_count"]) == (1000, 2)
 
 
-def test_a_list_is_narrowed_to_runs_that_did_not_reach_their_end_and_to_a_number(filled: Desk) -> None:
+def test_runs_can_be_limited_to_unfinished_ones_and_to_a_number(filled: Desk) -> None:
     failed = filled.robot("sync-runs", "--failed", "-n", "2").data
     assert [item["status"] for item in failed["items"]] == ["cancelled", "failed"]
     assert failed["total"] == 4
     assert [item["id"] for item in filled.robot("sync-runs", "--limit", "1").data["items"]] == [6]
 
 
-def test_an_empty_ledger_says_so(desk: Desk) -> None:
+def test_an_empty_run_list_says_so(desk: Desk) -> None:
     database = open_database(str(desk.db))
     migrate(database, 1)
     database.close()
@@ -90,7 +90,7 @@ def test_an_empty_ledger_says_so(desk: Desk) -> None:
     assert desk.robot("sync-runs").data == {"items": [], "total": 0, "next": None}
 
 
-def test_a_run_is_shown_with_every_column_of_its_row(filled: Desk) -> None:
+def test_a_run_is_shown_with_every_column(filled: Desk) -> None:
     columns = {name for (name,) in filled.query("SELECT name FROM pragma_table_info('sync_runs')")}
     assert set(RunRecord.__struct_fields__) == columns
     shown = [filled.robot("sync-runs", "show", str(run_id)).data for run_id in range(1, 7)]
@@ -114,13 +114,13 @@ def test_a_run_is_shown_with_every_column_of_its_row(filled: Desk) -> None:
         (6, []),
     ],
 )
-def test_a_run_that_did_not_reach_its_end_says_what_to_run_next(filled: Desk, run_id: int, actions: list[str]) -> None:
+def test_an_unfinished_run_is_shown_with_the_next_command(filled: Desk, run_id: int, actions: list[str]) -> None:
     assert filled.robot("sync-runs", "show", str(run_id)).data["recovery_actions"] == actions
     said = filled.run("sync-runs", "show", str(run_id)).out.partition("\nNext steps:\n")[2]
     assert said == "".join(f"  {action}\n" for action in actions)
 
 
-def test_people_read_one_column_a_line_and_nothing_steers_their_terminal(filled: Desk) -> None:
+def test_a_run_is_printed_one_column_per_line_without_terminal_escapes(filled: Desk) -> None:
     said = filled.run("sync-runs", "show", "2").out
     lines = dict(line.split(None, 1) for line in said.partition("\n\n")[0].splitlines())
     assert lines["status"] == "failed"
@@ -148,7 +148,7 @@ def test_people_read_one_column_a_line_and_nothing_steers_their_terminal(filled:
         (["--limit", "5", "show", "1"], 2),
     ],
 )
-def test_what_is_not_there_or_makes_no_sense_is_refused(filled: Desk, argv: list[str], code: int) -> None:
+def test_missing_runs_and_invalid_arguments_are_refused(filled: Desk, argv: list[str], code: int) -> None:
     done = filled.robot("sync-runs", *argv)
     assert done.code == code
     assert done.error["fix"]
@@ -163,12 +163,12 @@ def test_what_is_not_there_or_makes_no_sense_is_refused(filled: Desk, argv: list
         (["sync-runs", "show", "1"], "sync-runs show"),
     ],
 )
-def test_the_answer_names_its_command(filled: Desk, argv: list[str], command: str) -> None:
+def test_run_commands_name_themselves_in_the_answer(filled: Desk, argv: list[str], command: str) -> None:
     document: dict[str, Any] = filled.robot(*argv).document
     assert document["meta"]["command"] == command
 
 
-def test_what_a_real_run_leaves_is_listed(desk: Desk) -> None:
+def test_a_real_run_is_listed(desk: Desk) -> None:
     desk.ingested()
     (item,) = desk.robot("sync-runs").data["items"]
     assert (item["command"], item["status"], item["phase"]) == ("lore ingest --type issues", "succeeded", "done")

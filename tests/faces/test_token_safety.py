@@ -26,7 +26,7 @@ def assert_silent(done: Outcome) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
-def test_no_command_shows_the_token_when_all_is_well(desk: Desk, mode: list[str]) -> None:
+def test_no_successful_command_prints_the_token(desk: Desk, mode: list[str]) -> None:
     for argv in [*ACTS, *READS, ["cursors", "reset", "gitlab.issues", "ledger", "--yes"], ["init"], ["cuont"]]:
         assert_silent(desk.run(*argv, *mode))
     shown = desk.run("ingest", "--type", "issues", *mode)
@@ -37,7 +37,7 @@ def test_no_command_shows_the_token_when_all_is_well(desk: Desk, mode: list[str]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
-def test_no_command_shows_a_token_that_the_server_echoes(desk: Desk, status: int) -> None:
+def test_no_command_prints_a_token_echoed_by_the_server(desk: Desk, status: int) -> None:
     desk.ingested()
     message = f"who is {TOKEN}? private_token={quote(TOKEN, safe='')} PRIVATE-TOKEN: {TOKEN}"
     fault = desk.world.faults.add("status", times=None, status=status, message=message, retry_after=3600)
@@ -49,7 +49,7 @@ def test_no_command_shows_a_token_that_the_server_echoes(desk: Desk, status: int
     assert fault.fired >= len(ACTS) * len(MODES)
 
 
-def test_a_next_link_that_carries_the_token_does_not_bring_it_into_a_log(desk: Desk) -> None:
+def test_a_next_link_with_the_token_does_not_put_it_into_a_log(desk: Desk) -> None:
     desk.world.gitlab.foreign_next_link = f"http://127.0.0.1:9/steal?private_token={quote(TOKEN, safe='')}"
     desk.configure(LEDGER, extra="per_page = 2\n")
     for mode in MODES:
@@ -60,14 +60,14 @@ def test_a_next_link_that_carries_the_token_does_not_bring_it_into_a_log(desk: D
     assert desk.robot("count", "issues").data["issues"]["total"] == 5
 
 
-def test_the_stored_copy_does_not_hold_the_token(desk: Desk) -> None:
+def test_the_database_does_not_contain_the_token(desk: Desk) -> None:
     desk.ingested()
     for path in desk.folder.glob("lore.db*"):
         assert TOKEN.encode() not in path.read_bytes()
 
 
 @pytest.mark.parametrize("value", ["two\nlines-of-a-token", "tökén-with-umlauts", "abc123def 456ghi789"])
-def test_a_token_that_cannot_be_sent_is_not_quoted(desk: Desk, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_an_invalid_token_is_not_quoted_in_the_error(desk: Desk, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("GITLAB_TOKEN", value)
     for mode in MODES:
         done = desk.run("ingest", "--type", "issues", *mode)
@@ -76,7 +76,7 @@ def test_a_token_that_cannot_be_sent_is_not_quoted(desk: Desk, monkeypatch: pyte
             assert part == "two" or part not in done.out + done.err
 
 
-def test_a_password_in_a_database_address_is_not_shown(desk: Desk) -> None:
+def test_a_password_in_a_database_url_is_not_printed(desk: Desk) -> None:
     from tidelore.cli.main import main
 
     for argv in (["count"], ["doctor", "--offline"], ["check"], ["ingest", "--type", "issues"]):

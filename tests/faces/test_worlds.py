@@ -32,7 +32,7 @@ def simulating(*argv: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_simulated_world_is_served_until_a_signal_ends_it(home: Path, number: signal.Signals) -> None:
+def test_a_simulated_world_is_served_until_a_signal(home: Path, number: signal.Signals) -> None:
     with simulating("--robot", "--port", "0", "--seed", "3") as process:
         assert process.stdout is not None
         document = json.loads(process.stdout.readline())
@@ -48,7 +48,7 @@ def test_a_simulated_world_is_served_until_a_signal_ends_it(home: Path, number: 
         assert (process.returncode, out, err) == (0, "", "")
 
 
-def test_a_simulated_world_prints_what_to_put_into_the_configuration(desk: Desk) -> None:
+def test_a_simulated_world_prints_the_config_to_use(desk: Desk) -> None:
     with simulating() as process:
         assert process.stdout is not None
         lines: list[str] = []
@@ -61,7 +61,7 @@ def test_a_simulated_world_prints_what_to_put_into_the_configuration(desk: Desk)
         assert desk.robot("count").data["issues"]["total"] > 0
 
 
-def test_a_port_that_is_taken_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_simulator_port_in_use_is_reported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -94,7 +94,7 @@ COMPARED = [
 ]
 
 
-def test_the_demo_tells_its_story_and_ends_with_no_difference(desk: Desk, tmp_path: Path) -> None:
+def test_the_demo_prints_its_steps_and_ends_without_differences(desk: Desk, tmp_path: Path) -> None:
     spare = tmp_path / "spare"
     spare.mkdir()
     done = desk.spawn("demo", "--scale", "0.2", TMPDIR=str(spare))
@@ -119,7 +119,7 @@ def demonstration() -> dict[str, Any]:
     return data
 
 
-def test_the_demo_reports_to_programs(demonstration: dict[str, Any]) -> None:
+def test_the_demo_has_a_robot_report(demonstration: dict[str, Any]) -> None:
     data = demonstration
     assert data["seed"] == 11
     assert [found["list"] for found in data["comparison"]] == COMPARED
@@ -133,7 +133,7 @@ def test_the_demo_reports_to_programs(demonstration: dict[str, Any]) -> None:
     assert set(data["silent"]) == {"throttled_note", "delete_note", "push"}
 
 
-def test_the_demo_is_killed_among_the_children_and_goes_on_from_there(demonstration: dict[str, Any]) -> None:
+def test_the_demo_is_killed_while_reading_children_and_continues_from_there(demonstration: dict[str, Any]) -> None:
     data = demonstration
     killed = data["killed"]
     whole = {found["list"]: found["truth"] for found in data["comparison"]}
@@ -144,7 +144,7 @@ def test_the_demo_is_killed_among_the_children_and_goes_on_from_there(demonstrat
 
 
 @pytest.mark.deep
-def test_the_demo_ends_with_an_answer_by_meaning_and_a_refresh_of_that_one_thread(desk: Desk) -> None:
+def test_the_demo_ends_with_a_semantic_search_and_a_surgical_refresh_of_its_result(desk: Desk) -> None:
     done = desk.spawn("demo")
     assert done.code == 0
     assert max(len(line) for line in done.out.splitlines()) <= 100
@@ -155,14 +155,14 @@ def test_the_demo_ends_with_an_answer_by_meaning_and_a_refresh_of_that_one_threa
     assert "found: " in told.partition("10.")[2]
 
 
-def test_the_demo_refreshes_one_merge_request_for_its_own_requests_only(demonstration: dict[str, Any]) -> None:
+def test_the_surgical_refresh_of_the_demo_costs_only_its_own_requests(demonstration: dict[str, Any]) -> None:
     data = demonstration
     assert data["search"]["documents"] == data["search"]["embedded"] > 0
     assert data["refreshed"]["found"] is True
     assert data["refreshed"]["requests"] <= 8, "the item, discussions, three kinds of events, issues, files, reviewers"
 
 
-def test_the_demo_would_notice_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_would_detect_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.store import parents
 
     whole = parents.live_payloads
@@ -199,7 +199,7 @@ def test_the_bash_script_can_be_evaluated(desk: Desk) -> None:
     ("words", "offered"),
     [("lore co", {"count", "completions", "console"}), ("lore cursors re", {"reset"}), ("lore in", {"init", "ingest"})],
 )
-def test_what_a_shell_asks_for_is_completed(home: Path, words: str, offered: set[str]) -> None:
+def test_shell_completion_returns_matching_candidates(home: Path, words: str, offered: set[str]) -> None:
     environ = {"_LORE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     done = subprocess.run(COMMAND, capture_output=True, text=True, env=os.environ | environ, timeout=60, check=True)
     assert {line.removeprefix("plain,") for line in done.stdout.split()} == offered

@@ -79,7 +79,7 @@ PROMISES = (
             "tests/crash/test_surgical_contention.py::test_a_second_surgical_sync_names_the_first_and_writes_nothing",
             "tests/crash/test_surgical_contention.py::test_a_normal_sync_gets_the_lease_while_a_surgical_one_does_not_hold_it",
             "tests/crash/test_surgical_contention.py::test_a_surgical_sync_killed_while_storing_can_be_repeated",
-            "tests/faces/test_dry_run.py::test_a_dry_run_leaves_every_file_as_it_is_and_asks_nobody",
+            "tests/faces/test_dry_run.py::test_a_dry_run_changes_no_file_and_sends_no_request",
             f"{surgery.RACES}::test_cancellation_marks_sync_run_cancelled",
             f"{surgery.STAGES}::test_preflight_success_then_ingest_failure_rolls_back_all_content_writes",
             f"{surgery.SCOPE}::test_five_items_cost_the_same_requests_in_a_project_of_any_size",

@@ -26,7 +26,7 @@ MALFORMED = (
         file="sources/reading.py",
         before="                rejected.append(reject(payload, str(error), self._locator))\n",
         after="                reject(payload, str(error), self._locator)\n",
-        test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_understood_is_shown_in_quarantine",
+        test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_parsed_is_shown_in_quarantine",
         why="Logged, passed over and forgotten: the watermark moves on past it.",
     ),
     Mutant(
@@ -35,7 +35,7 @@ MALFORMED = (
         file="store/writer.py",
         before="            if batch.rejected:\n",
         after="            if batch.rejected and not batch.cursor:\n",
-        test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_understood_is_shown_in_quarantine",
+        test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_parsed_is_shown_in_quarantine",
         why="The same loss, one room further down.",
     ),
     Mutant(

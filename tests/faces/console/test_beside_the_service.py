@@ -108,7 +108,7 @@ def held(app: App) -> list[tuple[Any, ...]]:
         database.close()
 
 
-def test_the_console_asks_what_the_service_asks_and_its_looks_ask_nothing(desk: Desk) -> None:
+def test_the_console_sends_the_requests_of_its_service_and_none_for_its_screens(desk: Desk) -> None:
     alone = app_of(desk, "alone.db")
     asyncio.run(serve(alone, ServeRequest(once=True), Control()))
     watched = app_of(desk, "watched.db")
@@ -131,7 +131,7 @@ def test_the_console_asks_what_the_service_asks_and_its_looks_ask_nothing(desk: 
     assert sorted(held(watched)) == sorted(held(alone)) != []
 
 
-def test_a_source_runs_now_when_somebody_says_yes_and_so_does_what_failed(desk: Desk) -> None:
+def test_a_confirmed_run_now_syncs_a_source_or_repeats_a_failed_run(desk: Desk) -> None:
     app = app_of(desk, "now.db")
 
     def syncs() -> int:
@@ -170,7 +170,7 @@ def test_a_source_runs_now_when_somebody_says_yes_and_so_does_what_failed(desk: 
     asyncio.run(sit())
 
 
-def test_all_jobs_of_a_source_run_when_it_is_asked_for(desk: Desk) -> None:
+def test_run_now_on_a_source_runs_all_its_jobs(desk: Desk) -> None:
     app = app_of(desk, "all.db")
 
     async def sit() -> None:
@@ -188,7 +188,7 @@ def test_all_jobs_of_a_source_run_when_it_is_asked_for(desk: Desk) -> None:
     asyncio.run(sit())
 
 
-def test_leaving_in_the_middle_loses_nothing(desk: Desk) -> None:
+def test_quitting_the_console_during_a_sync_loses_nothing(desk: Desk) -> None:
     app = app_of(desk, "left.db")
 
     async def sit(seconds: float) -> None:
@@ -210,7 +210,7 @@ def test_leaving_in_the_middle_loses_nothing(desk: Desk) -> None:
     assert sorted(held(app)) == sorted(held(whole)) != []
 
 
-def test_where_another_service_runs_that_one_is_watched(desk: Desk) -> None:
+def test_the_console_monitors_a_service_that_already_runs(desk: Desk) -> None:
     app = app_of(desk, "shared.db")
     first = ServiceThread(app)
     first.start()

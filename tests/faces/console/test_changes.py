@@ -33,7 +33,7 @@ def everything(app: App) -> dict[str, list[tuple[Any, ...]]]:
         database.close()
 
 
-def test_a_change_is_asked_for_first_and_no_leaves_everything(copy: App) -> None:
+def test_a_change_needs_confirmation_and_no_changes_nothing(copy: App) -> None:
     before = everything(copy)
 
     async def look(seat: Seat) -> None:
@@ -52,7 +52,7 @@ def test_a_change_is_asked_for_first_and_no_leaves_everything(copy: App) -> None
     assert everything(copy) == before
 
 
-def test_who_only_watches_has_no_such_keys(copy: App) -> None:
+def test_a_read_only_console_has_no_keys_for_changes(copy: App) -> None:
     before = everything(copy)
 
     async def look(seat: Seat) -> None:
@@ -73,7 +73,7 @@ def test_who_only_watches_has_no_such_keys(copy: App) -> None:
     assert everything(copy) == before
 
 
-def test_a_pull_request_is_paused_and_goes_on(copy: App) -> None:
+def test_a_pull_request_can_be_paused_and_resumed(copy: App) -> None:
     def paused() -> dict[int, int]:
         database = copy.open_store()
         try:
@@ -93,7 +93,7 @@ def test_a_pull_request_is_paused_and_goes_on(copy: App) -> None:
     watch(copy, look, hands=True)
 
 
-def test_what_failed_in_a_thread_is_handed_out_at_once(copy: App) -> None:
+def test_failed_events_of_a_thread_can_be_retried_at_once(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         await seat.press("v", "down", "down", "r", "y")
@@ -105,7 +105,7 @@ def test_what_failed_in_a_thread_is_handed_out_at_once(copy: App) -> None:
     database.close()
 
 
-def test_an_account_is_paused_and_asked_again(copy: App) -> None:
+def test_an_account_can_be_paused_and_resumed(copy: App) -> None:
     def state() -> str:
         database = copy.open_store()
         try:
@@ -126,7 +126,7 @@ def test_an_account_is_paused_and_asked_again(copy: App) -> None:
     watch(copy, look, hands=True)
 
 
-def test_a_change_that_fails_says_why_and_the_console_goes_on(copy: App) -> None:
+def test_a_failed_change_shows_the_reason_and_the_console_continues(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         await seat.press("u", "y")
@@ -140,7 +140,7 @@ def test_a_change_that_fails_says_why_and_the_console_goes_on(copy: App) -> None
     watch(copy, look, hands=True)
 
 
-def test_a_key_without_a_row_to_act_on_says_so(copy: App) -> None:
+def test_a_key_without_a_selected_row_shows_a_hint(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         await seat.press("down", "u")
@@ -157,7 +157,7 @@ def test_a_key_without_a_row_to_act_on_says_so(copy: App) -> None:
     watch(copy, look, hands=True)
 
 
-def test_a_blocked_pull_request_is_followed_again_from_its_present_head(follower: Follower) -> None:
+def test_a_blocked_pull_request_is_unblocked_at_its_current_head(follower: Follower) -> None:
     follower.track()
     store = follower.store()
     (pull,) = list_tracked(store)

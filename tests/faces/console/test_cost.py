@@ -42,7 +42,7 @@ class Noting:
 
 
 @pytest.mark.parametrize("place", LOOKS)
-def test_no_look_goes_through_history(finished: App, place: str) -> None:
+def test_no_console_query_scans_a_history_table(finished: App, place: str) -> None:
     database = finished.open_store()
     try:
         noting: Any = Noting(database)
@@ -66,7 +66,7 @@ def _goes_through(step: str, table: str, sql: str) -> bool:
     return not waiting and "ORDER BY id DESC LIMIT" not in sql
 
 
-def test_a_look_through_history_would_be_noticed(finished: App) -> None:
+def test_a_scan_of_a_history_table_would_be_detected(finished: App) -> None:
     database = finished.open_store()
     try:
         for sql in ("SELECT COUNT(*) FROM notes WHERE body LIKE 'a%'", "SELECT * FROM issues ORDER BY title"):

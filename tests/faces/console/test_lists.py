@@ -13,7 +13,7 @@ from tidelore.process import ProcessIdentity
 from tidelore.store.runs import RunTable
 
 
-def test_an_empty_list_says_why_it_is(copy: App) -> None:
+def test_an_empty_list_says_why_it_is_empty(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         await seat.press("slash", *"zzz")
@@ -32,7 +32,7 @@ def test_an_empty_list_says_why_it_is(copy: App) -> None:
     watch(copy, look, (80, 24))
 
 
-def test_a_list_nobody_is_in_shows_its_first_row_whichever_that_is(copy: App) -> None:
+def test_a_list_without_focus_keeps_its_first_row_selected(copy: App) -> None:
     async def look(seat: Seat) -> None:
         table = seat.table("newest")
         assert not table.has_focus
@@ -48,7 +48,7 @@ def test_a_list_nobody_is_in_shows_its_first_row_whichever_that_is(copy: App) ->
     watch(copy, look)
 
 
-def test_a_filter_narrows_while_one_types_and_escape_clears_it(copy: App) -> None:
+def test_a_filter_applies_while_typing_and_escape_clears_it(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         assert seat.table("runs").row_count == 7
@@ -63,7 +63,7 @@ def test_a_filter_narrows_while_one_types_and_escape_clears_it(copy: App) -> Non
     watch(copy, look)
 
 
-def test_the_filter_of_accounts_asks_the_database(copy: App) -> None:
+def test_the_account_filter_queries_the_database(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("accounts")
         await seat.press("slash", *"noo")
@@ -74,7 +74,7 @@ def test_the_filter_of_accounts_asks_the_database(copy: App) -> None:
     watch(copy, look)
 
 
-def test_a_list_is_sorted_by_the_next_column_and_turned_round(copy: App) -> None:
+def test_a_list_can_be_sorted_by_the_next_column_and_reversed(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         assert seat.column("runs") == ["7", "6", "5", "4", "3", "2", "1"]
@@ -91,7 +91,7 @@ def test_a_list_is_sorted_by_the_next_column_and_turned_round(copy: App) -> None
     watch(copy, look)
 
 
-def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None:
+def test_the_cursor_stays_on_its_row_when_rows_are_inserted_before_it(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         await seat.press("down", "down")
@@ -111,7 +111,7 @@ def test_the_cursor_stays_on_its_row_when_rows_come_before_it(copy: App) -> None
     watch(copy, look)
 
 
-def test_a_reference_is_copied_and_a_page_is_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_can_be_copied_and_its_web_page_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
 
@@ -127,7 +127,7 @@ def test_a_reference_is_copied_and_a_page_is_opened(copy: App, monkeypatch: pyte
     watch(copy, look)
 
 
-def test_the_address_of_a_remote_is_opened_only_if_it_is_a_page(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_web_address_from_remote_data_is_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))
     database = copy.open_store()

@@ -49,7 +49,7 @@ SHOWN = {
     [SIZES[0], *(pytest.param(size, marks=pytest.mark.deep) for size in SIZES[1:])],
     ids=[f"{width}x{height}" for width, height in SIZES],
 )
-def test_every_screen_tells_its_part_and_fits_at_every_size(finished: App, size: tuple[int, int]) -> None:
+def test_every_screen_shows_its_content_and_fits_at_every_size(finished: App, size: tuple[int, int]) -> None:
     async def look(seat: Seat) -> None:
         for place, told in SHOWN.items():
             await seat.go(place)
@@ -69,7 +69,7 @@ def test_every_screen_tells_its_part_and_fits_at_every_size(finished: App, size:
     watch(finished, look, size)
 
 
-def test_what_is_left_of_a_rate_limit_is_marked_when_it_is_little(finished: App) -> None:
+def test_a_low_rate_limit_is_highlighted(finished: App) -> None:
     async def look(seat: Seat) -> None:
         lines = [seat.table("sources")._all[at].cells[6] for at in range(3)]
         assert [(cell.text, cell.tone) for cell in lines] == [
@@ -85,7 +85,7 @@ def test_what_is_left_of_a_rate_limit_is_marked_when_it_is_little(finished: App)
     watch(finished, look, (200, 50))
 
 
-def test_on_a_narrow_terminal_columns_that_can_be_spared_are_left_out(finished: App) -> None:
+def test_optional_columns_are_hidden_on_a_narrow_terminal(finished: App) -> None:
     async def look(seat: Seat) -> None:
         assert "LEFT" in seat.text
         assert "BOUND" not in seat.text
@@ -104,7 +104,7 @@ def test_on_a_narrow_terminal_columns_that_can_be_spared_are_left_out(finished: 
     watch(finished, look, (80, 24))
 
 
-def test_details_go_on_below_their_beginning(copy: App) -> None:
+def test_long_details_can_be_scrolled(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         lines = seat.detail.partition("\n\n")[0].splitlines()
@@ -115,7 +115,7 @@ def test_details_go_on_below_their_beginning(copy: App) -> None:
     watch(copy, look, (120, 40))
 
 
-def test_the_first_paint_waits_for_no_database(copy: App) -> None:
+def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
     gate = threading.Event()
 
     class Slow(App, frozen=True):
@@ -144,7 +144,7 @@ def test_the_first_paint_waits_for_no_database(copy: App) -> None:
     asyncio.run(sit())
 
 
-def test_a_copy_that_is_not_there_yet_is_found_when_it_comes(copy: App, tmp_path: Path) -> None:
+def test_a_database_created_later_is_picked_up(copy: App, tmp_path: Path) -> None:
     missing = replace(copy, db=str(tmp_path / "later.db"))
 
     async def look(seat: Seat) -> None:
@@ -157,7 +157,7 @@ def test_a_copy_that_is_not_there_yet_is_found_when_it_comes(copy: App, tmp_path
     watch(missing, look, (160, 40))
 
 
-def test_a_failed_run_leads_to_its_failures_and_to_what_helps(copy: App) -> None:
+def test_a_failed_run_shows_its_failures_and_the_fix(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
         await seat.press("f")
@@ -174,7 +174,7 @@ def test_a_failed_run_leads_to_its_failures_and_to_what_helps(copy: App) -> None
     watch(copy, look, (200, 50))
 
 
-def test_events_show_their_bodies_and_answers_what_became_of_them(copy: App) -> None:
+def test_events_show_their_bodies_and_replies_their_outcome(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
         assert seat.column("pulls") == [f"{REPO}#15", f"{REPO}#12", f"{REPO}#19"]
@@ -190,7 +190,7 @@ def test_events_show_their_bodies_and_answers_what_became_of_them(copy: App) -> 
     watch(copy, look, (80, 24))
 
 
-def test_the_jobs_of_a_source_are_one_key_away(copy: App) -> None:
+def test_one_key_shows_the_jobs_of_a_source(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("down", "enter")
         assert f"github:github/{REPO}" in seat.text
@@ -201,7 +201,7 @@ def test_the_jobs_of_a_source_are_one_key_away(copy: App) -> None:
     watch(copy, look)
 
 
-def test_the_keys_are_told_and_the_look_changes(copy: App) -> None:
+def test_the_help_screen_lists_the_keys_and_the_theme_can_be_changed(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("question_mark")
         assert "copy the reference" in seat.text
@@ -216,7 +216,7 @@ def test_the_keys_are_told_and_the_look_changes(copy: App) -> None:
     watch(copy, look)
 
 
-def test_without_colours_none_is_sent(copy: App) -> None:
+def test_no_colour_is_rendered_when_colours_are_off(copy: App) -> None:
     async def look(seat: Seat) -> None:
         strips = seat.console.screen._compositor.render_strips()
         colours = {
@@ -234,7 +234,7 @@ def test_without_colours_none_is_sent(copy: App) -> None:
     watch(copy, look, colourless=True)
 
 
-def test_only_the_screen_that_is_seen_asks(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.console import overview
 
     asked: list[int] = []

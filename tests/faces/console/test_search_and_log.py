@@ -11,7 +11,7 @@ from tests.faces.console.stage import Seat, watch
 from tidelore.app import App
 
 
-def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
+def test_search_updates_while_typing_and_opens_the_thread(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         await seat.press(*"tax office")
@@ -32,7 +32,7 @@ def test_search_finds_while_one_types_and_opens_the_thread(copy: App) -> None:
     watch(copy, look, (160, 40))
 
 
-def test_a_query_that_means_nothing_is_told_and_the_next_one_works(copy: App) -> None:
+def test_an_invalid_query_is_reported_and_the_next_one_works(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         await seat.press(*"type:boat")
@@ -43,7 +43,7 @@ def test_a_query_that_means_nothing_is_told_and_the_next_one_works(copy: App) ->
     watch(copy, look)
 
 
-def test_nothing_others_wrote_steers_the_terminal(copy: App) -> None:
+def test_remote_text_cannot_send_control_sequences_to_the_terminal(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         await seat.press(*"tax office")
@@ -56,7 +56,7 @@ def test_nothing_others_wrote_steers_the_terminal(copy: App) -> None:
     watch(copy, look)
 
 
-def test_the_log_is_narrowed_to_what_went_wrong(copy: App) -> None:
+def test_the_log_can_be_filtered_to_errors(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("log")
         assert "run 2 succeeded" in seat.text
@@ -72,7 +72,7 @@ def test_the_log_is_narrowed_to_what_went_wrong(copy: App) -> None:
     watch(copy, look)
 
 
-def test_the_log_of_another_service_is_read_from_its_file(copy: App, tmp_path: Path) -> None:
+def test_the_log_of_a_monitored_service_is_read_from_its_file(copy: App, tmp_path: Path) -> None:
     path = tmp_path / "lore.log"
     path.write_text(
         '{"at":"2026-03-02T09:00:00.000Z","level":"warning","logger":"tidelore.service.loop",'

@@ -82,7 +82,7 @@ class Terminal:
         return bool(found)
 
 
-def test_top_is_painted_and_left_with_q(copy: App, tmp_path: Path) -> None:
+def test_lore_top_is_rendered_and_quits_with_q(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
     terminal.wait_for("pull request blocked")
     terminal.press("4")
@@ -95,7 +95,7 @@ def test_top_is_painted_and_left_with_q(copy: App, tmp_path: Path) -> None:
     assert terminal.seen.rindex(b"\x1b[?25h") > terminal.seen.rindex(b"\x1b[?25l")
 
 
-def test_without_colours_no_colour_is_sent(copy: App, tmp_path: Path) -> None:
+def test_no_colour_codes_are_sent_when_colours_are_off(copy: App, tmp_path: Path) -> None:
     for argv, environ in (((), {"NO_COLOR": "1"}), (("--no-color",), {})):
         terminal = Terminal(tmp_path, copy.address, "top", *argv, **environ)
         terminal.wait_for("pull request blocked")
@@ -104,7 +104,7 @@ def test_without_colours_no_colour_is_sent(copy: App, tmp_path: Path) -> None:
         assert _COLOUR.search(terminal.seen) is None
 
 
-def test_colours_are_sent_where_they_are_wanted(copy: App, tmp_path: Path) -> None:
+def test_colour_codes_are_sent_when_colours_are_on(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
     terminal.wait_for("pull request blocked")
     terminal.press("q")
@@ -112,7 +112,7 @@ def test_colours_are_sent_where_they_are_wanted(copy: App, tmp_path: Path) -> No
     assert _COLOUR.search(terminal.seen) is not None
 
 
-def test_lore_alone_is_the_console_and_leaving_it_ends_the_service_in_order(tmp_path: Path) -> None:
+def test_lore_without_arguments_opens_the_console_and_quitting_stops_the_service(tmp_path: Path) -> None:
     path = str(tmp_path / "fresh.db")
     terminal = Terminal(tmp_path, path)
     terminal.wait_for("service here")
@@ -126,7 +126,7 @@ def test_lore_alone_is_the_console_and_leaving_it_ends_the_service_in_order(tmp_
     database.close()
 
 
-def test_a_job_runs_when_somebody_presses_the_key_and_says_yes(desk: Desk, tmp_path: Path) -> None:
+def test_a_job_runs_after_its_key_and_a_confirmation(desk: Desk, tmp_path: Path) -> None:
     desk.configure(LEDGER, extra=f'{QUIET}[embedding]\nprovider = "none"\n')
     path = str(tmp_path / "served.db")
 
@@ -167,7 +167,7 @@ def test_a_job_runs_when_somebody_presses_the_key_and_says_yes(desk: Desk, tmp_p
     [signal.SIGTERM, *(deep(leaving) for leaving in (signal.SIGHUP, "\x03"))],
     ids=repr,
 )
-def test_a_signal_ends_the_service_in_order_too(tmp_path: Path, leaving: signal.Signals | str) -> None:
+def test_a_signal_stops_the_console_and_its_service_cleanly(tmp_path: Path, leaving: signal.Signals | str) -> None:
     path = str(tmp_path / "fresh.db")
     terminal = Terminal(tmp_path, path, "console")
     terminal.wait_for("service here")
@@ -184,7 +184,7 @@ def test_a_signal_ends_the_service_in_order_too(tmp_path: Path, leaving: signal.
 
 
 @pytest.mark.parametrize("name", ["top", "console"])
-def test_where_nobody_can_see_it_the_console_is_refused(
+def test_the_console_is_refused_without_a_terminal(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tidelore.cli.main import main
@@ -193,7 +193,7 @@ def test_where_nobody_can_see_it_the_console_is_refused(
     assert "needs a terminal" in capsys.readouterr().err
 
 
-def test_lore_alone_without_a_terminal_still_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lore_without_arguments_and_terminal_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     from tidelore.cli.main import main
 
     assert main([]) == 2
@@ -201,7 +201,7 @@ def test_lore_alone_without_a_terminal_still_explains_itself(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("name", ["top", "console"])
-def test_programs_are_told_the_first_screen_with_the_documented_fields(
+def test_robot_mode_gives_the_first_screen_with_the_documented_fields(
     copy: App, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     from tidelore.cli.main import main

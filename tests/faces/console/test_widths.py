@@ -13,7 +13,7 @@ def _lines(name: str, count: int = 3) -> list[Line]:
     return [Line(f"{name}{at}", cells, None) for at in range(count)]
 
 
-def test_rows_painted_at_once_are_painted_as_wide_as_they_are_later(copy: App) -> None:
+def test_rows_keep_their_width_from_the_first_paint(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         table = seat.table("results")
@@ -27,7 +27,7 @@ def test_rows_painted_at_once_are_painted_as_wide_as_they_are_later(copy: App) -
     watch(copy, look, (80, 24))
 
 
-def test_a_row_that_changes_is_painted_whole(copy: App) -> None:
+def test_a_changed_row_is_repainted_completely(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         table = seat.table("results")
@@ -42,7 +42,7 @@ def test_a_row_that_changes_is_painted_whole(copy: App) -> None:
     watch(copy, look, (80, 24))
 
 
-def test_a_long_name_gives_way_at_its_beginning_and_nothing_is_scrolled_aside(copy: App) -> None:
+def test_a_long_name_is_clipped_at_its_beginning_without_horizontal_scrolling(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
         table = seat.table("results")
