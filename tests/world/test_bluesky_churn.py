@@ -24,7 +24,7 @@ def change(world: World, query: str) -> Any:
     return json.loads(response.body)
 
 
-def test_change_is_seeded_and_tells_what_it_did() -> None:
+def test_random_bluesky_changes_are_seeded_and_reported() -> None:
     def run(seed: int) -> Any:
         world = populated()
         done = change(world, f"seed={seed}&count=30")
@@ -47,7 +47,7 @@ def test_each_kind_of_change_reaches_feed_repository_and_stream(kind: str) -> No
     assert [f"at://{one.did}/{one.collection}/{one.body['rkey']}" for one in told] == [one["uri"] for one in done]
 
 
-def test_unknown_changes_and_accounts_answer_an_error() -> None:
+def test_unknown_changes_and_accounts_are_answered_with_an_error() -> None:
     world = populated()
     assert ask(world, "/_sim/bluesky/change?kinds=nonsense", "POST").status == 400
     assert ask(World(), "/_sim/bluesky/change", "POST").status == 400
@@ -55,7 +55,7 @@ def test_unknown_changes_and_accounts_answer_an_error() -> None:
     assert ask(world, "/_sim/bluesky/nonsense", "POST").status == 404
 
 
-def test_accounts_and_the_truth_about_them_can_be_asked_for() -> None:
+def test_the_control_api_lists_accounts_and_their_true_records() -> None:
     world = populated()
     busiest = max(get(world, "/_sim/accounts"), key=lambda one: one["posts"])
     assert busiest["posts"] > 20
@@ -66,12 +66,12 @@ def test_accounts_and_the_truth_about_them_can_be_asked_for() -> None:
     assert {one["uri"] for one in posts} <= {item["post"]["uri"] for item in feed}
 
 
-def test_streams_can_be_cut_over_the_remote_control() -> None:
+def test_the_control_api_can_disconnect_streams() -> None:
     response = ask(World(), "/_sim/bluesky/cut", "POST")
     assert (response.status, json.loads(response.body)) == (200, {"dropped": 0})
 
 
-def test_posts_are_read_by_their_addresses_and_the_hidden_ones_are_left_out() -> None:
+def test_posts_are_read_by_uri_without_hidden_ones() -> None:
     world = populated()
     did = world.bluesky.truth_accounts()[0]
     shown, hidden, gone = (record["uri"] for record in world.bluesky.truth_records(did)[:3])

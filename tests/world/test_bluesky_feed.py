@@ -105,7 +105,7 @@ def test_a_malformed_cursor_answers_500(forge: BlueskyForge, form: Any, cursor: 
     assert response.status == 500
 
 
-def test_one_servers_cursor_is_malformed_to_the_other(world: World, forge: BlueskyForge) -> None:
+def test_a_cursor_of_the_other_format_is_malformed(world: World, forge: BlueskyForge) -> None:
     write(world, forge, 2)
     cursor = page(forge, limit=1)["cursor"]
     forge.settings.cursor_format = "iso"
@@ -141,7 +141,7 @@ def test_a_post_dated_2099_sits_at_its_index_time(world: World, forge: BlueskyFo
     assert answer["feed"][2]["post"]["indexedAt"] == iso_millis(dated.indexed_us)
 
 
-def test_reposts_are_ordered_by_their_own_time_and_show_somebody_elses_post(world: World, forge: BlueskyForge) -> None:
+def test_reposts_are_ordered_by_their_own_time_and_show_the_original_post(world: World, forge: BlueskyForge) -> None:
     (theirs,) = write(world, forge, 1, TOBIAS)
     first, second = write(world, forge, 2)
     world.advance(1)
@@ -191,7 +191,7 @@ def test_a_feed_may_end_early_without_a_cursor(world: World, forge: BlueskyForge
     assert [item["post"]["uri"] for item in walk(forge, limit=2)] == made[::-1]
 
 
-def test_pins_come_only_when_asked_for_on_top_of_limit_on_the_first_page(world: World, forge: BlueskyForge) -> None:
+def test_pins_are_included_only_on_request_on_the_first_page_above_the_limit(world: World, forge: BlueskyForge) -> None:
     made = write(world, forge, 5)
     forge.pin(MIRA, made[0])
     assert uris(page(forge, limit=2)) == [made[4], made[3]]
@@ -214,7 +214,7 @@ def test_author_threads_drop_a_self_reply_whose_parent_is_on_another_page(world:
     assert answer in uris(page(forge, filter="posts_and_author_threads")), "with its parent on the same page"
 
 
-def test_filters_leave_out_replies_and_posts_without_media(world: World, forge: BlueskyForge) -> None:
+def test_filters_exclude_replies_and_posts_without_media(world: World, forge: BlueskyForge) -> None:
     (root,) = write(world, forge, 1)
     world.advance(1)
     reply = forge.post(MIRA, "a reply", reply_to=root).uri
@@ -226,7 +226,7 @@ def test_filters_leave_out_replies_and_posts_without_media(world: World, forge: 
     assert call(forge, "app.bsky.feed.getAuthorFeed", actor=MIRA, filter="other").status == 400
 
 
-def test_deleted_posts_vanish_silently(world: World, forge: BlueskyForge) -> None:
+def test_deleted_posts_disappear_from_the_feed(world: World, forge: BlueskyForge) -> None:
     first, second = write(world, forge, 2)
     forge.repost(TOBIAS, second)
     forge.delete(second)
@@ -234,7 +234,7 @@ def test_deleted_posts_vanish_silently(world: World, forge: BlueskyForge) -> Non
     assert uris(page(forge, TOBIAS)) == [], "a repost of nothing is not shown"
 
 
-def test_an_edit_keeps_the_uri_and_the_place_with_a_new_cid(world: World, forge: BlueskyForge) -> None:
+def test_an_edit_keeps_uri_and_position_with_a_new_cid(world: World, forge: BlueskyForge) -> None:
     made = write(world, forge, 3)
     before = page(forge)["feed"][1]["post"]
     forge.edit(made[1], "Corrected, see https://harborline.example/log")
@@ -244,7 +244,7 @@ def test_an_edit_keeps_the_uri_and_the_place_with_a_new_cid(world: World, forge:
     assert after["record"]["facets"][0]["features"][0]["uri"] == "https://harborline.example/log"
 
 
-def test_walking_the_feed_gives_the_truth(world: World, forge: BlueskyForge) -> None:
+def test_walking_the_feed_returns_every_post(world: World, forge: BlueskyForge) -> None:
     theirs = write(world, forge, 3, TOBIAS)
     write(world, forge, 20)
     for uri in theirs:
@@ -252,7 +252,7 @@ def test_walking_the_feed_gives_the_truth(world: World, forge: BlueskyForge) -> 
     assert walk(forge, limit=7) == forge.truth_feed(MIRA)
 
 
-def test_facets_point_at_bytes(forge: BlueskyForge) -> None:
+def test_facet_offsets_are_in_bytes(forge: BlueskyForge) -> None:
     text = "Größe zählt 🚢 https://harborline.example/größe. cc @tobias.harborline.example #schiff"
     record = forge.post(MIRA, text)
     encoded = text.encode()
@@ -291,7 +291,7 @@ def test_posts_carry_embeds_replies_quotes_languages_and_labels(world: World, fo
 
 
 @FORMS
-def test_a_walk_with_faulty_neighbours_in_one_millisecond_keeps_its_order(
+def test_a_deletion_during_a_walk_hides_no_post_of_the_same_millisecond(
     world: World, forge: BlueskyForge, form: Any
 ) -> None:
     """A post deleted in mid-walk among posts of one instant does not hide another."""

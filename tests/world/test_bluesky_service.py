@@ -57,7 +57,7 @@ def uris(answer: Any) -> list[str]:
     return [record["uri"] for record in answer["records"]]
 
 
-def test_list_records_in_reverse_resumes_exactly_behind_the_last_rkey(forge: BlueskyForge) -> None:
+def test_list_records_in_reverse_resumes_exactly_after_the_last_rkey(forge: BlueskyForge) -> None:
     made = [forge.post(MIRA, f"{index}").uri for index in range(5)]
     params = {"repo": did(forge), "collection": POSTS, "reverse": "true"}
     first = read(forge, LIST, **params, limit=3)
@@ -85,7 +85,7 @@ def test_list_records_finds_backdated_posts_in_write_order(world: World, forge: 
     assert uris(read(forge, LIST, **params)) == [backdated]
 
 
-def test_list_records_shows_no_edit_or_deletion_behind_the_cursor_and_no_reposts(
+def test_list_records_shows_no_edit_or_deletion_before_the_cursor_and_no_reposts(
     forge: BlueskyForge,
 ) -> None:
     first, second = (forge.post(MIRA, text).uri for text in ("one", "two"))
@@ -98,7 +98,7 @@ def test_list_records_shows_no_edit_or_deletion_behind_the_cursor_and_no_reposts
     assert uris(read(forge, LIST, repo=MIRA, collection=POSTS)) == [first]
 
 
-def test_record_keys_are_tids_that_grow_with_writing(world: World, forge: BlueskyForge) -> None:
+def test_record_keys_are_increasing_tids(world: World, forge: BlueskyForge) -> None:
     same_instant = [forge.post(MIRA, f"{index}").rkey for index in range(3)]
     world.advance(1)
     later = forge.post(MIRA, "later").rkey
@@ -137,7 +137,7 @@ def test_a_changed_handle_keeps_the_did_and_its_history(forge: BlueskyForge) -> 
         ("deleted", "InvalidRequest", "InvalidRequest"),
     ],
 )
-def test_hidden_accounts_answer_400_with_the_name_of_their_state(
+def test_hidden_accounts_are_answered_with_400_and_their_state(
     forge: BlueskyForge, status: str, appview: str, server: str
 ) -> None:
     forge.post(MIRA, "hello")
@@ -154,14 +154,14 @@ def test_hidden_accounts_answer_400_with_the_name_of_their_state(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
-def test_an_account_can_be_made_to_answer_a_permanent_error(forge: BlueskyForge, status: int) -> None:
+def test_an_account_can_be_set_to_fail_permanently(forge: BlueskyForge, status: int) -> None:
     forge.settings.refused[did(forge)] = status
     assert call(forge, FEED, actor=MIRA).status == status
     assert call(forge, LIST, repo=MIRA, collection=POSTS).status == status
     assert call(forge, FEED, actor=TOBIAS).status == 200
 
 
-def test_too_many_requests_answer_429_until_the_window_ends(world: World, forge: BlueskyForge) -> None:
+def test_too_many_requests_are_answered_with_429_until_the_window_ends(world: World, forge: BlueskyForge) -> None:
     forge.settings.rate_limit = 2
     shown = [call(forge, FEED, actor=MIRA).headers["ratelimit-remaining"] for _ in range(2)]
     assert shown == ["1", "0"]
@@ -200,7 +200,7 @@ def test_follows_are_paged_newest_first(world: World, forge: BlueskyForge) -> No
     assert seen == names[::-1]
 
 
-def test_one_record_is_read_by_its_key(forge: BlueskyForge) -> None:
+def test_a_single_record_is_read_by_its_key(forge: BlueskyForge) -> None:
     record = forge.post(MIRA, "hello")
     params = {"repo": MIRA, "collection": POSTS}
     found = read(forge, "com.atproto.repo.getRecord", **params, rkey=record.rkey)
@@ -210,14 +210,14 @@ def test_one_record_is_read_by_its_key(forge: BlueskyForge) -> None:
     assert (missing.status, json.loads(missing.body)["error"]) == (400, "RecordNotFound")
 
 
-def test_an_unknown_method_is_not_implemented_and_other_paths_are_left_alone(forge: BlueskyForge) -> None:
+def test_an_unknown_xrpc_method_is_not_implemented_and_other_paths_are_ignored(forge: BlueskyForge) -> None:
     assert call(forge, "app.bsky.feed.getEverything").status == 501
     assert forge.route(Request.build("GET", f"/repos/{MIRA}/x")) is None
     assert forge.route(Request.build("GET", "/api/v4/projects")) is None
 
 
 @pytest.mark.parametrize("change", ["edit", "delete"])
-def test_a_listed_post_can_be_disturbed_between_two_pages(forge: BlueskyForge, change: Any) -> None:
+def test_a_listed_post_can_be_changed_between_two_pages(forge: BlueskyForge, change: Any) -> None:
     post = forge.post(MIRA, "hello")
     forge.repost(TOBIAS, post.uri)
     request = Request.build("GET", f"/xrpc/{FEED}?actor={TOBIAS}")
@@ -249,7 +249,7 @@ def test_a_fault_between_two_pages_deletes_a_listed_post(world: World, forge: Bl
     assert (len(second["feed"]), len(forge.truth_feed(MIRA))) == (2, 3)
 
 
-def test_the_populated_past_has_few_busy_and_many_quiet_accounts() -> None:
+def test_the_generated_history_has_few_busy_and_many_quiet_accounts() -> None:
     world = World(seed=5)
     world.bluesky.populate(1.0)
     feeds = [world.bluesky.truth_feed(did) for did in world.bluesky.truth_accounts()]

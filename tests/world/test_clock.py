@@ -9,7 +9,7 @@ from tidelore_world.clock import WorldClock, http_date, iso_millis, iso_seconds,
 NINE = 1_772_442_000_000_000  # 2026-03-02T09:00:00Z
 
 
-def test_clock_stands_still_until_it_is_advanced() -> None:
+def test_the_world_clock_stands_still_until_advanced() -> None:
     clock = WorldClock("2026-03-02T09:00:00Z")
     assert (clock.now_us, clock.now_us) == (NINE, NINE)
     clock.advance(0.000001)
@@ -19,7 +19,7 @@ def test_clock_stands_still_until_it_is_advanced() -> None:
     assert clock.iso_s() == "2026-03-02T09:01:01Z"
 
 
-def test_clock_refuses_to_run_backwards() -> None:
+def test_the_world_clock_refuses_to_run_backwards() -> None:
     with pytest.raises(ValueError, match="backwards"):
         WorldClock("2026-03-02T09:00:00Z").advance(-1)
 
@@ -33,7 +33,7 @@ def test_clock_refuses_to_run_backwards() -> None:
         (NINE - 1, "2026-03-02T08:59:59.999Z", "2026-03-02T08:59:59Z"),
     ],
 )
-def test_text_forms_truncate_and_never_round_up(us: int, millis: str, seconds: str) -> None:
+def test_formatted_times_are_truncated_and_never_rounded_up(us: int, millis: str, seconds: str) -> None:
     assert iso_millis(us) == millis
     assert iso_seconds(us) == seconds
 
@@ -58,15 +58,15 @@ def test_http_date_is_in_gmt() -> None:
         ("1970-01-01T00:00:00Z", 0),
     ],
 )
-def test_iso_instants_are_read_to_the_microsecond(text: str, us: int) -> None:
+def test_iso_times_are_parsed_to_the_microsecond(text: str, us: int) -> None:
     assert parse_iso(text) == us
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "2026-03-02T25:00:00Z", "1772442000", "2026-03-02T"])
-def test_what_is_no_instant_is_refused(text: str) -> None:
+def test_an_invalid_iso_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_iso(text)
 
 
-def test_formatting_and_reading_agree() -> None:
+def test_a_formatted_time_parses_back() -> None:
     assert parse_iso(iso_millis(NINE + 7_654_321)) == NINE + 7_654_000

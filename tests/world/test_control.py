@@ -26,12 +26,12 @@ def _post(world: World, target: str, body: object = None) -> Any:
     return json.loads(response.body)
 
 
-def test_index_names_every_control(world: World) -> None:
+def test_the_control_index_lists_every_control(world: World) -> None:
     assert "GET /_sim/stats" in get(world, "/_sim/")
     assert get(world, "/_sim") == get(world, "/_sim/")
 
 
-def test_control_requests_are_not_counted_nor_logged_nor_struck_by_faults(world: World) -> None:
+def test_control_requests_are_not_counted_logged_or_affected_by_faults(world: World) -> None:
     world.faults.add("status", times=None, status=500)
     get(world, "/_sim/stats")
     get(world, "/_sim/projects")
@@ -39,7 +39,7 @@ def test_control_requests_are_not_counted_nor_logged_nor_struck_by_faults(world:
     assert world.log == []
 
 
-def test_stats_count_by_route_and_can_be_reset(world: World) -> None:
+def test_request_stats_are_counted_by_route_and_can_be_reset(world: World) -> None:
     get(world, f"{PROJECT}/issues")
     get(world, f"{PROJECT}/issues?page=2")
     assert get(world, "/_sim/stats") == {"requests": {"GET /projects/:id/issues": 2}, "total": 2}
@@ -47,24 +47,24 @@ def test_stats_count_by_route_and_can_be_reset(world: World) -> None:
     assert get(world, "/_sim/stats") == {"requests": {}, "total": 0}
 
 
-def test_advance_lets_time_pass(world: World) -> None:
+def test_the_advance_control_moves_the_world_clock(world: World) -> None:
     assert _post(world, "/_sim/advance?seconds=90.5") == {"now": "2026-03-02T09:01:30.500Z"}
     assert world.clock.iso_ms() == "2026-03-02T09:01:30.500Z"
 
 
 @pytest.mark.parametrize("kind", ["issues", "merge_requests"])
-def test_truth_is_what_the_list_shows(world: World, kind: str) -> None:
+def test_the_truth_control_equals_the_api_list(world: World, kind: str) -> None:
     truth = get(world, f"/_sim/truth/gitlab/{ENCODED}/{kind}")
     assert truth == sorted(get(world, f"{PROJECT}/{kind}"), key=lambda row: row["iid"])
     assert len(truth) >= 4
 
 
-def test_projects_lists_paths_and_sizes(world: World) -> None:
+def test_the_projects_control_lists_paths_and_sizes(world: World) -> None:
     (project,) = get(world, "/_sim/projects")
     assert (project["path"], project["issues"], project["merge_requests"]) == (PATH, 5, 4)
 
 
-def test_change_is_seeded_and_tells_what_it_did() -> None:
+def test_the_change_control_is_seeded_and_reports_the_changes() -> None:
     def run(seed: int) -> Any:
         made = project_world()
         made.gitlab.bulk(PATH, issues=20, merge_requests=20)
@@ -75,13 +75,13 @@ def test_change_is_seeded_and_tells_what_it_did() -> None:
     assert len(run(3)[0]) == 12
 
 
-def test_change_can_be_limited_to_kinds(world: World) -> None:
+def test_the_change_control_can_be_limited_to_kinds(world: World) -> None:
     done = _post(world, "/_sim/change?seed=1&count=3&kinds=edit_issue,delete_issue")
     assert {entry["kind"] for entry in done} <= {"edit_issue", "delete_issue"}
     assert ask(world, "/_sim/change?kinds=nonsense", "POST").status == 400
 
 
-def test_faults_are_planned_shown_and_dropped(world: World) -> None:
+def test_faults_can_be_added_listed_and_removed_by_control(world: World) -> None:
     _post(world, "/_sim/faults", {"kind": "status", "route": "/projects/:id/issues", "times": 2, "status": 502})
     _post(world, "/_sim/faults", {"kind": "status", "route_regex": "merge_requests$", "times": None, "status": 500})
     assert ask(world, f"{PROJECT}/issues").status == 502
@@ -103,7 +103,9 @@ def test_faults_are_planned_shown_and_dropped(world: World) -> None:
         ("GET", "/_sim/nonsense", b"", 404),
     ],
 )
-def test_bad_control_requests_answer_an_error(world: World, method: str, target: str, body: bytes, status: int) -> None:
+def test_invalid_control_requests_are_answered_with_an_error(
+    world: World, method: str, target: str, body: bytes, status: int
+) -> None:
     response = ask(world, target, method, body)
     assert response.status == status
     assert "error" in json.loads(response.body)

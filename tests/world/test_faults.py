@@ -29,7 +29,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 502])
-def test_status_fault_strikes_once_then_lets_go(world: World, status: int) -> None:
+def test_a_status_fault_fires_once(world: World, status: int) -> None:
     fault = world.faults.add("status", status=status)
     assert ask(world, LIST).status == status
     assert ask(world, LIST).status == 200
@@ -61,13 +61,13 @@ def test_timeout_and_disconnect_raise_in_process(world: World) -> None:
     assert ask(world, LIST).status == 200
 
 
-def test_after_skips_matching_requests_and_times_limits_strikes(world: World) -> None:
+def test_after_skips_matching_requests_and_times_limits_how_often_a_fault_fires(world: World) -> None:
     fault = world.faults.add("status", after=2, times=2, status=500)
     assert [ask(world, LIST).status for _ in range(6)] == [200, 200, 500, 500, 200, 200]
     assert fault.fired == 2
 
 
-def test_times_none_strikes_for_ever_until_cleared(world: World) -> None:
+def test_a_fault_without_times_fires_until_cleared(world: World) -> None:
     world.faults.add("status", times=None, status=502)
     assert {ask(world, LIST).status for _ in range(5)} == {502}
     world.faults.clear()
@@ -85,7 +85,7 @@ def test_route_limits_a_fault_by_name_prefix_path_prefix_or_pattern(world: World
 
 
 @pytest.mark.parametrize("mode", ["length", "json"])
-def test_truncated_body_is_no_json_and_may_announce_more_than_it_has(world: World, mode: str) -> None:
+def test_a_truncated_body_is_not_json_and_may_announce_more_than_it_has(world: World, mode: str) -> None:
     world.faults.add("truncated", mode=mode)
     response = ask(world, LIST)
     with pytest.raises(ValueError):
@@ -102,7 +102,7 @@ def test_not_json_is_html_with_status_200(world: World) -> None:
     assert response.body.startswith(b"<!DOCTYPE html>")
 
 
-def test_duplicate_repeats_the_end_of_the_page_before(world: World) -> None:
+def test_a_duplicate_fault_repeats_the_end_of_the_previous_page(world: World) -> None:
     fault = world.faults.add("duplicate", count=2)
     assert iids(world, LIST) == [1, 2]
     assert fault.fired == 0
@@ -111,7 +111,7 @@ def test_duplicate_repeats_the_end_of_the_page_before(world: World) -> None:
     assert fault.fired == 1
 
 
-def test_edit_between_moves_an_item_of_the_page_before(world: World) -> None:
+def test_an_edit_between_pages_moves_an_item_of_the_previous_page(world: World) -> None:
     fault = world.faults.add("edit_between")
     assert iids(world, LIST) == [1, 2]
     shifted = iids(world, f"{LIST}&page=2")
@@ -121,7 +121,7 @@ def test_edit_between_moves_an_item_of_the_page_before(world: World) -> None:
     assert world.clock.iso_ms() in (stamps[1], stamps[2])
 
 
-def test_delete_between_removes_an_item_of_the_page_before(world: World) -> None:
+def test_a_delete_between_pages_removes_an_item_of_the_previous_page(world: World) -> None:
     fault = world.faults.add("delete_between")
     assert iids(world, LIST) == [1, 2]
     assert iids(world, f"{LIST}&page=2") == [4, 5]
@@ -129,7 +129,7 @@ def test_delete_between_removes_an_item_of_the_page_before(world: World) -> None
     assert len(world.gitlab.truth_issues(PATH)) == 5
 
 
-def test_disturbances_reach_discussions_too(world: World) -> None:
+def test_edits_between_pages_affect_discussions_too(world: World) -> None:
     issue = world.gitlab.issue(PATH, 1)
     for _ in range(4):
         world.gitlab.add_note(issue)
@@ -141,7 +141,7 @@ def test_disturbances_reach_discussions_too(world: World) -> None:
     assert issue.user_notes_count == 3
 
 
-def test_invalid_timestamp_stays_with_its_item_until_cleared(world: World) -> None:
+def test_an_invalid_timestamp_fault_stays_with_its_item_until_cleared(world: World) -> None:
     fault = world.faults.add("invalid_timestamp")
 
     def spoiled() -> list[int]:
@@ -157,7 +157,7 @@ def test_invalid_timestamp_stays_with_its_item_until_cleared(world: World) -> No
 
 
 @pytest.mark.parametrize(("shape", "check"), [("null", type(None)), ("string", str), ("no_id", dict)])
-def test_malformed_item_damages_one_row(world: World, shape: str, check: type) -> None:
+def test_a_malformed_item_fault_damages_one_row(world: World, shape: str, check: type) -> None:
     world.faults.add("malformed_item", shape=shape)
     rows = get(world, LIST)
     odd = [row for row in rows if not isinstance(row, dict) or "id" not in row]
@@ -166,7 +166,7 @@ def test_malformed_item_damages_one_row(world: World, shape: str, check: type) -
     assert all("id" in row for row in get(world, LIST))
 
 
-def test_slow_response_is_whole_and_says_how_late_it_is(world: World) -> None:
+def test_a_slow_response_is_complete_and_reports_its_delay(world: World) -> None:
     world.faults.add("slow", seconds=0.25)
     response = ask(world, LIST)
     assert isinstance(response, SlowResponse)
@@ -174,7 +174,7 @@ def test_slow_response_is_whole_and_says_how_late_it_is(world: World) -> None:
     assert len(json.loads(response.body)) == 2
 
 
-def test_a_damaged_page_cannot_be_pinned_by_its_etag(world: World) -> None:
+def test_a_damaged_page_has_no_reusable_etag(world: World) -> None:
     good = ask(world, LIST).headers["etag"]
     for kind in ("malformed_item", "truncated", "not_json", "invalid_timestamp"):
         world.faults.add(kind)
@@ -195,7 +195,7 @@ def test_unknown_fault_is_refused(world: World) -> None:
         world.faults.add(cast("Kind", "gremlin"))
 
 
-def test_random_plan_strikes_at_about_its_rate_with_every_kind() -> None:
+def test_a_random_fault_plan_fires_at_about_its_rate_with_every_kind() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=3_000)
     world.faults = FaultPlan.random(random.Random(5), rate=0.3)
@@ -212,7 +212,7 @@ def test_random_plan_strikes_at_about_its_rate_with_every_kind() -> None:
     assert outcomes["200"] > 1_000
 
 
-def test_random_plan_is_repeatable() -> None:
+def test_a_random_fault_plan_is_repeatable() -> None:
     def fired(seed: int) -> list[int]:
         world = project_world()
         world.gitlab.bulk(PATH, issues=50)

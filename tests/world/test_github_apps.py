@@ -59,7 +59,7 @@ def bought(forge: GitHubForge) -> dict[str, Any]:
     return token
 
 
-def test_an_answer_tells_the_scopes_and_the_end_of_its_token(world: World, forge: GitHubForge) -> None:
+def test_a_response_has_the_scopes_and_the_expiry_of_its_token(world: World, forge: GitHubForge) -> None:
     forge.settings.scopes = "repo, read:org"
     forge.settings.token_expires_us = parse_iso("2026-04-01T12:00:00Z")
     headers = send(forge, "GET", "/user", headers=TOKEN).headers
@@ -70,17 +70,17 @@ def test_an_answer_tells_the_scopes_and_the_end_of_its_token(world: World, forge
     assert headers["github-authentication-token-expiration"] == "2026-04-01 12:00:00 +0000"
 
 
-def test_a_token_with_fine_grained_permissions_has_no_scopes_and_one_without_end_no_end(forge: GitHubForge) -> None:
+def test_fine_grained_tokens_have_no_scopes_and_unlimited_ones_no_expiry(forge: GitHubForge) -> None:
     forge.settings.scopes = None
     headers = send(forge, "GET", "/user", headers=TOKEN).headers
     assert not {"x-oauth-scopes", "github-authentication-token-expiration"} & set(headers)
 
 
-def test_a_caller_without_a_token_is_told_nothing_of_one(forge: GitHubForge) -> None:
+def test_a_response_without_a_token_has_no_token_headers(forge: GitHubForge) -> None:
     assert "x-oauth-scopes" not in send(forge, "GET", f"/repos/{REPO}").headers
 
 
-def test_a_claim_buys_a_token_of_the_installation_for_an_hour(world: World, forge: GitHubForge) -> None:
+def test_a_jwt_is_exchanged_for_an_installation_token_valid_for_an_hour(world: World, forge: GitHubForge) -> None:
     token = bought(forge)
     assert re.fullmatch(r"ghs_[A-Za-z0-9]{36}", token["token"])
     assert parse_iso(token["expires_at"]) == world.clock.now_us + 3600 * SECOND_US
@@ -88,7 +88,7 @@ def test_a_claim_buys_a_token_of_the_installation_for_an_hour(world: World, forg
     assert forge.apps.issued == 2
 
 
-def test_the_app_speaks_as_its_bot(forge: GitHubForge) -> None:
+def test_comments_of_an_app_are_written_by_its_bot(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     mine = {"authorization": f"Bearer {bought(forge)['token']}"}
     assert json.loads(send(forge, "GET", "/app", headers=claim(GOOD)).body)["slug"] == "harbor-helper"
@@ -97,7 +97,7 @@ def test_the_app_speaks_as_its_bot(forge: GitHubForge) -> None:
     assert send(forge, "GET", "/user", headers=mine).status == 403
 
 
-def test_the_token_of_an_installation_opens_nothing_after_its_end(world: World, forge: GitHubForge) -> None:
+def test_an_expired_installation_token_is_refused(world: World, forge: GitHubForge) -> None:
     mine = {"authorization": f"Bearer {bought(forge)['token']}"}
     world.advance(3599)
     assert send(forge, "GET", f"/repos/{REPO}", headers=mine).status == 200
@@ -122,16 +122,16 @@ def test_the_token_of_an_installation_opens_nothing_after_its_end(world: World, 
         claim({**GOOD, "iss": "harbor"}),
     ],
 )
-def test_what_is_no_claim_of_a_known_app_is_refused(forge: GitHubForge, headers: dict[str, str]) -> None:
+def test_an_invalid_jwt_or_one_of_an_unknown_app_is_refused(forge: GitHubForge, headers: dict[str, str]) -> None:
     assert send(forge, "POST", "/app/installations/8/access_tokens", headers=headers).status == 401
     assert forge.apps.issued == 0
 
 
-def test_an_app_has_no_token_for_an_installation_that_is_not_its_own(forge: GitHubForge) -> None:
+def test_an_app_gets_no_token_for_an_installation_of_another_app(forge: GitHubForge) -> None:
     assert send(forge, "POST", "/app/installations/10/access_tokens", headers=claim(GOOD)).status == 404
 
 
-def test_the_words_of_a_ghost_have_no_user(forge: GitHubForge) -> None:
+def test_comments_of_a_deleted_user_have_no_user(forge: GitHubForge) -> None:
     number = forge.create_pull(REPO, author="ghost").number
     forge.comment(REPO, number, "Boo.", "ghost")
     forge.review_comment(REPO, number, "Boo.", "ghost")
@@ -140,7 +140,7 @@ def test_the_words_of_a_ghost_have_no_user(forge: GitHubForge) -> None:
 
 
 @pytest.mark.parametrize("kind", ["issues", "pulls"])
-def test_a_write_may_land_long_after_its_sender_gave_up(world: World, forge: GitHubForge, kind: str) -> None:
+def test_a_write_may_arrive_long_after_its_sender_timed_out(world: World, forge: GitHubForge, kind: str) -> None:
     number = forge.create_pull(REPO).number
     first = forge.review_comment(REPO, number)
     path = f"issues/{number}/comments" if kind == "issues" else f"pulls/{number}/comments/{first.id}/replies"
@@ -162,7 +162,7 @@ def test_a_write_may_land_long_after_its_sender_gave_up(world: World, forge: Git
     assert send(forge, "POST", f"/repos/{REPO}/{path}", {"body": "Quick."}).status == 201
 
 
-def test_the_truth_shows_what_landed_late_without_being_asked_over_the_wire(world: World, forge: GitHubForge) -> None:
+def test_the_truth_includes_late_writes_without_a_request(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     forge.settings.late_writes = 2
     for body in ("one", "two"):
@@ -172,7 +172,7 @@ def test_the_truth_shows_what_landed_late_without_being_asked_over_the_wire(worl
     assert [row["body"] for row in forge.truth_comments(REPO, number)] == ["one", "two"]
 
 
-def test_a_late_write_to_a_thread_that_is_gone_by_then_lands_nowhere(world: World, forge: GitHubForge) -> None:
+def test_a_late_write_to_a_deleted_thread_is_dropped(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     forge.settings.late_writes = 1
     with pytest.raises(SimulatedTimeout):
@@ -183,13 +183,13 @@ def test_a_late_write_to_a_thread_that_is_gone_by_then_lands_nowhere(world: Worl
     assert len(forge.late) == 0
 
 
-def test_what_would_be_refused_is_refused_at_once_however_late_writes_are(forge: GitHubForge) -> None:
+def test_an_invalid_write_is_refused_at_once_despite_late_writes(forge: GitHubForge) -> None:
     forge.settings.late_writes = 1
     assert send(forge, "POST", f"/repos/{REPO}/issues/99/comments", {"body": "x"}).status == 404
     assert forge.settings.late_writes == 1
 
 
-def test_a_limit_on_writes_lets_reads_pass(forge: GitHubForge) -> None:
+def test_a_rate_limit_on_writes_does_not_limit_reads(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     forge.limits.impose_secondary(2, retry_after=30, writes_only=True)
     target = f"/repos/{REPO}/issues/{number}/comments"
@@ -200,7 +200,7 @@ def test_a_limit_on_writes_lets_reads_pass(forge: GitHubForge) -> None:
     assert len(forge.truth_comments(REPO)) == 1
 
 
-def test_two_edits_within_a_second_leave_one_instant_and_the_last_words(world: World, forge: GitHubForge) -> None:
+def test_two_edits_within_a_second_leave_one_timestamp_and_the_last_body(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = forge.comment(REPO, number, "one")
     world.advance(0.4)

@@ -115,7 +115,7 @@ def test_repository_wide_comment_lists_accept_since_sort_and_direction(world: Wo
         assert ids(ask(forge, f"/repos/{REPO}/{path}?sort=created&direction=desc")) == made[::-1]
 
 
-def test_a_threads_comments_are_in_id_order_and_heed_only_since(world: World, forge: GitHubForge) -> None:
+def test_a_threads_comments_are_in_id_order_and_support_only_since(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = []
     for _ in range(3):
@@ -136,7 +136,7 @@ def test_reviews_ignore_since(world: World, forge: GitHubForge) -> None:
     assert ids(response) == [review.id]
 
 
-def test_a_lone_review_comment_makes_a_review_without_a_body(forge: GitHubForge) -> None:
+def test_a_single_review_comment_creates_a_review_without_a_body(forge: GitHubForge) -> None:
     number = forge.create_pull(REPO).number
     remark = forge.review_comment(REPO, number)
     (review,) = rows(ask(forge, f"/repos/{REPO}/pulls/{number}/reviews"))
@@ -153,7 +153,7 @@ def test_issues_and_pull_requests_are_mixed_and_pulls_carry_pull_request(forge: 
     assert shown["id"] != listed[pull.number]["id"]
 
 
-def test_lists_show_open_threads_unless_asked_for_all(world: World, forge: GitHubForge) -> None:
+def test_lists_show_open_threads_by_default(world: World, forge: GitHubForge) -> None:
     opened, closed = forge.create_pull(REPO), forge.create_pull(REPO)
     world.advance(1)
     forge.close(REPO, closed.number)
@@ -193,7 +193,7 @@ def test_a_page_holds_30_rows_by_default_and_100_at_most(forge: GitHubForge, ask
     assert link(ask(forge, last), "next") is None
 
 
-def test_links_may_switch_to_the_numeric_repository_address_in_mid_walk(forge: GitHubForge) -> None:
+def test_next_links_may_switch_to_the_repository_id_during_a_walk(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = [forge.comment(REPO, number, f"{index}").id for index in range(7)]
     forge.settings.numeric_links_from_page = 2
@@ -205,7 +205,7 @@ def test_links_may_switch_to_the_numeric_repository_address_in_mid_walk(forge: G
     assert walk(forge, f"/repos/{REPO}/issues/comments?per_page=2") == made
 
 
-def test_offset_pages_shift_when_a_row_is_edited_in_mid_walk(world: World, forge: GitHubForge) -> None:
+def test_offset_pages_shift_when_a_row_is_edited_during_a_walk(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = []
     for index in range(4):
@@ -220,7 +220,7 @@ def test_offset_pages_shift_when_a_row_is_edited_in_mid_walk(world: World, forge
     assert ids(second) == [made[3], made[0]], "the third comment slid into the page already read"
 
 
-def test_a_deletion_in_mid_walk_shifts_id_ordered_pages_and_leaves_no_trace(world: World, forge: GitHubForge) -> None:
+def test_a_deletion_during_a_walk_shifts_id_ordered_pages_silently(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = [forge.comment(REPO, number, f"{index}").id for index in range(4)]
     before = rows(ask(forge, f"/repos/{REPO}/issues"))[0]["updated_at"]
@@ -235,7 +235,7 @@ def test_a_deletion_in_mid_walk_shifts_id_ordered_pages_and_leaves_no_trace(worl
     assert ask(forge, f"/repos/{REPO}/issues/comments/{made[0]}").status == 404
 
 
-def test_an_old_since_with_a_large_page_answers_502_and_a_smaller_page_helps(world: World, forge: GitHubForge) -> None:
+def test_an_old_since_with_a_large_page_gives_502_and_a_smaller_page_works(world: World, forge: GitHubForge) -> None:
     forge.settings.gateway_since_days = 30
     old = iso_seconds(world.clock.now_us - 31 * DAY_US)
     fresh = iso_seconds(world.clock.now_us - DAY_US)
@@ -245,7 +245,7 @@ def test_an_old_since_with_a_large_page_answers_502_and_a_smaller_page_helps(wor
     assert ask(forge, f"{target}{fresh}&per_page=100").status == 200
 
 
-def test_very_deep_offset_pages_answer_422(forge: GitHubForge) -> None:
+def test_very_deep_offset_pages_are_answered_with_422(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     for index in range(9):
         forge.comment(REPO, number, f"{index}")
@@ -263,7 +263,7 @@ def test_updated_at_may_trail_created_at_by_a_second_without_an_edit(forge: GitH
     assert parse_iso(row["updated_at"]) - parse_iso(row["created_at"]) == SECOND_US
 
 
-def test_a_touch_moves_updated_at_and_leaves_the_body(world: World, forge: GitHubForge) -> None:
+def test_a_touch_changes_updated_at_and_not_the_body(world: World, forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = forge.comment(REPO, number, "As I said.")
     world.advance(1)
@@ -305,7 +305,7 @@ def test_a_deleted_issue_is_gone_and_a_missing_one_is_not_found(forge: GitHubFor
     assert rows(ask(forge, f"/repos/{REPO}/issues/comments")) == []
 
 
-def test_walking_a_thread_of_ten_thousand_comments_gives_the_truth(forge: GitHubForge) -> None:
+def test_walking_a_thread_of_ten_thousand_comments_returns_them_all(forge: GitHubForge) -> None:
     number = forge.create_pull(REPO).number
     for index in range(10_000):
         forge.comment(REPO, number, f"remark {index}")
@@ -313,7 +313,7 @@ def test_walking_a_thread_of_ten_thousand_comments_gives_the_truth(forge: GitHub
     assert walked == [row["id"] for row in forge.truth_comments(REPO, number)]
 
 
-def test_a_page_shows_an_edit_made_after_it_was_rendered(forge: GitHubForge) -> None:
+def test_a_cached_page_shows_a_later_edit(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     made = forge.comment(REPO, number, "first")
     target = f"/repos/{REPO}/issues/{number}/comments"
@@ -323,7 +323,7 @@ def test_a_page_shows_an_edit_made_after_it_was_rendered(forge: GitHubForge) -> 
     assert rows(ask(forge, target)) == forge.truth_comments(REPO, number)
 
 
-def test_both_forms_of_an_address_count_as_one_route(forge: GitHubForge) -> None:
+def test_both_forms_of_a_repository_url_count_as_one_route(forge: GitHubForge) -> None:
     repo_id = forge.repository(REPO).id
     names = [
         forge.route(Request.build("GET", f"{place}/issues/12/comments"))
@@ -332,6 +332,6 @@ def test_both_forms_of_an_address_count_as_one_route(forge: GitHubForge) -> None
     assert [found and found[0] for found in names] == ["GET /repos/:owner/:repo/issues/:n/comments"] * 2
 
 
-def test_paths_of_other_forges_are_left_to_them(forge: GitHubForge) -> None:
+def test_paths_of_other_forges_are_ignored(forge: GitHubForge) -> None:
     assert forge.route(Request.build("GET", "/api/v4/projects")) is None
     assert forge.route(Request.build("GET", "/xrpc/app.bsky.feed.getAuthorFeed")) is None

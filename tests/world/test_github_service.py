@@ -47,7 +47,7 @@ def remaining(response: Response) -> int:
     return int(response.headers["x-ratelimit-remaining"])
 
 
-def test_a_304_to_a_caller_with_a_token_is_free_of_the_primary_limit(forge: GitHubForge) -> None:
+def test_a_304_with_a_token_costs_no_primary_rate_limit(forge: GitHubForge) -> None:
     target = f"/repos/{REPO}/issues/comments"
     first = get(forge, target, TOKEN)
     conditional = {"if-none-match": first.headers["etag"]}
@@ -59,7 +59,7 @@ def test_a_304_to_a_caller_with_a_token_is_free_of_the_primary_limit(forge: GitH
     assert (charged.status, remaining(charged)) == (304, remaining(anonymous) - 1)
 
 
-def test_an_etag_belongs_to_the_full_address(forge: GitHubForge) -> None:
+def test_an_etag_belongs_to_the_full_url(forge: GitHubForge) -> None:
     target = f"/repos/{REPO}/issues/comments"
     etag = get(forge, f"{target}?page=1", TOKEN).headers["etag"]
     assert get(forge, f"{target}?page=2", TOKEN | {"if-none-match": etag}).status == 200
@@ -99,14 +99,16 @@ def test_an_exhausted_primary_limit_refuses_until_reset(world: World, forge: Git
     assert get(forge, target, TOKEN).status == 200
 
 
-def test_asking_for_the_rate_limit_costs_nothing(forge: GitHubForge) -> None:
+def test_the_rate_limit_endpoint_costs_no_rate_limit(forge: GitHubForge) -> None:
     get(forge, f"/repos/{REPO}/issues", TOKEN)
     shown = [json.loads(get(forge, "/rate_limit", TOKEN).body)["rate"]["used"] for _ in range(3)]
     assert shown == [1, 1, 1]
 
 
 @pytest.mark.parametrize(("status", "retry_after"), [(403, 30), (429, 5), (403, None)])
-def test_a_secondary_limit_strikes_with_budget_left(forge: GitHubForge, status: int, retry_after: int | None) -> None:
+def test_a_secondary_rate_limit_applies_with_primary_budget_left(
+    forge: GitHubForge, status: int, retry_after: int | None
+) -> None:
     forge.limits.impose_secondary(2, retry_after, status)
     refused = [get(forge, f"/repos/{REPO}/issues", TOKEN) for _ in range(2)]
     assert [response.status for response in refused] == [status, status]
@@ -129,7 +131,7 @@ def test_content_creating_requests_are_limited_to_80_a_minute_and_500_an_hour(wo
     assert reply.headers["retry-after"].isdigit()
 
 
-def test_a_posted_comment_is_shown_by_the_viewer(forge: GitHubForge) -> None:
+def test_a_posted_comment_has_the_author_of_the_token(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     forge.settings.tokens["one"] = "mira-holt"
     made = send(forge, "POST", f"/repos/{REPO}/issues/{number}/comments", {"body": "Agreed."}, TOKEN)
@@ -139,7 +141,7 @@ def test_a_posted_comment_is_shown_by_the_viewer(forge: GitHubForge) -> None:
     assert json.loads(get(forge, "/user", TOKEN).body)["login"] == "mira-holt"
 
 
-def test_an_answer_in_a_review_thread_points_at_its_first_comment(forge: GitHubForge) -> None:
+def test_a_reply_in_a_review_thread_refers_to_its_first_comment(forge: GitHubForge) -> None:
     number = forge.create_pull(REPO).number
     first = forge.review_comment(REPO, number, path="src/ledger.py", line=40)
     target = f"/repos/{REPO}/pulls/{number}/comments"
@@ -181,7 +183,7 @@ def test_a_post_that_timed_out_may_have_succeeded(forge: GitHubForge) -> None:
     assert send(forge, "POST", target, {"body": "Again."}).status == 201
 
 
-def test_bad_and_missing_tokens_answer_401(forge: GitHubForge) -> None:
+def test_bad_and_missing_tokens_are_answered_with_401(forge: GitHubForge) -> None:
     forge.settings.bad_tokens.add("one")
     assert get(forge, f"/repos/{REPO}", TOKEN).status == 401
     forge.settings.require_token = True
@@ -195,7 +197,7 @@ def compare(forge: GitHubForge, base: str, head: str) -> tuple[str, int, int]:
     return found["status"], found["ahead_by"], found["behind_by"]
 
 
-def test_compare_tells_a_push_from_a_rewritten_history(forge: GitHubForge) -> None:
+def test_compare_distinguishes_a_push_from_a_force_push(forge: GitHubForge) -> None:
     pull = forge.create_pull(REPO, branch="fix/rounding")
     before = pull.require_pull().head_sha
     pushed = forge.push(REPO, pull.number, commits=2)
@@ -210,7 +212,7 @@ def test_compare_tells_a_push_from_a_rewritten_history(forge: GitHubForge) -> No
     assert get(forge, f"/repos/{REPO}/compare/{'0' * 40}...main").status == 404
 
 
-def test_a_merge_puts_the_branch_on_the_default_branch(world: World, forge: GitHubForge) -> None:
+def test_a_merge_adds_the_branch_to_the_default_branch(world: World, forge: GitHubForge) -> None:
     pull = forge.create_pull(REPO)
     world.advance(60)
     forge.merge(REPO, pull.number, "mira-holt")
@@ -230,7 +232,7 @@ def test_a_closed_thread_can_be_reopened(forge: GitHubForge) -> None:
 
 
 @pytest.mark.parametrize("event", ["comment", "review_comment", "review", "push", "edit_review"])
-def test_new_words_reviews_and_pushes_move_the_pull_requests_updated_at(
+def test_comments_reviews_and_pushes_change_the_pull_requests_updated_at(
     world: World, forge: GitHubForge, event: str
 ) -> None:
     number = forge.create_pull(REPO).number
@@ -245,7 +247,7 @@ def test_new_words_reviews_and_pushes_move_the_pull_requests_updated_at(
 
 
 @pytest.mark.parametrize("change", ["edit", "delete"])
-def test_a_listed_comment_can_be_disturbed_between_two_pages(forge: GitHubForge, change: Any) -> None:
+def test_a_listed_comment_can_be_changed_between_two_pages(forge: GitHubForge, change: Any) -> None:
     number = forge.create_pull(REPO).number
     forge.comment(REPO, number, "Before.")
     request = Request.build("GET", f"/repos/{REPO}/issues/comments")
@@ -277,7 +279,7 @@ def test_a_fault_between_two_pages_edits_a_listed_row(world: World, forge: GitHu
     assert sum("(edited)" in row["body"] for row in forge.truth_comments(REPO)) == 1
 
 
-def test_the_populated_past_lies_before_the_present_and_ids_grow_with_time() -> None:
+def test_the_generated_history_lies_in_the_past_and_ids_grow_with_time() -> None:
     world = World(seed=5)
     world.github.populate(1.0)
     assert len(world.github.truth_repos()) == 2
@@ -294,7 +296,7 @@ def test_the_populated_past_lies_before_the_present_and_ids_grow_with_time() -> 
         assert all(later >= earlier - SECOND_US for earlier, later in pairwise(created))
 
 
-def test_the_same_seed_gives_the_same_past() -> None:
+def test_the_same_seed_gives_the_same_generated_history() -> None:
     worlds = [World(seed=9), World(seed=9), World(seed=10)]
     for world in worlds:
         world.github.populate(0.2)

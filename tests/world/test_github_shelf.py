@@ -57,7 +57,7 @@ def test_every_page_of_every_order_agrees_with_a_sorted_list(seed: int) -> None:
 
 
 @pytest.mark.parametrize("descending", [False, True])
-def test_a_test_on_rows_narrows_pages_and_the_total(descending: bool) -> None:
+def test_a_row_filter_applies_to_pages_and_total(descending: bool) -> None:
     shelf: Shelf[Row] = Shelf()
     for number in range(10):
         shelf.put(Row(number, number, number))

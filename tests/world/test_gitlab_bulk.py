@@ -33,7 +33,7 @@ def _notes(world: World) -> Iterator[tuple[Item, Note]]:
     return ((item, note) for item, found in _threads(world) for note in found.notes)
 
 
-def test_every_item_has_the_threads_and_notes_asked_for_and_counts_them(world: World) -> None:
+def test_every_bulk_item_has_the_requested_threads_and_notes(world: World) -> None:
     for kind in ("issues", "merge_requests"):
         for row in walk(world, f"{PROJECT}/{kind}?per_page=100"):
             threads = get(world, f"{PROJECT}/{kind}/{row['iid']}/discussions?per_page=100")
@@ -41,7 +41,7 @@ def test_every_item_has_the_threads_and_notes_asked_for_and_counts_them(world: W
             assert row["user_notes_count"] == 15
 
 
-def test_every_item_has_the_events_asked_for_in_each_family(world: World) -> None:
+def test_every_bulk_item_has_the_requested_events_of_each_kind(world: World) -> None:
     for kind in ("issues", "merge_requests"):
         for family in ("state", "label", "milestone"):
             events = world.gitlab.truth_all_events(kind, PATH, family)
@@ -49,7 +49,7 @@ def test_every_item_has_the_events_asked_for_in_each_family(world: World) -> Non
 
 
 @pytest.mark.parametrize("events", [1, 2, 3, 4])
-def test_the_last_events_agree_with_what_the_item_shows(events: int) -> None:
+def test_the_last_events_match_the_state_of_the_item(events: int) -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=5, merge_requests=5, events=events)
     for item in _items(world):
@@ -60,7 +60,7 @@ def test_the_last_events_agree_with_what_the_item_shows(events: int) -> None:
         assert (last["milestone"].action == "add") == (item.milestone is last["milestone"].milestone)
 
 
-def test_children_lie_between_creation_and_update_of_their_item(world: World) -> None:
+def test_children_are_dated_between_creation_and_update_of_their_item(world: World) -> None:
     for item, note in _notes(world):
         assert item.created_at_us <= note.created_at_us <= note.updated_at_us <= item.updated_at_us
         assert note.resolved_at_us is None or note.created_at_us <= note.resolved_at_us <= item.updated_at_us
@@ -83,7 +83,7 @@ def test_ids_are_unique_and_grow_with_time_under_an_item(world: World) -> None:
         assert [note.created_at_us for note in notes] == sorted(note.created_at_us for note in notes)
 
 
-def test_a_third_of_the_threads_on_merge_requests_sit_on_the_diff(world: World) -> None:
+def test_a_third_of_the_merge_request_threads_are_on_the_diff(world: World) -> None:
     requests = world.gitlab.project(PATH).merge_requests
     threads = [(request, found) for request in requests for found in request.discussions]
     on_diff = [(request, found) for request, found in threads if found.notes[0].type == "DiffNote"]
@@ -111,7 +111,7 @@ def test_threads_on_merge_requests_are_partly_resolved_and_on_issues_never_resol
     assert not any(note.resolvable or note.position for item, note in _notes(world) if item in list(project.issues))
 
 
-def test_lone_comments_appear_when_threads_have_one_note() -> None:
+def test_threads_with_one_note_can_be_individual_comments() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=4, merge_requests=6, discussions=4, notes=1)
     alone = [found for _, found in _threads(world) if found.individual_note]
@@ -122,7 +122,7 @@ def test_lone_comments_appear_when_threads_have_one_note() -> None:
     assert all(found.notes[0].type is not None for found in others)
 
 
-def test_merge_requests_change_the_files_asked_for_and_close_an_existing_issue(world: World) -> None:
+def test_bulk_merge_requests_change_the_requested_files_and_close_an_existing_issue(world: World) -> None:
     issues = {row["iid"]: row for row in walk(world, f"{PROJECT}/issues?per_page=100")}
     mentions = dict.fromkeys(issues, 0)
     for request in world.gitlab.project(PATH).merge_requests:
@@ -135,7 +135,7 @@ def test_merge_requests_change_the_files_asked_for_and_close_an_existing_issue(w
     assert mentions == {iid: row["merge_requests_count"] for iid, row in issues.items()}
 
 
-def test_a_later_filling_closes_older_issues_and_leaves_their_rows_alone() -> None:
+def test_later_bulk_merge_requests_close_older_issues_without_changing_their_rows() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=3)
     before = world.gitlab.truth_issues(PATH)
@@ -144,7 +144,7 @@ def test_a_later_filling_closes_older_issues_and_leaves_their_rows_alone() -> No
     assert [len(found) for found in world.gitlab.truth_all_closes(PATH).values()] == [1, 1, 1]
 
 
-def test_changed_files_of_bulk_items_are_not_shared_lists() -> None:
+def test_bulk_items_do_not_share_their_list_of_changed_files() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, merge_requests=600, files=2)
     first, twin = (world.gitlab.merge_request(PATH, iid) for iid in (1, 257))
@@ -160,7 +160,7 @@ class Children(TypedDict, total=False):
     files: int
 
 
-def test_children_asked_for_leave_bare_fillings_as_they_were() -> None:
+def test_requesting_children_does_not_change_the_bulk_items_themselves() -> None:
     def shown(**children: Unpack[Children]) -> list[dict[str, object]]:
         world = project_world()
         world.gitlab.bulk(PATH, issues=20, merge_requests=10, **children)
@@ -172,12 +172,12 @@ def test_children_asked_for_leave_bare_fillings_as_they_were() -> None:
 
 
 @pytest.mark.parametrize("children", [{"discussions": 2}, {"notes": 2}, {"files": -1}])
-def test_impossible_children_are_refused(children: Children) -> None:
+def test_impossible_bulk_children_are_refused(children: Children) -> None:
     with pytest.raises(ValueError, match=r"come together|fewer than no"):
         project_world().gitlab.bulk(PATH, issues=1, **children)
 
 
-def test_two_thousand_conversations_are_made_in_seconds() -> None:
+def test_two_thousand_conversations_are_generated_in_seconds() -> None:
     world = project_world()
     begin = time.perf_counter()
     world.gitlab.bulk(PATH, issues=100, merge_requests=2_000, discussions=5, notes=3, events=2, files=3)

@@ -33,20 +33,20 @@ def _updated(world: World) -> Mapping[tuple[str, int], str]:
     return {(kind, row["iid"]): row["updated_at"] for kind, row in rows}
 
 
-def test_the_everyday_mix_has_none_of_the_kinds_on_request(world: World) -> None:
+def test_random_changes_use_only_the_everyday_kinds_by_default(world: World) -> None:
     done = world.gitlab.change(150, random.Random(2), advance=world.advance)
     assert {entry["kind"] for entry in done} <= set(EVERYDAY)
     assert not set(EVERYDAY) & set(ON_REQUEST)
 
 
 @pytest.mark.parametrize("kind", [*EVERYDAY, *ON_REQUEST])
-def test_every_kind_finds_something_to_change(world: World, kind: str) -> None:
+def test_every_kind_of_change_can_be_applied(world: World, kind: str) -> None:
     world.gitlab.close_issue(PATH, 1)
     world.gitlab.close_merge_request(PATH, 1)
     assert len(_change(world, kind, count=1)) == 1
 
 
-def test_a_throttled_note_leaves_an_item_changed_a_moment_ago_where_it_is(world: World) -> None:
+def test_a_note_on_a_recently_updated_item_does_not_change_its_updated_at(world: World) -> None:
     for number in range(1, 9):
         world.gitlab.edit_issue(PATH, number)
         world.gitlab.edit_merge_request(PATH, number)
@@ -76,7 +76,7 @@ def test_labels_milestones_and_reviewers_change_with_their_events(world: World) 
     assert forge.truth_all_reviewers(PATH) != before
 
 
-def test_statuses_change_and_move_their_issue(world: World) -> None:
+def test_status_changes_update_their_issue(world: World) -> None:
     before, updated = world.gitlab.truth_statuses(PATH), _updated(world)
     done = _change(world, "set_status")
     assert world.gitlab.truth_statuses(PATH) != before

@@ -71,7 +71,7 @@ def _page(response: Response) -> tuple[dict[int, Any], dict[str, Any]]:
     return found, items["pageInfo"]
 
 
-def test_statuses_of_all_issues_equal_the_truth_page_by_page(world: World) -> None:
+def test_paged_statuses_of_all_issues_equal_the_truth(world: World) -> None:
     world.gitlab.set_status(PATH, 2, "in progress")
     world.gitlab.set_status(PATH, 3, "Won't do")
     world.gitlab.close_issue(PATH, 4)
@@ -91,7 +91,7 @@ def test_statuses_of_all_issues_equal_the_truth_page_by_page(world: World) -> No
     assert (names[1], names[2], names[3], names[4], names[8]) == ("To do", "In progress", "Won't do", "Done", None)
 
 
-def test_only_the_numbers_asked_for_are_answered(world: World) -> None:
+def test_only_the_requested_issue_numbers_are_returned(world: World) -> None:
     rows, info = _page(_post(world, iids=["6", "2", "99"]))
     assert set(rows) == {2, 6}
     assert info["hasNextPage"] is False
@@ -102,7 +102,7 @@ def test_only_the_numbers_asked_for_are_answered(world: World) -> None:
     assert info["hasNextPage"] is False
 
 
-def test_a_page_holds_a_hundred_at_most() -> None:
+def test_a_status_page_holds_at_most_a_hundred_issues() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=130)
     rows, info = _page(_post(world, first=500))
@@ -110,13 +110,13 @@ def test_a_page_holds_a_hundred_at_most() -> None:
     assert info["hasNextPage"] is True
 
 
-def test_a_get_answers_like_a_post(world: World) -> None:
+def test_a_graphql_get_is_answered_like_a_post(world: World) -> None:
     query = urlencode({"query": STATUSES, "variables": json.dumps({"path": PATH, "iids": ["1"]})})
     assert _data(ask(world, f"/api/graphql?{query}")) == _data(_post(world, iids=["1"]))
     assert world.requests["GET /api/graphql"] == world.requests["POST /api/graphql"] == 1
 
 
-def test_literal_arguments_aliases_and_named_fragments_are_understood(world: World) -> None:
+def test_literal_arguments_aliases_and_named_fragments_are_supported(world: World) -> None:
     query = f"""
     {{ p: project(fullPath: "{PATH}") {{ fullPath, workItems(iids: ["3"]) {{ nodes {{ n: iid ...W __typename }} }} }} }}
     # the widgets
@@ -126,7 +126,7 @@ def test_literal_arguments_aliases_and_named_fragments_are_understood(world: Wor
     assert _data(_post(world, query)) == {"p": {"fullPath": PATH, "workItems": {"nodes": [node]}}}
 
 
-def test_a_server_without_statuses_does_not_know_the_type(world: World) -> None:
+def test_a_server_without_statuses_has_no_status_type(world: World) -> None:
     world.gitlab.statuses = False
     error = _error(_post(world))
     assert error["message"] == "No such type WorkItemWidgetStatus, so it can't be a fragment condition"
@@ -136,7 +136,7 @@ def test_a_server_without_statuses_does_not_know_the_type(world: World) -> None:
     assert set(world.gitlab.truth_statuses(PATH).values()) == {None}
 
 
-def test_an_old_server_does_not_know_work_items(world: World) -> None:
+def test_an_old_server_has_no_work_items(world: World) -> None:
     world.gitlab.old_server = True
     error = _error(_post(world))
     assert error["message"] == "Field 'workItems' doesn't exist on type 'Project'"
@@ -144,7 +144,7 @@ def test_an_old_server_does_not_know_work_items(world: World) -> None:
     assert error["path"] == ["query statuses", "project", "workItems"]
 
 
-def test_an_unlicensed_server_knows_the_type_but_shows_no_such_widget(world: World) -> None:
+def test_an_unlicensed_server_has_the_status_type_but_no_widget(world: World) -> None:
     world.gitlab.statuses_licensed = False
     rows, _ = _page(_post(world))
     assert rows == world.gitlab.truth_statuses(PATH) == dict.fromkeys(range(1, 8))
@@ -165,15 +165,15 @@ def test_an_unlicensed_server_knows_the_type_but_shows_no_such_widget(world: Wor
         ("", "No query string was present"),
     ],
 )
-def test_documents_that_cannot_be_answered_are_refused_in_words(world: World, query: str, message: str) -> None:
+def test_unsupported_graphql_documents_are_refused_with_a_message(world: World, query: str, message: str) -> None:
     assert message in _error(_post(world, query))["message"]
 
 
-def test_numbers_must_be_strings(world: World) -> None:
+def test_issue_numbers_must_be_strings_in_graphql(world: World) -> None:
     assert "Expected type '[String!]'" in _error(_post(world, iids=[1]))["message"]
 
 
-def test_projects_out_of_reach_are_null(world: World) -> None:
+def test_inaccessible_projects_are_null(world: World) -> None:
     assert _data(_post(world, path="no/where")) == {"project": None}
     world.gitlab.forbid_project(PATH)
     assert _data(_post(world)) == {"project": None}
@@ -183,7 +183,7 @@ def test_projects_out_of_reach_are_null(world: World) -> None:
     assert _data(_post(world, path="harborline/platform/books"))["project"] is not None
 
 
-def test_the_token_the_method_and_the_rate_budget_are_checked(world: World) -> None:
+def test_graphql_checks_token_method_and_rate_limit(world: World) -> None:
     world.gitlab.token = "glpat-right"
     refused = _post(world)
     assert refused.status == 401
@@ -201,7 +201,7 @@ def test_too_large_a_query_is_refused(world: World) -> None:
     assert _post(world, "{ " + "x" * 10_000 + " }").status == 422
 
 
-def test_a_status_moves_updated_at_and_the_state_with_it(world: World) -> None:
+def test_a_status_change_updates_updated_at_and_the_state(world: World) -> None:
     forge, project = world.gitlab, world.gitlab.project(PATH)
     before = forge.issue(PATH, 1).updated_at_us
     issue = forge.set_status(PATH, 1, "In progress")

@@ -46,21 +46,21 @@ def test_archived_projects_are_listed_as_such_unless_filtered_out() -> None:
         assert _paths(world, f"{target}?archived=true") == {"harbor/platform/old"}
 
 
-def test_forbidden_projects_are_in_no_list_and_answer_403() -> None:
+def test_forbidden_projects_are_not_listed_and_are_answered_with_403() -> None:
     world = _world("harbor/platform/live", "harbor/platform/secret")
     world.gitlab.forbid_project("harbor/platform/secret")
     assert _paths(world, GROUP) == {"harbor/platform/live"}
     assert ask(world, "/api/v4/projects/harbor%2Fplatform%2Fsecret/issues").status == 403
 
 
-def test_a_project_made_at_run_time_joins_its_group() -> None:
+def test_a_project_created_at_run_time_joins_its_group() -> None:
     world = _world("harbor/platform/api")
     assert len(get(world, GROUP)) == 1
     world.gitlab.create_project("harbor/platform/new")
     assert len(get(world, GROUP)) == 2
 
 
-def test_a_moved_project_keeps_its_number_and_leaves_its_group_behind() -> None:
+def test_a_moved_project_keeps_its_id_and_leaves_its_group() -> None:
     world = _world("harbor/platform/api")
     number = world.gitlab.project("harbor/platform/api").id
     world.gitlab.rename_project("harbor/platform/api", "harbor/edge/gateway")
@@ -72,7 +72,7 @@ def test_a_moved_project_keeps_its_number_and_leaves_its_group_behind() -> None:
     assert [row["id"] for row in get(world, "/api/v4/groups/harbor%2Fedge/projects")] == [number]
 
 
-def test_groups_nobody_made_answer_404_and_empty_ones_an_empty_list() -> None:
+def test_unknown_groups_are_answered_with_404_and_empty_ones_with_an_empty_list() -> None:
     world = _world("harbor/platform/api")
     assert ask(world, "/api/v4/groups/harbor%2Fnowhere/projects").status == 404
     world.gitlab.delete_project("harbor/platform/api")

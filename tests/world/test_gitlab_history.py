@@ -24,7 +24,7 @@ def _items(world: World) -> list[Item]:
     return [item for project in world.gitlab.projects.values() for item in (*project.issues, *project.merge_requests)]
 
 
-def test_scale_one_makes_three_projects_of_the_promised_size(world: World) -> None:
+def test_scale_one_generates_three_projects_of_the_documented_size(world: World) -> None:
     projects = list(world.gitlab.projects.values())
     assert len(projects) == 3
     assert any(project.path.count("/") == 2 for project in projects)
@@ -32,7 +32,7 @@ def test_scale_one_makes_three_projects_of_the_promised_size(world: World) -> No
     assert 130 <= sum(len(project.merge_requests) for project in projects) <= 140
 
 
-def test_history_lies_before_the_start_and_ids_grow_with_time(world: World) -> None:
+def test_the_generated_history_lies_in_the_past_and_ids_grow_with_time(world: World) -> None:
     items = _items(world)
     assert all(item.created_at_us <= item.updated_at_us < world.clock.now_us for item in items)
     items.sort(key=lambda item: item.id)
@@ -79,13 +79,13 @@ def test_a_merge_request_shares_the_topic_of_the_issue_it_closes(world: World) -
     assert all(request.created_at_us > issue.created_at_us for request, issue in pairs)
 
 
-def test_note_counts_equal_the_notes_people_wrote(world: World) -> None:
+def test_note_counts_equal_the_number_of_user_notes(world: World) -> None:
     for item in _items(world):
         written = sum(not note.system for found in item.discussions for note in found.notes)
         assert item.user_notes_count == written
 
 
-def test_same_seed_same_instance_and_another_seed_another() -> None:
+def test_the_seed_determines_the_generated_instance() -> None:
     def shown(seed: int) -> list[object]:
         made = World(seed)
         made.gitlab.populate(0.1)
@@ -102,7 +102,7 @@ def test_scale_multiplies_sizes() -> None:
     assert sum(len(project.issues) for project in small.gitlab.projects.values()) == 45
 
 
-def test_bulk_makes_a_hundred_thousand_items_in_seconds_and_lists_them() -> None:
+def test_bulk_generates_and_lists_a_hundred_thousand_items_in_seconds() -> None:
     world = project_world()
     begin = time.perf_counter()
     world.gitlab.bulk(PATH, issues=60_000, merge_requests=40_000)
@@ -112,7 +112,7 @@ def test_bulk_makes_a_hundred_thousand_items_in_seconds_and_lists_them() -> None
     assert ask(world, f"{PROJECT}/merge_requests?per_page=1&page=40000").body != b"[]"
 
 
-def test_bulk_items_share_one_instant_when_asked() -> None:
+def test_bulk_items_can_share_one_instant() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=250, same_instant=True)
     rows = walk(world, f"{PROJECT}/issues?order_by=updated_at&sort=asc&per_page=100")
@@ -120,7 +120,7 @@ def test_bulk_items_share_one_instant_when_asked() -> None:
     assert len({row["iid"] for row in rows}) == len({row["title"] for row in rows}) == 250
 
 
-def test_changes_are_reported_as_made() -> None:
+def test_random_changes_are_reported_as_applied() -> None:
     world = World()
     world.gitlab.populate(0.2)
     before = {project.path: len(project.issues) for project in world.gitlab.projects.values()}
@@ -133,7 +133,7 @@ def test_changes_are_reported_as_made() -> None:
         assert len(world.gitlab.project(path).issues) == count + made - gone
 
 
-def test_changes_can_be_limited_to_kinds_and_unknown_kinds_are_refused() -> None:
+def test_random_changes_can_be_limited_to_kinds_and_unknown_kinds_are_refused() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=10)
     done = world.gitlab.change(5, random.Random(1), ["edit_issue"])

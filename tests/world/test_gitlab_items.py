@@ -86,7 +86,7 @@ def test_single_object_has_an_etag_that_changes_with_it() -> None:
     assert ask(world, f"{PROJECT}/issues/1", if_none_match=etag).status == 200
 
 
-def test_merging_closes_the_issues_it_names_and_they_share_the_reference() -> None:
+def test_merging_closes_the_referenced_issues() -> None:
     world = project_world()
     for _ in range(3):
         world.gitlab.create_issue(PATH)
@@ -104,7 +104,7 @@ def test_merging_closes_the_issues_it_names_and_they_share_the_reference() -> No
     assert [row["iid"] for row in get(world, f"{PROJECT}/merge_requests/1/closes_issues")] == [1]
 
 
-def test_project_answers_by_number_and_by_encoded_path() -> None:
+def test_a_project_is_found_by_id_and_by_encoded_path() -> None:
     world = project_world()
     by_path = get(world, PROJECT)
     assert by_path == get(world, f"/api/v4/projects/{by_path['id']}")
@@ -115,7 +115,7 @@ def test_project_answers_by_number_and_by_encoded_path() -> None:
         assert (response.status, json.loads(response.body)) == (404, {"message": "404 Project Not Found"})
 
 
-def test_renamed_project_answers_by_number_and_its_old_path_redirects_there() -> None:
+def test_a_renamed_project_is_found_by_id_and_its_old_path_redirects() -> None:
     world = project_world()
     world.gitlab.create_issue(PATH)
     number = get(world, PROJECT)["id"]
@@ -131,7 +131,7 @@ def test_renamed_project_answers_by_number_and_its_old_path_redirects_there() ->
     assert get(world, PROJECT)["id"] != number
 
 
-def test_forbidden_project_answers_403_and_leaves_lists() -> None:
+def test_a_forbidden_project_is_answered_with_403_and_not_listed() -> None:
     world = project_world()
     world.gitlab.forbid_project(PATH)
     assert {ask(world, f"{PROJECT}{tail}").status for tail in ("", "/issues", "/merge_requests/1")} == {403}
@@ -140,7 +140,7 @@ def test_forbidden_project_answers_403_and_leaves_lists() -> None:
     assert get(world, PROJECT)["archived"] is False
 
 
-def test_deleted_project_answers_404_and_archived_one_says_so() -> None:
+def test_a_deleted_project_gives_404_and_an_archived_one_is_marked() -> None:
     world = project_world()
     world.gitlab.archive_project(PATH)
     assert get(world, PROJECT)["archived"] is True
@@ -163,7 +163,7 @@ def test_projects_and_group_projects_are_paged() -> None:
     assert ask(world, "/api/v4/groups/nobody/projects").status == 404
 
 
-def test_open_issue_count_follows_states_and_deletions() -> None:
+def test_the_open_issue_count_follows_states_and_deletions() -> None:
     world = project_world()
     for _ in range(3):
         world.gitlab.create_issue(PATH)
@@ -173,7 +173,7 @@ def test_open_issue_count_follows_states_and_deletions() -> None:
     assert get(world, PROJECT)["open_issues_count"] == 1
 
 
-def test_user_needs_a_token_and_version_names_the_server() -> None:
+def test_the_user_endpoint_needs_a_token_and_version_returns_the_server_version() -> None:
     world = project_world()
     assert ask(world, "/api/v4/user").status == 401
     response = ask(world, "/api/v4/user", private_token="anything")
@@ -182,7 +182,7 @@ def test_user_needs_a_token_and_version_names_the_server() -> None:
 
 
 @pytest.mark.parametrize("header", [{"private_token": "right"}, {"authorization": "Bearer right"}])
-def test_wrong_token_answers_401_once_a_token_is_required(header: dict[str, str]) -> None:
+def test_a_wrong_token_gives_401_when_a_token_is_required(header: dict[str, str]) -> None:
     world = project_world()
     world.gitlab.token = "right"
     assert ask(world, PROJECT).status == 401
@@ -190,7 +190,7 @@ def test_wrong_token_answers_401_once_a_token_is_required(header: dict[str, str]
     assert ask(world, PROJECT, "GET", b"", **header).status == 200
 
 
-def test_rate_limit_counts_per_world_minute_and_says_when_to_return() -> None:
+def test_the_rate_limit_counts_per_world_minute_and_returns_the_reset_time() -> None:
     world = project_world()
     world.gitlab.rate_limit = 3
     world.advance(20)

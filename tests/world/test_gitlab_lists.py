@@ -23,7 +23,7 @@ def _world_with(count: int) -> World:
     return world
 
 
-def test_lists_default_to_newest_created_first_twenty_a_page() -> None:
+def test_lists_are_newest_created_first_with_twenty_per_page_by_default() -> None:
     world = _world_with(25)
     response = ask(world, f"{PROJECT}/issues")
     assert [row["iid"] for row in json.loads(response.body)] == list(range(25, 5, -1))
@@ -32,7 +32,7 @@ def test_lists_default_to_newest_created_first_twenty_a_page() -> None:
     assert iids(world, f"{PROJECT}/issues?page=2") == [5, 4, 3, 2, 1]
 
 
-def test_per_page_is_cut_to_one_hundred() -> None:
+def test_per_page_is_limited_to_one_hundred() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=150)
     response = ask(world, f"{PROJECT}/issues?per_page=500")
@@ -43,13 +43,13 @@ def test_per_page_is_cut_to_one_hundred() -> None:
 @pytest.mark.parametrize(
     "query", ["per_page=0", "per_page=many", "page=x", "updated_after=soon", "order_by=size", "sort=up", "scope=us"]
 )
-def test_parameters_without_sense_answer_400(query: str) -> None:
+def test_invalid_parameters_are_answered_with_400(query: str) -> None:
     response = ask(_world_with(1), f"{PROJECT}/issues?{query}")
     assert response.status == 400
     assert query.partition("=")[0] in json.loads(response.body)["error"]
 
 
-def test_locked_is_a_state_but_no_filter_value() -> None:
+def test_locked_is_a_state_but_not_a_filter_value() -> None:
     world = project_world()
     for _ in range(3):
         world.gitlab.create_merge_request(PATH)
@@ -107,7 +107,7 @@ def test_created_after_filters_by_creation() -> None:
     assert iids(world, f"{PROJECT}/issues?created_after={third}&order_by=updated_at&sort=asc") == [3, 4]
 
 
-def test_ties_fall_by_id_newest_first_in_both_directions_unless_told_to_follow_the_sort() -> None:
+def test_ties_are_ordered_by_id_newest_first_unless_set_to_follow_the_sort() -> None:
     world = project_world()
     for _ in range(4):
         world.gitlab.create_issue(PATH)
@@ -118,7 +118,7 @@ def test_ties_fall_by_id_newest_first_in_both_directions_unless_told_to_follow_t
     assert iids(world, descending) == [4, 3, 2, 1]
 
 
-def test_iids_parameter_picks_items() -> None:
+def test_the_iids_parameter_selects_items() -> None:
     world = _world_with(5)
     assert iids(world, f"{PROJECT}/issues?iids[]=2&iids[]=5&iids[]=99") == [5, 2]
 
@@ -131,7 +131,7 @@ def test_scope_created_by_me_shows_only_the_callers_items() -> None:
     assert not {issue.iid for issue in others} & set(iids(world, f"{PROJECT}/issues?scope=created_by_me"))
 
 
-def test_headers_and_links_describe_the_page_on_the_callers_origin() -> None:
+def test_pagination_headers_and_links_use_the_callers_origin() -> None:
     world = _world_with(5)
     response = ask(world, f"{PROJECT}/issues?per_page=2&page=2&sort=asc", host="127.0.0.1:8123")
     shown = {name: value for name, value in response.headers.items() if name.startswith("x-")}
@@ -152,7 +152,7 @@ def test_headers_and_links_describe_the_page_on_the_callers_origin() -> None:
     assert "next" not in links(last)
 
 
-def test_totals_and_last_link_vanish_above_ten_thousand_rows() -> None:
+def test_totals_and_last_link_are_omitted_above_ten_thousand_rows() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=10_000)
     exact = ask(world, f"{PROJECT}/issues?per_page=1")
@@ -166,7 +166,7 @@ def test_totals_and_last_link_vanish_above_ten_thousand_rows() -> None:
     assert set(links(above)) == {"first", "next"}
 
 
-def test_headers_can_be_stripped() -> None:
+def test_pagination_headers_can_be_stripped() -> None:
     world = _world_with(3)
     world.gitlab.strip_headers = {"link", "x-next-page"}
     response = ask(world, f"{PROJECT}/issues?per_page=2")
@@ -175,7 +175,7 @@ def test_headers_can_be_stripped() -> None:
     assert response.headers["x-page"] == "1"
 
 
-def test_next_link_can_point_to_a_foreign_origin() -> None:
+def test_the_next_link_can_point_to_another_origin() -> None:
     world = _world_with(3)
     world.gitlab.foreign_next_link = "http://localhost:1/api/v4/steal"
     assert links(ask(world, f"{PROJECT}/issues?per_page=2"))["next"] == "http://localhost:1/api/v4/steal"
@@ -204,7 +204,7 @@ def test_keyset_pages_of_issues_do_not_shift() -> None:
     assert [row["iid"] for row in walk(world, address)] == [2, 3, 4, 5, 1]
 
 
-def test_keyset_walk_reads_rows_of_one_instant_once_in_both_directions() -> None:
+def test_a_keyset_walk_reads_rows_of_one_instant_once_in_both_directions() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=25, same_instant=True)
     for sort in ("asc", "desc"):
@@ -212,18 +212,18 @@ def test_keyset_walk_reads_rows_of_one_instant_once_in_both_directions() -> None
         assert sorted(row["iid"] for row in rows) == list(range(1, 26))
 
 
-def test_keyset_is_refused_for_merge_requests_and_where_it_is_switched_off() -> None:
+def test_keyset_pagination_is_refused_for_merge_requests_and_when_disabled() -> None:
     world = _world_with(1)
     assert ask(world, f"{PROJECT}/merge_requests?pagination=keyset").status == 405
     world.gitlab.keyset_issues = False
     assert ask(world, f"{PROJECT}/issues?pagination=keyset").status == 405
 
 
-def test_a_cursor_of_nobodys_making_answers_400() -> None:
+def test_an_invalid_keyset_cursor_is_answered_with_400() -> None:
     assert ask(_world_with(1), f"{PROJECT}/issues?pagination=keyset&cursor=%21%21").status == 400
 
 
-def test_etag_changes_with_the_rows_and_304_has_no_body() -> None:
+def test_the_etag_changes_with_the_rows_and_a_304_has_no_body() -> None:
     world = _world_with(3)
     address = f"{PROJECT}/issues?per_page=2"
     etag = ask(world, address).headers["etag"]
@@ -234,7 +234,7 @@ def test_etag_changes_with_the_rows_and_304_has_no_body() -> None:
     assert ask(world, address, if_none_match=etag).status == 200
 
 
-def test_deleted_item_leaves_lists_and_answers_404() -> None:
+def test_a_deleted_item_is_not_listed_and_gives_404() -> None:
     world = _world_with(3)
     assert iids(world, f"{PROJECT}/issues?order_by=updated_at") == [3, 2, 1]
     world.gitlab.delete_issue(PATH, 2)
@@ -260,7 +260,7 @@ def test_a_walk_over_random_changes_shows_exactly_the_truth() -> None:
                 assert sorted(rows, key=lambda row: row["iid"]) == world.gitlab.truth_merge_requests(PATH)
 
 
-def test_a_page_of_a_hundred_thousand_issues_costs_the_page_not_the_list() -> None:
+def test_one_page_of_a_hundred_thousand_issues_is_rendered_fast() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=100_000)
     address = f"{PROJECT}/issues?order_by=updated_at&sort=asc&per_page=1&page="

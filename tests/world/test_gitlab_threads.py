@@ -36,7 +36,7 @@ def _position(request: MergeRequest, **lines: Unpack[Lines]) -> Position:
     return Position(latest.base_sha, latest.start_sha, latest.head_sha, "old.py", "new.py", **lines)
 
 
-def test_plain_comment_is_an_individual_note_without_type() -> None:
+def test_a_plain_comment_is_an_individual_note_without_type() -> None:
     world = project_world()
     issue = world.gitlab.create_issue(PATH)
     world.gitlab.add_note(issue, "Seen it too.", author="mina.okafor")
@@ -83,7 +83,7 @@ def test_diff_note_and_its_replies_carry_the_position() -> None:
     assert position["head_sha"] == request.sha
 
 
-def test_multi_line_position_has_a_range_whose_ends_may_lack_a_side() -> None:
+def test_a_multi_line_position_has_a_range_whose_ends_may_lack_a_side() -> None:
     world, request = _with_request()
     world.gitlab.add_note(request, position=_position(request, new_line=12, first_new_line=9))
     world.gitlab.add_note(request, position=_position(request, old_line=7, first_old_line=5))
@@ -146,7 +146,7 @@ def test_system_notes_are_listed_but_not_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["issues", "merge_requests"])
-def test_events_of_each_family_tell_what_happened(kind: Kind) -> None:
+def test_events_of_each_kind_record_what_happened(kind: Kind) -> None:
     world = project_world()
     edit: Callable[..., Item]
     close: Callable[..., Item]
@@ -174,7 +174,7 @@ def test_events_of_each_family_tell_what_happened(kind: Kind) -> None:
     assert states == world.gitlab.truth_events(kind, PATH, 1, "state")
 
 
-def test_diffs_versions_and_reviewers_are_lists() -> None:
+def test_diffs_versions_and_reviewers_are_served_as_lists() -> None:
     world = project_world()
     world.gitlab.create_merge_request(PATH, reviewers=["mina.okafor"])
     diffs = get(world, f"{PROJECT}/merge_requests/1/diffs")
@@ -195,7 +195,7 @@ def test_deleting_one_note_of_a_thread_keeps_the_others() -> None:
     assert [note["id"] for note in found["notes"]] == [second.id]
 
 
-def test_ids_are_unique_and_grow() -> None:
+def test_note_and_discussion_ids_are_unique_and_increasing() -> None:
     world, request = _with_request()
     issue = world.gitlab.create_issue(PATH)
     note = world.gitlab.add_note(request)

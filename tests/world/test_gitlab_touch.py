@@ -21,7 +21,7 @@ def _shown(world: World, item: Item) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_note_within_a_minute_of_the_last_touch_leaves_updated_at_alone(which: int) -> None:
+def test_a_note_within_a_minute_of_the_last_update_does_not_change_updated_at(which: int) -> None:
     world, items = _world()
     item = items[which]
     before = _shown(world, item)
@@ -33,14 +33,14 @@ def test_a_note_within_a_minute_of_the_last_touch_leaves_updated_at_alone(which:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_note_after_more_than_a_minute_moves_updated_at(which: int) -> None:
+def test_a_note_after_more_than_a_minute_changes_updated_at(which: int) -> None:
     world, items = _world()
     world.advance(60.001)
     world.gitlab.add_note(items[which])
     assert _shown(world, items[which])["updated_at"] == world.clock.iso_ms()
 
 
-def test_a_busy_thread_moves_updated_at_at_most_once_a_minute() -> None:
+def test_a_busy_thread_changes_updated_at_at_most_once_a_minute() -> None:
     world, (issue, _) = _world()
     seen = []
     for _ in range(30):
@@ -51,7 +51,7 @@ def test_a_busy_thread_moves_updated_at_at_most_once_a_minute() -> None:
     assert _shown(world, issue)["user_notes_count"] == 30
 
 
-def test_editing_a_note_is_throttled_too_but_moves_the_notes_own_updated_at() -> None:
+def test_editing_a_note_is_throttled_for_its_item_but_changes_the_notes_updated_at() -> None:
     world, (issue, _) = _world()
     note = world.gitlab.add_note(issue)
     before = _shown(world, issue)["updated_at"]
@@ -66,7 +66,7 @@ def test_editing_a_note_is_throttled_too_but_moves_the_notes_own_updated_at() ->
     assert get(world, f"{PROJECT}/issues/1/notes")[0]["body"] == "Second thoughts."
 
 
-def test_deleting_a_note_never_moves_updated_at() -> None:
+def test_deleting_a_note_never_changes_updated_at() -> None:
     world, (issue, _) = _world()
     note = world.gitlab.add_note(issue)
     before = _shown(world, issue)
@@ -78,7 +78,7 @@ def test_deleting_a_note_never_moves_updated_at() -> None:
     assert get(world, f"{PROJECT}/issues/1/discussions") == []
 
 
-def test_resolving_a_thread_leaves_every_updated_at_alone() -> None:
+def test_resolving_a_thread_changes_no_updated_at() -> None:
     world, (_, request) = _world()
     assert isinstance(request, MergeRequest)
     note = world.gitlab.add_note(request, thread=True)
@@ -124,7 +124,7 @@ def test_a_push_changes_sha_diff_and_versions_but_not_updated_at() -> None:
     ],
 )
 @pytest.mark.parametrize("which", [0, 1])
-def test_edits_move_updated_at_even_within_the_minute(which: int, fields: dict[str, Any]) -> None:
+def test_edits_change_updated_at_even_within_the_minute(which: int, fields: dict[str, Any]) -> None:
     world, items = _world()
     item = items[which]
     before = _shown(world, item)
@@ -138,7 +138,7 @@ def test_edits_move_updated_at_even_within_the_minute(which: int, fields: dict[s
     assert ("assignee" in changed) == ("assignees" in fields)
 
 
-def test_state_changes_move_updated_at() -> None:
+def test_state_changes_change_updated_at() -> None:
     world, (issue, request) = _world()
     for act in (
         lambda: world.gitlab.close_issue(PATH, 1),
@@ -154,7 +154,7 @@ def test_state_changes_move_updated_at() -> None:
     assert (_shown(world, issue)["state"], _shown(world, request)["state"]) == ("opened", "merged")
 
 
-def test_a_lower_id_can_be_edited_in_the_very_instant_of_a_higher_one() -> None:
+def test_a_lower_id_can_be_edited_in_the_same_instant_as_a_higher_one() -> None:
     world = project_world()
     at = world.clock.now_us + 500
     for _ in range(3):
@@ -166,7 +166,7 @@ def test_a_lower_id_can_be_edited_in_the_very_instant_of_a_higher_one() -> None:
     assert rows[1] == rows[3]
 
 
-def test_an_unknown_field_is_refused_and_names_itself() -> None:
+def test_an_edit_of_an_unknown_field_is_refused_naming_it() -> None:
     world, _ = _world()
     with pytest.raises(TypeError, match="colour"):
         world.gitlab.edit_issue(PATH, 1, colour="red")

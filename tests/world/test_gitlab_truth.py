@@ -35,7 +35,7 @@ def _asked(world: World, kind: Kind, name: str) -> dict[str, dict[int, list[Any]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_discussions_of_a_whole_project_are_what_the_api_shows(world: World, kind: Kind) -> None:
+def test_the_true_discussions_of_a_project_equal_the_api(world: World, kind: Kind) -> None:
     for path, shown in _asked(world, kind, "discussions").items():
         assert world.gitlab.truth_all_discussions(kind, path) == shown
         assert any(shown.values())
@@ -43,12 +43,12 @@ def test_discussions_of_a_whole_project_are_what_the_api_shows(world: World, kin
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_events_of_a_whole_project_are_what_the_api_shows(world: World, kind: Kind, family: Family) -> None:
+def test_the_true_events_of_a_project_equal_the_api(world: World, kind: Kind, family: Family) -> None:
     for path, shown in _asked(world, kind, f"resource_{family}_events").items():
         assert world.gitlab.truth_all_events(kind, path, family) == shown
 
 
-def test_files_closed_issues_and_reviewers_of_a_whole_project_are_what_the_api_shows(world: World) -> None:
+def test_the_true_files_closed_issues_and_reviewers_of_a_project_equal_the_api(world: World) -> None:
     forge = world.gitlab
     for name, truth in (
         ("diffs", forge.truth_all_diffs),
@@ -60,14 +60,14 @@ def test_files_closed_issues_and_reviewers_of_a_whole_project_are_what_the_api_s
             assert any(shown.values())
 
 
-def test_items_without_children_have_an_empty_entry() -> None:
+def test_items_without_children_have_an_empty_entry_in_the_truth() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=2, merge_requests=1)
     assert world.gitlab.truth_all_discussions("issues", PATH) == {1: [], 2: []}
     assert world.gitlab.truth_all_reviewers(PATH) == {1: []}
 
 
-def test_lists_may_hide_reviewers_that_their_own_endpoint_tells() -> None:
+def test_lists_may_omit_reviewers_that_their_own_endpoint_returns() -> None:
     world = project_world()
     world.gitlab.create_merge_request(PATH, reviewers=["ada", "lin"])
     shown = get(world, f"{PROJECT}/merge_requests")[0]["reviewers"]

@@ -93,7 +93,7 @@ def write(world: World, count: int, actor: str = MIRA, start: int = 0) -> None:
 
 
 @PROTOCOLS
-def test_without_a_cursor_only_what_happens_from_now_on_is_told(world: World, subscribe: Open, path: str) -> None:
+def test_without_a_cursor_only_new_events_are_sent(world: World, subscribe: Open, path: str) -> None:
     write(world, 3)
     stream = subscribe(path)
     write(world, 2, start=3)
@@ -101,7 +101,7 @@ def test_without_a_cursor_only_what_happens_from_now_on_is_told(world: World, su
     assert is_silent(stream)
 
 
-def test_the_first_protocol_tells_commits_with_microseconds(world: World, forge: BlueskyForge, subscribe: Open) -> None:
+def test_protocol_1_sends_commits_with_microsecond_times(world: World, forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe()
     record = forge.post(MIRA, "hello")
     told = tell(stream)
@@ -113,7 +113,7 @@ def test_the_first_protocol_tells_commits_with_microseconds(world: World, forge:
     assert len(body["rev"]) == 13
 
 
-def test_the_second_protocol_tells_commits_with_sequence_numbers(forge: BlueskyForge, subscribe: Open) -> None:
+def test_protocol_2_sends_commits_with_sequence_numbers(forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe(SECOND)
     assert stream.subprotocol == "xrpc.v1.json"
     record = forge.post(MIRA, "hello")
@@ -128,7 +128,7 @@ def test_the_second_protocol_tells_commits_with_sequence_numbers(forge: BlueskyF
 
 
 @PROTOCOLS
-def test_edits_deletions_reposts_handles_and_accounts_are_told(forge: BlueskyForge, subscribe: Open, path: str) -> None:
+def test_edits_deletions_reposts_handles_and_accounts_are_sent(forge: BlueskyForge, subscribe: Open, path: str) -> None:
     stream = subscribe(path)
     post = forge.post(MIRA, "hello")
     forge.edit(post.uri, "better")
@@ -152,7 +152,7 @@ def test_edits_deletions_reposts_handles_and_accounts_are_told(forge: BlueskyFor
     assert (told[6]["account"]["active"], told[6]["account"]["status"]) == (False, "deactivated")
 
 
-def test_only_the_second_protocol_tells_of_a_repository_written_anew(forge: BlueskyForge, subscribe: Open) -> None:
+def test_only_protocol_2_reports_a_rewritten_repository(forge: BlueskyForge, subscribe: Open) -> None:
     first, second = subscribe(), subscribe(SECOND)
     forge.rewrite(MIRA)
     forge.post(MIRA, "later")
@@ -162,7 +162,7 @@ def test_only_the_second_protocol_tells_of_a_repository_written_anew(forge: Blue
     assert texts(second, 1) == ["later"]
 
 
-def test_a_backdated_post_is_told_when_it_is_written(world: World, forge: BlueskyForge, subscribe: Open) -> None:
+def test_a_backdated_post_is_sent_when_it_is_written(world: World, forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe()
     forge.post(MIRA, "old news", created_at="2020-01-01T00:00:00.000Z")
     told = tell(stream)
@@ -170,7 +170,7 @@ def test_a_backdated_post_is_told_when_it_is_written(world: World, forge: Bluesk
     assert told["time_us"] >= world.clock.now_us
 
 
-def test_instants_and_numbers_only_grow_even_when_the_clock_stands(forge: BlueskyForge) -> None:
+def test_stream_times_and_numbers_increase_even_when_the_clock_stands_still(forge: BlueskyForge) -> None:
     for index in range(20):
         forge.post(MIRA, f"{index}", at_us=forge.now_us - index * SECOND_US)
     told = forge.stream_log.read(1, 1000)
@@ -186,7 +186,7 @@ def test_instants_and_numbers_only_grow_even_when_the_clock_stands(forge: Bluesk
         (SECOND, "dids", "collections"),
     ],
 )
-def test_accounts_and_collections_choose_and_everybody_hears_of_identities(
+def test_accounts_and_collections_filter_commits_and_identities_are_always_sent(
     forge: BlueskyForge, subscribe: Open, path: str, dids: str, collections: str
 ) -> None:
     stream = subscribe(path, **{dids: [did(forge)], collections: [REPOSTS]})
@@ -206,14 +206,14 @@ def test_accounts_and_collections_choose_and_everybody_hears_of_identities(
     assert is_silent(prefix), "a follow is no part of the feed"
 
 
-def test_the_second_protocol_can_leave_kinds_out(forge: BlueskyForge, subscribe: Open) -> None:
+def test_protocol_2_can_exclude_kinds_of_events(forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe(SECOND, kinds=["account"])
     forge.post(MIRA, "mine")
     forge.deactivate(MIRA)
     assert tell(stream)["account"]["active"] is False
 
 
-def test_the_first_protocol_waits_for_a_hello_and_takes_new_options(forge: BlueskyForge, subscribe: Open) -> None:
+def test_protocol_1_waits_for_options_and_accepts_new_ones(forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe(requireHello="true")
     forge.post(MIRA, "before")
     assert is_silent(stream)
@@ -229,7 +229,7 @@ def test_the_first_protocol_waits_for_a_hello_and_takes_new_options(forge: Blues
 
 
 @pytest.mark.parametrize("message", ["{", "[]", '{"type": "options_update", "payload": {"wantedDids": ["no did"]}}'])
-def test_bad_options_end_the_connection(subscribe: Open, message: str) -> None:
+def test_invalid_options_end_the_connection(subscribe: Open, message: str) -> None:
     stream = subscribe(requireHello="true")
     stream.send(message)
     with pytest.raises(ConnectionClosed) as caught:
@@ -238,14 +238,14 @@ def test_bad_options_end_the_connection(subscribe: Open, message: str) -> None:
     assert caught.value.rcvd.code == 1008
 
 
-def test_the_second_protocol_hears_nothing_from_its_clients(subscribe: Open) -> None:
+def test_protocol_2_disconnects_a_client_that_sends_a_message(subscribe: Open) -> None:
     stream = subscribe(SECOND)
     stream.send("{}")
     with pytest.raises(ConnectionClosed):
         stream.recv(timeout=5)
 
 
-def test_a_cursor_of_the_first_protocol_replays_from_that_instant_on(world: World, subscribe: Open) -> None:
+def test_a_protocol_1_cursor_replays_from_that_time_on(world: World, subscribe: Open) -> None:
     write(world, 3)
     middle = tell(subscribe(cursor=world.clock.now_us - SECOND_US))
     assert middle["commit"]["record"]["text"] == "1", "the instant itself is told again"
@@ -255,7 +255,7 @@ def test_a_cursor_of_the_first_protocol_replays_from_that_instant_on(world: Worl
     assert texts(ahead, 1) == ["3"]
 
 
-def test_a_cursor_of_the_second_protocol_replays_from_that_number_on(world: World, subscribe: Open) -> None:
+def test_a_protocol_2_cursor_replays_from_that_number_on(world: World, subscribe: Open) -> None:
     write(world, 3)
     last = world.bluesky.stream_log.next_seq - 1
     stream = subscribe(SECOND, cursor=last - 1)
@@ -272,7 +272,7 @@ def test_a_cursor_of_the_second_protocol_replays_from_that_number_on(world: Worl
     assert tell(subscribe(SECOND, cursor=1))["seq"] == 1
 
 
-def test_what_lies_outside_the_replay_window_is_gone(world: World, forge: BlueskyForge, subscribe: Open) -> None:
+def test_events_outside_the_replay_window_are_not_sent(world: World, forge: BlueskyForge, subscribe: Open) -> None:
     start_us = world.clock.now_us
     write(world, 2)
     world.advance(3600)
@@ -300,13 +300,15 @@ def test_what_lies_outside_the_replay_window_is_gone(world: World, forge: Bluesk
         (SECOND, {"kinds": ["account"], "collections": [POSTS]}),
     ],
 )
-def test_bad_questions_are_refused_before_the_connection(subscribe: Open, path: str, query: dict[str, Any]) -> None:
+def test_invalid_subscriptions_are_refused_before_the_connection(
+    subscribe: Open, path: str, query: dict[str, Any]
+) -> None:
     with pytest.raises(InvalidStatus) as caught:
         subscribe(path, **query)
     assert caught.value.response.status_code == 400
 
 
-def test_one_connection_may_ask_for_so_many_accounts_and_no_more(forge: BlueskyForge, subscribe: Open) -> None:
+def test_the_number_of_accounts_per_connection_is_limited(forge: BlueskyForge, subscribe: Open) -> None:
     assert forge.settings.stream_dids == 10_000
     forge.settings.stream_dids = 3
     dids = [f"did:plc:{number}" for number in range(4)]
@@ -320,7 +322,7 @@ def test_one_connection_may_ask_for_so_many_accounts_and_no_more(forge: BlueskyF
 
 
 @PROTOCOLS
-def test_a_fault_cuts_the_stream_after_some_events(world: World, subscribe: Open, path: str) -> None:
+def test_a_fault_disconnects_the_stream_after_some_events(world: World, subscribe: Open, path: str) -> None:
     fault = world.faults.add("disconnect", path, events=2)
     stream = subscribe(path)
     assert fault.fired == 0, "it strikes when the connection breaks, not when it is opened"
@@ -334,7 +336,7 @@ def test_a_fault_cuts_the_stream_after_some_events(world: World, subscribe: Open
     assert texts(again, 4) == ["3", "4", "5", "6"]
 
 
-def test_faults_strike_the_handshake_too(world: World, subscribe: Open) -> None:
+def test_faults_apply_to_the_websocket_handshake(world: World, subscribe: Open) -> None:
     world.faults.add("status", FIRST, status=503)
     with pytest.raises(InvalidStatus):
         subscribe()
@@ -345,7 +347,7 @@ def test_faults_strike_the_handshake_too(world: World, subscribe: Open) -> None:
     assert world.requests[f"GET {FIRST}"] == 2
 
 
-def test_every_connection_can_be_dropped_at_once(forge: BlueskyForge, subscribe: Open) -> None:
+def test_all_stream_connections_can_be_dropped_at_once(forge: BlueskyForge, subscribe: Open) -> None:
     streams = [subscribe(), subscribe(SECOND)]
     assert forge.jetstream.cut() == 2
     for stream in streams:
@@ -353,7 +355,7 @@ def test_every_connection_can_be_dropped_at_once(forge: BlueskyForge, subscribe:
             stream.recv(timeout=5)
 
 
-def test_a_client_that_does_not_read_is_cut_off_and_the_others_go_on(
+def test_a_client_that_does_not_read_is_disconnected_and_the_others_continue(
     world: World, forge: BlueskyForge, subscribe: Open
 ) -> None:
     forge.settings.stream_patience_seconds = 0.2
@@ -373,7 +375,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_the_others_go_on(
         texts(slow, 4_000)
 
 
-def test_a_client_that_left_is_forgotten(forge: BlueskyForge, subscribe: Open) -> None:
+def test_a_disconnected_client_is_removed(forge: BlueskyForge, subscribe: Open) -> None:
     stream = subscribe()
     assert len(forge.jetstream.open) == 1
     stream.close()
@@ -384,7 +386,7 @@ def test_a_client_that_left_is_forgotten(forge: BlueskyForge, subscribe: Open) -
     forge.post(MIRA, "to nobody")
 
 
-def test_the_log_forgets_what_cannot_be_replayed(world: World, forge: BlueskyForge) -> None:
+def test_the_stream_log_drops_events_outside_the_replay_window(world: World, forge: BlueskyForge) -> None:
     forge.settings.stream_replay_seconds = 60
     write(world, 10_050)
     kept = forge.stream_log.read(1, 100_000)
@@ -392,7 +394,9 @@ def test_the_log_forgets_what_cannot_be_replayed(world: World, forge: BlueskyFor
     assert kept[-1].seq == forge.stream_log.next_seq - 1
 
 
-def test_a_replay_of_many_events_arrives_whole_and_in_order(world: World, forge: BlueskyForge, subscribe: Open) -> None:
+def test_a_replay_of_many_events_arrives_completely_and_in_order(
+    world: World, forge: BlueskyForge, subscribe: Open
+) -> None:
     begin = forge.stream_log.next_seq
     with world.lock:
         for index in range(3_000):

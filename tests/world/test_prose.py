@@ -51,12 +51,12 @@ def closing(turns: list[Turn]) -> str:
     return "\n".join(turn.body.replace("\r\n", "\n") for turn in turns[-2:])
 
 
-def test_the_same_seed_writes_the_same_texts() -> None:
+def test_the_same_seed_generates_the_same_texts() -> None:
     one, two = Prose(random.Random(1)), Prose(random.Random(1))
     assert [everything(one) for _ in range(50)] == [everything(two) for _ in range(50)]
 
 
-def test_another_seed_writes_other_texts() -> None:
+def test_another_seed_generates_other_texts() -> None:
     assert everything(Prose(random.Random(1))) != everything(Prose(random.Random(2)))
 
 
@@ -71,7 +71,7 @@ def test_all_randomness_comes_from_the_given_generator() -> None:
 
 @pytest.mark.parametrize("review", [False, True])
 @pytest.mark.parametrize("turns", [1, 2, 3, 5, 9, 40])
-def test_a_thread_has_the_asked_length_and_ends_in_the_decision(prose: Prose, turns: int, review: bool) -> None:
+def test_a_thread_has_the_requested_length_and_ends_with_the_decision(prose: Prose, turns: int, review: bool) -> None:
     for _ in range(60):
         topic = prose.topic()
         thread = prose.thread(topic, turns, review=review)
@@ -96,13 +96,13 @@ def test_only_the_first_turn_of_a_review_points_at_code(prose: Prose) -> None:
         assert all(turn.path is None for turn in prose.thread(topic, 4))
 
 
-def test_nobody_answers_themselves(prose: Prose) -> None:
+def test_no_author_replies_to_their_own_comment(prose: Prose) -> None:
     for _ in range(100):
         thread = prose.thread(prose.topic(), 8)
         assert all(one.author != two.author for one, two in pairwise(thread))
 
 
-def test_an_answer_follows_what_it_answers(prose: Prose) -> None:
+def test_a_reply_follows_the_comment_it_answers(prose: Prose) -> None:
     for _ in range(300):
         topic = prose.topic()
         bodies = [turn.body.replace("\r\n", "\n") for turn in prose.thread(topic, 7, review=True)]
@@ -136,12 +136,12 @@ def test_change_and_post_carry_the_decision_of_the_topic(prose: Prose) -> None:
         "7" * 4000,
     ],
 )
-def test_a_revision_always_differs(prose: Prose, text: str) -> None:
+def test_a_revised_text_always_differs(prose: Prose, text: str) -> None:
     for _ in range(200):
         assert prose.revise(text) != text
 
 
-def test_a_chain_of_revisions_never_stands_still(prose: Prose) -> None:
+def test_every_further_revision_changes_the_text(prose: Prose) -> None:
     topic = prose.topic()
     for text in (prose.issue_body(topic), prose.issue_title(topic), prose.thread(topic, 3)[0].body):
         for _ in range(40):
@@ -159,13 +159,13 @@ def test_a_revised_title_stays_a_title(prose: Prose) -> None:
         assert len(title) <= 255
 
 
-def test_a_revision_keeps_carriage_returns(prose: Prose) -> None:
+def test_a_revised_text_keeps_carriage_returns(prose: Prose) -> None:
     for _ in range(50):
         revised = prose.revise("One line.\r\nAnother one.")
         assert "\n" not in revised.replace("\r\n", "")
 
 
-def test_posts_fit_and_name_their_links(prose: Prose) -> None:
+def test_posts_fit_the_length_limit_and_contain_their_links(prose: Prose) -> None:
     shown = cards = 0
     for _ in range(3000):
         text, links = prose.post(prose.topic())
@@ -182,7 +182,7 @@ def test_posts_fit_and_name_their_links(prose: Prose) -> None:
     assert cards > 800
 
 
-def test_posts_about_one_story_share_its_page(prose: Prose) -> None:
+def test_posts_about_one_story_share_its_link(prose: Prose) -> None:
     pages: dict[str, set[str]] = {}
     for _ in range(500):
         topic = prose.topic()
@@ -201,18 +201,18 @@ def test_posts_about_one_story_share_its_page(prose: Prose) -> None:
     ],
     ids=["issue_body", "change_body", "issue_title", "slug"],
 )
-def test_texts_vary(prose: Prose, write: Callable[[Prose, Topic], str], share: float) -> None:
+def test_generated_texts_vary(prose: Prose, write: Callable[[Prose, Topic], str], share: float) -> None:
     texts = [write(prose, prose.topic()) for _ in range(5000)]
     assert len(set(texts)) > share * len(texts)
 
 
-def test_no_slot_is_left_unfilled(prose: Prose) -> None:
+def test_generated_texts_contain_no_unfilled_placeholder(prose: Prose) -> None:
     for _ in range(1500):
         for text in map(str, everything(prose)[1:]):
             assert UNFILLED.search(text) is None, text
 
 
-def test_rare_oddities_occur(prose: Prose) -> None:
+def test_generated_texts_include_rare_long_and_unusual_content(prose: Prose) -> None:
     bodies = [prose.issue_body(prose.topic()) for _ in range(5000)]
     assert any("\r\n" in body for body in bodies)
     assert any(len(body) > 4000 for body in bodies)
@@ -233,7 +233,7 @@ def test_there_are_at_least_sixty_complete_stories() -> None:
         assert not story.decision.endswith(".")
 
 
-def test_every_slot_of_a_story_is_a_fact_of_a_topic(prose: Prose) -> None:
+def test_every_placeholder_of_a_story_is_a_fact_of_its_topic(prose: Prose) -> None:
     known = set(prose.topic().facts)
     for story in STORIES:
         options = (text for option in story.options for text in (option.name, option.pro, option.con))
@@ -242,7 +242,7 @@ def test_every_slot_of_a_story_is_a_fact_of_a_topic(prose: Prose) -> None:
             assert {name for _, name, _, _ in Formatter().parse(text) if name} <= known
 
 
-def test_a_project_draws_its_own_topics(prose: Prose) -> None:
+def test_a_project_uses_only_its_own_topics(prose: Prose) -> None:
     for project in prose.project_paths():
         components = PROJECTS[project]
         drawn = {prose.topic(project).component for _ in range(40)}
@@ -250,7 +250,7 @@ def test_a_project_draws_its_own_topics(prose: Prose) -> None:
     assert {part for parts in PROJECTS.values() for part in parts} == {story.component for story in STORIES}
 
 
-def test_the_cast_is_unique_and_authors_can_be_given(prose: Prose) -> None:
+def test_generated_authors_are_unique_and_can_be_given(prose: Prose) -> None:
     assert len({person.username for person in prose.people}) == len(prose.people) >= 24
     assert all(person.username.isascii() for person in prose.people)
     guest = Person("guest", "A guest")
@@ -267,7 +267,7 @@ def test_system_notes_use_the_given_facts(prose: Prose) -> None:
         prose.system_note("labelled")
 
 
-def test_names_are_fit_for_a_forge(prose: Prose) -> None:
+def test_generated_shas_branches_and_titles_are_valid(prose: Prose) -> None:
     for _ in range(500):
         topic = prose.topic()
         assert re.fullmatch(r"[0-9a-f]{40}", prose.sha())
@@ -276,7 +276,7 @@ def test_names_are_fit_for_a_forge(prose: Prose) -> None:
         assert len(prose.change_title(topic)) <= 255
 
 
-def test_nobody_mentions_themselves_in_a_thread(prose: Prose) -> None:
+def test_no_author_mentions_themselves_in_a_thread(prose: Prose) -> None:
     for _ in range(400):
         for turn in prose.thread(prose.topic(), 6):
             own_words = "\n".join(line for line in turn.body.splitlines() if not line.startswith(">"))

@@ -53,7 +53,7 @@ def test_one_connection_serves_many_requests_with_world_time_and_own_links(serve
     assert served.world.requests.total() == 3
 
 
-def test_listens_on_the_loopback_interface_only(served: Server) -> None:
+def test_the_server_listens_on_the_loopback_interface_only(served: Server) -> None:
     assert served.url == f"http://127.0.0.1:{served.port}"
 
 
@@ -77,7 +77,7 @@ def test_pipelined_requests_are_answered_in_order_even_if_the_first_is_slow(serv
     assert order == [3, 1, 2]
 
 
-def test_request_split_over_many_packets_is_put_together(served: Server) -> None:
+def test_a_request_split_over_many_packets_is_reassembled(served: Server) -> None:
     body = json.dumps({"kind": "status", "status": 502}).encode()
     head = f"POST /_sim/faults HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as client:
@@ -88,7 +88,7 @@ def test_request_split_over_many_packets_is_put_together(served: Server) -> None
     assert [fault.kind for fault in served.world.faults.faults] == ["status"]
 
 
-def test_garbage_ends_the_connection_and_not_the_server(served: Server) -> None:
+def test_a_malformed_request_ends_the_connection_and_not_the_server(served: Server) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as client:
         client.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
         try:
@@ -112,7 +112,7 @@ def test_timeout_fault_holds_the_connection_then_drops_it(served: Server) -> Non
     assert fault.fired == 1
 
 
-def test_disconnect_fault_drops_at_once(served: Server) -> None:
+def test_a_disconnect_fault_drops_the_connection_at_once(served: Server) -> None:
     served.world.faults.add("disconnect")
     connection = _connect(served)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
@@ -120,7 +120,7 @@ def test_disconnect_fault_drops_at_once(served: Server) -> None:
     connection.close()
 
 
-def test_truncated_fault_announces_more_than_it_sends(served: Server) -> None:
+def test_a_truncated_response_announces_more_than_it_sends(served: Server) -> None:
     served.world.faults.add("truncated")
     connection = _connect(served)
     with pytest.raises(http.client.IncompleteRead):
@@ -128,7 +128,7 @@ def test_truncated_fault_announces_more_than_it_sends(served: Server) -> None:
     connection.close()
 
 
-def test_slow_fault_delays_only_its_own_connection(served: Server) -> None:
+def test_a_slow_response_delays_only_its_own_connection(served: Server) -> None:
     fault = served.world.faults.add("slow", f"{PROJECT}/issues", seconds=3.0)
     slow, fast = _connect(served), _connect(served)
     begin = time.monotonic()
@@ -198,7 +198,7 @@ def test_world_may_be_changed_from_another_thread_while_it_is_served(served: Ser
         connection.close()
 
 
-def test_leaving_the_block_closes_the_port_even_after_an_error() -> None:
+def test_leaving_the_server_block_closes_the_port_even_after_an_error() -> None:
     ports: list[int] = []
 
     def fail_inside() -> None:
@@ -212,13 +212,13 @@ def test_leaving_the_block_closes_the_port_even_after_an_error() -> None:
         socket.create_connection(("127.0.0.1", ports[0]), timeout=1)
 
 
-def test_a_taken_port_is_an_error_of_the_caller(served: Server) -> None:
+def test_a_port_in_use_is_a_user_error(served: Server) -> None:
     with pytest.raises(OSError, match="in use"), serve(World(), port=served.port):
         pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_foreground_server_tells_its_address_and_stops_on_a_signal(number: signal.Signals) -> None:
+def test_a_foreground_server_prints_its_address_and_stops_on_a_signal(number: signal.Signals) -> None:
     program = (
         "from tidelore_world.server import run_forever\n"
         "from tidelore_world.world import World\n"

@@ -48,14 +48,14 @@ def masked(opcode: int, payload: bytes = b"", *, final: bool = True, mask: bytes
     return bytes(((0x80 if final else 0) | opcode, 0x80 | length)) + extra + mask + hidden
 
 
-def test_the_proof_is_the_one_of_the_standard() -> None:
+def test_the_accept_header_matches_the_rfc_example() -> None:
     request = Request.build("GET", "/subscribe", HEAD)
     assert wants_websocket(request)
     assert accept_headers(request)["sec-websocket-accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
 @pytest.mark.parametrize("missing", [name for name in HEAD if name != "host"])
-def test_a_request_without_a_part_of_the_handshake_is_none(missing: str) -> None:
+def test_a_request_with_an_incomplete_handshake_is_not_a_websocket(missing: str) -> None:
     assert not wants_websocket(Request.build("GET", "/", {k: v for k, v in HEAD.items() if k != missing}))
     assert not wants_websocket(Request.build("GET", "/", HEAD | {"sec-websocket-key": "short"}))
 
@@ -71,7 +71,7 @@ def test_frames_of_every_size_have_their_shortest_form(size: int, head: int) -> 
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=5), st.integers(1, 50))
 @examples(60, 1000)
-def test_a_message_in_fragments_and_packets_of_any_size_is_given_once_and_whole(parts: list[bytes], step: int) -> None:
+def test_a_message_in_any_fragments_and_packets_is_delivered_once_and_complete(parts: list[bytes], step: int) -> None:
     frames = [
         masked(BINARY if number == 0 else CONTINUATION, part, final=number == len(parts) - 1)
         for number, part in enumerate(parts)
@@ -99,19 +99,19 @@ def test_a_message_in_fragments_and_packets_of_any_size_is_given_once_and_whole(
         (bytes((0x82, 0xFF)) + (1 << 40).to_bytes(8) + b"\x00" * 4, 1009),
     ],
 )
-def test_a_client_that_breaks_the_rules_is_told_by_which_code(data: bytes, code: int) -> None:
+def test_a_protocol_violation_has_its_close_code(data: bytes, code: int) -> None:
     with pytest.raises(ProtocolError) as caught:
         FrameReader().feed(data)
     assert caught.value.code == code
 
 
-def test_a_character_may_be_split_between_two_fragments() -> None:
+def test_a_utf_8_character_may_be_split_between_two_fragments() -> None:
     ship = "🚢".encode()
     stream = masked(TEXT, ship[:2], final=False) + masked(CONTINUATION, ship[2:])
     assert FrameReader().feed(stream) == [Message(TEXT, ship)]
 
 
-def test_a_reason_is_cut_to_what_a_control_frame_carries() -> None:
+def test_a_close_reason_is_cut_to_the_size_of_a_control_frame() -> None:
     assert len(encode_close(1002, "x" * 500)) == 2 + 125
 
 
@@ -138,7 +138,7 @@ def receive(client: socket.socket) -> tuple[int, bytes]:
     return first & 0x0F, client.recv(size) if size else b""
 
 
-def test_a_ping_is_answered_with_its_own_words(served: Server) -> None:
+def test_a_ping_is_answered_with_its_own_payload(served: Server) -> None:
     with connect(served) as client:
         client.sendall(masked(PING, b"still there?"))
         assert receive(client) == (PONG, b"still there?")
@@ -147,7 +147,7 @@ def test_a_ping_is_answered_with_its_own_words(served: Server) -> None:
         assert receive(client) == (PONG, b"again")
 
 
-def test_a_closing_frame_is_answered_and_the_connection_ends(served: Server) -> None:
+def test_a_close_frame_is_answered_and_the_connection_ends(served: Server) -> None:
     with connect(served) as client:
         client.sendall(masked(CLOSE, (1000).to_bytes(2)))
         assert receive(client) == (CLOSE, (1000).to_bytes(2))
@@ -155,7 +155,7 @@ def test_a_closing_frame_is_answered_and_the_connection_ends(served: Server) -> 
     assert served.world.bluesky.jetstream.open == set()
 
 
-def test_a_broken_rule_closes_the_connection_with_its_code(served: Server) -> None:
+def test_a_protocol_violation_closes_the_connection_with_its_code(served: Server) -> None:
     with connect(served) as client:
         client.sendall(encode_frame(TEXT, b"not masked"))
         opcode, payload = receive(client)
@@ -163,7 +163,7 @@ def test_a_broken_rule_closes_the_connection_with_its_code(served: Server) -> No
         assert client.recv(1) == b""
 
 
-def test_a_plain_request_to_the_stream_is_refused_and_the_connection_kept(served: Server) -> None:
+def test_a_plain_http_request_to_the_stream_is_refused_and_the_connection_kept(served: Server) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as client:
         for _ in range(2):
             client.sendall(b"GET /subscribe HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -25,7 +25,7 @@ def test_requests_are_counted_by_route_name() -> None:
     assert world.requests.total() == 5
 
 
-def test_date_header_is_the_worlds_time() -> None:
+def test_the_date_header_is_the_worlds_time() -> None:
     world = project_world()
     assert ask(world, PROJECT).headers["date"] == "Mon, 02 Mar 2026 09:00:00 GMT"
     world.advance(3_601.9)
@@ -33,7 +33,7 @@ def test_date_header_is_the_worlds_time() -> None:
     assert ask(world, "/nowhere").headers["date"] == "Mon, 02 Mar 2026 10:00:01 GMT"
 
 
-def test_hooks_may_change_the_world_between_two_pages() -> None:
+def test_request_hooks_may_change_the_world_between_two_pages() -> None:
     world = project_world()
     for _ in range(4):
         world.advance(1)
@@ -50,7 +50,7 @@ def test_hooks_may_change_the_world_between_two_pages() -> None:
     assert iids(world, f"{address}&page=2") == [4, 1]
 
 
-def test_log_keeps_method_target_and_status_and_zero_for_no_answer() -> None:
+def test_the_request_log_keeps_method_target_and_status() -> None:
     world = project_world()
     ask(world, f"{PROJECT}/issues?page=1&per_page=5")
     world.faults.add("disconnect")
@@ -62,7 +62,7 @@ def test_log_keeps_method_target_and_status_and_zero_for_no_answer() -> None:
     assert len(world.log) == 2
 
 
-def test_log_is_bounded() -> None:
+def test_the_request_log_is_bounded() -> None:
     world = World()
     for _ in range(20_050):
         ask(world, "/x")
@@ -70,7 +70,7 @@ def test_log_is_bounded() -> None:
     assert world.requests.total() == 20_050
 
 
-def test_each_forge_answers_on_the_same_origin() -> None:
+def test_all_forges_are_served_on_the_same_origin() -> None:
     world = build_world(scale=0.05)
     repository = world.github.truth_repos()[0]
     assert ask(world, "/api/v4/version").status == 200
@@ -80,7 +80,7 @@ def test_each_forge_answers_on_the_same_origin() -> None:
     assert len(world.requests) == 3
 
 
-def test_built_worlds_of_one_seed_are_equal() -> None:
+def test_worlds_built_with_one_seed_are_equal() -> None:
     first, second = (build_world(seed=11, scale=0.05) for _ in range(2))
     for number in first.gitlab.projects:
         assert first.gitlab.truth_issues(number) == second.gitlab.truth_issues(number)
