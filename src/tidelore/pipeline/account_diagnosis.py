@@ -14,13 +14,11 @@ from tidelore.errors import RemoteError, RemoteNotFound, TideloreError, UserErro
 from tidelore.gather import gather
 from tidelore.pipeline.accounts import clean_name
 from tidelore.pipeline.diagnosis import Finding, trouble
-from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.sources.bluesky.source import NOBODY, BlueskySource
 from tidelore.sources.bluesky.stream_address import protocol_of, stream_url
 from tidelore.store.account_totals import STATES
 from tidelore.store.accounts import NO_HANDLE, count_accounts, list_accounts
 from tidelore.store.database import Database
-
-_NOBODY = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
 
 
 async def examine_bluesky(opening: AbstractAsyncContextManager[BlueskySource], settings: Bluesky) -> list[Finding]:
@@ -30,7 +28,7 @@ async def examine_bluesky(opening: AbstractAsyncContextManager[BlueskySource], s
         async with opening as source:
             appview = f"bluesky AppView ({settings.base_url})"
             findings = [await _answers(appview, source.resolve(NO_HANDLE))]
-            findings.append(await _answers(f"bluesky PLC directory ({settings.plc_url})", source.document(_NOBODY)))
+            findings.append(await _answers(f"bluesky PLC directory ({settings.plc_url})", source.document(NOBODY)))
             if findings[0].ok and settings.accounts:
                 findings += await _configured(source, settings)
     except TideloreError as error:

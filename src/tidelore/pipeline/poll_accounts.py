@@ -47,6 +47,8 @@ _LOG = logging.getLogger(__name__)
 LEASE = "bluesky"
 """Polls exclude each other, and nobody else."""
 UNAVAILABLE = frozenset({400, 401, 403, 404, 410})
+BLOCKED = frozenset({401, 403})
+"""What a server answers that refuses an account, or everybody."""
 ACCOUNT_SECONDS = 120.0
 STRIKES = 10
 """After how many failures in a row, or refusals before any answer, a server counts as out."""
@@ -151,6 +153,7 @@ class Cycle:
         self._roll = roll
         self._total = 0
         self._servers = Servers(out=report.outages)
+        self._asking = asyncio.Lock()
         self._pace = Pace(settings.interval_minutes * 60, settings.max_staleness_minutes * 60)
 
     async def run(self) -> None:
@@ -207,6 +210,9 @@ class Cycle:
             self._fail(account, report, server, _too_slow(self._request.account_seconds))
         except RemotePermanent as error:
             if error.status in UNAVAILABLE and not report.tally.pages:
+                if await self._is_blocked(account, server, error):
+                    self._report.left += 1
+                    return
                 await self._refuse(account, report, error)
                 if account.state != "unavailable":
                     self._servers.refused(server, error)
@@ -239,6 +245,23 @@ class Cycle:
             if found.handle is not None and found.handle != account.handle:
                 rename_account(tx, account.did, found.handle, now)
                 report.handle, report.renamed_from = found.handle, account.handle
+
+    async def _is_blocked(self, account: AccountRow, server: str, error: RemotePermanent) -> bool:
+        """Return whether a server refuses everybody: then it is out, and its accounts stay as they are."""
+        home = None if self.reader.mode_of(account) == "feed" else account.pds_url
+        if error.status not in BLOCKED or why_hidden(error) or server == account.did:
+            return False
+        async with self._asking:
+            if server in self._servers.out:
+                return True
+            try:
+                if await self._source.answers_strangers(home):
+                    return False
+            except RemoteError as other:
+                self._servers.out[server] = other
+                return True
+            self._servers.out[server] = _refuses_everybody(server, error)
+            return True
 
     async def _refuse(self, account: AccountRow, report: AccountReport, error: RemotePermanent) -> None:
         hidden = why_hidden(error)
@@ -301,6 +324,16 @@ def chosen_accounts(shop: Workshop, request: PollRequest) -> list[AccountRow]:
     if request.everyone or request.full:
         return [account for account in list_accounts(shop.database) if account.state != "paused"]
     return due_accounts(shop.database, shop.clock.now_ms())
+
+
+def _refuses_everybody(server: str, error: RemotePermanent) -> RemotePermanent:
+    return RemotePermanent(
+        f"{server} refuses all requests (status {error.status}); no account was marked as unavailable",
+        status=error.status,
+        url=error.url,
+        reason="blocked",
+        fix="the server may block this machine: try again later, or set bluesky.base_url to another AppView",
+    )
 
 
 def _too_slow(seconds: float) -> RemoteTransient:

@@ -410,3 +410,22 @@ def test_a_poll_cycle_gives_the_same_result_on_both_databases(tmp_path: Path, ad
     waters.cycle(everyone=True)
     assert waters.held(ALICE) == waters.truth(ALICE)
     assert [row[0] for row in waters.rows("SELECT user_handle FROM poll_state ORDER BY 1")] == [ALICE, BOB]
+
+
+@pytest.mark.parametrize("mode", ["feed", "records"])
+@pytest.mark.parametrize("before", [0, 7], ids=["from the first request on", "in the middle of a cycle"])
+def test_a_server_that_blocks_everybody_marks_no_account_unavailable(waters: Waters, mode: str, before: int) -> None:
+    names = [f"a{number:02}.test" for number in range(30)]
+    waters.add(*names, mode=mode)
+    waters.poll()
+    route = re.compile("getAuthorFeed" if mode == "feed" else "listRecords")
+    fault = waters.world.faults.add("status", route, times=None, after=before, status=403)
+    report = waters.cycle(everyone=True)
+    assert {row for (row,) in waters.rows("SELECT DISTINCT state FROM accounts")} == {"established"}
+    assert report.unavailable == 0
+    ((server, error),) = report.outages.items()
+    assert "refuses all requests (status 403)" in error.message
+    assert report.accounts + report.left == 30
+    assert fault.fired <= 2 * 15 + 1, "the others are not asked any more"
+    waters.world.faults.clear()
+    assert waters.cycle(everyone=True).unavailable == 0

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tidelore.engine.ports import Lister
+from tidelore.engine.ports import Lister, ListRequest
 from tidelore.errors import RemoteNotFound, RemotePermanent
 from tidelore.model import PostRecord
 from tidelore.sources.bluesky.client import MOST_PROFILES, XrpcClient
@@ -27,6 +27,9 @@ _LOG = logging.getLogger(__name__)
 _PROFILE = msgspec.json.Decoder(ProfileView)
 
 T = TypeVar("T")
+
+NOBODY = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
+"""A DID that no account has."""
 
 
 class Profile(Struct, frozen=True):
@@ -93,6 +96,18 @@ class BlueskySource:
         except RemotePermanent as error:
             # 410: the directory says that the DID itself was given up.
             return why_hidden(error) == "not found" or error.status == 410
+
+    async def answers_strangers(self, pds_url: str | None = None) -> bool:
+        """Return whether the AppView, or a server of records, answers a question about an account that nobody has.
+
+        A server that refuses even that refuses everybody, and means none of the accounts that it refuses.
+        """
+        lister = self.author_feed(NOBODY, 1) if pds_url is None else self.records(pds_url, NOBODY, per_page=1)
+        try:
+            await lister.fetch(ListRequest())
+        except RemotePermanent as error:
+            return error.status not in (401, 403)
+        return True
 
     @property
     def remaining(self) -> int | None:
