@@ -11,7 +11,7 @@ STOREYS = (
     (
         *("errors", "model", "clock", "config", "config_sections", "content", "links", "name_matching", "process"),
         *("post_reference", "reference", "remote_text", "renames", "since", "gather", "tls", "retry_after", ""),
-        *("extras", "progress", "signals"),
+        *("account_names", "extras", "progress", "signals"),
     ),
     ("engine",),
     ("sources", "store", "embedding"),

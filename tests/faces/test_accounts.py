@@ -89,6 +89,66 @@ def test_a_file_of_handles_is_imported(sea: Desk) -> None:
     assert sea.robot("accounts", "import", str(file)).code == 2
 
 
+def test_odd_words_in_a_file_are_named_with_their_line_and_the_others_are_followed(sea: Desk) -> None:
+    file = sea.folder / "people.txt"
+    file.write_text(f"{ALICE}\nHandles:\n\n{BOB}, nobody.test\nhttps://bsky.app/profile/{CAROL}/post/3k2a\n")
+    done = sea.run("accounts", "import", str(file))
+    assert done.code == 7
+    assert "line 2: Handles:: could not parse 'Handles:' as a Bluesky account" in done.out
+    assert "line 4: nobody.test: account not found: nobody.test" in done.out
+    assert f"line 5: https://bsky.app/profile/{CAROL}/post/3k2a: could not parse" in done.out
+    assert [row[0] for row in sea.query("SELECT handle FROM accounts ORDER BY handle")] == [ALICE, BOB]
+    again = sea.robot("accounts", "import", str(file)).document["data"]
+    assert {(one["account"], one["line"]) for one in again["unresolved"]} == {
+        ("Handles:", 2), ("nobody.test", 4), (f"https://bsky.app/profile/{CAROL}/post/3k2a", 5),
+    }  # fmt: skip
+    file.write_text("# people\nHandles:\n")
+    error = sea.robot("accounts", "import", str(file)).error
+    assert "line 2: could not parse 'Handles:'" in error["message"]
+
+
+@pytest.mark.parametrize("form", ["list page", "list address", "starter pack page", "short starter pack page"])
+def test_the_address_of_a_list_or_starter_pack_follows_its_members_and_not_its_owner(sea: Desk, form: str) -> None:
+    sky = sea.world.bluesky
+    for number in range(120):
+        sky.create_account(f"member{number:03}.test")
+    members = [f"member{number:03}.test" for number in range(120)]
+    sky.create_list(ALICE, "Others", [CAROL])
+    made = (sky.create_list if "list" in form else sky.create_starter_pack)(ALICE, "Keepers", [BOB, *members])
+    rkey = made.uri.rpartition("/")[2]
+    address = {
+        "list page": f"https://bsky.app/profile/{ALICE}/lists/{rkey}",
+        "list address": made.uri,
+        "starter pack page": f"https://bsky.app/starter-pack/{ALICE}/{rkey}",
+        "short starter pack page": f"https://bsky.app/start/{made.did}/{rkey}?utm=x",
+    }[form]
+    added = sea.robot("accounts", "add", address).data
+    assert {one["handle"] for one in added["added"]} == {BOB, *members}
+    assert {row[0] for row in sea.query("SELECT added_by FROM accounts")} == {f"list:{address}"}
+    missing = sea.robot("accounts", "add", f"https://bsky.app/profile/{ALICE}/lists/nowhere")
+    assert (missing.code, missing.error["code"]) == (6, "NOT_FOUND")
+    assert missing.document["data"]["unresolved"][0]["error"] == "list or starter pack not found"
+
+
+@pytest.mark.parametrize("page", ["post/3k2a", "feed/cats", "followers"])
+def test_the_address_of_something_else_below_a_profile_is_refused(sea: Desk, page: str) -> None:
+    assert sea.robot("accounts", "add", f"https://bsky.app/profile/{ALICE}/{page}").code == 2
+
+
+def test_the_list_names_configured_accounts_before_and_after_the_first_poll(sea: Desk) -> None:
+    text = sea.config.read_text()
+    sea.config.write_text(text.replace("[bluesky]\n", f'[bluesky]\naccounts = ["{ALICE}", "@{BOB}"]\n'))
+    before = sea.run("accounts", "list")
+    assert before.code == 0
+    assert "2 accounts in the configuration" in before.out
+    assert f"added by the next `lore poll bluesky`: {ALICE}, {BOB}" in before.out
+    assert sea.robot("accounts", "list").data["configured"] == [ALICE, BOB]
+    assert sea.run("poll", "bluesky").code == 0
+    after = sea.robot("accounts", "list").data
+    assert ([item["handle"] for item in after["items"]], after["configured"]) == ([ALICE, BOB], [])
+    assert sea.run("accounts", "list", "--state", "paused").out.startswith("No account is paused.\n")
+
+
 def test_the_follows_of_an_account_can_be_imported(sea: Desk) -> None:
     found = sea.robot("accounts", "follows", ALICE).data
     assert {one["handle"] for one in found["added"]} == {BOB, CAROL}
@@ -216,6 +276,36 @@ def test_account_commands_answer_with_the_documented_fields(followed: Desk) -> N
     mixed = followed.robot("accounts", "add", ALICE, CAROL, "nobody.test").document["data"]
     compare("accounts add", mixed)
     compare("accounts remove", followed.robot("accounts", "remove", CAROL).data)
+
+
+# Scrubs
+
+
+def test_a_scrub_with_bluesky_only_verifies_the_accounts(followed: Desk) -> None:
+    sky = followed.world.bluesky
+    first, second = (row["uri"] for row in sky.truth_records(ALICE))
+    sky.edit(first, "Low tide at one")
+    sky.delete(second)
+    third = sky.post(BOB, "Dated long ago", created_at="2020-01-01T00:00:00Z").uri
+    done = followed.robot("scrub", "--all")
+    assert done.code == 0
+    assert {(scope["source"], scope["project"]) for scope in done.data["scrubbed"]} == {
+        ("bluesky", ALICE), ("bluesky", BOB),
+    }  # fmt: skip
+    stored = dict(followed.query("SELECT uri, text FROM posts WHERE deleted_at IS NULL"))
+    assert stored[first] == "Low tide at one"
+    assert second not in stored
+    assert third in stored
+    assert followed.robot("audit", "bluesky").data["differences"] == []
+    text = followed.run("scrub").out
+    assert text.startswith("Verified ") or "Nothing to verify" in text
+    assert followed.query("SELECT command, status FROM sync_runs ORDER BY id DESC LIMIT 1") == [
+        ("lore scrub", "succeeded")
+    ]
+
+
+def test_a_scrub_without_projects_and_accounts_says_what_to_configure(sea: Desk) -> None:
+    assert sea.robot("scrub", "--all").error["message"] == "no project is configured"
 
 
 # Audits

@@ -14,13 +14,14 @@ from msgspec import Struct
 from tidelore.app import App
 
 if TYPE_CHECKING:
+    from tidelore.account_names import MemberList
     from tidelore.pipeline.accounts import Following
     from tidelore.pipeline.audit_report import AuditReport
     from tidelore.pipeline.diagnosis import Finding
     from tidelore.pipeline.mirror import RequestCount
     from tidelore.pipeline.poll_accounts import PollRequest
     from tidelore.pipeline.poll_report import PollReport
-    from tidelore.pipeline.report import Progress
+    from tidelore.pipeline.report import Progress, RunReport
     from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
     from tidelore.session import Workshop
     from tidelore.sources.bluesky.source import BlueskySource
@@ -64,6 +65,17 @@ async def poll_accounts(
         return await poll(opened.shop, opened.source, request, opened.count, on_progress)
 
 
+async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
+    """Verify followed accounts against their repositories; None when there are none."""
+    from tidelore.pipeline.poll_accounts import scrub
+    from tidelore.store.accounts import count_accounts
+
+    async with open_network(app, "lore scrub") as opened:
+        if not count_accounts(opened.shop.database):
+            return None
+        return await scrub(opened.shop, opened.source, budget, opened.count, force=force)
+
+
 async def diagnose_network(app: App) -> list[Finding]:
     """Ask the network whether it is within reach, and for the accounts of the configuration."""
     from tidelore.pipeline.account_diagnosis import examine_bluesky
@@ -74,12 +86,13 @@ async def diagnose_network(app: App) -> list[Finding]:
     return await examine_bluesky(open_bluesky(wiring), app.config.bluesky)
 
 
-async def follow_accounts(app: App, names: Sequence[str], added_by: str, mode: Mode | None) -> Following:
-    """Follow accounts by name."""
-    from tidelore.pipeline.accounts import follow
+async def follow_accounts(app: App, targets: Sequence[str | MemberList], added_by: str, mode: Mode | None) -> Following:
+    """Follow accounts, and the members of lists."""
+    from tidelore.pipeline.accounts import follow_targets
 
     async with open_network(app, "lore accounts add") as opened:
-        return await follow(opened.shop.database, opened.source, app.config, app.clock, names, added_by, mode)
+        database = opened.shop.database
+        return await follow_targets(database, opened.source, app.config, app.clock, targets, added_by, mode)
 
 
 async def follow_follows(app: App, name: str, mode: Mode | None) -> Following:

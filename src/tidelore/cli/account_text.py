@@ -89,13 +89,14 @@ def following_answer(found: Following) -> Answer:
     """Return the result of following accounts; names that could not be resolved are an error."""
     lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.created]
     lines += [f"{one_line(account.handle)}: already followed" for account in found.known]
-    lines += [f"{name}: {error.message}" for name, error in found.unresolved.items()]
+    lines += [f"{_where(found, name)}: {error.message}" for name, error in found.unresolved.items()]
     lines.append(f"{plural(len(found.created), 'account')} added, {len(found.known):,} already followed")
     data = {
         "added": [{"did": one.did, "handle": one.handle} for one in found.created],
         "known": [{"did": one.did, "handle": one.handle} for one in found.known],
         "unresolved": [
-            {"account": name, "code": error.code, "error": error.message} for name, error in found.unresolved.items()
+            {"account": name, "line": found.lines.get(name), "code": error.code, "error": error.message}
+            for name, error in found.unresolved.items()
         ],
     }
     return Answer(data, lines, _judge(found))
@@ -104,13 +105,19 @@ def following_answer(found: Following) -> Answer:
 def _judge(found: Following) -> PartialSuccess | NotFound | None:
     if not found.unresolved:
         return None
-    names = ", ".join(found.unresolved)
+    names = ", ".join(_where(found, name) for name in found.unresolved)
     fix = "check the handle; if it was changed, use the DID"
     if not found.created and not found.known:
         return NotFound(f"account not found: {names}", fix=fix, accounts=list(found.unresolved))
     return PartialSuccess(
         f"account not found: {names}; the others are followed", fix=fix, accounts=list(found.unresolved)
     )
+
+
+def _where(found: Following, name: str) -> str:
+    """Return a name that could not be resolved, with its line where it stood in a file."""
+    line = found.lines.get(name)
+    return one_line(name) if line is None else f"line {line}: {one_line(name)}"
 
 
 def _due(row: AccountRow, now: int) -> str:

@@ -12,14 +12,15 @@ from tidelore.cli.account_text import account_data, account_lines, account_table
 from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, plural
-from tidelore.errors import UserError
+from tidelore.errors import NotFound, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
+    from tidelore.account_names import FileNames, MemberList
     from tidelore.app import App
     from tidelore.pipeline.accounts import Following
-    from tidelore.store.accounts import AccountRow, Mode, State
+    from tidelore.store.accounts import AccountRow, Mode
     from tidelore.store.database import Database, Transaction
 
 STATES = ("new", "established", "unavailable", "paused")
@@ -49,12 +50,12 @@ def mode_option() -> Callable[[Any], Any]:
 def add_command(ctx: click.Context, names: tuple[str, ...], mode: str | None) -> Answer:
     """Follow Bluesky accounts.
 
-    NAME is a handle, a DID or the URL of a profile. Exits with 7 if some names could not be resolved; the others are
-    followed.
+    NAME is a handle, a DID or the URL of a profile. The URL of a list or starter pack follows its members. Exits with
+    7 if some names could not be resolved; the others are followed.
     """
-    from tidelore.pipeline.accounts import clean_name
+    from tidelore.account_names import parse_target
 
-    wanted = list(dict.fromkeys(clean_name(name) for name in names))
+    wanted = list(dict.fromkeys(parse_target(name) for name in names))
     return _follow(face_of(ctx), wanted, "lore accounts add", mode)
 
 
@@ -65,18 +66,20 @@ def add_command(ctx: click.Context, names: tuple[str, ...], mode: str | None) ->
 def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
     """Follow the Bluesky accounts listed in FILE.
 
-    FILE holds one or more names per line; # starts a comment. Use - for stdin.
+    FILE holds one or more names per line; # starts a comment. Use - for stdin. Exits with 7 if some names could not
+    be read or resolved; they are printed with their line, the others are followed.
     """
-    from tidelore.pipeline.accounts import parse_names
+    from tidelore.account_names import parse_names
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {file}: {error}", fix="pass a text file with one handle per line") from None
     names = parse_names(text)
-    if not names:
-        raise UserError(f"{file} contains no account names", fix="write one handle per line")
-    return _follow(face_of(ctx), names, "lore accounts import", mode)
+    if not names.targets:
+        odd = "".join(f"; line {names.lines[word]}: {error.message}" for word, error in names.refused.items())
+        raise UserError(f"{file} contains no account names{odd[:1000]}", fix="write one handle per line")
+    return _follow(face_of(ctx), names.targets, "lore accounts import", mode, names)
 
 
 @command.command("follows", cls=LoreCommand, example="lore accounts follows alice.bsky.social")
@@ -85,8 +88,8 @@ def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
 @click.pass_context
 def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
     """Follow every account that NAME follows on Bluesky."""
+    from tidelore.account_names import clean_name
     from tidelore.app.bluesky import follow_follows
-    from tidelore.pipeline.accounts import clean_name
 
     face = face_of(ctx)
     return _told(face, lambda app: follow_follows(app, clean_name(name), cast("Mode | None", mode)))
@@ -97,20 +100,31 @@ def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
 @click.pass_context
 def list_command(ctx: click.Context, state: str | None) -> Answer:
     """List followed accounts with their state and next poll."""
-    from tidelore.store.accounts import count_accounts, list_accounts
+    from tidelore.store.accounts import configured_only, count_accounts, list_accounts
 
     face = face_of(ctx)
-    database = face.open_store()
-    try:
-        rows, counts = list_accounts(database, cast("State | None", state)), count_accounts(database)
-    finally:
-        database.close()
     config = face.app().config
-    items = [account_data(row, config) for row in rows]
-    lines = account_table(rows, config) if rows else ["No accounts yet. Add one with `lore accounts add`."]
+    try:
+        database = face.open_store()
+    except NotFound:
+        # Accounts of the configuration can be listed before the first poll makes the copy.
+        if not config.bluesky.accounts:
+            raise
+        every, counts = [], {}
+    else:
+        try:
+            every, counts = list_accounts(database), count_accounts(database)
+        finally:
+            database.close()
+    waiting = configured_only(config.bluesky.accounts, every)
+    rows = [row for row in every if state in (None, row.state)]
+    lines = account_table(rows, config) if rows else [_nothing_listed(state, every, waiting)]
     if counts:
         lines.append(", ".join(f"{counts[name]:,} {name}" for name in STATES if name in counts))
-    return Answer({"items": items, "total": len(items), "next": None, "states": counts}, lines)
+    if waiting:
+        lines.append(f"Configured, added by the next `lore poll bluesky`: {', '.join(waiting)}")
+    items = [account_data(row, config) for row in rows]
+    return Answer({"items": items, "total": len(items), "next": None, "states": counts, "configured": waiting}, lines)
 
 
 @command.command("show", cls=LoreCommand, example="lore accounts show alice.bsky.social")
@@ -207,10 +221,27 @@ def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
     return Answer({"accounts": len(rows), "renamed": renamed}, lines)
 
 
-def _follow(face: Face, names: list[str], added_by: str, mode: str | None) -> Answer:
+def _follow(
+    face: Face, targets: Sequence[str | MemberList], added_by: str, mode: str | None, file: FileNames | None = None
+) -> Answer:
     from tidelore.app.bluesky import follow_accounts
 
-    return _told(face, lambda app: follow_accounts(app, names, added_by, cast("Mode | None", mode)))
+    async def work(app: App) -> Following:
+        found = await follow_accounts(app, targets, added_by, cast("Mode | None", mode))
+        if file is not None:
+            found.unresolved |= file.refused
+            found.lines = file.lines
+        return found
+
+    return _told(face, work)
+
+
+def _nothing_listed(state: str | None, every: Sequence[AccountRow], waiting: Sequence[str]) -> str:
+    if every:
+        return f"No account is {state}."
+    if waiting:
+        return f"No accounts yet; {plural(len(waiting), 'account')} in the configuration."
+    return "No accounts yet. Add one with `lore accounts add`."
 
 
 def _told(face: Face, work: Callable[[App], Coroutine[Any, Any, Following]]) -> Answer:

@@ -119,7 +119,7 @@ def seen_of(scopes: Sequence[ScopeReport]) -> Counter[str]:
 def scrub_lines(report: RunReport) -> list[str]:
     """Return the summary of a verification."""
     if not report.scrubbed:
-        return ["Nothing to verify yet; run `lore sync` first"]
+        return ["Nothing to verify yet; run `lore sync` or `lore poll bluesky` first"]
     verified = sum(scope.tally.fetched for scope in report.scrubbed)
     changed = sum(scope.tally.created + scope.tally.changed for scope in report.scrubbed)
     gone = sum(scope.tally.gone for scope in report.scrubbed)

@@ -7,61 +7,66 @@ changes nothing that a poll under way relies on.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
+from tidelore.account_names import MemberList
 from tidelore.clock import Clock
 from tidelore.config import Config
-from tidelore.errors import RemoteError, RemotePermanent, TideloreError, UserError
+from tidelore.errors import RemoteError, RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.gather import gather
 from tidelore.sources.bluesky.client import MOST_PROFILES
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import (
+    CONFIGURED,
     NO_HANDLE,
     AccountRow,
     Mode,
     NewAccount,
     add_accounts,
+    configured_only,
     list_accounts,
     rename_account,
 )
 from tidelore.store.database import Database
 
-CONFIGURED = "config:"
-"""How `added_by` begins for an account of the configuration; the name it has there follows, whatever its handle is."""
-
-_PAGE = re.compile(r"https?://[^/\s]+/profile/([^/\s?#]+)", re.IGNORECASE)
-_NAME = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]+|(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+")
-
 
 class Following(Struct):
-    """What became of a wish to follow: who is new, who was followed already, and what could not be found."""
+    """What became of a wish to follow: who is new, who was followed already, and what could not be found.
+
+    `lines` says on which line of a file a name was written.
+    """
 
     created: list[NewAccount] = field(default_factory=list)
     known: list[NewAccount] = field(default_factory=list)
     unresolved: dict[str, TideloreError] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
 
 
-def clean_name(text: str) -> str:
-    """Return the handle or DID that a person wrote, as a name, an @name or the address of a profile."""
-    word = text.strip()
-    page = _PAGE.match(word)
-    name = (page[1] if page else word).removeprefix("at://").removeprefix("@")
-    if _NAME.fullmatch(name) is None:
-        raise UserError(
-            f"could not parse {text!r} as a Bluesky account",
-            fix="use a handle like alice.bsky.social or a DID like did:plc:…",
-            account=text,
-        )
-    return name if name.startswith("did:") else name.lower()
-
-
-def parse_names(text: str) -> list[str]:
-    """Return the names in a file: one or more on a line, with or without @; what follows a # is a remark."""
-    words = (word for line in text.splitlines() for word in re.split(r"[\s,;]+", line.partition("#")[0]))
-    return list(dict.fromkeys(clean_name(word) for word in words if word))
+async def follow_targets(
+    database: Database,
+    source: BlueskySource,
+    config: Config,
+    clock: Clock,
+    targets: Sequence[str | MemberList],
+    added_by: str,
+    mode: Mode | None = None,
+) -> Following:
+    """Follow accounts, and the members of lists and starter packs; what cannot be found is told in the result."""
+    names = [target for target in targets if isinstance(target, str)]
+    found = await follow(database, source, config, clock, names, added_by, mode)
+    for target in targets:
+        if isinstance(target, str):
+            continue
+        try:
+            members = await source.members(target.owner, target.collection, target.rkey)
+        except RemotePermanent as error:
+            found.unresolved[target.text] = _no_list(target, error)
+            continue
+        wanted = [NewAccount(one.did, one.handle.lower(), one.display_name, mode) for one in members]
+        _store(database, config, clock, wanted, f"list:{target.text}", found)
+    return found
 
 
 async def follow(
@@ -127,13 +132,8 @@ async def follow_configured(
     """Follow the accounts of the configuration that are not yet; return the names that lead nowhere."""
     if not config.bluesky.accounts:
         return {}
-    rows = list_accounts(database)
-    known = {row.did for row in rows} | {row.handle for row in rows}
-    known |= {row.added_by.removeprefix(CONFIGURED) for row in rows if row.added_by.startswith(CONFIGURED)}
     troubles: dict[str, TideloreError] = {}
-    for name in map(clean_name, config.bluesky.accounts):
-        if name in known:
-            continue
+    for name in configured_only(config.bluesky.accounts, list_accounts(database)):
         # One by one: under which name each was configured is remembered with it.
         try:
             found = await follow(database, source, config, clock, [name], f"{CONFIGURED}{name}")
@@ -190,3 +190,9 @@ def _store(
 
 def _parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _no_list(target: MemberList, error: RemotePermanent) -> RemotePermanent:
+    if error.status not in (400, 404):
+        return error
+    return RemoteNotFound("list or starter pack not found", status=error.status, url=error.url, list=target.text)

@@ -29,7 +29,7 @@ from tidelore.pipeline.adaptive import Pace, next_interval
 from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.mirror import RequestCount
 from tidelore.pipeline.poll_report import AccountReport, PollReport, account_line
-from tidelore.pipeline.report import OnProgress, Progress, silent
+from tidelore.pipeline.report import OnProgress, Progress, RunReport, ScopeReport, silent
 from tidelore.pipeline.scrub import scrub_budget
 from tidelore.pipeline.side_documents import make_documents_aside
 from tidelore.pipeline.verify_accounts import verify, verify_whole
@@ -37,7 +37,15 @@ from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.account_states import Polled, note_failed, note_polled, note_unavailable
-from tidelore.store.accounts import AccountRow, count_due, due_accounts, find_account, list_accounts, rename_account
+from tidelore.store.accounts import (
+    SURFACES,
+    AccountRow,
+    count_due,
+    due_accounts,
+    find_account,
+    list_accounts,
+    rename_account,
+)
 from tidelore.store.leases import fence
 from tidelore.store.payloads import packer
 from tidelore.store.posts import bury_author
@@ -125,6 +133,35 @@ async def poll(
         session.warnings = report.failed + report.unavailable + len(report.unresolved) + len(report.outages)
         if report.accounts and report.failed == report.accounts:
             session.error = next(account.error.message for account in report.told if account.error is not None)
+    report.seconds = shop.clock.monotonic() - started
+    return report
+
+
+async def scrub(
+    shop: Workshop, source: BlueskySource, budget: int, count: RequestCount, *, force: bool = False
+) -> RunReport:
+    """Verify accounts, the least recently verified first and each at most once, until the budget is spent."""
+    started = shop.clock.monotonic()
+    verified: dict[str, AccountReport] = {}
+    async with open_session(shop, force=force, lease=LEASE) as session:
+        session.run.set_phase("scrub")
+        reader = Reader(session, source, packer(compress=shop.config.storage.compress_raw_payloads))
+        before = shop.clock.now_ms()
+        while count.total < budget:
+            reports = await verify(reader, budget - count.total, lambda: count.total, before)
+            new = {one.did: one for one in reports if one.did not in verified}
+            verified |= new
+            if not new:
+                break
+        documents = await make_documents_aside(session)
+        session.counters.requests = count.total
+        session.warnings = sum(one.error is not None for one in verified.values())
+        report = RunReport(session.run.id, documents=documents, requests=count.total)
+        report.taken_over, report.crashed_runs = session.lease.taken_as, session.crashed_runs
+    report.scrubbed = [
+        ScopeReport(source.name, SURFACES["records"], one.did, one.handle, one.tally, error=one.error)
+        for one in verified.values()
+    ]
     report.seconds = shop.clock.monotonic() - started
     return report
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tidelore.account_names import clean_name
 from tidelore.errors import NotFound, UserError
 from tidelore.model import Scope
 from tidelore.store.database import Database, Transaction
@@ -23,6 +24,10 @@ SOURCE = "bluesky"
 SURFACES: dict[Mode, str] = {"feed": "bluesky.author_feed", "records": "bluesky.records"}
 NO_HANDLE = "handle.invalid"
 """What the network itself calls an account whose handle is not, or no longer, its own."""
+
+
+CONFIGURED = "config:"
+"""How `added_by` begins for an account of the configuration; the name it has there follows, whatever its handle is."""
 
 
 class NewAccount(Struct, frozen=True):
@@ -133,6 +138,13 @@ def list_accounts(database: Database, state: State | None = None) -> list[Accoun
         f"SELECT {_COLUMNS} FROM accounts{narrowed} ORDER BY handle, id", {} if state is None else {"state": state}
     )
     return [AccountRow(*row) for row in rows]
+
+
+def configured_only(configured: Sequence[str], rows: Sequence[AccountRow]) -> list[str]:
+    """Return the accounts of the configuration that are not followed yet: the next poll adds them."""
+    known = {row.did for row in rows} | {row.handle for row in rows}
+    known |= {row.added_by.removeprefix(CONFIGURED) for row in rows if row.added_by.startswith(CONFIGURED)}
+    return [name for name in dict.fromkeys(map(clean_name, configured)) if name not in known]
 
 
 def count_accounts(database: Database) -> dict[str, int]:

@@ -13,7 +13,18 @@ from typing import Any
 from tidelore_world.bluesky import values
 from tidelore_world.bluesky.ids import cid_of, did_of, split_uri, tid_of
 from tidelore_world.bluesky.network import Network
-from tidelore_world.bluesky.records import FOLLOW, POST, PROFILE, REPOST, Account, Card, Record
+from tidelore_world.bluesky.records import (
+    FOLLOW,
+    LIST,
+    LIST_ITEM,
+    POST,
+    PROFILE,
+    REPOST,
+    STARTER_PACK,
+    Account,
+    Card,
+    Record,
+)
 from tidelore_world.bluesky.richtext import find_facets
 from tidelore_world.bluesky.settings import BlueskySettings
 from tidelore_world.bluesky.stream_log import StreamLog
@@ -103,6 +114,21 @@ class Events:
         value = values.subject_record(FOLLOW, followed.did, self._shown(now_us))
         followed.followers += 1
         return self._write(self.network.account(actor), FOLLOW, value, now_us, now_us)
+
+    def create_list(self, actor: str, name: str, members: Sequence[str]) -> Record:
+        """Make a list of accounts."""
+        owner, now_us = self.network.account(actor), self._instant(None)
+        made = self._write(owner, LIST, values.account_list(name, self._shown(now_us)), now_us, now_us)
+        for member in members:
+            value = values.list_item(made.uri, self.network.account(member).did, self._shown(now_us))
+            self._write(owner, LIST_ITEM, value, now_us, now_us)
+        return made
+
+    def create_starter_pack(self, actor: str, name: str, members: Sequence[str]) -> Record:
+        """Make a starter pack, which is a list with another record in front."""
+        listed, now_us = self.create_list(actor, name, members), self._instant(None)
+        value = values.starter_pack(name, listed.uri, self._shown(now_us))
+        return self._write(self.network.account(actor), STARTER_PACK, value, now_us, now_us)
 
     def edit(self, uri: str, text: str) -> Record:
         """Change a post's text: same address, same place in the feed, another CID."""

@@ -17,6 +17,9 @@ from tidelore_world.bluesky.ids import record_uri
 POST = "app.bsky.feed.post"
 REPOST = "app.bsky.feed.repost"
 FOLLOW = "app.bsky.graph.follow"
+LIST = "app.bsky.graph.list"
+LIST_ITEM = "app.bsky.graph.listitem"
+STARTER_PACK = "app.bsky.graph.starterpack"
 PROFILE = "app.bsky.actor.profile"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidelore_world.bluesky.ids import blob_cid_of
-from tidelore_world.bluesky.records import POST, PROFILE, Account, Card, Record
+from tidelore_world.bluesky.records import LIST, LIST_ITEM, POST, PROFILE, STARTER_PACK, Account, Card, Record
 
 Value = dict[str, Any]
 
@@ -93,6 +93,21 @@ def has_media(value: Mapping[str, Any]) -> bool:
 def subject_record(collection: str, subject: Value | str, created_at: str) -> Value:
     """A record that is only about another: a repost, a follow."""
     return {"$type": collection, "subject": subject, "createdAt": created_at}
+
+
+def account_list(name: str, created_at: str) -> Value:
+    """A list of accounts; its members are records of their own."""
+    return {"$type": LIST, "name": name, "purpose": "app.bsky.graph.defs#curatelist", "createdAt": created_at}
+
+
+def list_item(list_uri: str, subject: str, created_at: str) -> Value:
+    """One member of a list."""
+    return {"$type": LIST_ITEM, "list": list_uri, "subject": subject, "createdAt": created_at}
+
+
+def starter_pack(name: str, list_uri: str, created_at: str) -> Value:
+    """A starter pack."""
+    return {"$type": STARTER_PACK, "name": name, "list": list_uri, "createdAt": created_at}
 
 
 def profile(account: Account, created_at: str) -> Value:

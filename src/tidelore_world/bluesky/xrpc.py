@@ -12,7 +12,7 @@ from tidelore_world.bluesky.cursors import read_cursor, write_cursor
 from tidelore_world.bluesky.failure import XrpcFailure, invalid
 from tidelore_world.bluesky.feeds import cut_page, drop_torn_threads, filter_named
 from tidelore_world.bluesky.network import Network
-from tidelore_world.bluesky.records import FOLLOW, Account
+from tidelore_world.bluesky.records import FOLLOW, LIST, LIST_ITEM, STARTER_PACK, Account, Record
 from tidelore_world.bluesky.settings import BlueskySettings
 from tidelore_world.bluesky.views import Views
 from tidelore_world.wire import Request, Response, json_response
@@ -47,6 +47,8 @@ class Xrpc:
             "app.bsky.actor.getProfile": self._profile,
             "app.bsky.actor.getProfiles": self._profiles,
             "app.bsky.graph.getFollows": self._follows,
+            "app.bsky.graph.getList": self._list,
+            "app.bsky.graph.getStarterPack": self._starter_pack,
             "com.atproto.identity.resolveHandle": self._resolve_handle,
             "com.atproto.repo.listRecords": self._list_records,
             "com.atproto.repo.getRecord": self._get_record,
@@ -141,6 +143,33 @@ class Xrpc:
             }
             | _cursor(write_cursor("millis__cid", page[-1].place) if page else None)
         )
+
+    def _list(self, request: Request) -> Response:
+        record = self._record_of(request, "list", LIST, "List not found")
+        rows = self._network.accounts[record.did].shelf(LIST_ITEM).rows()
+        items = [row for row in rows if row.value["list"] == record.uri][::-1]
+        cursor = request.first("cursor")
+        page = [row for row in items if cursor is None or row.rkey < cursor][: _limit(request)]
+        people = [(row, self._network.accounts[row.value["subject"]]) for row in page]
+        shown = [
+            {"uri": row.uri, "subject": self._views.author(one, request.origin)} for row, one in people if one.active
+        ]
+        more = _cursor(page[-1].rkey if page and page[-1] is not items[-1] else None)
+        return json_response({"list": {"uri": record.uri, "name": record.value["name"]}, "items": shown} | more)
+
+    def _starter_pack(self, request: Request) -> Response:
+        record = self._record_of(request, "starterPack", STARTER_PACK, "Starter pack not found")
+        shown = {"uri": record.uri, "cid": record.cid, "record": record.value, "list": {"uri": record.value["list"]}}
+        return json_response({"starterPack": shown})
+
+    def _record_of(self, request: Request, name: str, collection: str, complaint: str) -> Record:
+        try:
+            record = self._network.record(_required(request, name))
+        except ValueError as error:
+            raise invalid(f"Error: {error}") from error
+        if record is None or record.collection != collection:
+            raise invalid(complaint)
+        return record
 
     def _resolve_handle(self, request: Request) -> Response:
         did = self._network.handles.get(_required(request, "handle").lower())

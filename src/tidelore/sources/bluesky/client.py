@@ -13,11 +13,13 @@ from tidelore.errors import RemotePermanent
 from tidelore.sources.bluesky.payloads import (
     FeedPage,
     FollowsPage,
+    ListPage,
     PostsAnswer,
     ProfilesAnswer,
     RecordsPage,
     RepoStatus,
     Resolved,
+    StarterPackAnswer,
     StoredRecord,
 )
 from tidelore.sources.http import HttpClient, Reply
@@ -63,6 +65,17 @@ class XrpcClient:
         """Return a page of the accounts somebody follows."""
         params: dict[str, Param] = {"actor": actor, "limit": limit, "cursor": cursor}
         answer, _ = await self._query("app.bsky.graph.getFollows", params, FollowsPage)
+        return answer
+
+    async def list_members(self, uri: str, *, limit: int, cursor: str | None) -> ListPage:
+        """Return a page of the accounts in a list."""
+        params: dict[str, Param] = {"list": uri, "limit": limit, "cursor": cursor}
+        answer, _ = await self._query("app.bsky.graph.getList", params, ListPage)
+        return answer
+
+    async def starter_pack(self, uri: str) -> StarterPackAnswer:
+        """Return a starter pack, which names the list of its accounts."""
+        answer, _ = await self._query("app.bsky.graph.getStarterPack", {"starterPack": uri}, StarterPackAnswer)
         return answer
 
     async def resolve_handle(self, handle: str) -> str:

@@ -180,6 +180,23 @@ class FollowsPage(Struct, frozen=True):
     cursor: str | None = None
 
 
+class ListItem(Struct, frozen=True):
+    subject: Raw
+
+
+class ListPage(Struct, frozen=True):
+    items: list[ListItem]
+    cursor: str | None = None
+
+
+class StarterPackView(Struct, frozen=True):
+    list: Reference | None = None
+
+
+class StarterPackAnswer(Struct, frozen=True):
+    pack: StarterPackView = field(name="starterPack")
+
+
 class Resolved(Struct, frozen=True):
     did: str
 

@@ -13,14 +13,16 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from tidelore.account_names import STARTER_PACK
 from tidelore.engine.ports import Lister, ListRequest
 from tidelore.errors import RemoteNotFound, RemotePermanent
 from tidelore.model import PostRecord
+from tidelore.sources.bluesky.addresses import RecordAddress
 from tidelore.sources.bluesky.client import MOST_PROFILES, XrpcClient
 from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle, why_hidden
 from tidelore.sources.bluesky.origins import Origins
 from tidelore.sources.bluesky.payloads import POST, ProfileView
-from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
+from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows, list_members
 from tidelore.sources.http import HttpClient
 
 _LOG = logging.getLogger(__name__)
@@ -74,6 +76,16 @@ class BlueskySource:
         async for raws in follows(self._appview, actor):
             for profile in _read_profiles(raws):
                 yield profile
+
+    async def members(self, owner: str, collection: str, rkey: str) -> list[Profile]:
+        """Return the accounts in a list or starter pack."""
+        uri = str(RecordAddress(await self.resolve(owner), collection, rkey))
+        if collection == STARTER_PACK:
+            pack = (await self._appview.starter_pack(uri)).pack
+            if pack.list is None:
+                raise RemoteNotFound(f"the starter pack {uri} has no list of accounts", uri=uri)
+            uri = pack.list.uri
+        return [profile async for raws in list_members(self._appview, uri) for profile in _read_profiles(raws)]
 
     async def resolve(self, handle: str) -> str:
         """Return the DID of a handle; a DID stands for itself."""

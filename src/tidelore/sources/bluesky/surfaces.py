@@ -103,6 +103,18 @@ async def follows(appview: XrpcClient, actor: str, *, per_page: int = 100) -> As
         cursor = following
 
 
+async def list_members(appview: XrpcClient, uri: str, *, per_page: int = 100) -> AsyncIterator[list[Raw]]:
+    """Yield the accounts in a list, page by page."""
+    cursor: str | None = None
+    while True:
+        page = await appview.list_members(uri, limit=per_page, cursor=cursor)
+        yield [item.subject for item in page.items]
+        following = _onward(cursor, page.cursor)
+        if following is None:
+            return
+        cursor = following
+
+
 async def _record_page(client: XrpcClient, locator: str) -> Page[PostRecord]:
     address = split_uri(locator)
     answer = await client.get_record(address.did, address.collection, address.rkey)
