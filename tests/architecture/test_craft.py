@@ -11,24 +11,24 @@ from tests.architecture.craft import ENGINE_LINES, code_lines, oversized, put_of
 Plant = Callable[[dict[str, str]], Path]
 
 
-def test_modules_and_functions_stay_small(source: Path, world_source: Path) -> None:
+def test_no_module_or_function_exceeds_its_size_limit(source: Path, world_source: Path) -> None:
     assert oversized(source) + oversized(world_source) == []
 
 
-def test_the_engine_stays_readable_in_one_sitting(source: Path) -> None:
+def test_the_engine_stays_below_its_total_size_limit(source: Path) -> None:
     lines = code_lines(source / "engine")
     assert 0 < lines < ENGINE_LINES
 
 
-def test_every_module_says_what_it_owns(source: Path, world_source: Path) -> None:
+def test_every_module_has_a_docstring(source: Path, world_source: Path) -> None:
     assert undocumented(source) + undocumented(world_source) == []
 
 
-def test_names_say_what_a_module_is(source: Path, world_source: Path) -> None:
+def test_no_module_has_a_generic_name(source: Path, world_source: Path) -> None:
     assert shapeless_names(source) + shapeless_names(world_source) == []
 
 
-def test_nothing_is_put_off(source: Path, world_source: Path) -> None:
+def test_no_todo_or_stub_is_left(source: Path, world_source: Path) -> None:
     assert put_off(source) + put_off(world_source) == []
 
 
@@ -72,7 +72,7 @@ def test_a_module_without_a_docstring_is_caught(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("path", ["engine/utils.py", "helpers/a.py", "store/base.py", "cli/common.py", "manager.py"])
-def test_a_name_that_says_nothing_is_caught(plant: Plant, path: str) -> None:
+def test_a_generic_module_name_is_caught(plant: Plant, path: str) -> None:
     assert shapeless_names(plant({path: ""})) == [path]
 
 
@@ -83,6 +83,6 @@ def test_a_name_that_only_contains_a_forbidden_word_passes(plant: Plant) -> None
 @pytest.mark.parametrize(
     "text", ["# TODO: more", "x = 1  # FIXME", "# XXX", '"""Good enough for now."""', "# Currently"]
 )
-def test_what_is_put_off_is_caught(plant: Plant, text: str) -> None:
+def test_a_todo_or_stub_is_caught(plant: Plant, text: str) -> None:
     assert len(put_off(plant({"engine/a.py": text}))) == 1
     assert len(put_off(plant({"engine/a.py": "", "store/migrations/1.sql": f"-- {text}"}))) == 1

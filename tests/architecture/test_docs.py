@@ -38,7 +38,7 @@ TABLES |= {
 # Errors
 
 
-def test_every_error_is_documented_with_its_codes_and_a_remedy() -> None:
+def test_every_error_is_documented_with_its_codes_and_a_fix() -> None:
     documented = {code(row[0]): row[1:] for row in rows(preface("errors.md"))}
     failures = []
     for error in every_error():
@@ -130,7 +130,7 @@ def kind_of(annotation: Any) -> str:
     return {str: "string", bool: "boolean", int: "integer", float: "number"}[annotation]
 
 
-def test_a_key_is_marked_exactly_when_nothing_reads_it(source: Path) -> None:
+def test_a_config_key_is_marked_as_unused_exactly_when_nothing_reads_it(source: Path) -> None:
     read = attributes_read(source)
     headings = ["Top level", "[storage]", "[http]", "[sync]", "[log]", "[embedding]", "[[gitlab]]"]
     wrong = [
@@ -157,11 +157,11 @@ def attributes_read(source: Path) -> set[str]:
 # Commands
 
 
-def test_the_command_reference_is_the_generated_one() -> None:
+def test_the_command_reference_equals_the_generated_one() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference_text(), "run `make docs` and commit the result"
 
 
-def test_every_command_has_a_section_of_fields_and_no_other() -> None:
+def test_every_command_and_no_other_has_a_section_of_fields() -> None:
     assert set(read_sections()) == set(every_page_command())
 
 

@@ -83,7 +83,7 @@ def test_the_list_of_commands_shows_the_summary_of_each_command() -> None:
         assert paragraphs(command)[0] == summary, name
 
 
-def test_error_messages_and_remedies_are_in_plain_words(source: Path) -> None:
+def test_error_messages_and_fixes_are_in_plain_words(source: Path) -> None:
     errors = {error.__name__ for error in every_error()}
     failures = []
     for module in read_modules(source):

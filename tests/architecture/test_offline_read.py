@@ -84,7 +84,9 @@ def loaded_by(tmp_path: Path, *argv: str) -> set[str]:
         ["--robot", "search", "crane"],
     ],
 )
-def test_an_offline_read_loads_no_client_no_loop_and_no_screen(copy: Path, tmp_path: Path, command: list[str]) -> None:
+def test_an_offline_read_imports_no_http_client_event_loop_or_console(
+    copy: Path, tmp_path: Path, command: list[str]
+) -> None:
     modules = loaded_by(tmp_path, *command, "--db", str(copy))
     assert "tidelore.store.dialect_sqlite" in modules
     assert sorted(HEAVY & modules) == []
@@ -116,7 +118,7 @@ def test_a_list_on_a_terminal_loads_only_the_cell_widths_of_rich(copy: Path, tmp
     assert sorted((HEAVY - {"rich"}) & modules) == []
 
 
-def test_a_command_that_acts_does_load_them(tmp_path: Path) -> None:
+def test_a_network_command_imports_http_client_and_event_loop(tmp_path: Path) -> None:
     # The list above is spelled as Python spells it: what is heavy is found where it is used.
     config = tmp_path / "config.toml"
     config.write_text('[[gitlab]]\nbase_url = "http://127.0.0.1:9"\n')
@@ -131,7 +133,7 @@ def test_a_command_that_acts_does_load_them(tmp_path: Path) -> None:
     assert {"httpx2", "asyncio", "ssl", "pathlib", "logging"} <= modules
 
 
-def test_the_version_is_told_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_the_version_is_printed_before_anything_is_imported(tmp_path: Path) -> None:
     script = (
         "import sys, json\nfrom tidelore.cli.entry import run\nrun()\nsys.stderr.write(json.dumps(sorted(sys.modules)))"
     )

@@ -17,7 +17,7 @@ from tests.architecture.rooms import (
 Plant = Callable[[dict[str, str]], Path]
 
 
-def test_no_room_imports_one_above_or_beside_it(source: Path) -> None:
+def test_no_package_imports_one_above_or_beside_it(source: Path) -> None:
     assert misplaced_imports(source) == []
 
 
@@ -29,11 +29,11 @@ def test_the_simulated_world_imports_the_product_only_in_its_demo(world_source: 
     assert world_imports_of_the_product(world_source) == []
 
 
-def test_every_module_stands_in_a_room_of_the_plan(source: Path) -> None:
+def test_every_module_is_in_a_package_of_the_plan(source: Path) -> None:
     assert unknown_rooms(source) == []
 
 
-def test_no_imports_run_in_a_circle(source: Path) -> None:
+def test_there_are_no_circular_imports(source: Path) -> None:
     assert circles(source) == []
 
 
@@ -87,7 +87,7 @@ def test_a_module_outside_the_plan_is_caught(plant: Plant) -> None:
 
 
 @pytest.mark.parametrize("form", ["from tidelore.engine.a import x", "def f():\n    from tidelore.engine import a"])
-def test_a_circle_is_caught_also_through_a_function(plant: Plant, form: str) -> None:
+def test_a_circular_import_inside_a_function_is_caught(plant: Plant, form: str) -> None:
     files = {
         "engine/a.py": "from tidelore.engine.b import x",
         "engine/b.py": "from tidelore.engine.c import x",
@@ -96,7 +96,7 @@ def test_a_circle_is_caught_also_through_a_function(plant: Plant, form: str) -> 
     assert circles(plant(files)) == ["engine.a -> engine.b -> engine.c -> engine.a"]
 
 
-def test_an_import_for_types_alone_makes_no_circle(plant: Plant) -> None:
+def test_a_type_checking_import_does_not_count_as_circular(plant: Plant) -> None:
     files = {
         "engine/a.py": "from tidelore.engine.b import x",
         "engine/b.py": "if TYPE_CHECKING:\n    from tidelore.engine.a import x",

@@ -18,11 +18,11 @@ from tests.architecture.walls import (
 Plant = Callable[[dict[str, str]], Path]
 
 
-def test_sql_is_written_in_the_store_only(source: Path) -> None:
+def test_sql_is_used_in_the_store_only(source: Path) -> None:
     assert sql_outside_the_store(source) == []
 
 
-def test_http_is_spoken_in_the_sources_only(source: Path) -> None:
+def test_http_clients_are_used_in_the_sources_only(source: Path) -> None:
     assert http_clients_outside_the_sources(source) == []
 
 
@@ -30,7 +30,7 @@ def test_sockets_are_opened_in_the_sources_only(source: Path) -> None:
     assert sockets_outside_the_sources(source) == []
 
 
-def test_clocks_are_read_in_the_clock_only(source: Path) -> None:
+def test_system_clocks_are_read_in_the_clock_module_only(source: Path) -> None:
     assert clocks_outside_the_clock(source) == []
 
 
@@ -38,7 +38,7 @@ def test_records_between_sources_and_store_are_typed(source: Path) -> None:
     assert records_of_any_type(source) == []
 
 
-def test_a_record_of_any_type_is_caught_wherever_it_is_written(plant: Plant) -> None:
+def test_a_record_typed_any_is_caught_wherever_it_is_written(plant: Plant) -> None:
     text = """from tidelore.engine import ports
 def read(lister: Lister[Any], page: ports.Page[Any] | None) -> dict[str, Any]: ...
 found: list[Item[list[Any]]] = []
@@ -55,7 +55,7 @@ def test_the_simulated_world_reads_no_clock(world_source: Path) -> None:
     assert clocks_in_the_world(world_source) == []
 
 
-def test_the_rules_see_what_they_forbid_where_it_is_allowed(source: Path, plant: Plant) -> None:
+def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, plant: Plant) -> None:
     # The same text, moved to a room that may not hold it: a rule that is blind would pass the tests above.
     stolen = {
         "cli/cursors.py": (source / "store" / "cursors.py").read_text(),
@@ -102,7 +102,7 @@ def test_sql_outside_the_store_is_caught(plant: Plant, text: str) -> None:
         'name = "SELECTED"',
     ],
 )
-def test_plain_english_is_no_sql(plant: Plant, text: str) -> None:
+def test_plain_english_is_not_mistaken_for_sql(plant: Plant, text: str) -> None:
     assert sql_outside_the_store(plant({"pipeline/ingest.py": text})) == []
 
 
@@ -130,7 +130,7 @@ def test_a_socket_outside_the_sources_is_caught(plant: Plant, text: str, room: s
     assert sockets_outside_the_sources(plant({f"{room}/stream.py": "", "sources/stream.py": text})) == []
 
 
-def test_addresses_and_status_names_are_no_http_client(plant: Plant) -> None:
+def test_urls_and_status_names_are_not_mistaken_for_an_http_client(plant: Plant) -> None:
     text = "from urllib.parse import urlsplit\nfrom http import HTTPStatus\nimport httpx2ish"
     assert http_clients_outside_the_sources(plant({"pipeline/ingest.py": text})) == []
 
@@ -148,19 +148,19 @@ def test_addresses_and_status_names_are_no_http_client(plant: Plant) -> None:
         ("def f():\n    import asyncio\n    asyncio.sleep(0)", "asyncio.sleep"),
     ],
 )
-def test_a_clock_outside_the_clock_is_caught(plant: Plant, text: str, name: str) -> None:
+def test_a_system_clock_outside_the_clock_module_is_caught(plant: Plant, text: str, name: str) -> None:
     found = clocks_outside_the_clock(plant({"engine/walk.py": text}))
     assert len(found) == 1
     assert found[0].endswith(f": {name}")
 
 
-def test_the_simulator_may_wait_but_not_know_the_time(plant: Plant) -> None:
+def test_the_simulator_may_sleep_but_not_read_the_time(plant: Plant) -> None:
     waiting = "import asyncio\nasyncio.sleep(0)"
     assert clocks_in_the_world(plant({"server.py": waiting})) == []
     knowing = "import time\ntime.time()"
     assert len(clocks_in_the_world(plant({"server.py": knowing}))) == 1
 
 
-def test_the_clock_port_is_no_clock(plant: Plant) -> None:
+def test_calls_of_the_clock_interface_are_allowed(plant: Plant) -> None:
     text = "async def f(clock):\n    await clock.sleep(1)\n    return clock.monotonic()"
     assert clocks_outside_the_clock(plant({"engine/walk.py": text})) == []

@@ -49,7 +49,7 @@ def test_another_programs_file_is_refused_and_left_byte_identical(tmp_path: Path
     assert "bookmarks.db belongs to another program" in refused(path).message
 
 
-def test_another_programs_unfinished_log_is_left_byte_identical(tmp_path: Path) -> None:
+def test_another_programs_wal_file_is_left_byte_identical(tmp_path: Path) -> None:
     busy, path = tmp_path / "busy" / "b.db", tmp_path / "left" / "b.db"
     busy.parent.mkdir()
     path.parent.mkdir()
@@ -64,14 +64,14 @@ def test_another_programs_unfinished_log_is_left_byte_identical(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"not a database at all\n" * 300, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_refused_and_left_byte_identical(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_left_byte_identical(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lore.db"
     path.write_bytes(content)
     assert refused(path).fix
 
 
 @pytest.mark.parametrize("damage", ["first-page", "cut-off"])
-def test_a_damaged_file_of_ours_is_refused_and_left_byte_identical(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_database_is_refused_and_left_byte_identical(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "lore.db"
     with closing(SqliteDatabase(str(path))) as database:
         migrate(database, 5)
@@ -80,7 +80,7 @@ def test_a_damaged_file_of_ours_is_refused_and_left_byte_identical(tmp_path: Pat
     refused(path)
 
 
-def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
+def test_an_empty_file_becomes_a_new_database(tmp_path: Path) -> None:
     path = tmp_path / "lore.db"
     path.touch()
     with closing(SqliteDatabase(str(path))) as database:
@@ -88,7 +88,7 @@ def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
         assert database.problems() == []
 
 
-def test_a_copy_of_ours_that_lost_its_log_mode_gets_it_back(tmp_path: Path) -> None:
+def test_a_database_that_lost_wal_mode_gets_it_back(tmp_path: Path) -> None:
     path, copy = tmp_path / "lore.db", tmp_path / "backup.db"
     with closing(SqliteDatabase(str(path))) as database:
         migrate(database, 5)

@@ -47,13 +47,13 @@ def versions(database: Database) -> list[int]:
     return [row[0] for row in database.read("SELECT version FROM schema_version ORDER BY version")]
 
 
-def test_steps_are_numbered_from_one_without_a_hole_and_alike_in_both_dialects(dialect: str) -> None:
+def test_migrations_are_numbered_without_gaps_and_alike_in_both_dialects(dialect: str) -> None:
     steps = migrations(dialect)
     assert [step.version for step in steps] == list(range(1, len(steps) + 1))
     assert [step.description for step in steps] == [step.description for step in migrations("sqlite")]
 
 
-def test_a_reader_makes_nothing_in_an_empty_database(connect: Callable[[], Database]) -> None:
+def test_opening_an_empty_database_for_reading_creates_nothing(connect: Callable[[], Database]) -> None:
     database = connect()
     for _ in range(2):
         with pytest.raises(NotFound, match="empty"):
@@ -63,7 +63,7 @@ def test_a_reader_makes_nothing_in_an_empty_database(connect: Callable[[], Datab
     assert migrate(database, 78, create=False) == []
 
 
-def test_a_fresh_database_gets_every_step_and_a_record_of_each(connect: Callable[[], Database], dialect: str) -> None:
+def test_a_fresh_database_gets_every_migration_with_a_record(connect: Callable[[], Database], dialect: str) -> None:
     database = connect()
     assert migrate(database, 77) == [step.version for step in migrations(dialect)]
     recorded = database.read("SELECT version, description, checksum, applied_at FROM schema_version ORDER BY version")
@@ -71,7 +71,7 @@ def test_a_fresh_database_gets_every_step_and_a_record_of_each(connect: Callable
     assert set(TABLES) | VIEWS | {"schema_version"} == columns_of(database).keys()
 
 
-def test_a_database_migrated_step_by_step_has_the_schema_of_a_fresh_one(
+def test_a_database_migrated_stepwise_has_the_schema_of_a_fresh_one(
     connect: Callable[[], Database], with_step: Callable[[str], int], tmp_path_factory: pytest.TempPathFactory,
     dialect: str, request: pytest.FixtureRequest,
 ) -> None:  # fmt: skip
@@ -103,9 +103,7 @@ def test_migrating_again_changes_nothing(database: Database) -> None:
     assert before[1]["projects"][0][0] == project.id
 
 
-def test_a_later_step_is_applied_to_the_rows_that_are_there(
-    database: Database, with_step: Callable[[str], int]
-) -> None:
+def test_a_later_migration_is_applied_to_existing_rows(database: Database, with_step: Callable[[str], int]) -> None:
     add_project(database)
     last = with_step(EXTRA)
     assert migrate(database, 5) == [last]
@@ -121,7 +119,7 @@ def test_a_later_step_is_applied_to_the_rows_that_are_there(
     ],
     ids=["missing-table", "refused-row", "syntax"],
 )
-def test_a_step_that_fails_half_way_leaves_nothing_of_itself(
+def test_a_migration_that_fails_half_way_is_rolled_back(
     database: Database, with_step: Callable[[str], int], broken: str
 ) -> None:
     add_project(database)
@@ -132,7 +130,7 @@ def test_a_step_that_fails_half_way_leaves_nothing_of_itself(
     assert (schema_of(database), dump(database), versions(database)) == before
 
 
-def test_a_first_step_that_fails_leaves_an_empty_database(
+def test_a_failed_first_migration_leaves_an_empty_database(
     connect: Callable[[], Database], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "0001_broken.sql").write_text("CREATE TABLE a (x BIGINT); no SQL")
@@ -143,7 +141,7 @@ def test_a_first_step_that_fails_leaves_an_empty_database(
     assert schema_of(database) == []
 
 
-def test_a_database_of_a_newer_program_is_refused_and_left_alone(database: Database) -> None:
+def test_a_database_of_a_newer_version_is_refused_and_not_changed(database: Database) -> None:
     with database.transaction() as tx:
         tx.execute("INSERT INTO schema_version VALUES (99, 'from elsewhere', 'abc', 1)")
     before = schema_of(database), database.read("SELECT * FROM schema_version ORDER BY version")
@@ -154,7 +152,7 @@ def test_a_database_of_a_newer_program_is_refused_and_left_alone(database: Datab
     assert (schema_of(database), database.read("SELECT * FROM schema_version ORDER BY version")) == before
 
 
-def test_no_step_is_added_to_a_database_whose_steps_are_not_those_this_program_ships(
+def test_no_migration_is_applied_to_a_database_with_different_migrations(
     database: Database, with_step: Callable[[str], int]
 ) -> None:
     with database.transaction() as tx:
@@ -167,7 +165,7 @@ def test_no_step_is_added_to_a_database_whose_steps_are_not_those_this_program_s
     assert schema_of(database) == before
 
 
-def test_another_programs_record_of_its_schema_is_refused(postgres_address: str) -> None:
+def test_a_schema_version_table_of_another_program_is_refused(postgres_address: str) -> None:
     """A SQLite file like this is refused earlier, when it is opened."""
     with closing(open_database(postgres_address)) as database:
         with database.transaction() as tx:
@@ -182,7 +180,7 @@ PREPARE = "from tidelore.store.opening import open_database\nfrom tidelore.store
 ACT = "database = open_database(sys.argv[1])\nprint(migrate(database, 5))\ndatabase.close()\n"
 
 
-def test_processes_that_migrate_at_once_apply_each_step_once(address: str) -> None:
+def test_concurrent_processes_apply_each_migration_once(address: str) -> None:
     """They open the database at once too: for SQLite that is the moment it becomes a WAL file."""
     every = [step.version for step in migrations("sqlite")]
     applied = [eval(output) for output in race(4, PREPARE, ACT, [address])]  # the lists our own script printed

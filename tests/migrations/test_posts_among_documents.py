@@ -84,7 +84,7 @@ def upgraded(connect: Callable[[], Database], address: str) -> Database:
     return old
 
 
-def test_every_row_is_still_found_by_words_names_and_meaning(upgraded: Database, address: str) -> None:
+def test_after_the_upgrade_every_document_is_found_by_words_paths_and_vectors(upgraded: Database, address: str) -> None:
     for database in (upgraded, open_database(address)):
         with closing(database):
             assert found(database, "tide") == ["bbbb tide"]
@@ -96,7 +96,7 @@ def test_every_row_is_still_found_by_words_names_and_meaning(upgraded: Database,
                     database.read(f"INSERT INTO {index} ({index}) VALUES ('integrity-check')")
 
 
-def test_full_text_and_vectors_follow_what_changes_afterwards(upgraded: Database) -> None:
+def test_after_the_upgrade_full_text_and_vectors_follow_changes(upgraded: Database) -> None:
     with upgraded.transaction() as tx:
         tx.execute("UPDATE documents SET title = 'eeee gull' WHERE id = 101")
         tx.execute("DELETE FROM documents WHERE id = 102")
@@ -105,7 +105,7 @@ def test_full_text_and_vectors_follow_what_changes_afterwards(upgraded: Database
     assert titles_near(upgraded, "bbbb", 3)[0] != "bbbb tide"
 
 
-def test_posts_stand_beside_what_was_there(upgraded: Database) -> None:
+def test_after_the_upgrade_posts_are_searched_with_older_documents(upgraded: Database) -> None:
     follow(upgraded, MIRA)
     share(upgraded, post(MIRA, "a", text="The tide turns."))
     document(upgraded)
@@ -122,7 +122,7 @@ def test_posts_stand_beside_what_was_there(upgraded: Database) -> None:
     [("post", 1), ("issue", None), ("toot", None)],
     ids=["owned-post", "lost-issue", "unknown"],
 )
-def test_a_post_belongs_to_no_project_and_everything_else_to_one(
+def test_a_post_has_no_project_and_every_other_document_has_one(
     upgraded: Database, source_type: str, project: int | None
 ) -> None:
     with pytest.raises(IntegrityError), upgraded.transaction() as tx:

@@ -120,7 +120,7 @@ def live(database: Database) -> dict[str, object]:
     }
 
 
-def test_tombstones_of_the_version_before_lose_their_words_and_live_items_stay(
+def test_the_upgrade_removes_the_text_of_tombstones_and_keeps_live_items(
     connect: Callable[[], Database],
 ) -> None:
     database = connect()
@@ -144,7 +144,7 @@ def test_tombstones_of_the_version_before_lose_their_words_and_live_items_stay(
     assert unsound == []
 
 
-def test_a_copy_without_tombstones_is_left_as_it_was(connect: Callable[[], Database]) -> None:
+def test_the_upgrade_does_not_change_a_database_without_tombstones(connect: Callable[[], Database]) -> None:
     database = connect()
     migrate(database, 1, upto=BEFORE)
     fill(database)

@@ -24,7 +24,7 @@ def cases() -> list[object]:
 
 
 @pytest.mark.parametrize("mutant", cases())
-def test_the_bug_is_caught_by_its_test(mutant: Mutant, tmp_path: Path) -> None:
+def test_each_mutant_is_caught_by_its_test(mutant: Mutant, tmp_path: Path) -> None:
     outcome = try_mutant(mutant, tmp_path)
     assert outcome.verdict == "caught", f"{mutant.name}: {mutant.why}\n{outcome.output}"
 
@@ -32,12 +32,12 @@ def test_the_bug_is_caught_by_its_test(mutant: Mutant, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "tests", [pytest.param(SOON_TESTS, id="soon"), pytest.param(EVERY_TEST, id="every", marks=pytest.mark.deep)]
 )
-def test_without_a_bug_the_same_tests_pass(tests: tuple[str, ...], tmp_path: Path) -> None:
+def test_without_a_mutant_the_same_tests_pass(tests: tuple[str, ...], tmp_path: Path) -> None:
     outcome = run_tests(copy_source(tmp_path), *tests, patience=600)
     assert outcome.verdict == "survived", outcome.output
 
 
-def test_a_child_that_tests_another_copy_is_not_believed(tmp_path: Path) -> None:
+def test_a_test_run_of_another_copy_of_the_package_is_rejected(tmp_path: Path) -> None:
     """There is nothing to import here, so the child finds the installed program."""
     with pytest.raises(AssertionError, match="the child tested another copy"):
         run_tests(tmp_path, SOON_TESTS[0])
@@ -60,5 +60,5 @@ FAILURE = "FAILED tests/x.py::test_x[a b] - AssertionError: assert 1 == 2"
         (-9, "", "broken"),
     ],
 )
-def test_only_a_test_that_failed_counts(code: int, output: str, verdict: str) -> None:
+def test_only_a_failed_test_counts_as_a_caught_mutant(code: int, output: str, verdict: str) -> None:
     assert judge(code, output) == verdict

@@ -17,7 +17,7 @@ _LINK = re.compile(r"\[`(test_\w+)`\]\(\.\./([\w/.]+)\)")
 _CODE = re.compile(r"`([\w-]+)`")
 
 
-def test_a_snippet_occurs_once_and_the_bug_is_valid_code() -> None:
+def test_each_mutants_snippet_occurs_once_and_its_replacement_is_valid_code() -> None:
     failed = {mutant.name: problem for mutant in MUTANTS if (problem := problem_of(mutant))}
     assert failed == {}
 
@@ -31,7 +31,7 @@ def problem_of(mutant: Mutant) -> str | None:
     return "changes nothing" if changed == ast.dump(ast.parse(text)) else None
 
 
-def test_a_snippet_that_is_not_there_once_is_refused() -> None:
+def test_a_snippet_that_does_not_occur_exactly_once_is_refused() -> None:
     mutant = Mutant("x", "1", "x.py", "a\n", "b\n", "tests/x.py::test_x", "why")
     assert mutated(mutant, "a\n") == "b\n"
     for text in ("", "a\na\n"):
@@ -39,7 +39,7 @@ def test_a_snippet_that_is_not_there_once_is_refused() -> None:
             mutated(mutant, text)
 
 
-def test_names_and_bugs_are_unique_and_say_why() -> None:
+def test_mutant_names_and_changes_are_unique_and_have_a_reason() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert len({(mutant.file, mutant.before, mutant.after) for mutant in MUTANTS}) == len(MUTANTS)
     assert all(mutant.why for mutant in MUTANTS)
@@ -51,7 +51,7 @@ def test_every_promise_has_a_mutant_and_every_mutant_a_promise() -> None:
     assert {mutant.invariant for mutant in MUTANTS} == set(keys)
 
 
-def test_every_named_test_exists() -> None:
+def test_every_test_named_by_a_mutant_exists() -> None:
     named = {plain(test) for test in (*(m.test for m in MUTANTS), *(t for p in PROMISES for t in p.also))}
     assert [test for test in sorted(named) if not exists(test)] == []
 
@@ -89,11 +89,11 @@ def documented() -> dict[str, tuple[set[str], set[str]]]:
     return found
 
 
-def test_the_page_lists_every_promise_in_order_and_no_other() -> None:
+def test_the_invariants_page_lists_exactly_the_registered_promises_in_order() -> None:
     assert list(documented()) == [promise.key for promise in PROMISES]
 
 
-def test_a_row_lists_the_tests_and_mutants_of_its_promise_and_no_other() -> None:
+def test_a_promise_row_lists_exactly_its_tests_and_mutants() -> None:
     assert documented() == {promise.key: expected(promise) for promise in PROMISES}
 
 

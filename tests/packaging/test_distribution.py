@@ -71,7 +71,7 @@ class Installation:
         return done.returncode, error["code"], error["fix"]
 
 
-def test_the_sdist_holds_the_license_the_sources_and_no_database(dist: Path) -> None:
+def test_the_sdist_contains_license_and_sources_and_no_database(dist: Path) -> None:
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -80,7 +80,7 @@ def test_the_sdist_holds_the_license_the_sources_and_no_database(dist: Path) -> 
     assert [name for name in names if ".db" in Path(name).name or ".venv" in name or "__pycache__" in name] == []
 
 
-def test_the_wheel_holds_both_packages_with_their_data_and_names_its_license(dist: Path) -> None:
+def test_the_wheel_contains_both_packages_with_data_and_license(dist: Path) -> None:
     with zipfile.ZipFile(wheel_of(dist)) as archive:
         names = set(archive.namelist())
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
@@ -92,7 +92,7 @@ def test_the_wheel_holds_both_packages_with_their_data_and_names_its_license(dis
     assert {name for name in shipped if "__pycache__" not in name} <= names
 
 
-def test_without_extras_it_mirrors_and_searches_by_words_and_names_what_is_missing(dist: Path, tmp_path: Path) -> None:
+def test_a_wheel_without_extras_syncs_and_searches_words_and_names_missing_extras(dist: Path, tmp_path: Path) -> None:
     bare = Installation(tmp_path, wheel_of(dist), "")
     assert bare.lore("--version").stdout.startswith("lore ")
     doctor = bare.lore("doctor")
@@ -109,7 +109,7 @@ def test_without_extras_it_mirrors_and_searches_by_words_and_names_what_is_missi
     assert bare.error(*postgres) == (2, "EXTRA_MISSING", "pip install 'tidelore[postgres]'")
 
 
-def test_with_all_extras_the_demo_searches_by_meaning(dist: Path, tmp_path: Path) -> None:
+def test_a_wheel_with_all_extras_runs_the_demo_with_semantic_search(dist: Path, tmp_path: Path) -> None:
     whole = Installation(tmp_path, wheel_of(dist), "[all]")
     assert whole.lore("--version").stdout.startswith("lore ")
     doctor = whole.lore("doctor")

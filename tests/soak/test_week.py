@@ -77,7 +77,7 @@ def finish(week: Week) -> None:
 
 
 @pytest.mark.deep
-def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path, sqlite_address: str) -> None:
+def test_after_hours_with_faults_and_a_restart_the_copy_is_exact(tmp_path: Path, sqlite_address: str) -> None:
     with open_week(tmp_path, sqlite_address, 11) as week:
         _, _, descriptors = tell(week, 15)
         assert max(descriptors[len(descriptors) // 2 :]) <= max(descriptors[: len(descriptors) // 2]) + 2
@@ -85,7 +85,7 @@ def test_some_hours_with_trouble_and_a_restart_end_in_the_truth(tmp_path: Path, 
 
 
 @pytest.mark.deep
-def test_a_week_with_trouble_restarts_and_new_settings_ends_in_the_truth_and_in_the_same_space(
+def test_after_a_week_with_faults_and_restarts_the_copy_is_exact_and_no_larger(
     tmp_path: Path, sqlite_address: str
 ) -> None:
     with open_week(tmp_path, sqlite_address, 12) as week:
@@ -96,7 +96,7 @@ def test_a_week_with_trouble_restarts_and_new_settings_ends_in_the_truth_and_in_
 
 
 @pytest.mark.deep
-def test_two_days_on_a_server_that_cuts_connections_end_in_the_truth_and_in_the_same_space(
+def test_after_two_days_of_cut_connections_the_copy_is_exact_and_no_larger(
     tmp_path: Path, postgres_server: PostgresServer, postgres_address: str
 ) -> None:
     with open_week(tmp_path, postgres_address, 13) as week:
