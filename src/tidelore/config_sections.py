@@ -32,6 +32,9 @@ class Section(Struct, frozen=True, kw_only=True):
 class Storage(Section, frozen=True):
     path: str = ""
     compress_raw_payloads: bool = True
+    lock_timeout_seconds: Positive = 45
+    statement_timeout_seconds: Positive = 600
+    idle_in_transaction_timeout_seconds: Positive = 30
 
 
 class Http(Section, frozen=True):

@@ -15,7 +15,7 @@ import pytest
 from tests.databases.samples import add_project
 
 from tidelore.errors import IntegrityError, NotFound, StorageFailed
-from tidelore.store.dialect_sqlite import BUSY_TIMEOUT_MS, SqliteDatabase
+from tidelore.store.dialect_sqlite import SqliteDatabase
 from tidelore.store.migrate import migrate
 
 
@@ -54,11 +54,10 @@ def test_a_value_of_the_wrong_type_is_refused(file: SqliteDatabase) -> None:
         tx.execute("UPDATE projects SET archived = 'yes' WHERE id = :id", {"id": project.id})
 
 
-def test_the_connection_has_wal_foreign_keys_and_a_busy_timeout(file: SqliteDatabase) -> None:
+def test_the_connection_has_wal_and_foreign_keys(file: SqliteDatabase) -> None:
     assert file.read("PRAGMA journal_mode") == [("wal",)]
     assert file.read("PRAGMA foreign_keys") == [(1,)]
     assert file.read("PRAGMA synchronous") == [(1,)]
-    assert file.read("PRAGMA busy_timeout") == [(BUSY_TIMEOUT_MS,)]
 
 
 def test_a_writer_does_not_block_readers(file: SqliteDatabase) -> None:

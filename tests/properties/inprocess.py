@@ -26,6 +26,7 @@ from tidelore.pipeline.report import RunReport
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore.store.patience import Patience
 from tidelore_world.faults import SimulatedDisconnect, SimulatedTimeout
 from tidelore_world.wire import Request
 from tidelore_world.world import World
@@ -138,9 +139,9 @@ class Mortal:
 class MortalApp(App, frozen=True):
     """The program with a store that dies with it."""
 
-    def open_store(self, *, create: bool = False) -> Database:
+    def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
         assert isinstance(self.seam, Reaper)
-        return Mortal(App.open_store(self, create=create), self.seam)
+        return Mortal(App.open_store(self, create=create, patience=patience), self.seam)
 
 
 class House:

@@ -23,6 +23,9 @@ default_project = "group/project"
 [storage]
 path = "copy/lore.db"
 compress_raw_payloads = false
+lock_timeout_seconds = 5
+statement_timeout_seconds = 6
+idle_in_transaction_timeout_seconds = 7
 
 [http]
 timeout_seconds = 31

@@ -18,6 +18,7 @@ from tidelore.errors import Cancelled, NotFound
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
+from tidelore.store.patience import Limits, Patience
 from tidelore.store.projects import ProjectRow, list_projects
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class App(Struct, frozen=True):
 
     `patience_seconds`: how long a command waits for a server that asked for a pause, before it gives up instead.
     `insists`: whether its runs end in the ledger however long the database is out of reach, as those of a service do.
+    `patience`: shared by all its connections, for a program that must be able to stop while they wait.
     """
 
     config: Config
@@ -53,21 +55,30 @@ class App(Struct, frozen=True):
     transport: Transport | None = None
     patience_seconds: float = 300.0
     insists: bool = False
+    patience: Patience | None = None
 
     @property
     def address(self) -> str:
         """The database: a path, or a postgresql:// address."""
         return database_address(self.config, self.db, self.environ)
 
-    def open_store(self, *, create: bool = False) -> Database:
+    def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
         """Open the database and bring its schema up to date; a reader does not create it."""
-        database = open_database(self.address, create=create)
+        waits = patience or self.patience or self.new_patience()
+        database = open_database(self.address, create=create, patience=waits)
         try:
             migrate(database, self.clock.now_ms(), create=create)
         except BaseException:
             database.close()
             raise
         return database
+
+    def new_patience(self) -> Patience:
+        """Return how long connections wait; SQLite has its own limit."""
+        storage = self.config.storage
+        times = (storage.lock_timeout_seconds, storage.statement_timeout_seconds)
+        limits = Limits(*times, storage.idle_in_transaction_timeout_seconds)
+        return Patience(limits if self.address.startswith(("postgresql://", "postgres://")) else None)
 
 
 async def mirror(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
 from tidelore.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.extras import extra_missing
 from tidelore.store.database import Params, Row
+from tidelore.store.patience import BRIEF_SECONDS, Limits, Patience
 
 try:
     import psycopg
@@ -32,6 +33,7 @@ PATIENCE: dict[str, int] = {
 }
 """How soon a server that does not answer counts as gone; what the address says comes first."""
 
+_SET = "SELECT set_config(%(name)s, %(value)s, false)"
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
 
@@ -46,13 +48,17 @@ class PostgresDatabase:
 
     dialect = "postgres"
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, patience: Patience | None = None) -> None:
         self._place = _parsed(address).get("dbname") or "postgres"
         self._address = address
+        self._patience = patience or Patience()
+        self._limits = self._patience.limits or Limits()
         self._within = 0
         self._closed = False
+        self._brief = False
         with self._translated():
-            self._connection = _connect(address)
+            self._connection = _connect(address, self._limits)
+        self._patience.join(id(self), self._interrupt)
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[PostgresDatabase]:
@@ -74,26 +80,40 @@ class PostgresDatabase:
                 raise psycopg.OperationalError("the connection was lost before the commit")
 
     def _begin(self, stack: ExitStack) -> None:
+        self._hurry()
         try:
             stack.enter_context(self._connection.transaction())
         except psycopg.OperationalError:
             if not self._may_connect_again():
                 raise
-            self._connection = _connect(self._address)
+            self._connection = _connect(self._address, self._limits)
             stack.enter_context(self._connection.transaction())
 
     def _may_connect_again(self) -> bool:
         """Tell whether nothing is lost with the connection: it is gone, and nothing had begun."""
-        return bool(self._connection.closed) and not self._within and not self._closed
+        gone = bool(self._connection.closed) and not self._within and not self._closed
+        return gone and not self._patience.ended
+
+    def _hurry(self) -> None:
+        """Once the program is asked to stop, let no statement wait for a lock."""
+        if self._patience.ended and not self._brief and not self._within and not self._connection.closed:
+            self._brief = True
+            self._connection.execute(_SET, {"name": "lock_timeout", "value": f"{int(BRIEF_SECONDS * 1000)}ms"})
+
+    def _interrupt(self) -> None:
+        """End the statement that waits; called from another thread."""
+        with suppress(psycopg.Error):
+            self._connection.cancel()
 
     def read(self, sql: str, params: Params | None = None) -> list[Row]:
         with self._translated():
             try:
+                self._hurry()
                 return self._run(sql, params)
             except psycopg.OperationalError:
                 if not self._may_connect_again():
                     raise
-                self._connection = _connect(self._address)
+                self._connection = _connect(self._address, self._limits)
                 return self._run(sql, params)
 
     def execute(self, sql: str, params: Params | None = None) -> list[Row]:
@@ -144,6 +164,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self._closed = True
+        self._patience.leave(id(self))
         self._connection.close()
 
     @contextmanager
@@ -161,7 +182,17 @@ class PostgresDatabase:
                 f"database {self._place} cannot be written: permission denied: {_said(error)}",
                 fix="connect to a primary server with a role that owns the tables",
             ) from error
-        except psycopg.OperationalError as error:
+        except psycopg.errors.LockNotAvailable as error:
+            raise StorageFailed(
+                f"database {self._place}: another program holds a lock for more than {self._limits.lock:g} s",
+                fix="look into pg_stat_activity for the program that holds it, or raise storage.lock_timeout_seconds",
+            ) from error
+        except psycopg.errors.QueryCanceled as error:
+            raise StorageFailed(
+                f"database {self._place}: a statement was cancelled: {_said(error)}",
+                fix="look into pg_stat_activity for what it waits for, or raise storage.statement_timeout_seconds",
+            ) from error
+        except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
             # Without a connection none could be opened.
             connection = getattr(self, "_connection", None)
             if connection is None or connection.closed:
@@ -195,7 +226,19 @@ def _parsed(address: str) -> dict[str, Any]:
     return parts
 
 
-def _connect(address: str) -> psycopg.Connection[Row]:
+def _connect(address: str, limits: Limits) -> psycopg.Connection[Row]:
     said = _parsed(address)
-    ours = {name: seconds for name, seconds in PATIENCE.items() if name not in said}
-    return psycopg.connect(make_conninfo(address, **ours), autocommit=True)
+    patient = PATIENCE | {"connect_timeout": min(PATIENCE["connect_timeout"], max(int(limits.connect), 2))}
+    ours = {name: seconds for name, seconds in patient.items() if name not in said}
+    connection = psycopg.connect(make_conninfo(address, **ours), autocommit=True)
+    asked = str(said.get("options", ""))
+    timeouts = {
+        "lock_timeout": limits.lock,
+        "statement_timeout": limits.statement,
+        "idle_in_transaction_session_timeout": limits.idle,
+    }
+    # What the address itself says comes first. Not by `options`: a connection pooler may refuse them.
+    wanted = {name: f"{int(seconds * 1000)}ms" for name, seconds in timeouts.items() if name not in asked}
+    with connection.cursor() as cursor:
+        cursor.executemany(_SET, [{"name": name, "value": value} for name, value in wanted.items()])
+    return connection

@@ -17,6 +17,7 @@ import msgspec
 from tidelore.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
 from tidelore.store.bulk_insert import grouped, repeated
 from tidelore.store.database import SCHEMA_RECORD, Params, Row, foreign_database
+from tidelore.store.patience import Patience
 
 BUSY_TIMEOUT_MS = 15_000
 CHECKPOINT_PAGES = 4_000
@@ -24,6 +25,8 @@ CHECKPOINT_PAGES = 4_000
 STATEMENTS = 256
 """How many prepared statements are kept. Each run of one takes a new place, and whatever stands there falls out."""
 _WAL_ATTEMPTS = 20
+_PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
+"""Pauses between two looks at a lock; the last one is repeated."""
 
 
 class SqliteDatabase:
@@ -31,8 +34,9 @@ class SqliteDatabase:
 
     dialect = "sqlite"
 
-    def __init__(self, path: str, *, create: bool = True) -> None:
+    def __init__(self, path: str, *, create: bool = True, patience: Patience | None = None) -> None:
         self.path = path
+        self._patience = patience or Patience()
         self._translated = Translation(path)
         try:
             if not os.path.exists(path):
@@ -55,7 +59,7 @@ class SqliteDatabase:
             read_only = not create and not _is_writable(path)
             self._connection = _connect_read_only(path) if read_only else _connect(path)
             try:
-                self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+                self._connection.set_busy_handler(self._go_on_waiting)
                 # Else a statement whose plan looked at a value is prepared again for each new one.
                 self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 self._refuse_foreign()
@@ -146,6 +150,19 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _go_on_waiting(self, looks: int) -> bool:
+        """Pause before the next look at a lock that another program holds; return False to give up.
+
+        Not SQLite's own timeout: it cannot be told that the program was asked to stop.
+        """
+        limits = self._patience.limits
+        most_ms = BUSY_TIMEOUT_MS if limits is None else limits.lock * 1000
+        waited_ms = sum(_PAUSES_MS[:looks]) + max(looks - len(_PAUSES_MS), 0) * _PAUSES_MS[-1]
+        if waited_ms >= most_ms:
+            return False
+        pause_ms = _PAUSES_MS[min(looks, len(_PAUSES_MS) - 1)]
+        return self._patience.pause(min(pause_ms, most_ms - waited_ms) / 1000)
 
     @contextmanager
     def _synced(self) -> Iterator[None]:

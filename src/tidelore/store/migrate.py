@@ -20,6 +20,11 @@ _TABLE = {
     "postgres": "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY,"
     " description TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)",
 }
+_UNHURRIED = {
+    # A step may take as long as it takes; a program that is frozen in one is ended by the server all the same.
+    "sqlite": "SELECT 1",
+    "postgres": "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)",
+}
 _LOCK = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822511)"}
 _COLUMNS = {
     "sqlite": "SELECT name FROM pragma_table_info('schema_version')",
@@ -60,6 +65,7 @@ def migrate(database: Database, now_ms: int, upto: int | None = None, *, create:
     applied = []
     for step in steps:
         with database.transaction() as tx:
+            tx.execute(_UNHURRIED[database.dialect])
             tx.execute(_LOCK[database.dialect])
             tx.execute(_TABLE[database.dialect])
             known = _recorded(tx)

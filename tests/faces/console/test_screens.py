@@ -21,6 +21,7 @@ from tidelore.console.table import RowTable
 from tidelore.console.themes import DARK, LIGHT
 from tidelore.service.panels import read_glance
 from tidelore.store.database import Database
+from tidelore.store.patience import Patience
 
 SHOWN = {
     "overview": (
@@ -119,9 +120,9 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
     gate = threading.Event()
 
     class Slow(App, frozen=True):
-        def open_store(self, *, create: bool = False) -> Database:
+        def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
             assert gate.wait(30)
-            return super().open_store(create=create)
+            return super().open_store(create=create, patience=patience)
 
     async def look(seat: Seat) -> None:
         assert "… loading" in seat.text

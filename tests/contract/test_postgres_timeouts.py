@@ -1,0 +1,121 @@
+"""Nothing waits for ever: a program that freezes inside a transaction loses it, and one that waits gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import psycopg
+import pytest
+from tests.databases.postgres_server import PostgresServer
+from tests.support.manual_clock import ManualClock
+
+from tidelore.app import App
+from tidelore.config import load_config
+from tidelore.engine.lease import Lease, acquire
+from tidelore.errors import DatabaseUnreachable, StorageFailed
+from tidelore.process import ProcessIdentity
+from tidelore.store.database import Database
+from tidelore.store.dialect_postgres import PostgresDatabase
+from tidelore.store.leases import LeaseTable, fence
+from tidelore.store.patience import Limits, Patience
+from tidelore.store.projects import list_projects
+
+NAMES = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+OTHER = ProcessIdentity("elsewhere", 20, "200")
+
+
+@contextmanager
+def connected(address: str, **limits: float) -> Iterator[PostgresDatabase]:
+    with closing(PostgresDatabase(address, Patience(Limits(**limits)))) as database:
+        yield database
+
+
+def timeouts(database: Database) -> list[str]:
+    return [str(database.read(f"SHOW {name}")[0][0]) for name in NAMES]
+
+
+def take(database: Database, clock: ManualClock, who: ProcessIdentity) -> Lease:
+    return acquire(LeaseTable(database), "sync", who, "lore", clock, stale_after_ms=-1, is_dead=lambda _: False)
+
+
+def test_every_connection_has_timeouts_also_one_that_was_opened_again(
+    migrated_postgres_address: str, postgres_server: PostgresServer
+) -> None:
+    with closing(PostgresDatabase(migrated_postgres_address)) as database:
+        assert timeouts(database) == ["45s", "10min", "30s"]
+        postgres_server.cut(migrated_postgres_address)
+        assert timeouts(database) == ["45s", "10min", "30s"]
+
+
+def test_the_timeouts_are_those_of_the_configuration(
+    migrated_postgres_address: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    config = tmp_path_factory.mktemp("config") / "config.toml"
+    config.write_text(
+        "[storage]\nlock_timeout_seconds = 7\nstatement_timeout_seconds = 90\n"
+        "idle_in_transaction_timeout_seconds = 11\n"
+    )
+    app = App(load_config(str(config), {}), {}, migrated_postgres_address)
+    with closing(app.open_store()) as database:
+        assert timeouts(database) == ["7s", "90s", "11s"]
+
+
+def test_what_the_address_says_comes_first(migrated_postgres_address: str) -> None:
+    mark = "&" if "?" in migrated_postgres_address else "?"
+    with connected(f"{migrated_postgres_address}{mark}options=-c%20lock_timeout%3D3s", lock=9) as database:
+        assert timeouts(database) == ["3s", "10min", "30s"]
+
+
+def test_a_holder_frozen_inside_a_transaction_loses_it_and_the_lease_is_taken_over(
+    migrated_postgres_address: str, clock: ManualClock
+) -> None:
+    with (
+        connected(migrated_postgres_address, idle=0.3) as frozen,
+        connected(migrated_postgres_address, lock=60) as heir,
+    ):
+        held = take(frozen, clock, ProcessIdentity.current())
+        clock.advance(5)
+
+        def freeze() -> None:
+            with frozen.transaction() as tx:
+                fence(tx, held)
+                tx.execute(
+                    "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at)"
+                    " VALUES ('gitlab', 1, 'p', 'p', 'p', 1, 1)"
+                )
+                # Waits for the row that the frozen one holds, until the server ends its transaction.
+                assert take(heir, clock, OTHER).taken_as == "stale"
+                tx.execute("SELECT 1")
+
+        with pytest.raises(DatabaseUnreachable, match="idle-in-transaction timeout"):
+            freeze()
+        assert list_projects(heir) == []
+        with pytest.raises(Exception, match="took over"), frozen.transaction() as tx:
+            fence(tx, held)
+
+
+@pytest.fixture
+def blocked(migrated_postgres_address: str) -> Iterator[Callable[[], None]]:
+    """Another program that holds a lock on a table."""
+    with psycopg.connect(migrated_postgres_address) as other:
+        other.execute("LOCK TABLE projects IN ACCESS EXCLUSIVE MODE")
+        yield other.rollback
+
+
+def test_a_lock_that_is_not_given_back_is_a_clear_failure(
+    migrated_postgres_address: str, blocked: Callable[[], None]
+) -> None:
+    with connected(migrated_postgres_address, lock=0.1) as database:
+        with pytest.raises(StorageFailed, match=r"another program holds a lock for more than 0\.1 s") as caught:
+            list_projects(database)
+        assert "storage.lock_timeout_seconds" in (caught.value.fix or "")
+        blocked()
+        assert list_projects(database) == []
+
+
+def test_a_statement_that_takes_too_long_is_a_clear_failure(migrated_postgres_address: str) -> None:
+    with connected(migrated_postgres_address, statement=0.1) as database:
+        with pytest.raises(StorageFailed, match="statement timeout"):
+            database.read("SELECT pg_sleep(30)")
+        assert list_projects(database) == []
