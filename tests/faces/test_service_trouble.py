@@ -157,7 +157,7 @@ def read_from(desk: Desk, copy: Path, *words: str) -> Outcome:
 def test_after_a_full_disk_the_service_completes_the_copy_once_there_is_space(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    with mounted(disk, "size=1m"), station(tmp_path) as post:
+    with mounted(disk, "size=2m"), station(tmp_path) as post:
         log = tmp_path / "lore.log"
         post.world.gitlab.bulk(LAB, 400, 0, discussions=2, notes=2)
         post.lab()
