@@ -15,6 +15,7 @@ can help. The tree branches by who has to act:
     │   └── RemotePermanent            exit 1   a retry cannot help
     │       ├── CredentialsRejected    exit 4
     │       ├── RemoteNotFound         exit 6
+    │       ├── RepositoryReplaced     exit 1   a name belongs to another repository now
     │       ├── ForeignOrigin          exit 1   a link points to another host
     │       └── ResponseTooLarge       exit 1
     ├── LockHeld                       exit 3   names the holder
@@ -175,6 +176,12 @@ class RemoteNotFound(RemotePermanent):
 
     code = "REMOTE_NOT_FOUND"
     exit_code = 6
+
+
+class RepositoryReplaced(RemotePermanent):
+    """Another repository has taken over the name of a known one; nothing was read or written."""
+
+    code = "REPOSITORY_REPLACED"
 
 
 class ForeignOrigin(RemotePermanent):

@@ -315,7 +315,9 @@ class CommentRecord(Struct, frozen=True):
 
 
 class PullRecord(Struct, frozen=True):
-    """A pull request as it stands: what decides whether it is followed, and against which head."""
+    """A pull request as it stands: what decides whether it is followed, and against which head. `repo_id` and
+    `repo_name` are those of the repository it belongs to, where the remote says so.
+    """
 
     remote_id: int
     number: int
@@ -333,6 +335,8 @@ class PullRecord(Struct, frozen=True):
     url: str | None
     created_at: int
     updated_at: int
+    repo_id: int | None = None
+    repo_name: str | None = None
 
 
 class LinkRecord(Struct, frozen=True):

@@ -48,6 +48,14 @@ class Disturbable(Protocol):
         """Edit or delete the object a list row shows; False when it cannot."""
 
 
+@runtime_checkable
+class Aliased(Protocol):
+    """A forge that answers the same request under two paths."""
+
+    def other_path(self, request: Request) -> str | None:
+        """Return the other path of a request, or None when it has only one."""
+
+
 @dataclass(slots=True)
 class Fault:
     """One planned fault: which requests it strikes, how often, and what it does."""
@@ -66,11 +74,13 @@ class Fault:
         """Whether it has struck as often as planned."""
         return self.times is not None and self.fired >= self.times
 
-    def matches(self, name: str, request: Request) -> bool:
-        """A string is a prefix, a pattern is searched; both in the route's name and in `METHOD /path`."""
+    def matches(self, name: str, request: Request, other_path: str | None = None) -> bool:
+        """A string is a prefix, a pattern is searched; both in the route's name and in `METHOD /path`, either path."""
         if self.route is None:
             return True
-        texts = (name, name.partition(" ")[2], f"{request.method} {request.path}", request.path)
+        texts = [name, name.partition(" ")[2]]
+        for path in (request.path, other_path):
+            texts += [] if path is None else [f"{request.method} {path}", path]
         if isinstance(self.route, str):
             return any(text.startswith(self.route) for text in texts)
         return any(self.route.search(text) for text in texts)
@@ -132,7 +142,7 @@ class FaultPlan:
 
     def answer(self, name: str, request: Request, handler: Handler, forge: object, now_us: int) -> Response:
         """Answer a request through the plan."""
-        fault = self._due(name, request)
+        fault = self._due(name, request, forge.other_path(request) if isinstance(forge, Aliased) else None)
         if fault is not None:
             if fault.kind in _REFUSALS and "events" not in fault.options:
                 fault.fired += 1
@@ -153,10 +163,10 @@ class FaultPlan:
             self._served[request.path] = whole
         return response
 
-    def _due(self, name: str, request: Request) -> Fault | None:
+    def _due(self, name: str, request: Request, other_path: str | None) -> Fault | None:
         due: Fault | None = None
         for fault in self.faults:
-            if fault.spent or not fault.matches(name, request):
+            if fault.spent or not fault.matches(name, request, other_path):
                 continue
             if fault.passed < fault.after:
                 fault.passed += 1

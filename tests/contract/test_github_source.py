@@ -197,13 +197,14 @@ def test_a_missing_comment_counts_as_deleted_and_a_missing_repository_as_an_erro
         bench.run(lambda source: source.comment_feed("harborline/gone", kind).fetch_one(str(made)))
 
 
-def test_a_renamed_repository_is_read_and_written_under_its_old_name(bench: Bench) -> None:
+def test_a_renamed_repository_is_read_under_its_old_name_and_written_by_its_number(bench: Bench) -> None:
     bench.talk(25)
+    repo_id = bench.forge.repository(REPO).id
     bench.forge.rename_repo(REPO, "harborline/books")
 
     async def do(source: GitHubSource) -> Any:
         pages = await walked(source.comment_feed(REPO, KINDS[0], 10))
-        made = await source.post_comment(REPO, bench.number, "Still here.")
+        made = await source.post_comment(repo_id, bench.number, "Still here.")
         return pages, made, (await source.resolve(REPO)).path
 
     pages, made, path = bench.run(do)

@@ -80,13 +80,13 @@ class Duties(Struct, frozen=True):
                 continue
             found = [find_command(self.database, command.key) for command in applied]
             self.deeds.commands += [command for command in found if command is not None]
-        await self.send()
+        await self.send([stop.project.id for stop in stops])
 
-    async def send(self) -> None:
-        """Send the answers that are due."""
+    async def send(self, project_ids: Sequence[int]) -> None:
+        """Send the answers that are due in these projects."""
         outbox = Outbox(self.database, self.source, self.host, self.clock, self.seam)
         try:
-            self.deeds.sent += await outbox.send_due(MOST_ANSWERS)
+            self.deeds.sent += await outbox.send_due(MOST_ANSWERS, project_ids)
         except RemoteError as error:
             self._note(self.source.name, error)
 

@@ -83,7 +83,7 @@ async def _to_the_first(database: Database, source: Poster, project: ProjectRow,
         return answering
     if any(stored_comments(database, project.id, kind, [to]) for kind in _TALK):
         return answering
-    page = await source.thread(project.path, REVIEW_COMMENT, answering.number).fetch_one(str(to))
+    page = await source.thread(project.remote_id, REVIEW_COMMENT, answering.number).fetch_one(str(to))
     first = next((item.record.in_reply_to for item in page.items), None)
     return answering if first is None else replace(answering, to=first)
 

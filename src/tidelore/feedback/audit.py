@@ -101,7 +101,7 @@ class AuditReport(Struct):
         return sum(len(surface.missing) for repo in self.repos for surface in repo.surfaces)
 
 
-async def scan(source: GitHubSource, repo: str, number: int) -> list[SurfaceAudit]:
+async def scan(source: GitHubSource, repo: str | int, number: int) -> list[SurfaceAudit]:
     """Read one pull request whole."""
     lists: dict[str, Pages[CommentRecord]] = {
         "pr_issue_comments": source.thread(repo, "issue_comment", number),

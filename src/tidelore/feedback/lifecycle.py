@@ -33,7 +33,7 @@ class Pulls(Protocol):
 
     name: str
 
-    async def pull(self, repo: str, number: int) -> PullRecord:
+    async def pull(self, repo: str | int, number: int) -> PullRecord:
         """Return one pull request as it stands."""
         ...
 
@@ -128,7 +128,7 @@ class Lifecycle:
 
     async def open_pull(self, number: int) -> PullRecord:
         """Return a pull request as the remote shows it, or raise UserError when it has ended there."""
-        pull = await self._source.pull(self._project.path, number)
+        pull = await self._source.pull(self._project.remote_id, number)
         verdict = judge_pull(pull, None)
         if verdict in TERMINAL:
             raise UserError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Protocol
 
 from tidelore.clock import Clock
@@ -39,11 +40,11 @@ class Poster(Threads, Protocol):
 
     name: str
 
-    async def post_comment(self, repo: str, number: int, body: str) -> CommentRecord:
+    async def post_comment(self, repo: str | int, number: int, body: str) -> CommentRecord:
         """Comment on a thread, once."""
         ...
 
-    async def post_reply(self, repo: str, number: int, comment_id: int, body: str) -> CommentRecord:
+    async def post_reply(self, repo: str | int, number: int, comment_id: int, body: str) -> CommentRecord:
         """Answer a review comment, once."""
         ...
 
@@ -69,11 +70,14 @@ class Outbox:
         row = self._claim(outbox_id)
         return rows.find_outbox(self._database, outbox_id) if row is None else await self._carry(row)
 
-    async def send_due(self, limit: int) -> list[OutboxRow]:
-        """Do the same for what is due, the oldest first. A rate limit ends it; credentials that fail are raised."""
+    async def send_due(self, limit: int, project_ids: Collection[int] | None = None) -> list[OutboxRow]:
+        """Do the same for what is due in these projects, or in all of the host, the oldest first.
+
+        A rate limit ends it; credentials that fail are raised.
+        """
         free_dead(self._database, self._clock.now_ms())
         sent: list[OutboxRow] = []
-        while len(sent) < limit and (row := self._claim(None)) is not None:
+        while len(sent) < limit and (row := self._claim(None, within=project_ids)) is not None:
             sent.append(await self._carry(row))
             if sent[-1].last_error == RateLimited.code:
                 break
@@ -82,10 +86,13 @@ class Outbox:
     def _projects(self) -> dict[int, ProjectRow]:
         return {row.id: row for row in list_projects(self._database) if row.source == self._source.name}
 
-    def _claim(self, outbox_id: int | None, claim_id: str | None = None) -> OutboxRow | None:
+    def _claim(
+        self, outbox_id: int | None, claim_id: str | None = None, within: Collection[int] | None = None
+    ) -> OutboxRow | None:
         held_ms = round((self._host.settle_write_seconds + CLAIM_SECONDS) * 1000)
         now, name = self._clock.now_ms(), claim_id or new_claim(ProcessIdentity.current())
-        return rows.claim(self._database, outbox_id, now, held_ms, name, project_ids=self._projects())
+        projects = [key for key in self._projects() if within is None or key in within]
+        return rows.claim(self._database, outbox_id, now, held_ms, name, project_ids=projects)
 
     async def _carry(self, row: OutboxRow) -> OutboxRow:
         """Work on a claimed row, and give the claim back whatever happens short of our death."""
@@ -166,10 +173,10 @@ class Outbox:
         project = self._projects().get(row.project_id)
         return repo_settings(self._host, row.repo_full_name if project is None else project.configured)
 
-    def _repo(self, row: OutboxRow) -> str:
-        """Return the repository under the name it has now."""
+    def _repo(self, row: OutboxRow) -> str | int:
+        """Return the repository by its number: its name may belong to another one by now."""
         project = self._projects().get(row.project_id)
-        return row.repo_full_name if project is None else project.path
+        return row.repo_full_name if project is None else project.remote_id
 
     def _observe(self, row: OutboxRow, comment: CommentRecord) -> OutboxRow:
         now = self._clock.now_ms()

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tidelore.config import RepoSettings
 from tidelore.errors import RemoteError, TideloreError
+from tidelore.feedback.identity import learn
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import PollReport, RepoReport
 from tidelore.gather import gather
@@ -21,7 +22,7 @@ from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.leases import fence
-from tidelore.store.projects import ProjectRow, find_configured, save_project
+from tidelore.store.projects import ProjectRow, find_configured
 
 LEASE = "github"
 SIDE_BY_SIDE = 4
@@ -106,7 +107,7 @@ def _stored(repos: Sequence[RepoReport]) -> str:
 
 
 async def find_repository(session: Session, source: GitHubSource, name: str) -> ProjectRow:
-    """Return the repository a configured name stands for; it is asked for once."""
+    """Return the repository a configured name stands for; it is asked for once, and compared by every poll."""
     database = session.shop.database
     known = find_configured(database, source.name, name)
     if known is not None:
@@ -114,4 +115,4 @@ async def find_repository(session: Session, source: GitHubSource, name: str) -> 
     record = await source.resolve(name)
     with database.transaction() as tx:
         fence(tx, session.lease)
-        return save_project(tx, source.name, name, record, session.shop.clock.now_ms())
+        return learn(tx, database, source.name, name, record, session.shop.clock.now_ms())

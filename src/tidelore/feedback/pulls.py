@@ -19,6 +19,7 @@ from tidelore.engine.intake import Tally
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import bounded
 from tidelore.feedback.context import Context
+from tidelore.feedback.identity import Identity
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.tracking import HISTORY_REWRITTEN, check_step, judge_head, judge_pull, matches_rule
 from tidelore.model import Item, Position, PullRecord, Rejected, Scope
@@ -67,6 +68,7 @@ class Watchtower(Struct, frozen=True):
     project_id: int
     context: Context
     report: RepoReport
+    identity: Identity
     endings: dict[int, Ending] = field(default_factory=dict)
 
     @property
@@ -88,6 +90,7 @@ class Watchtower(Struct, frozen=True):
         while requests < _MOST_PAGES:
             page = await feed.fetch(ListRequest(token=token, validator=known.validator))
             requests += 1
+            self.identity.look_at(page)
             server_at = page.server_at if server_at is None else server_at
             if page.not_modified:
                 tally.not_modified = True
@@ -168,7 +171,7 @@ class Watchtower(Struct, frozen=True):
             return self._note(tracked, pull)
         if verdict == "compare" and tracked.last_seen_head_sha and pull.head_sha and tracked.status != BLOCKED:
             self.report.surface("pulls").requests += 1
-            word = await self.source.compare(self.context.repo, tracked.last_seen_head_sha, pull.head_sha)
+            word = await self.source.compare(self.context.repo_id, tracked.last_seen_head_sha, pull.head_sha)
             if judge_head(word) == HISTORY_REWRITTEN:
                 detail = f"{pull.head_sha} does not follow {tracked.last_seen_head_sha} ({word})"
                 return self._move(tracked, pull, BLOCKED, HISTORY_REWRITTEN, detail)

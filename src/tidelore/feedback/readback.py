@@ -27,7 +27,7 @@ _PASSES = 10
 class Threads(Protocol):
     """The part of a source that is read here."""
 
-    def thread(self, repo: str, kind: str, number: int) -> Lister[CommentRecord]:
+    def thread(self, repo: str | int, kind: str, number: int) -> Lister[CommentRecord]:
         """Return the comments of one kind in one thread: by id, with `since`."""
         ...
 
@@ -57,7 +57,7 @@ class Reading(Struct, frozen=True):
 
 
 async def find_posted(
-    source: Threads, repo: str, row: OutboxRow, overlap_ms: int, clock: Clock
+    source: Threads, repo: str | int, row: OutboxRow, overlap_ms: int, clock: Clock
 ) -> CommentRecord | None:
     """Return the comment of ours that carries a row's token, or None when there certainly is none."""
     own = Mark(row.token, await source.login())

@@ -10,6 +10,7 @@ the server's present and every thread is read once by itself from where it stood
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import Order
 from tidelore.feedback.context import Context, clock_offset_ms, read_context
+from tidelore.feedback.identity import Identity
 from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
 from tidelore.feedback.pulls import Look, Watchtower, are_reviews_due, reviews_read_for
 from tidelore.feedback.report import Forgiving, RepoReport
@@ -38,9 +40,11 @@ from tidelore.store.issue_cursors import batch_followups, followed_issues, waiti
 from tidelore.store.leases import fence
 from tidelore.store.poll_costs import PollCost, load_cost, save_cost
 from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
-from tidelore.store.projects import ProjectRow
+from tidelore.store.projects import ProjectRow, rename_repository
 from tidelore.store.quarantine import due_entries
 from tidelore.store.tracked import AWAITING, BLOCKED, TERMINAL, TrackedPr, list_tracked, note_reviews_read
+
+_LOG = logging.getLogger(__name__)
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
 EARLIER = {
@@ -78,6 +82,7 @@ class RepoPoll:
         self._project = project
         self._settings = settings
         self._report = report
+        self._identity = Identity(project)
         self._own_login = own_login
         self._full = full or not settings.incremental
         self._ration = Ration(settings.bootstrap_pages_per_poll)
@@ -93,7 +98,8 @@ class RepoPoll:
         known = load_cost(self._database, self._project.id)
         mode = self._choose(pulls, watched, known)
         self._report.mode = mode
-        tower = Watchtower(self._session, self._source, self._project.id, self._picture(), self._report)
+        picture = self._picture()
+        tower = Watchtower(self._session, self._source, self._project.id, picture, self._report, self._identity)
         sight = await self._look(tower, pulls, by_feed=mode == "repo" or by_rule)
         server_at = sight.server_at
         before, watched = watched, self._watches(self._tracked(), tower.endings)
@@ -121,6 +127,7 @@ class RepoPoll:
             self._hand_over([watch for watch in watched if watch.number in tower.endings])
         self._batch_followups()
         self._learn(mode, known)
+        self._learn_name()
 
     def _choose(self, pulls: Sequence[TrackedPr], watched: Sequence[Watch], known: PollCost | None) -> Mode:
         if self._full:
@@ -173,6 +180,10 @@ class RepoPoll:
                 continue
             with self._forgiving(f"#{tracked.pr_number}"):
                 server_at = await self._snapshot(tower, tracked) or server_at
+        if not self._identity.confirmed:
+            self._report.surface("pulls").requests += 1
+            record = await self._source.resolve(self._project.path)
+            self._identity.check(record.remote_id, record.path)
         if kept is not None and not tower.endings:
             tower.keep(kept)
         return Sight(server_at, kept)
@@ -198,6 +209,7 @@ class RepoPoll:
         pages = self._source.pull_snapshot(self._project.path, tracked.pr_number)
         page = await pages.fetch(ListRequest(validator=cursor.validator))
         self._report.surface("pulls").requests += 1
+        self._identity.look_at(page)
         for item in page.items:
             await tower.take(tracked, item.record)
         # Of one that is ending none is kept: it must be shown again until it has ended.
@@ -263,7 +275,7 @@ class RepoPoll:
 
     async def _read_feed(self, scanner: Scanner, kind: str) -> None:
         scope = self._scope(FEED_OF[kind])
-        await scanner.read(scope, kind, self._source.comment_feed(self._project.path, kind), Order.UPDATED)
+        await scanner.read(scope, kind, self._source.comment_feed(self._project.remote_id, kind), Order.UPDATED)
 
     async def _read_threads(self, scanner: Scanner, watched: Sequence[Watch], every: Collection[int]) -> set[int]:
         """Read threads by themselves: those of `every`, and those whose first reading is not finished.
@@ -276,7 +288,7 @@ class RepoPoll:
             complete = load_cursor(self._database, scope).complete
             if complete and watch.number not in every and not self._has_due(scope):
                 continue
-            lister = self._source.thread(self._project.path, watch.kind, watch.number)
+            lister = self._source.thread(self._project.remote_id, watch.kind, watch.number)
             finished = False
             with self._forgiving(f"#{watch.number} {watch.surface}") as forgiving:
                 finished = await scanner.read(
@@ -311,7 +323,7 @@ class RepoPoll:
 
     async def _read_reviews_of(self, scanner: Scanner, tracked: TrackedPr, moved_at: int) -> None:
         scope = self._scope("pr_review_summaries", tracked.pr_number)
-        pages = self._source.reviews(self._project.path, tracked.pr_number)
+        pages = self._source.reviews(self._project.remote_id, tracked.pr_number)
         found: dict[int, Item[CommentRecord]] = {}
         rejected: list[Rejected] = []
         token, requests, server_at = None, 0, None
@@ -350,6 +362,14 @@ class RepoPoll:
         with self._database.transaction() as tx:
             fence(tx, self._session.lease)
             save_cost(tx, self._project.id, cost, self._session.shop.clock.now_ms())
+
+    def _learn_name(self) -> None:
+        """Keep the name a renamed repository has now; until then its old one leads to it by a redirect."""
+        if self._identity.name != self._project.path:
+            _LOG.info("%s was renamed to %s", self._project.path, self._identity.name)
+            with self._database.transaction() as tx:
+                fence(tx, self._session.lease)
+                rename_repository(tx, self._project, self._identity.name)
 
     def _spent(self) -> int:
         return sum(tally.requests for tally in self._report.surfaces.values())

@@ -14,6 +14,7 @@ from tidelore.errors import (
     PartialSuccess,
     RateLimited,
     RemoteError,
+    RepositoryReplaced,
     TideloreError,
 )
 
@@ -48,8 +49,13 @@ class RepoReport(Struct):
         return self.surfaces.setdefault(name, SurfaceTally())
 
 
+_OF_ALL = (CredentialsRejected, RateLimited, RepositoryReplaced)
+
+
 class Forgiving:
-    """Keeps one thread's trouble its own. Credentials and rate limits are the host's, and go on up."""
+    """Keeps one thread's trouble its own. Credentials and rate limits are the host's, another repository under the name
+    is the whole repository's: they go on up.
+    """
 
     def __init__(self, report: RepoReport, what: str) -> None:
         self._report = report
@@ -62,7 +68,7 @@ class Forgiving:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         # A step that somebody else made meanwhile is theirs: the next look is at what it led to.
         forgiven = isinstance(error, RemoteError | IllegalTransition)
-        if not isinstance(error, TideloreError) or not forgiven or isinstance(error, CredentialsRejected | RateLimited):
+        if not isinstance(error, TideloreError) or not forgiven or isinstance(error, _OF_ALL):
             return False
         self._report.failures[self._what] = error
         self.failed = True

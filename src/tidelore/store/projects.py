@@ -8,6 +8,10 @@ from tidelore.model import ProjectRecord
 from tidelore.name_matching import match_one
 from tidelore.store.database import Database, Transaction
 
+_FILED_BY_NAME = (
+    "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",
+)  # fmt: skip
+_FILED_BY_SCOPE = ("cursors", "gaps", "quarantine")
 _FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at"
 
 
@@ -46,6 +50,29 @@ def save_project(tx: Transaction, source: str, configured: str, record: ProjectR
         },
     )
     return ProjectRow(*rows[0])
+
+
+def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
+    """Give a repository another path, with the rows and reading positions that are filed under its path."""
+    params = {"id": project.id, "source": project.source, "path": path, "old": project.path, "size": len(project.path)}
+    for table in _FILED_BY_NAME:
+        tx.execute(
+            f"UPDATE {table} SET repo_full_name = :path WHERE project_id = :id", {"path": path, "id": project.id}
+        )
+    for table in _FILED_BY_SCOPE:
+        tx.execute(
+            f"UPDATE {table} SET scope = :path || SUBSTR(scope, :size + 1) WHERE source = :source"
+            " AND surface LIKE 'github.%' AND (scope = :old OR SUBSTR(scope, 1, :size + 1) = :old || '#')",
+            {name: params[name] for name in ("path", "source", "old", "size")},
+        )
+    tx.execute("UPDATE projects SET path = :path WHERE id = :id", {"path": path, "id": project.id})
+
+
+def set_configured(tx: Transaction, project: ProjectRow, configured: str) -> None:
+    """Change the name under which a project is asked for."""
+    tx.execute(
+        "UPDATE projects SET configured = :configured WHERE id = :id", {"configured": configured, "id": project.id}
+    )
 
 
 def find_configured(database: Database, source: str, configured: str) -> ProjectRow | None:

@@ -51,6 +51,14 @@ class GitHubForge(Talking):
         self.late.land()
         return self._router.route(request)
 
+    def other_path(self, request: Request) -> str | None:
+        """Return the path by name of a request that names a repository by its number."""
+        segments = request.segments
+        if segments[0] != "repositories" or len(segments) < 2 or not segments[1].isdecimal():
+            return None
+        repo = self.hub.repositories.get(int(segments[1]))
+        return None if repo is None else "/".join(("/repos", repo.full_name, *segments[2:]))
+
     def disturb(self, request: Request, row: Mapping[str, Any], change: Literal["edit", "delete"]) -> bool:  # noqa: ARG002
         """Edit or delete what a list row shows, for the faults that strike between two pages."""
         return disturb(self, row, change)

@@ -323,3 +323,14 @@ def test_a_body_with_control_characters_and_many_scripts_arrives_unchanged(hub: 
     body = "tab\there, \x07 bell, é 𝄞 עברית\n```\ncode\n```"
     hub.send(hub.intend(body))
     assert re.split(r"\n\n<!--", hub.remarks()[0].body)[0] == body
+
+
+def test_an_answer_goes_to_the_renamed_repository_and_not_to_one_that_took_over_its_name(hub: Hub) -> None:
+    row = hub.intend()
+    hub.world.github.rename_repo(REPO, "harbor/lifts")
+    hub.world.github.create_repo(REPO)
+    hub.world.github.create_pull(REPO, "A pull request of another repository", author="alex")
+    assert hub.send(row).status == "observed"
+    with hub.world.lock:
+        assert [comment.number for comment in hub.world.github.repository("harbor/lifts").comments] == [hub.pr]
+        assert list(hub.world.github.repository(REPO).comments) == []

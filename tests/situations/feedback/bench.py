@@ -177,7 +177,7 @@ class Bench:
 
     def row(self, number: int) -> TrackedPr:
         with self.database() as database:
-            ((project_id,),) = database.read("SELECT id FROM projects WHERE path = :path", {"path": REPO})
+            ((project_id,),) = database.read("SELECT id FROM projects WHERE configured = :name", {"name": REPO})
             found = find_tracked(database, project_id, number)
         assert found is not None
         return found

@@ -176,7 +176,7 @@ def test_an_unreadable_cursor_costs_a_full_read_and_no_event(followed: Bench) ->
     assert followed.event_keys() == [key(said), key(late)]
 
 
-def test_a_renamed_repository_is_polled_under_its_old_name(followed: Bench) -> None:
+def test_a_renamed_repository_is_followed_although_its_old_name_is_configured(followed: Bench) -> None:
     said = [followed.hub.comment(REPO, 1, "under the old name")]
     followed.settle(1)
     followed.hub.rename_repo(REPO, "octo/harbour")

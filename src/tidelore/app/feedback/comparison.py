@@ -58,14 +58,21 @@ async def _audit_repo(
 ) -> None:
     from tidelore.errors import CredentialsRejected, RateLimited
     from tidelore.feedback.audit import ThreadAudit, compare, followed, scan
+    from tidelore.feedback.identity import check_identity
 
+    try:
+        record = await hub.source(place).resolve(project.path)
+        check_identity(project, record.remote_id)
+    except RemoteError as error:
+        found.error = error
+        return
     pulls = followed(hub.database, project, place.settings, hub.app.clock.now_ms())
     for place_in_line, pull in enumerate(pulls):
         thread = ThreadAudit(pull.pr_number)
         found.threads.append(thread)
         on_thread(found.repo, place_in_line, len(pulls))
         try:
-            thread.surfaces = await scan(hub.source(place), project.path, pull.pr_number)
+            thread.surfaces = await scan(hub.source(place), project.remote_id, pull.pr_number)
         except (CredentialsRejected, RateLimited) as error:
             found.error = error
             return

@@ -15,7 +15,7 @@ from tidelore.errors import NotFound
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.places import Place
 from tidelore.store.database import Database
-from tidelore.store.projects import ProjectRow, find_configured, save_project
+from tidelore.store.projects import ProjectRow, find_configured
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -39,16 +39,14 @@ class Hub(Struct, frozen=True):
         return find_configured(self.database, place.host.name, place.name)
 
     async def project(self, place: Place) -> ProjectRow:
-        """Return the repository's row; a repository that is new here is asked for once."""
-        known = self.known(place)
-        if known is not None:
-            return known
-        record = await self.source(place).resolve(place.name)
-        with self.database.transaction() as tx:
-            return save_project(tx, place.host.name, place.name, record, self.app.clock.now_ms())
+        """Return the repository's row, after it was asked for: another one under its name is refused."""
+        from tidelore.feedback.identity import find_repository
 
-    async def lifecycle(self, place: Place) -> Lifecycle:
-        project = await self.project(place)
+        source, now = self.source(place), self.app.clock.now_ms()
+        return await find_repository(self.database, source, place.name, self.known(place), now)
+
+    async def lifecycle(self, place: Place, project: ProjectRow | None = None) -> Lifecycle:
+        project = project or await self.project(place)
         return Lifecycle(self.database, self.source(place), project, place.host, self.app.clock)
 
 

@@ -35,10 +35,10 @@ async def track(app: App, place: Place, *, pr: int | None, issue: int | None) ->
         project = await hub.project(place)
         if issue is not None:
             # Only to learn whether it is there: nothing was said since this instant.
-            thread = hub.source(place).thread(project.path, "issue_comment", issue)
+            thread = hub.source(place).thread(project.remote_id, "issue_comment", issue)
             await thread.fetch(ListRequest(since=app.clock.now_ms()))
         if pr is not None:
-            pull = await (await hub.lifecycle(place)).track(pr, issue_number=issue)
+            pull = await (await hub.lifecycle(place, project)).track(pr, issue_number=issue)
             kept = None if pull.issue_number is None else find_issue(hub.database, project.id, pull.issue_number)
             return Followed(pull, kept)
         assert issue is not None
@@ -86,5 +86,5 @@ class Unasked:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def pull(self, repo: str, number: int) -> PullRecord:
+    async def pull(self, repo: str | int, number: int) -> PullRecord:
         raise AssertionError(f"{self.name} was asked for {repo}#{number}")

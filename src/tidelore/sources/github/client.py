@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from tidelore.errors import CredentialsRejected, RemoteNotFound, RemotePermanent
+from tidelore.errors import CredentialsRejected, RemoteNotFound
 from tidelore.model import ProjectRecord
 from tidelore.sources.failures import unclear_write
 from tidelore.sources.github.payloads import App, Comparison, Repository, User
@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 Params = Mapping[str, str | int]
 Headers = Mapping[str, str]
-_MOVED = frozenset({301, 302, 307, 308})
+Repo = str | int
+"""A repository by its name or, which no rename changes, by its number."""
 
 
 class Identity(Protocol):
@@ -51,17 +52,17 @@ class GitHubClient:
         self._http = http
         self._identity = identity
 
-    async def repository(self, full_name: str) -> ProjectRecord:
-        """Return a repository by its name, under the name it has now."""
+    async def repository(self, repo: Repo) -> ProjectRecord:
+        """Return a repository by its name or number, under the name it has now."""
         try:
-            payload = await self._one(repo_path(full_name), Repository, "repo")
+            payload = await self._one(repo_path(repo), Repository, "repo")
         except RemoteNotFound as error:
             raise RemoteNotFound(
-                f"repository {full_name} does not exist or is not visible to the token",
+                f"repository {repo} does not exist or is not visible to the token",
                 fix="correct its name under `repos` of this host, or give the token access to it",
                 status=error.status,
                 url=error.url,
-                project=full_name,
+                project=str(repo),
             ) from None
         return transform_repository(payload)
 
@@ -112,7 +113,7 @@ class GitHubClient:
             lambda headers: self._http.get_json(address, as_type=Raw, etag=etag, headers=headers, route=route)
         )
 
-    async def compare(self, repo: str, base: str, head: str) -> str:
+    async def compare(self, repo: Repo, base: str, head: str) -> str:
         """Return how a head stands to a base: ahead, behind, diverged, identical.
 
         A base that the server does not have any more, or shares no history with the head, was rewritten: diverged.
@@ -125,18 +126,9 @@ class GitHubClient:
             return "diverged"
         return found.status
 
-    async def post(self, repo: str, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
+    async def post(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
         """Write once below a repository and return what the server made of it; an answer nobody can read is unclear."""
-        try:
-            reply = await self._posted(f"{repo_path(repo)}/{path}", content, route)
-        except RemotePermanent as error:
-            if error.status not in _MOVED:
-                raise
-            # The server sent us on and wrote nothing: a renamed repository takes writes under its new name alone.
-            found = await self.repository(repo)
-            if found.path.casefold() == repo.casefold():
-                raise
-            reply = await self._posted(f"{repo_path(found.path)}/{path}", content, route)
+        reply = await self._posted(f"{repo_path(repo)}/{path}", content, route)
         try:
             return read(reply.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -167,7 +159,9 @@ class GitHubClient:
         return await ask(await self._identity.headers())
 
 
-def repo_path(full_name: str) -> str:
-    """Return where a repository is."""
-    owner, _, name = full_name.partition("/")
+def repo_path(repo: Repo) -> str:
+    """Return where a repository is: by its number, which nobody can take over, or by its name."""
+    if isinstance(repo, int):
+        return f"repositories/{repo}"
+    owner, _, name = repo.partition("/")
     return f"repos/{quote(owner, safe='')}/{quote(name, safe='')}"

@@ -19,9 +19,15 @@ class Label(Struct, frozen=True):
     name: str
 
 
+class RepositoryName(Struct, frozen=True):
+    id: Number
+    full_name: str | None = None
+
+
 class Branch(Struct, frozen=True):
     ref: str
     sha: str
+    repo: RepositoryName | None = None
 
 
 class Repository(Struct, frozen=True):

@@ -13,7 +13,7 @@ from tidelore.engine.ports import Lister, ListRequest, Pages
 from tidelore.errors import RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.sources.github import surfaces
-from tidelore.sources.github.client import GitHubClient
+from tidelore.sources.github.client import GitHubClient, Repo
 from tidelore.sources.http import Reply
 from tidelore.sources.reply import Greeting, skew_of
 
@@ -111,47 +111,47 @@ class GitHubSource:
             return "with the token of a GitHub App", await self._client.rate_limit()
         return f"as {user.login}", reply
 
-    async def resolve(self, configured: str) -> ProjectRecord:
-        """Find a repository by the name the user gave it; the record bears the name it has now."""
+    async def resolve(self, configured: Repo) -> ProjectRecord:
+        """Find a repository by the name the user gave it, or by its number; the record bears the name it has now."""
         return await self._client.repository(configured)
 
-    def comment_feed(self, repo: str, kind: str, per_page: int | None = None) -> Lister[CommentRecord]:
+    def comment_feed(self, repo: Repo, kind: str, per_page: int | None = None) -> Lister[CommentRecord]:
         """Return all comments of one kind in a repository: by update time, with `since`, conditional."""
         return surfaces.comment_feed(self._client, repo, kind, per_page or self._per_page)
 
-    def thread(self, repo: str, kind: str, number: int, per_page: int | None = None) -> Lister[CommentRecord]:
+    def thread(self, repo: Repo, kind: str, number: int, per_page: int | None = None) -> Lister[CommentRecord]:
         """Return the comments of one kind in one thread: by id, with `since`, conditional."""
         return surfaces.thread(self._client, repo, kind, number, per_page or self._per_page)
 
-    def reviews(self, repo: str, number: int) -> Pages[CommentRecord]:
+    def reviews(self, repo: Repo, number: int) -> Pages[CommentRecord]:
         """Return the reviews of one pull request: by id, without `since`."""
         return surfaces.reviews(self._client, repo, number, self._per_page)
 
-    def pull_feed(self, repo: str) -> Pages[PullRecord]:
+    def pull_feed(self, repo: Repo) -> Pages[PullRecord]:
         """Return all pull requests of a repository, the newest update first; page 1 is conditional."""
         return surfaces.pull_feed(self._client, repo, self._per_page)
 
-    def pull_snapshot(self, repo: str, number: int) -> Pages[PullRecord]:
+    def pull_snapshot(self, repo: Repo, number: int) -> Pages[PullRecord]:
         """Return one pull request as a list of one, which is conditional."""
         return surfaces.PullSnapshot(self._client, repo, number)
 
-    async def pull(self, repo: str, number: int) -> PullRecord:
+    async def pull(self, repo: Repo, number: int) -> PullRecord:
         """Return one pull request as it stands."""
         page = await self.pull_snapshot(repo, number).fetch(ListRequest())
         for rejected in page.rejected:
-            raise RemotePermanent(f"could not parse {repo}#{number}: {rejected.error}", reason="bad_shape")
+            raise RemotePermanent(f"could not parse pull request #{number}: {rejected.error}", reason="bad_shape")
         return page.items[0].record
 
-    async def compare(self, repo: str, base: str, head: str) -> str:
+    async def compare(self, repo: Repo, base: str, head: str) -> str:
         """Return how a head stands to a base: "ahead", "behind", "diverged" or "identical"."""
         return await self._client.compare(repo, base, head)
 
-    async def post_comment(self, repo: str, number: int, body: str) -> CommentRecord:
+    async def post_comment(self, repo: Repo, number: int, body: str) -> CommentRecord:
         """Comment on a thread, once: a RemoteError with the reason `unclear_write` may have happened."""
         path = f"issues/{number}/comments"
         return await self._client.post(repo, path, {"body": body}, read=surfaces.COMMENTS.one, route="issues/post")
 
-    async def post_reply(self, repo: str, number: int, comment_id: int, body: str) -> CommentRecord:
+    async def post_reply(self, repo: Repo, number: int, comment_id: int, body: str) -> CommentRecord:
         """Answer a review comment, once: a RemoteError with the reason `unclear_write` may have happened."""
         path = f"pulls/{number}/comments/{comment_id}/replies"
         read = surfaces.REVIEW_COMMENTS.one

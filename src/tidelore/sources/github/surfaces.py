@@ -19,7 +19,7 @@ from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.errors import RemoteNotFound, RemoteTransient
 from tidelore.model import CommentRecord, PullRecord
-from tidelore.sources.github.client import GitHubClient, Params, repo_path
+from tidelore.sources.github.client import GitHubClient, Params, Repo, repo_path
 from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
 from tidelore.sources.github.transform import (
     ISSUE_COMMENT,
@@ -128,7 +128,7 @@ class PagedList(Generic[R]):
 class CommentList(PagedList[CommentRecord]):
     """A list of comments of one kind, each of which has an address of its own."""
 
-    def __init__(self, client: GitHubClient, repo: str, kind: str, address: str, **options: Any) -> None:
+    def __init__(self, client: GitHubClient, repo: Repo, kind: str, address: str, **options: Any) -> None:
         reader: Reader[Any, CommentRecord] = COMMENTS if kind == ISSUE_COMMENT else REVIEW_COMMENTS
         super().__init__(client, address, reader, **options, takes_since=True)
         self._repo = repo
@@ -148,7 +148,7 @@ class CommentList(PagedList[CommentRecord]):
 class PullSnapshot:
     """One pull request as a list of one, so that it can be asked for conditionally."""
 
-    def __init__(self, client: GitHubClient, repo: str, number: int) -> None:
+    def __init__(self, client: GitHubClient, repo: Repo, number: int) -> None:
         self._client = client
         self._address = client.address(f"{repo_path(repo)}/pulls/{number}")
 
@@ -167,7 +167,7 @@ class PullSnapshot:
         )
 
 
-def comment_feed(client: GitHubClient, repo: str, kind: str, per_page: int) -> CommentList:
+def comment_feed(client: GitHubClient, repo: Repo, kind: str, per_page: int) -> CommentList:
     """Return the comments of a whole repository, in the order of their updates."""
     resource = _resource(kind)
     return CommentList(
@@ -181,7 +181,7 @@ def comment_feed(client: GitHubClient, repo: str, kind: str, per_page: int) -> C
     )
 
 
-def thread(client: GitHubClient, repo: str, kind: str, number: int, per_page: int) -> CommentList:
+def thread(client: GitHubClient, repo: Repo, kind: str, number: int, per_page: int) -> CommentList:
     """Return the comments of one thread, in the order of their ids."""
     resource = _resource(kind)
     return CommentList(
@@ -194,13 +194,13 @@ def thread(client: GitHubClient, repo: str, kind: str, number: int, per_page: in
     )
 
 
-def reviews(client: GitHubClient, repo: str, number: int, per_page: int) -> PagedList[CommentRecord]:
+def reviews(client: GitHubClient, repo: Repo, number: int, per_page: int) -> PagedList[CommentRecord]:
     """Return the reviews of one pull request, in the order of their ids."""
     address = f"{repo_path(repo)}/pulls/{number}/reviews"
     return PagedList(client, address, REVIEWS, "pulls/reviews", per_page=per_page)
 
 
-def pull_feed(client: GitHubClient, repo: str, per_page: int) -> PagedList[PullRecord]:
+def pull_feed(client: GitHubClient, repo: Repo, per_page: int) -> PagedList[PullRecord]:
     """Return the pull requests of a repository in whatever state, the newest update first."""
     return PagedList(
         client,

@@ -89,7 +89,7 @@ def transform_review(payload: Review) -> CommentRecord | None:
 
 def transform_pull(payload: Pull) -> PullRecord:
     """Normalise a pull request, or raise ValueError naming the field."""
-    merged_at = optional_instant("merged_at", payload.merged_at)
+    merged_at, repo = optional_instant("merged_at", payload.merged_at), payload.base.repo
     return PullRecord(
         remote_id=payload.id,
         number=payload.number,
@@ -107,6 +107,8 @@ def transform_pull(payload: Pull) -> PullRecord:
         url=payload.html_url,
         created_at=instant("created_at", payload.created_at),
         updated_at=instant("updated_at", payload.updated_at),
+        repo_id=None if repo is None else repo.id,
+        repo_name=None if repo is None else repo.full_name,
     )
 
 
