@@ -64,9 +64,10 @@ def test_a_quiet_poll_is_three_requests_and_all_of_them_conditional(
         follower.poll()
     cost = follower.counted(follower.poll)
     assert [status for _, _, status in cost] == [304, 304, 304], cost
+    by_number = f"/repositories/{follower.world.github.repository(REPO).id}"
     assert {target.partition("?")[0] for _, target, _ in cost} == {
-        f"/repos/{REPO}/{name}" for name in ("pulls", "pulls/comments", "issues/comments")
-    }
+        f"/repos/{REPO}/pulls", f"{by_number}/pulls/comments", f"{by_number}/issues/comments",
+    }  # fmt: skip
 
 
 def test_the_current_user_is_requested_only_while_a_reply_is_unconfirmed(

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tidelore.clock import Clock, SystemClock
 from tidelore.config import Config, database_address
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import Cancelled, NotFound
+from tidelore.errors import Cancelled, NotFound, TideloreError
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
@@ -371,8 +371,24 @@ async def diagnose(app: App) -> list[Finding]:
     for host in app.config.gitlab:
         findings += await examine(open_gitlab(host, wiring), host)
     for github in app.config.github:
-        findings += await examine_github(open_github(github, wiring), github)
+        findings += await examine_github(open_github(github, wiring), github, _identity_check(app, github.name))
     return findings
+
+
+def _identity_check(app: App, source: str) -> Callable[[str, int], None]:
+    """Return the comparison of a configured name's id with the stored one; an unusable database stores none."""
+    from tidelore.feedback.identity import check_identity
+
+    try:
+        stored = {row.configured: row for row in _known_projects(app) if row.source == source}
+    except TideloreError:
+        stored = {}
+
+    def check(configured: str, remote_id: int) -> None:
+        if configured in stored:
+            check_identity(stored[configured], remote_id, configured)
+
+    return check
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fetched so far is stored") -> T:

@@ -18,7 +18,7 @@ from tidelore.config import load_config
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database import Database
 
-GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "stream", "sync-runs"})
+GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
 
 
 class Choices:
@@ -150,7 +150,7 @@ def command_path(argv: Sequence[str]) -> str:
             skip = True
         elif not word.startswith("-"):
             # A group that can be called by itself is followed by a command, or by the value of an option.
-            if words != ["sync-runs"] or word == "show":
+            if (words != ["sync-runs"] or word == "show") and (words != ["sources"] or word == "accept"):
                 words.append(word)
             if words[0] not in GROUPS or (len(words) > 1 and words != ["feedback", "blocked"]):
                 break

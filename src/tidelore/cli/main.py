@@ -44,6 +44,7 @@ COMMANDS = {
     "status": ("tidelore.cli.status", "Show the service, its jobs, pending work and recent runs."),
     "sync-status": ("tidelore.cli.sync_status", "Show how far each list has been read."),
     "sync-runs": ("tidelore.cli.sync_runs", "List sync runs, newest first."),
+    "sources": ("tidelore.cli.sources", "List the configured hosts and their projects with their ids."),
     "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.metrics", "Print metrics in the Prometheus text format."),
     "check": ("tidelore.cli.check", "Check the database for inconsistencies."),

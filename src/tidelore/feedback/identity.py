@@ -51,11 +51,11 @@ class Identity:
         self.name = name or self.name
 
 
-def check_identity(project: ProjectRow, remote_id: int) -> None:
-    """Raise RepositoryReplaced when the name of a repository belongs to another one."""
+def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
+    """Raise RepositoryReplaced when a name of a repository, by default its present one, belongs to another one."""
     if remote_id != project.remote_id:
         raise RepositoryReplaced(
-            f"{project.path} on {project.source} is another repository now (id {remote_id}, known is"
+            f"{name or project.path} on {project.source} is another repository now (id {remote_id}, known is"
             f" {project.remote_id}); nothing was read or written",
             fix=f"correct the name in the configuration; to follow the other repository from now on, run"
             f" `lore sources accept {project.source} {project.configured}`",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -62,25 +63,33 @@ async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: Git
     return findings
 
 
-async def examine_github(opening: AbstractAsyncContextManager[GitHubSource], host: GitHubHost) -> list[Finding]:
-    """Ask a GitHub host who we are there, and for each configured repository."""
+async def examine_github(
+    opening: AbstractAsyncContextManager[GitHubSource],
+    host: GitHubHost,
+    check: Callable[[str, int], None] = lambda _configured, _remote_id: None,
+) -> list[Finding]:
+    """Ask a GitHub host who we are there, and for each configured repository.
+
+    `check` raises RemoteError when a configured name does not belong to the repository that is stored under it.
+    """
     findings: list[Finding] = []
     subject = f"{host.name} ({host.base_url})"
     try:
         async with opening as source:
             greeting = await source.greet()
             findings.append(Finding(subject, True, greeting.text))
-            findings += [await _repository(source, repo.name) for repo in host.repos]
+            findings += [await _repository(source, repo.name, check) for repo in host.repos]
             findings += _clock(subject, greeting)
     except TideloreError as error:
         findings.append(trouble(subject, error))
     return findings
 
 
-async def _repository(source: GitHubSource, configured: str) -> Finding:
+async def _repository(source: GitHubSource, configured: str, check: Callable[[str, int], None]) -> Finding:
     subject = f"{source.name} {configured}"
     try:
         found = await source.resolve(configured)
+        check(configured, found.remote_id)
     except RemoteError as error:
         return trouble(subject, error)
     renamed = f", renamed to {found.path}" if found.path.casefold() != configured.casefold() else ""
