@@ -265,7 +265,7 @@ def test_a_short_disconnection_is_not_reported_as_a_gap(world: World, server: Se
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["in another process", "after a disconnect"])
 @pytest.mark.parametrize("first", ["lower", "the same", "passed"])
-def test_an_archive_that_was_rebuilt_is_noticed_and_its_events_are_told(
+def test_a_rebuilt_archive_is_detected_and_its_events_are_delivered(
     world: World, server: Server, first: str, restarted: bool
 ) -> None:
     """The second protocol goes live in silence when a cursor lies beyond its end, or names another event there."""
@@ -305,9 +305,7 @@ def test_an_archive_that_was_rebuilt_is_noticed_and_its_events_are_told(
     assert hole.since is not None
 
 
-def test_a_number_far_higher_than_any_time_explains_is_a_hole_of_several_connections(
-    world: World, server: Server
-) -> None:
+def test_an_implausible_jump_of_sequence_numbers_is_reported_as_a_gap(world: World, server: Server) -> None:
     """After a restart only one of several connections was told the event at the cursor; the others compare numbers."""
 
     async def run(ahead: int) -> list[StreamEvent]:
@@ -322,7 +320,7 @@ def test_a_number_far_higher_than_any_time_explains_is_a_hole_of_several_connect
     assert len(holes(asyncio.run(run(10**9)))) == 2
 
 
-def test_a_server_that_keeps_less_than_a_day_makes_a_hole_that_is_noticed(world: World, server: Server) -> None:
+def test_a_gap_on_a_server_with_less_than_a_day_of_retention_is_detected(world: World, server: Server) -> None:
     """The first protocol begins with the oldest event it has, without a word, when a cursor is older than that."""
 
     async def run() -> list[StreamEvent]:

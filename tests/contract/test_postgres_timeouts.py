@@ -39,7 +39,7 @@ def take(database: Database, clock: ManualClock, who: ProcessIdentity) -> Lease:
     return acquire(LeaseTable(database), "sync", who, "lore", clock, stale_after_ms=-1, is_dead=lambda _: False)
 
 
-def test_every_connection_has_timeouts_also_one_that_was_opened_again(
+def test_every_connection_has_timeouts_including_reopened_ones(
     migrated_postgres_address: str, postgres_server: PostgresServer
 ) -> None:
     with closing(PostgresDatabase(migrated_postgres_address)) as database:
@@ -61,7 +61,7 @@ def test_the_timeouts_are_those_of_the_configuration(
         assert timeouts(database) == ["7s", "90s", "11s"]
 
 
-def test_what_the_address_says_comes_first(migrated_postgres_address: str) -> None:
+def test_timeouts_in_the_database_url_take_precedence(migrated_postgres_address: str) -> None:
     mark = "&" if "?" in migrated_postgres_address else "?"
     with connected(f"{migrated_postgres_address}{mark}options=-c%20lock_timeout%3D3s", lock=9) as database:
         assert timeouts(database) == ["3s", "10min", "30s"]
@@ -103,7 +103,7 @@ def blocked(migrated_postgres_address: str) -> Iterator[Callable[[], None]]:
         yield other.rollback
 
 
-def test_a_lock_that_is_not_given_back_is_a_clear_failure(
+def test_waiting_for_a_lock_too_long_is_a_storage_error(
     migrated_postgres_address: str, blocked: Callable[[], None]
 ) -> None:
     with connected(migrated_postgres_address, lock=0.1) as database:
@@ -114,7 +114,7 @@ def test_a_lock_that_is_not_given_back_is_a_clear_failure(
         assert list_projects(database) == []
 
 
-def test_a_statement_that_takes_too_long_is_a_clear_failure(migrated_postgres_address: str) -> None:
+def test_a_statement_beyond_its_timeout_is_a_storage_error(migrated_postgres_address: str) -> None:
     with connected(migrated_postgres_address, statement=0.1) as database:
         with pytest.raises(StorageFailed, match="statement timeout"):
             database.read("SELECT pg_sleep(30)")

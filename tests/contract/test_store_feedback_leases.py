@@ -104,7 +104,7 @@ def test_events_of_blocked_or_paused_threads_wait(database: Database, project: P
 
 
 @pytest.mark.parametrize("status", ["merged", "closed"])
-def test_waiting_events_of_an_ended_pull_request_are_handed_out_only_when_asked_for(
+def test_waiting_events_of_an_ended_pull_request_are_leased_only_on_request(
     database: Database, project: ProjectRow, status: str
 ) -> None:
     ended, _ = followed(database, project, 12, 13)

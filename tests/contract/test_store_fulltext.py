@@ -352,7 +352,7 @@ def document_id(database: Database, source_type: str, source_id: int) -> int:
     return int(rows[0][0])
 
 
-def test_a_document_with_all_words_is_never_below_one_with_some_of_them(filled: Database) -> None:
+def test_a_document_with_all_words_never_ranks_below_one_with_some_of_them(filled: Database) -> None:
     # The only document with both words is long and says them once; the others shout one of them and are nearer.
     write(
         filled,
@@ -368,7 +368,7 @@ def test_a_document_with_all_words_is_never_below_one_with_some_of_them(filled: 
         assert found.total == len(found.threads) == 3
 
 
-def test_words_that_are_nowhere_with_nothing_near_find_nothing_and_say_so(filled: Database) -> None:
+def test_unknown_words_without_near_matches_find_nothing_with_a_notice(filled: Database) -> None:
     near = Nearest(document_id(filled, "issue", 1))
     for mode in ("hybrid", "semantic"):
         found = find(filled, Request(query=parse_query("zzxqv wqpfk"), mode=mode), near)
@@ -379,7 +379,7 @@ def test_words_that_are_nowhere_with_nothing_near_find_nothing_and_say_so(filled
     assert (lexical.threads, lexical.total) == ([], 0)
 
 
-def test_a_total_that_was_cut_is_told_as_a_lower_bound(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_total_is_reported_as_a_lower_bound(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not searched(filled, "crane").is_cut
     assert searched(filled, "nothing quay").total == 3
     monkeypatch.setattr("tidelore.search.finding.DEPTH", 2)

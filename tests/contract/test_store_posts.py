@@ -91,7 +91,7 @@ def test_a_deleted_post_is_kept_as_tombstone_and_not_shown_anywhere(database: Da
     assert database.read("SELECT COUNT(*) FROM post_links") == [(0,)]
 
 
-def test_posts_of_a_deleted_account_leave_lists_search_and_trends_with_their_texts(database: Database) -> None:
+def test_posts_of_a_deleted_account_disappear_from_lists_search_and_trends(database: Database) -> None:
     follow(database, MIRA, NOOR)
     shared = (link("https://a.test/1"),)
     mine, other = post(MIRA, "a", text="The lighthouse", links=shared), post(NOOR, "b", text="The quay")

@@ -31,7 +31,7 @@ def stored(database: Database) -> list[int]:
     return [row[0] for row in database.read("SELECT remote_id FROM projects ORDER BY remote_id")]
 
 
-def test_what_a_transaction_wrote_is_visible_to_others_after_it_commits(
+def test_writes_of_a_transaction_are_visible_to_others_after_the_commit(
     database: Database, connect: Callable[[], Database]
 ) -> None:
     other = connect()

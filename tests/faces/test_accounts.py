@@ -89,7 +89,7 @@ def test_a_file_of_handles_is_imported(sea: Desk) -> None:
     assert sea.robot("accounts", "import", str(file)).code == 2
 
 
-def test_odd_words_in_a_file_are_named_with_their_line_and_the_others_are_followed(sea: Desk) -> None:
+def test_invalid_lines_of_an_imported_file_are_reported_and_the_others_are_added(sea: Desk) -> None:
     file = sea.folder / "people.txt"
     file.write_text(f"{ALICE}\nHandles:\n\n{BOB}, nobody.test\nhttps://bsky.app/profile/{CAROL}/post/3k2a\n")
     done = sea.run("accounts", "import", str(file))
@@ -108,7 +108,7 @@ def test_odd_words_in_a_file_are_named_with_their_line_and_the_others_are_follow
 
 
 @pytest.mark.parametrize("form", ["list page", "list address", "starter pack page", "short starter pack page"])
-def test_the_address_of_a_list_or_starter_pack_follows_its_members_and_not_its_owner(sea: Desk, form: str) -> None:
+def test_the_address_of_a_list_or_starter_pack_adds_its_members_and_not_its_owner(sea: Desk, form: str) -> None:
     sky = sea.world.bluesky
     for number in range(120):
         sky.create_account(f"member{number:03}.test")
@@ -131,11 +131,11 @@ def test_the_address_of_a_list_or_starter_pack_follows_its_members_and_not_its_o
 
 
 @pytest.mark.parametrize("page", ["post/3k2a", "feed/cats", "followers"])
-def test_the_address_of_something_else_below_a_profile_is_refused(sea: Desk, page: str) -> None:
+def test_other_web_addresses_below_a_profile_are_refused(sea: Desk, page: str) -> None:
     assert sea.robot("accounts", "add", f"https://bsky.app/profile/{ALICE}/{page}").code == 2
 
 
-def test_the_list_names_configured_accounts_before_and_after_the_first_poll(sea: Desk) -> None:
+def test_the_account_list_includes_configured_accounts_before_the_first_poll(sea: Desk) -> None:
     text = sea.config.read_text()
     sea.config.write_text(text.replace("[bluesky]\n", f'[bluesky]\naccounts = ["{ALICE}", "@{BOB}"]\n'))
     before = sea.run("accounts", "list")

@@ -172,7 +172,7 @@ def test_json_logs_contain_the_fields_of_an_event(talk: Follower) -> None:
     assert all({"at", "level", "logger", "message"} <= record.keys() for record in records)
 
 
-def test_events_of_a_merged_pull_request_are_shown_as_such_and_taken_only_with_include_closed(talk: Follower) -> None:
+def test_events_of_a_merged_pull_request_are_leased_only_with_include_closed(talk: Follower) -> None:
     talk.forge.merge(REPO, talk.pr)
     talk.poll()
     assert talk.take() is None

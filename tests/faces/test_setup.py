@@ -113,7 +113,7 @@ def test_doctor_needs_no_token_for_a_host_on_this_machine(desk: Desk) -> None:
     assert "reachable without a token" in findings[2]["detail"]
 
 
-def test_a_server_clock_that_is_far_off_is_a_problem_with_a_remedy(desk: Desk) -> None:
+def test_doctor_reports_a_server_clock_that_is_far_off_with_a_fix(desk: Desk) -> None:
     # The world's clock stands in March 2026; whatever the date is here, that is not now.
     done = desk.robot("doctor")
     assert done.code == 1
@@ -165,7 +165,7 @@ def test_doctor_reports_a_missing_project_and_continues(desk: Desk) -> None:
     assert "token" in missing["fix"]
 
 
-def test_doctor_with_a_wrong_address_says_what_it_asked_and_what_to_do(desk: Desk) -> None:
+def test_doctor_with_a_wrong_url_reports_the_requested_url_and_a_fix(desk: Desk) -> None:
     desk.configure(LEDGER, url=f"{desk.url}/some/where")
     done = desk.run("doctor")
     assert done.code == 6
@@ -247,7 +247,7 @@ HANDLER = '[[github]]\nrepos = [{name = "harborline/ledger"}]\nhandler = ["/usr/
         (0o664, "", True),
     ],
 )
-def test_a_configuration_that_others_can_write_fails_doctor(desk: Desk, bits: int, extra: str, sound: bool) -> None:
+def test_doctor_fails_on_a_config_file_writable_by_others(desk: Desk, bits: int, extra: str, sound: bool) -> None:
     desk.configure(LEDGER, extra=extra)
     desk.config.chmod(bits)
     done = desk.robot("doctor", "--offline")

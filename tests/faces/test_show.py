@@ -296,7 +296,7 @@ def test_robot_show_includes_every_note_with_its_position(filled: Desk) -> None:
     assert fewer["discussions_total"] == 3
 
 
-def test_internal_notes_are_marked_for_people_programs_and_in_search(desk: Desk) -> None:
+def test_internal_notes_are_marked_in_text_robot_output_and_search(desk: Desk) -> None:
     desk.ingested()
     issue = next(iter(desk.world.gitlab.project(LEDGER).issues))
     desk.world.gitlab.add_note(issue, "The customer is Harborline", internal=True)

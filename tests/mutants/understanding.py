@@ -95,7 +95,7 @@ SETTLING = (
         file="engine/dependents.py",
         before="    return server_at is not None and server_at - updated_at >= settle_ms\n",
         after="    return server_at is not None and settle_ms >= 0\n",
-        test=f"{_CHILDREN}::test_a_parent_counts_as_settled_by_the_clock_of_its_own_answer",
+        test=f"{_CHILDREN}::test_a_parent_counts_as_settled_by_the_server_clock_of_its_response",
         why="A note written in the minute in which the parent is not touched again is never seen.",
     ),
     Mutant(

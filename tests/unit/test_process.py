@@ -102,24 +102,24 @@ def placed(monkeypatch: pytest.MonkeyPatch, place: str, started: str = "7") -> P
     return ProcessIdentity(os.uname().nodename, 2**22 + 1, f"{place}/{started}")
 
 
-def test_a_pid_of_another_namespace_on_a_machine_with_our_name_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_in_another_pid_namespace_is_never_considered_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not is_dead(placed(monkeypatch, "m1.b1.4026532179"))
     assert is_dead(placed(monkeypatch, f"m1.b1.{process._INITIAL_NAMESPACE}"))
 
 
-def test_a_process_of_an_earlier_boot_is_dead_unless_it_may_be_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_an_earlier_boot_is_dead_unless_in_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_dead(placed(monkeypatch, f"m1.b0.{process._INITIAL_NAMESPACE}"))
     assert not is_dead(placed(monkeypatch, "m1.b0.4026532179"))
     assert not is_dead(placed(monkeypatch, f"m2.b0.{process._INITIAL_NAMESPACE}"))
     assert not is_dead(placed(monkeypatch, f".b0.{process._INITIAL_NAMESPACE}"))
 
 
-def test_a_renamed_machine_still_knows_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_are_recognised_after_the_host_was_renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     here = placed(monkeypatch, f"m1.b1.{process._INITIAL_NAMESPACE}")
     assert is_dead(msgspec.structs.replace(here, host="the.old.name"))
 
 
-def test_a_row_of_an_earlier_version_is_judged_by_host_and_pid() -> None:
+def test_an_identity_stored_by_an_earlier_version_is_compared_by_host_and_pid() -> None:
     assert is_dead(ProcessIdentity(os.uname().nodename, 2**22 + 1, "7"))
 
 
@@ -134,7 +134,7 @@ def can_unshare() -> bool:
 
 
 @pytest.mark.skipif(not can_unshare(), reason="needs the right to make pid namespaces")
-def test_this_process_seen_from_another_pid_namespace_is_not_dead() -> None:
+def test_the_current_process_seen_from_another_pid_namespace_is_not_dead() -> None:
     current = ProcessIdentity.current()
     script = (
         "import sys; from tidelore.process import ProcessIdentity, is_dead;"

@@ -87,12 +87,12 @@ def test_terminal_control_sequences_are_removed(text: str, left: str) -> None:
         ("\u202aabc\u2066d\u206a\ufff9e", "abcde"),
     ],
 )
-def test_what_cannot_be_seen_is_removed(text: str, left: str) -> None:
+def test_invisible_characters_are_removed(text: str, left: str) -> None:
     assert harmless(text) == left
     assert without_hidden(text) == left
 
 
-def test_text_for_programs_keeps_tabs_and_line_breaks_and_loses_escape_sequences() -> None:
+def test_robot_text_keeps_tabs_and_line_breaks_and_loses_escape_sequences() -> None:
     assert without_hidden("a\tb\r\n\x1b]0;open\nc\x85d \x1b[31mred\x1b[0m\x00") == "a\tb\r\n\ncd red"
 
 

@@ -66,7 +66,7 @@ def test_an_etag_belongs_to_the_full_url(forge: GitHubForge) -> None:
     assert get(forge, f"{target}?page=1", TOKEN | {"if-none-match": etag}).status == 304
 
 
-def test_the_etag_of_a_full_page_says_nothing_about_the_next(forge: GitHubForge) -> None:
+def test_the_etag_of_a_full_page_does_not_change_with_the_next_page(forge: GitHubForge) -> None:
     number = forge.create_issue(REPO).number
     for index in range(2):
         forge.comment(REPO, number, f"{index}")

@@ -47,13 +47,13 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("variables")
-def test_a_handler_gets_no_secret_of_the_environment_unless_it_is_named(hub: Hub, tmp_path: Path) -> None:
+def test_a_handler_inherits_no_secret_variable_unless_it_is_listed(hub: Hub, tmp_path: Path) -> None:
     seen = environment(hub, tmp_path)
     assert seen == {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TERM", "LORE_CONFIG")}
 
 
 @pytest.mark.usefixtures("variables")
-def test_handler_env_names_the_variables_of_a_handler(hub: Hub, tmp_path: Path) -> None:
+def test_handler_env_lists_the_variables_a_handler_inherits(hub: Hub, tmp_path: Path) -> None:
     seen = environment(hub, tmp_path, handler_env=("GITHUB_TOKEN", "SECRET_*", "NOT_SET"))
     assert seen == {"GITHUB_TOKEN": TOKEN, "SECRET_OF_MINE": "hush"}
 
@@ -172,7 +172,7 @@ asyncio.run(run_handler((sys.executable, "-c", sys.argv[1]), b"{}", 600))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
-def test_a_handler_dies_with_its_killed_parent(tmp_path: Path) -> None:
+def test_a_handler_is_killed_when_its_parent_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     os.mkfifo(pid)
     program = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
@@ -185,7 +185,7 @@ def test_a_handler_dies_with_its_killed_parent(tmp_path: Path) -> None:
     assert_gone(handler)
 
 
-def test_the_pull_request_of_a_handler_that_failed_is_blocked_while_others_go_on(hub: Hub, tmp_path: Path) -> None:
+def test_a_failed_handler_blocks_its_pull_request_while_others_continue(hub: Hub, tmp_path: Path) -> None:
     with hub.database.transaction() as tx:
         for number in (1, 2):
             track(tx, hub.project_id, REPO, number, issue_number=None, tracked_by="operator", now_ms=hub.clock.now_ms())

@@ -15,7 +15,7 @@ from tidelore.store.database import Database
 from tidelore.store.projects import list_projects
 
 
-def test_a_stranger_who_posts_our_marker_does_not_suppress_an_answer(hub: Hub) -> None:
+def test_our_marker_posted_by_another_user_does_not_suppress_a_reply(hub: Hub) -> None:
     hub.token = "ghp_ours"
     hub.world.github.settings.tokens["ghp_ours"] = "our-account"
     hub.host = replace(hub.host, settle_write_seconds=1)
@@ -28,7 +28,7 @@ def test_a_stranger_who_posts_our_marker_does_not_suppress_an_answer(hub: Hub) -
     assert [remark.author.login for remark in hub.remarks()] == ["a-stranger", "our-account"]
 
 
-def test_an_answer_that_landed_in_our_name_is_found_again_whatever_the_case_of_our_login(hub: Hub) -> None:
+def test_a_reply_of_ours_is_found_again_whatever_the_case_of_our_login(hub: Hub) -> None:
     hub.token = "ghp_ours"
     hub.world.github.settings.tokens["ghp_ours"] = "our-account"
     hub.host = replace(hub.host, settle_write_seconds=1)
@@ -52,7 +52,7 @@ def test_a_token_cannot_be_computed_from_public_facts(hub: Hub) -> None:
     assert token not in guesses
 
 
-def test_the_secret_of_tokens_is_made_once_and_differs_between_copies(
+def test_the_token_secret_is_created_once_and_differs_between_databases(
     hub: Hub, connect: Callable[[], Database]
 ) -> None:
     first = signing_secret(hub.database, 1)
@@ -63,7 +63,7 @@ def test_the_secret_of_tokens_is_made_once_and_differs_between_copies(
     assert signing_secret(hub.database, 3) != first
 
 
-def test_the_same_token_key_is_the_same_answer_after_the_repository_was_renamed(hub: Hub) -> None:
+def test_the_same_token_key_gives_the_same_reply_after_a_repository_rename(hub: Hub) -> None:
     answering = Answering("pr", hub.pr, "Done.", "reply", token_key="event-1")
     first = plan_answer(hub.database, hub.project(), answering, 1)
     with hub.database.transaction() as tx:

@@ -414,7 +414,7 @@ def test_a_poll_cycle_gives_the_same_result_on_both_databases(tmp_path: Path, ad
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
 @pytest.mark.parametrize("before", [0, 7], ids=["from the first request on", "in the middle of a cycle"])
-def test_a_server_that_blocks_everybody_marks_no_account_unavailable(waters: Waters, mode: str, before: int) -> None:
+def test_a_server_that_blocks_every_account_marks_none_unavailable(waters: Waters, mode: str, before: int) -> None:
     names = [f"a{number:02}.test" for number in range(30)]
     waters.add(*names, mode=mode)
     waters.poll()

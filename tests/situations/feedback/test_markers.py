@@ -29,14 +29,14 @@ def answered(bench: Bench, fetch: str) -> OutboxRow:
 
 
 @BY
-def test_our_own_answer_is_no_event_although_our_account_is_an_allowed_user(bench: Bench, fetch: str) -> None:
+def test_our_own_reply_is_not_an_event_although_our_account_is_an_allowed_user(bench: Bench, fetch: str) -> None:
     answered(bench, fetch)
     bench.settle(2)
     assert bench.bodies() == []
 
 
 @BY
-def test_a_comment_of_an_allowed_user_that_quotes_our_marker_becomes_an_event(bench: Bench, fetch: str) -> None:
+def test_a_comment_by_an_allowed_user_quoting_our_marker_becomes_an_event(bench: Bench, fetch: str) -> None:
     row = answered(bench, fetch)
     quoted = "".join(f"> {line}\n" for line in row.body.splitlines()) + "\nNo, it is not done."
     assert find_markers(quoted) == (row.token,)
@@ -47,7 +47,7 @@ def test_a_comment_of_an_allowed_user_that_quotes_our_marker_becomes_an_event(be
 
 
 @BY
-def test_a_command_below_which_our_marker_is_quoted_is_a_command(bench: Bench, fetch: str) -> None:
+def test_a_command_followed_by_our_quoted_marker_is_still_a_command(bench: Bench, fetch: str) -> None:
     row = answered(bench, fetch)
     bench.hub.comment(REPO, 1, f"/lore status\n\n> {marker(row.token)}")
     bench.settle(2)
@@ -55,7 +55,7 @@ def test_a_command_below_which_our_marker_is_quoted_is_a_command(bench: Bench, f
 
 
 @BY
-def test_a_marker_that_nobody_signed_is_text_like_any_other(bench: Bench, fetch: str) -> None:
+def test_a_marker_without_a_valid_signature_is_treated_as_plain_text(bench: Bench, fetch: str) -> None:
     bench.host |= {"fetch": fetch}
     bench.track(1)
     bench.settle(2)

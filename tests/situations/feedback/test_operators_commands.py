@@ -45,7 +45,7 @@ def test_unblock_in_a_review_comment_of_a_blocked_pull_request_unblocks_it(bench
 
 
 @BY
-def test_a_command_edited_within_its_own_second_is_run_too(bench: Bench, fetch: str) -> None:
+def test_a_command_edited_within_the_second_it_was_posted_is_run(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
     said = bench.hub.comment(REPO, 1, "/lore status", "boss")
     bench.poll()

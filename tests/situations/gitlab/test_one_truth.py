@@ -9,7 +9,7 @@ DISCUSSIONS = "GET /projects/:id/merge_requests/:iid/discussions"
 MERGE_REQUESTS = "GET /projects/:id/merge_requests"
 
 
-def test_a_sync_with_unread_child_lists_is_partial_for_the_ledger_status_and_exit_code(both: Bench) -> None:
+def test_a_sync_with_unread_child_lists_is_partial_in_run_record_status_and_exit_code(both: Bench) -> None:
     bench = both
     bench.world.gitlab.bulk(PROJECT, issues=1, merge_requests=30, discussions=1, notes=1)
     bench.world.advance(DAY)
@@ -37,7 +37,7 @@ def test_a_sync_with_unread_child_lists_is_partial_for_the_ledger_status_and_exi
     assert shown["runs"][0]["status"] == "succeeded"
 
 
-def test_named_items_with_an_unread_child_list_are_a_partial_run(bench: Bench) -> None:
+def test_a_surgical_sync_with_an_unread_child_list_is_partial(bench: Bench) -> None:
     bench.world.gitlab.bulk(PROJECT, merge_requests=2, discussions=1, notes=1)
     bench.world.advance(DAY)
     bench.mirror()
@@ -52,7 +52,7 @@ def test_named_items_with_an_unread_child_list_are_a_partial_run(bench: Bench) -
     ids=["second-list", "children", "verification"],
 )
 @pytest.mark.parametrize(("status", "code", "word"), [(401, 4, "CREDENTIALS_REJECTED"), (429, 5, "RATE_LIMITED")])
-def test_a_source_that_stops_in_the_middle_of_a_run_is_the_error_of_the_run(
+def test_a_source_that_fails_during_a_run_is_the_error_of_the_run(
     bench: Bench, route: str, share: float, status: int, code: int, word: str
 ) -> None:
     bench.set_up(f"scrub_share = {share}", "dependent_concurrency = 1")

@@ -27,9 +27,7 @@ def end_pauses(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 405, 410])
-def test_a_kind_refused_for_the_whole_project_is_asked_for_a_few_parents_and_does_not_fail_the_run(
-    both: Bench, status: int
-) -> None:
+def test_a_kind_refused_for_a_project_costs_a_few_requests_and_does_not_fail_the_run(both: Bench, status: int) -> None:
     bench = both
     bench.set_up(*LEAN)
     bench.world.gitlab.bulk(PROJECT, merge_requests=60, discussions=1, notes=1, files=1)
@@ -48,7 +46,7 @@ def test_a_kind_refused_for_the_whole_project_is_asked_for_a_few_parents_and_doe
     assert "changed files" in bench.run("doctor", "--offline").out
 
 
-def test_a_quiet_run_asks_nothing_of_an_unavailable_kind(bench: Bench) -> None:
+def test_a_run_without_changes_does_not_request_an_unavailable_kind(bench: Bench) -> None:
     bench.set_up(*LEAN, "scrub_share = 0.02")
     bench.world.gitlab.bulk(PROJECT, merge_requests=5, files=1)
     bench.world.advance(DAY)
@@ -62,7 +60,7 @@ def test_a_quiet_run_asks_nothing_of_an_unavailable_kind(bench: Bench) -> None:
     assert fault.fired == fired
 
 
-def test_an_unavailable_kind_is_tried_with_one_parent_after_its_pause_and_read_when_the_server_allows(
+def test_an_unavailable_kind_is_retried_with_one_parent_after_its_pause(
     both: Bench,
 ) -> None:
     bench = both
@@ -84,7 +82,7 @@ def test_an_unavailable_kind_is_tried_with_one_parent_after_its_pause_and_read_w
     assert backlog(bench)["unavailable"] is None
 
 
-def test_parents_refused_one_by_one_in_several_runs_make_their_kind_unavailable(bench: Bench) -> None:
+def test_parents_refused_in_several_runs_make_their_kind_unavailable(bench: Bench) -> None:
     bench.set_up(*LEAN)
     bench.world.gitlab.bulk(PROJECT, merge_requests=1, files=1)
     bench.world.advance(DAY)
@@ -99,7 +97,7 @@ def test_parents_refused_one_by_one_in_several_runs_make_their_kind_unavailable(
     assert bench.one("SELECT attempts FROM refused_children") == 1
 
 
-def test_the_only_parent_of_a_project_that_was_never_readable_makes_its_kind_unavailable(bench: Bench) -> None:
+def test_a_refused_only_parent_of_a_project_makes_its_kind_unavailable(bench: Bench) -> None:
     bench.set_up(*LEAN)
     bench.world.gitlab.create_merge_request(PROJECT)
     bench.world.advance(DAY)
@@ -108,7 +106,7 @@ def test_the_only_parent_of_a_project_that_was_never_readable_makes_its_kind_una
     assert backlog(bench)["unavailable"] is not None
 
 
-def test_refused_parents_between_readable_ones_stay_failures_of_their_own(bench: Bench) -> None:
+def test_refused_parents_among_readable_ones_are_separate_failures(bench: Bench) -> None:
     bench.set_up(*LEAN)
     bench.world.gitlab.bulk(PROJECT, merge_requests=20, files=1)
     bench.world.advance(DAY)
@@ -120,7 +118,7 @@ def test_refused_parents_between_readable_ones_stay_failures_of_their_own(bench:
     assert bench.one("SELECT COUNT(DISTINCT merge_request_id) FROM mr_file_changes") == 18
 
 
-def test_parents_deleted_one_after_another_are_tombstoned_and_not_taken_for_a_refused_kind(bench: Bench) -> None:
+def test_parents_deleted_in_a_row_are_tombstoned_and_not_mistaken_for_a_refused_kind(bench: Bench) -> None:
     bench.set_up(*LEAN, "dependent_concurrency = 1")
     forge = bench.world.gitlab
     forge.bulk(PROJECT, merge_requests=8, files=1)
@@ -141,7 +139,7 @@ def test_parents_deleted_one_after_another_are_tombstoned_and_not_taken_for_a_re
     assert bench.query("SELECT * FROM refused_children") == []
 
 
-def test_full_sync_asks_for_an_unavailable_kind_again_at_once(bench: Bench) -> None:
+def test_a_full_sync_requests_an_unavailable_kind_again_at_once(bench: Bench) -> None:
     bench.set_up(*LEAN)
     bench.world.gitlab.bulk(PROJECT, merge_requests=5, files=1)
     bench.world.advance(DAY)
@@ -151,7 +149,7 @@ def test_full_sync_asks_for_an_unavailable_kind_again_at_once(bench: Bench) -> N
     assert bench.mirror("merge_requests", "--full")["children"]["diffs"]["fetched"] == 5
 
 
-def test_named_items_of_a_project_with_an_unavailable_kind_are_refreshed_without_a_failure(bench: Bench) -> None:
+def test_a_surgical_sync_succeeds_in_a_project_with_an_unavailable_kind(bench: Bench) -> None:
     bench.set_up(*LEAN)
     bench.world.gitlab.bulk(PROJECT, merge_requests=5, files=1)
     bench.world.advance(DAY)
@@ -161,7 +159,7 @@ def test_named_items_of_a_project_with_an_unavailable_kind_are_refreshed_without
 
 
 @pytest.mark.parametrize("issues", [False, True], ids=["alone", "with-issues"])
-def test_changed_files_come_from_the_old_endpoint_where_the_new_one_does_not_exist(bench: Bench, issues: bool) -> None:
+def test_changed_files_are_read_from_the_old_endpoint_on_old_servers(bench: Bench, issues: bool) -> None:
     bench.set_up(*LEAN)
     forge = bench.world.gitlab
     forge.old_server = True

@@ -21,7 +21,7 @@ class Filled(App[None]):
         yield table
 
 
-def test_a_table_that_is_filled_before_it_is_mounted_shows_its_lines_once() -> None:
+def test_a_table_filled_before_mounting_shows_its_rows_once() -> None:
     async def run() -> None:
         app = Filled()
         async with app.run_test() as pilot:
@@ -35,7 +35,7 @@ def test_a_table_that_is_filled_before_it_is_mounted_shows_its_lines_once() -> N
     asyncio.run(run())
 
 
-def test_two_lines_of_one_key_are_both_shown() -> None:
+def test_two_rows_with_the_same_key_are_both_shown() -> None:
     twins = [Line("port/ledger#1", (Cell(host), Cell("1")), None) for host in ("one.test", "two.test")]
 
     async def run() -> None:

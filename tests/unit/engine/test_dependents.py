@@ -172,7 +172,7 @@ def test_no_children_are_written_before_all_pages_were_parsed() -> None:
     assert (tally.fetched, tally.failed, tally.quarantined, tally.settled) == (1, 1, 1, 0)
 
 
-def test_a_parent_counts_as_settled_by_the_clock_of_its_own_answer() -> None:
+def test_a_parent_counts_as_settled_by_the_server_clock_of_its_response() -> None:
     nest = Nest(parent(1), parent(2))
     lists: Lists = {1: [Script(Page(server_at=NOW + SETTLE_MS))], 2: [Script(Page(server_at=NOW + SETTLE_MS - 1))]}
     assert sync(nest, lists).settled == 1
@@ -279,7 +279,7 @@ def answered() -> list[Script]:
     return [Script(Page(server_at=NOW))]
 
 
-def test_parents_refused_in_a_row_end_the_reading_of_their_kind() -> None:
+def test_several_refused_parents_in_a_row_stop_reading_their_kind() -> None:
     nest = Nest(*(parent(key) for key in range(1, 51)))
     lists: Lists = {key: refused() for key in range(1, 51)}
     tally = sync(nest, lists, concurrency=1)
@@ -287,7 +287,7 @@ def test_parents_refused_in_a_row_end_the_reading_of_their_kind() -> None:
     assert nest.refused == {1, 2, 3}
 
 
-def test_parents_refused_after_others_were_read_have_to_be_more_to_end_the_reading() -> None:
+def test_more_refusals_are_needed_to_stop_a_kind_that_was_readable_before() -> None:
     nest = Nest(*(parent(key) for key in range(1, 51)))
     lists: Lists = {key: refused() if key > 1 else answered() for key in range(1, 51)}
     sync(nest, lists, concurrency=1)
@@ -297,7 +297,7 @@ def test_parents_refused_after_others_were_read_have_to_be_more_to_end_the_readi
     assert (few.refused, tally.failed) == (set(), 6)
 
 
-def test_a_question_about_a_parent_that_fails_proves_neither_a_deletion_nor_a_refused_kind() -> None:
+def test_a_failed_parent_lookup_counts_neither_as_deleted_nor_as_a_refused_kind() -> None:
     async def unknown(_parent: Parent) -> bool | None:
         return None
 
@@ -308,7 +308,7 @@ def test_a_question_about_a_parent_that_fails_proves_neither_a_deletion_nor_a_re
     assert (nest.buried, nest.refused, work.tally.failed) == ([], set(), 5)
 
 
-def test_a_deleted_parent_does_not_answer_for_an_unavailable_kind() -> None:
+def test_a_deleted_parent_does_not_keep_its_kind_unavailable() -> None:
     async def ask(asked: Parent) -> bool | None:
         return asked.id != 1
 
@@ -321,6 +321,6 @@ def test_a_deleted_parent_does_not_answer_for_an_unavailable_kind() -> None:
     assert work.tally.fetched == 2
 
 
-def test_the_pauses_of_an_unavailable_kind_grow_from_an_hour_to_a_week() -> None:
+def test_retry_pauses_of_an_unavailable_kind_grow_from_an_hour_to_a_week() -> None:
     hours = [pause_ms(attempts) / 3_600_000 for attempts in (1, 2, 3, 8, 9, 1000)]
     assert hours == [1, 2, 4, 128, 168, 168]

@@ -120,7 +120,7 @@ def test_an_edited_review_keeps_its_timestamp_and_gets_a_key_with_its_body_hash(
 
 
 @pytest.mark.parametrize("author", ["harbor", "tidelore-agent"])
-def test_a_marker_that_we_signed_says_that_our_comment_arrived_and_is_no_event(author: str) -> None:
+def test_a_marker_with_our_signature_confirms_delivery_and_is_not_an_event(author: str) -> None:
     record, ours = comment(f"Done {marker(TOKEN)}", author=author), signed(TOKEN)
     assert meaning(record, ours=ours) == [TokenSeen(TOKEN, 501, START)]
     assert meaning(record, ours=ours, own_login=author.upper()) == [TokenSeen(TOKEN, 501, START)]
@@ -128,7 +128,7 @@ def test_a_marker_that_we_signed_says_that_our_comment_arrived_and_is_no_event(a
     assert meaning(record, ours=seen) == [TokenSeen(TOKEN, 501, START)]
 
 
-def test_a_marker_in_words_of_somebody_else_proves_nothing_and_is_text_like_any_other() -> None:
+def test_a_marker_in_another_users_comment_is_treated_as_plain_text() -> None:
     record = comment(f"Done {marker(TOKEN)}")
     copied = signed(TOKEN, status="observed", observed_comment_id=500)
     for ours, login in ((signed(TOKEN), "tidelore-agent"), (copied, None), (signed(TOKEN, scope_number=13), None)):
@@ -184,7 +184,7 @@ def test_a_command_by_an_unauthorised_user_is_refused_once_and_not_run() -> None
     assert second.token == reply.token, "one reply per thread and author"
 
 
-def test_an_edited_command_of_a_stranger_is_rejected_without_a_reply() -> None:
+def test_an_edited_command_by_an_unauthorised_user_is_rejected_without_a_reply() -> None:
     old = comment("/lore pause", author="stranger")
     effects = meaning(replace(old, body="/lore resume", updated_at=START + 1000), held(old))
     assert effects is not None
@@ -219,14 +219,14 @@ def test_a_command_from_before_the_thread_was_tracked_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("kind", ["review_comment", "review_summary"])
-def test_a_command_in_a_review_is_a_command_named_with_its_kind(kind: str) -> None:
+def test_a_command_in_a_review_is_accepted_with_its_comment_kind(kind: str) -> None:
     record = comment("/lore unblock", author="operator", kind=kind, review_state="COMMENTED")
     command, replies = the_command(record, allowed_users=("operator",))
     assert (command.command_key, command.status) == (f"12:{kind}:501:2026-03-02T09:00:00Z", "pending")
     assert replies == []
 
 
-def test_a_command_edited_within_its_own_second_is_another_command() -> None:
+def test_a_command_edited_within_the_same_second_is_a_new_command() -> None:
     old = comment("/lore pause", author="operator")
     effects = meaning(replace(old, body="/lore resume"), held(old))
     assert effects is not None

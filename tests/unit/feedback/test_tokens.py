@@ -16,14 +16,14 @@ SECRET = b"the secret of a copy in the tests"
 TOKEN = action_token(INTENT, SECRET)
 
 
-def test_a_token_is_the_signature_of_the_canonical_intent_with_the_secret_of_the_copy() -> None:
+def test_a_token_is_the_signature_of_the_canonical_intent_with_the_database_secret() -> None:
     meant = {name: getattr(INTENT, name) for name in INTENT.__struct_fields__}
     canonical = json.dumps(meant, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     assert hmac.new(SECRET, canonical, "sha256").hexdigest() == TOKEN
     assert action_token(INTENT, b"the secret of another copy") != TOKEN
 
 
-def test_nothing_is_signed_without_a_secret() -> None:
+def test_signing_without_a_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="secret"):
         action_token(INTENT, b"")
 

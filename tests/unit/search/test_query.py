@@ -134,5 +134,5 @@ def test_any_text_is_parsed_into_non_empty_encodable_terms(text: str) -> None:
         ('"foo:bar" -foo:bar', ()),
     ],
 )
-def test_a_field_that_does_not_exist_is_noticed(text: str, unknown: tuple[str, ...]) -> None:
+def test_an_unknown_query_field_is_reported(text: str, unknown: tuple[str, ...]) -> None:
     assert parse_query(text).unknown_fields == unknown

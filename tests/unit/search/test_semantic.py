@@ -196,7 +196,7 @@ def test_a_ranker_uses_its_embedders_weight_and_only_vectors_of_its_model(databa
     assert (ranking.name, ranking.weight, ranker.rrf_k) == ("semantic", 0.4, 33)
 
 
-def test_what_is_hardly_similar_to_anything_is_near_to_nothing(database: Database) -> None:
+def test_a_query_below_the_similarity_floor_finds_nothing(database: Database) -> None:
     embedder = opened()
     identity = embedder.identity  # type: ignore[attr-defined]
     stored = ensure_model(database, identity.name, identity.version, identity.dimension, "180/30", 1)
@@ -211,7 +211,7 @@ def test_what_is_hardly_similar_to_anything_is_near_to_nothing(database: Databas
         assert ranker(database, Request(query=parse_query(text)), 10, alone=True).ids == ()
 
 
-def test_a_floor_may_be_chosen_and_zero_keeps_everything_near_to_something(database: Database) -> None:
+def test_the_similarity_floor_is_configurable_and_zero_disables_it(database: Database) -> None:
     rows = directions(40)
     model = ensure_model(database, "m", "1", DIMENSION, "180/30", 1)
     store(database, model, list(range(1, 41)), rows)

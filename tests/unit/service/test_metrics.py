@@ -82,7 +82,7 @@ def test_a_scrape_collects_every_name_from_the_database(
     assert families["feedback_events_ingested"].samples[0].value == 2
 
 
-def test_one_name_can_be_asked_for(database: Database, clock: ManualClock) -> None:
+def test_a_single_metric_can_be_requested(database: Database, clock: ManualClock) -> None:
     registry = CollectorRegistry()
     registry.register(MetricsCollector(lambda: database, clock))
     text = generate_latest(registry.restricted_registry(["lore_service_up"])).decode()

@@ -120,7 +120,7 @@ def test_a_post_the_appview_hides_is_still_there_when_its_repository_has_it() ->
     assert asked[1] == {"repo": [DID], "collection": [POSTS], "rkey": [KEY]}
 
 
-def test_a_post_is_gone_when_its_own_repository_says_so() -> None:
+def test_a_post_counts_as_deleted_when_its_repository_does_not_have_it() -> None:
     page, _ = fetch_one(URI, encoded({"posts": []}), missing())
     assert (page.items, page.rejected) == ((), ())
     assert fetch_one(URI, missing(), repository=True)[0].items == ()

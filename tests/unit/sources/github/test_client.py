@@ -229,7 +229,7 @@ def test_the_sign_in_check_reports_login_scopes_expiry_and_remaining_requests(
     assert found == Greeting(said)
 
 
-def test_the_sign_in_check_measures_how_far_the_clock_of_the_server_is_off() -> None:
+def test_the_sign_in_check_measures_the_clock_difference_to_the_server() -> None:
     later = {"Date": "Mon, 02 Mar 2026 11:00:00 GMT"}
     found, _ = with_source(lambda s: s.greet(), answer(body=USER, headers={**NOW, **later}))
     assert found.skew_seconds == 7200

@@ -121,7 +121,7 @@ def test_a_next_link_with_the_repository_id_is_followed(path: str) -> None:
     assert two.next_token is None
 
 
-def test_a_next_link_to_another_origin_is_never_followed_and_the_walk_goes_on() -> None:
+def test_a_next_link_to_another_origin_is_ignored_and_the_walk_continues() -> None:
     link = '<http://127.0.0.1:9/steal?page=2>; rel="next"'
     found, server = with_list(first, answer(body=body(1, 2), Link=link))
     assert found.next_token is not None
