@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidelore.search.semantic import MeaningRanker
     from tidelore.session import Workshop
     from tidelore.sources.http import RequestMetric
+    from tidelore.sources.registry import Wiring
     from tidelore.sources.transport import Transport
 
 T = TypeVar("T")
@@ -79,6 +80,15 @@ class App(Struct, frozen=True):
         times = (storage.lock_timeout_seconds, storage.statement_timeout_seconds)
         limits = Limits(*times, storage.idle_in_transaction_timeout_seconds)
         return Patience(limits if self.address.startswith(("postgresql://", "postgres://")) else None)
+
+    def wiring(self, on_request: Callable[[RequestMetric], None], patience_seconds: float | None = None) -> Wiring:
+        """Return what every source is given; pauses that servers asked for are kept in the database."""
+        from tidelore.app.pauses import StoredPauses
+        from tidelore.sources.registry import Wiring
+
+        patience = self.patience_seconds if patience_seconds is None else min(patience_seconds, self.patience_seconds)
+        pauses = StoredPauses(self.open_store, self.clock)
+        return Wiring(self.config, self.clock, self.environ, on_request, self.transport, patience, pauses)
 
 
 async def mirror(
@@ -139,7 +149,7 @@ async def surgical_sync(
     from tidelore.pipeline.surgical import SurgicalRequest, operate
     from tidelore.pipeline.targets import check_configured
     from tidelore.session import Workshop
-    from tidelore.sources.registry import Wiring, open_hosts
+    from tidelore.sources.registry import open_hosts
 
     check_configured(app.config)
     choices = _choose_items(app, asked, flags)
@@ -149,7 +159,8 @@ async def surgical_sync(
     count = RequestCount()
     async with AsyncExitStack() as stack:
         hosts = [host for host in app.config.gitlab if host.name in {choice.source for choice in choices}]
-        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
+        # A pause longer than an item may take is a rate limit, not a timeout.
+        wiring = app.wiring(count, app.config.sync.surgical_entity_timeout_seconds)
         sources = {source.name: source for source in await open_hosts(hosts, wiring, stack)}
         database = app.open_store(create=True)
         stack.callback(database.close)
@@ -334,13 +345,13 @@ async def _find_targets(
     """Open the sources that are meant until the stack unwinds, and return the lists to read there."""
     from tidelore.pipeline.projects import find_everywhere
     from tidelore.pipeline.targets import build_targets, check_configured, choose_known, choose_one, hosts_of
-    from tidelore.sources.registry import Wiring, open_hosts
+    from tidelore.sources.registry import open_hosts
 
     check_configured(app.config)
     known = _known_projects(app)
     one = choose_known(app.config, known, project) if project else None
     hosts = hosts_of(app.config, one)
-    wiring = Wiring(app.config, app.clock, app.environ, on_request, app.transport, app.patience_seconds)
+    wiring = app.wiring(on_request)
     sources = await open_hosts(hosts, wiring, stack)
     chosen = [one] if one is not None else await find_everywhere(sources, hosts, known)
     if project:
@@ -364,9 +375,9 @@ async def diagnose(app: App) -> list[Finding]:
     """Ask every configured host who we are and whether what is configured is within reach."""
     from tidelore.pipeline.diagnosis import examine, examine_github
     from tidelore.sources.github.opening import open_github
-    from tidelore.sources.registry import Wiring, open_gitlab
+    from tidelore.sources.registry import open_gitlab
 
-    wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
+    wiring = app.wiring(lambda _metric: None)
     findings: list[Finding] = []
     for host in app.config.gitlab:
         findings += await examine(open_gitlab(host, wiring), host)

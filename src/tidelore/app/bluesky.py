@@ -42,12 +42,11 @@ async def open_network(app: App, command: str, *, create: bool = True) -> AsyncI
     from tidelore.pipeline.mirror import RequestCount
     from tidelore.session import Workshop
     from tidelore.sources.bluesky.opening import open_bluesky
-    from tidelore.sources.registry import Wiring
 
     count = RequestCount()
     database = app.open_store(create=create)
     try:
-        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
+        wiring = app.wiring(count)
         async with open_bluesky(wiring) as source:
             shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
             yield Opened(shop, source, count)
@@ -80,9 +79,8 @@ async def diagnose_network(app: App) -> list[Finding]:
     """Ask the network whether it is within reach, and for the accounts of the configuration."""
     from tidelore.pipeline.account_diagnosis import examine_bluesky
     from tidelore.sources.bluesky.opening import open_bluesky
-    from tidelore.sources.registry import Wiring
 
-    wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
+    wiring = app.wiring(lambda _metric: None)
     return await examine_bluesky(open_bluesky(wiring), app.config.bluesky)
 
 
@@ -141,11 +139,10 @@ async def stream_accounts(
     from tidelore.pipeline.stream_accounts import follow_stream
     from tidelore.session import Workshop
     from tidelore.sources.bluesky.stream_opening import build_stream
-    from tidelore.sources.registry import Wiring
 
     database = app.open_store(create=True)
     try:
-        wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None, app.transport)
+        wiring = app.wiring(lambda _metric: None)
         shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky", app.insists)
         await follow_stream(shop, lambda dids, cursor: build_stream(wiring, dids, cursor), request, report, on_progress)
     finally:

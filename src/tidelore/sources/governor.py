@@ -1,13 +1,14 @@
 """The rate governor. Owns when a client may send its next request; sends nothing itself.
 
 Pure functions read what the server said about its limits, one small class remembers it for all requests of a
-client. Invariant: no request leaves before the instant a server named, and none waits longer than
+client; a pause from an earlier process is handed in, and one that begins is handed out.
+Invariant: no request leaves before the instant a server named, and none waits longer than
 `max_wait_seconds`: beyond that the caller is told, with the number of seconds, instead of being kept waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,7 +85,14 @@ class Governor:
     """Holds back all requests of one client: limits the server named, and a fixed pace when one is set."""
 
     def __init__(
-        self, clock: Clock, *, origin: str = "", rate_limit_rps: float = 0.0, max_wait_seconds: float = 300.0
+        self,
+        clock: Clock,
+        *,
+        origin: str = "",
+        rate_limit_rps: float = 0.0,
+        max_wait_seconds: float = 300.0,
+        paused_until: int | None = None,
+        on_pause: Callable[[int], None] | None = None,
     ) -> None:
         self._clock = clock
         self._origin = origin
@@ -92,6 +100,9 @@ class Governor:
         self._interval_seconds = 1.0 / rate_limit_rps if rate_limit_rps > 0 else 0.0
         self._slot_at = 0.0
         self._blocked_until = 0.0
+        self._on_pause = on_pause
+        if paused_until is not None:
+            self._blocked_until = clock.monotonic() + max(paused_until - clock.now_ms(), 0) / 1000
         self._strikes = 0
         self.remaining: int | None = None
         self.reset_at: int | None = None
@@ -158,7 +169,10 @@ class Governor:
         elif verdict.rule == "secondary":
             return Verdict(self.wait_seconds, "secondary", limited=True)
         if verdict.wait_seconds > 0:
+            longer = now + verdict.wait_seconds - max(self._blocked_until, now)
             self._blocked_until = max(self._blocked_until, now + verdict.wait_seconds)
+            if self._on_pause is not None and longer >= _LEAST_WAIT_SECONDS:
+                self._on_pause(self._clock.now_ms() + round(verdict.wait_seconds * 1000))
         return verdict
 
 

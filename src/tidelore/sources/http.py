@@ -68,6 +68,8 @@ class HttpClient:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         rate_limit_rps: float = 0.0,
         max_wait_seconds: float = 300.0,
+        paused_until: int | None = None,
+        on_pause: Callable[[int], None] | None = None,
         clock: Clock | None = None,
         on_request: Callable[[RequestMetric], None] | None = None,
         transport: Transport | None = None,
@@ -91,6 +93,8 @@ class HttpClient:
             origin=str(self._origin),
             rate_limit_rps=rate_limit_rps,
             max_wait_seconds=max_wait_seconds,
+            paused_until=paused_until,
+            on_pause=on_pause,
         )
         self._owned = transport is None
         self._transport = transport or open_transport(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -64,6 +65,18 @@ class ProjectSource(Protocol):
         ...
 
 
+class PauseBook(Protocol):
+    """Where the pauses that sources asked for outlive the process that was told."""
+
+    def until(self, source: str) -> int | None:
+        """Return until when a source is to be left alone (epoch milliseconds), or None."""
+        ...
+
+    def keep(self, source: str, until_ms: int) -> None:
+        """Remember a pause."""
+        ...
+
+
 class Wiring(Struct, frozen=True):
     """What every source is given."""
 
@@ -73,6 +86,16 @@ class Wiring(Struct, frozen=True):
     on_request: Callable[[RequestMetric], None]
     transport: Transport | None = None
     patience_seconds: float = 300.0
+    pauses: PauseBook | None = None
+
+    def paused_until(self, source: str) -> int | None:
+        """Return until when a source asked an earlier process for a pause, if it did."""
+        return None if self.pauses is None else self.pauses.until(source)
+
+    def keep_pause(self, source: str, until_ms: int) -> None:
+        """Let other processes know of a pause."""
+        if self.pauses is not None:
+            self.pauses.keep(source, until_ms)
 
 
 class GitLabSource:
@@ -151,6 +174,8 @@ async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabS
         max_concurrency=config.sync.dependent_concurrency,
         rate_limit_rps=config.sync.rate_limit_rps,
         max_wait_seconds=wiring.patience_seconds,
+        paused_until=wiring.paused_until(host.name),
+        on_pause=partial(wiring.keep_pause, host.name),
         name=host.name,
         clock=wiring.clock,
         on_request=wiring.on_request,

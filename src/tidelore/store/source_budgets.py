@@ -1,4 +1,7 @@
-"""What is left of rate limits, as rows. Owns the table `source_budgets`; nothing rests on it."""
+"""Rate limits, as rows. Owns the tables `source_budgets` (what is left, for display) and `source_pauses`.
+
+A pause that a server asked for holds for every process that writes to this database, also for the next one.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +51,23 @@ def save_budgets(database: Database, rows: Iterable[BudgetRow]) -> None:
 def list_budgets(database: Database) -> list[BudgetRow]:
     """Return what every source said last, by name."""
     return [BudgetRow(*row) for row in sorted(database.read(f"SELECT {', '.join(_NAMES)} FROM source_budgets"))]
+
+
+def save_pause(database: Database, source: str, until_ms: int, now_ms: int) -> None:
+    """Record that a source asked for a pause; a longer one that is known stays."""
+    with database.transaction() as tx:
+        tx.execute(
+            "INSERT INTO source_pauses (source, until_at, updated_at) VALUES (:source, :until, :now)"
+            " ON CONFLICT (source) DO UPDATE SET until_at = excluded.until_at, updated_at = excluded.updated_at"
+            " WHERE excluded.until_at > source_pauses.until_at",
+            {"source": source, "until": until_ms, "now": now_ms},
+        )
+
+
+def paused_until(database: Database, source: str, now_ms: int) -> int | None:
+    """Return until when a source asked for a pause, or None when it did not or that is over."""
+    rows = database.read(
+        "SELECT until_at FROM source_pauses WHERE source = :source AND until_at > :now",
+        {"source": source, "now": now_ms},
+    )
+    return int(rows[0][0]) if rows else None

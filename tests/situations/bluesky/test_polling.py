@@ -100,7 +100,10 @@ def test_a_rate_limit_ends_the_cycle_and_the_remaining_accounts_stay_due(tmp_pat
     assert (report.accounts, report.failed, report.left) == (1, 1, 2)
     assert isinstance(verdict(report), RateLimited)
     waters.world.faults.clear()
-    assert waters.poll().accounts == 2
+    assert waters.poll().requests == 0, "the next poll keeps to the pause too"
+    with waters.database() as database, database.transaction() as tx:
+        tx.execute("DELETE FROM source_pauses")
+    assert waters.poll().accounts == 1, "the one that no poll got to; the others wait after their failure"
 
 
 def test_a_server_that_is_down_is_not_tried_for_every_account(tmp_path: Path) -> None:

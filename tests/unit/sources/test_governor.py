@@ -67,8 +67,8 @@ def test_retry_after_on_a_successful_response_is_ignored() -> None:
     assert _judge(202, retry_after="20") == Verdict(0.0, "none", limited=False)
 
 
-def _blocked(clock: ManualClock, seconds: str, **options: float) -> Governor:
-    governor = Governor(clock, origin="https://h", **options)
+def _blocked(clock: ManualClock, seconds: str, max_wait_seconds: float = 300.0) -> Governor:
+    governor = Governor(clock, origin="https://h", max_wait_seconds=max_wait_seconds)
     governor.observe(429, {"retry-after": seconds}, b"", clock.now_ms())
     return governor
 
@@ -167,3 +167,13 @@ def test_a_limit_that_falls_while_a_request_waits_for_its_slot_is_respected() ->
     clock = Interrupting()
     governor = Governor(clock, rate_limit_rps=1)
     assert asyncio.run(run()) >= 30
+
+
+def test_a_pause_that_begins_is_handed_out_once_and_one_of_an_earlier_process_is_kept() -> None:
+    clock = ManualClock()
+    told: list[int] = []
+    governor = Governor(clock, on_pause=told.append)
+    for _ in range(3):
+        governor.observe(429, {"retry-after": "60"}, b"", clock.now_ms())
+    assert told == [clock.now_ms() + 60_000]
+    assert Governor(clock, paused_until=told[0]).wait_seconds == 60

@@ -57,12 +57,11 @@ async def open_hub(app: App, places: Sequence[Place], *, create: bool = True) ->
 
     from tidelore.pipeline.mirror import RequestCount
     from tidelore.sources.github.opening import open_github_hosts
-    from tidelore.sources.registry import Wiring
 
     hosts = list({place.host.name: place.host for place in places}.values())
     count = RequestCount()
     async with AsyncExitStack() as stack:
-        wiring = Wiring(app.config, app.clock, app.environ, count, app.transport, app.patience_seconds)
+        wiring = app.wiring(count)
         opened = await open_github_hosts(hosts, wiring, stack)
         database = app.open_store(create=create)
         stack.callback(database.close)

@@ -25,6 +25,8 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
     slots = asyncio.Semaphore(settings.max_concurrent)
 
     def connect(base_url: str, reach: Reach = "any") -> HttpClient:
+        # Only the AppView is a source by name; the servers of accounts come and go.
+        name = "bluesky" if base_url == settings.base_url else ""
         return HttpClient(
             base_url,
             timeout_seconds=config.http.timeout_seconds,
@@ -39,7 +41,9 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             clock=wiring.clock,
             on_request=wiring.on_request,
             transport=wiring.transport,
-            name="bluesky" if base_url == settings.base_url else "",
+            name=name,
+            paused_until=wiring.paused_until(name) if name else None,
+            on_pause=partial(wiring.keep_pause, name) if name else None,
         )
 
     local = is_loopback(settings.base_url) or is_loopback(settings.plc_url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 from tidelore.config import GitHubHost
@@ -37,6 +38,8 @@ async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubS
         max_concurrency=config.sync.dependent_concurrency,
         rate_limit_rps=config.sync.rate_limit_rps,
         max_wait_seconds=wiring.patience_seconds,
+        paused_until=wiring.paused_until(host.name),
+        on_pause=partial(wiring.keep_pause, host.name),
         name=host.name,
         clock=clock,
         on_request=wiring.on_request,
