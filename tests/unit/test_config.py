@@ -128,6 +128,7 @@ chunk_words = 100
 chunk_overlap = 10
 fusion_weight = 0.5
 rrf_k = 60
+min_similarity = 0.3
 [service]
 gitlab_interval_seconds = 301
 keep_runs_days = 7

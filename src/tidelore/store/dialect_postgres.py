@@ -34,6 +34,10 @@ PATIENCE: dict[str, int] = {
 """How soon a server that does not answer counts as gone; what the address says comes first."""
 
 _SET = "SELECT set_config(%(name)s, %(value)s, false)"
+_SET_ALL = (
+    "SELECT set_config(name, setting, false)"
+    " FROM unnest(%(names)s::text[], %(settings)s::text[]) AS wanted (name, setting)"
+)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
 
@@ -98,7 +102,9 @@ class PostgresDatabase:
         """Once the program is asked to stop, let no statement wait for a lock."""
         if self._patience.ended and not self._brief and not self._within and not self._connection.closed:
             self._brief = True
-            self._connection.execute(_SET, {"name": "lock_timeout", "value": f"{int(BRIEF_SECONDS * 1000)}ms"})
+            self._connection.execute(
+                _SET, {"name": "lock_timeout", "value": f"{int(BRIEF_SECONDS * 1000)}ms"}, prepare=False
+            )
 
     def _interrupt(self) -> None:
         """End the statement that waits; called from another thread."""
@@ -239,6 +245,5 @@ def _connect(address: str, limits: Limits) -> psycopg.Connection[Row]:
     }
     # What the address itself says comes first. Not by `options`: a connection pooler may refuse them.
     wanted = {name: f"{int(seconds * 1000)}ms" for name, seconds in timeouts.items() if name not in asked}
-    with connection.cursor() as cursor:
-        cursor.executemany(_SET, [{"name": name, "value": value} for name, value in wanted.items()])
+    connection.execute(_SET_ALL, {"names": list(wanted), "settings": list(wanted.values())}, prepare=False)
     return connection

@@ -94,6 +94,7 @@ def _note(place: int, told: Payload) -> dict[str, Any]:
         "position_base_sha": at.get("base_sha"),
         "position_start_sha": at.get("start_sha"),
         "position_head_sha": at.get("head_sha"),
+        "is_internal": told["internal"],
     }
 
 

@@ -27,7 +27,7 @@ def test_an_empty_list_says_why_it_is_empty(copy: App) -> None:
         await seat.go("search")
         assert "Results appear as you type." in seat.text
         await seat.press(*"zzzz")
-        assert "No results." in seat.text
+        assert "no document contains any of these words" in seat.text
 
     watch(copy, look, (80, 24))
 

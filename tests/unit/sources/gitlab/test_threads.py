@@ -301,7 +301,7 @@ def test_a_payload_that_is_not_a_discussion_is_refused(payload: bytes) -> None:
 def test_unknown_fields_change_only_the_payloads() -> None:
     plain = discussion(note())
     more = discussion(
-        note(internal=True, imported_from="none", suggestions=[{"id": 1}], commands_changes={}, new={"deep": [1]}),
+        note(imported=True, imported_from="none", suggestions=[{"id": 1}], commands_changes={}, new={"deep": [1]}),
         confidential=None,
     )
     kept = [msgspec.structs.replace(one, payload=b"") for one in more.notes]
