@@ -87,7 +87,6 @@ class Governor:
     def __init__(
         self,
         clock: Clock,
-        *,
         origin: str = "",
         rate_limit_rps: float = 0.0,
         max_wait_seconds: float = 300.0,

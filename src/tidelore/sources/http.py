@@ -89,12 +89,7 @@ class HttpClient:
         self._roll = roll
         self._slots = slots or asyncio.Semaphore(max_concurrency)
         self.governor = Governor(
-            self._clock,
-            origin=str(self._origin),
-            rate_limit_rps=rate_limit_rps,
-            max_wait_seconds=max_wait_seconds,
-            paused_until=paused_until,
-            on_pause=on_pause,
+            self._clock, str(self._origin), rate_limit_rps, max_wait_seconds, paused_until, on_pause
         )
         self._owned = transport is None
         self._transport = transport or open_transport(

@@ -20,6 +20,7 @@ from tidelore.content import digest
 from tidelore.model import Item, Rejected, Version
 from tidelore.sources.http import Reply
 from tidelore.sources.pagination import next_page
+from tidelore.sources.splitting import original
 
 _LOG = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ def refuse_nul(record: Struct) -> None:
 
 def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:
     """Name a payload that cannot be understood as well as it allows."""
+    payload, error = original(payload) or (payload, error)
     try:
         # The tolerant reader: a broken text elsewhere in the payload must not hide what it is about.
         value = json.loads(payload)

@@ -8,6 +8,7 @@ it).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -17,6 +18,7 @@ from msgspec import Struct
 from tidelore.errors import RemotePermanent, RemoteTransient
 from tidelore.sources.governor import UNKNOWN, Budget
 from tidelore.sources.redact import redact
+from tidelore.sources.splitting import set_aside_unreadable
 
 T = TypeVar("T")
 
@@ -109,6 +111,12 @@ def decode(reply: Reply, decoder: msgspec.json.Decoder[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         shape = isinstance(error, msgspec.ValidationError) and _is_json(reply.body)
         detail = redact(str(error))
+    if not shape:
+        # One item that nobody can decode must not hide its neighbours.
+        mended = set_aside_unreadable(reply.body)
+        if mended is not None:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return decoder.decode(mended)
     where = redact(reply.url)
     if shape:
         raise RemotePermanent(

@@ -20,6 +20,7 @@ from tidelore.sources.bluesky.addresses import split_uri, tid_instant
 from tidelore.sources.bluesky.payloads import FeedItem, StoredRecord
 from tidelore.sources.bluesky.transform import is_pinned, transform_item, transform_record, version_of
 from tidelore.sources.reading import refuse_nul
+from tidelore.sources.splitting import original
 
 _LOG = logging.getLogger(__name__)
 _ITEM = msgspec.json.Decoder(FeedItem)
@@ -76,6 +77,7 @@ def understand_record(
 
 def reject(payload: bytes, error: str) -> Rejected:
     """Name a payload that cannot be understood as well as it allows: by the address it is asked for again with."""
+    payload, error = original(payload) or (payload, error)
     try:
         value = json.loads(payload)
     except (ValueError, RecursionError):
