@@ -454,3 +454,14 @@ def test_account_cursors_are_listed_and_found_by_handle(followed: Desk) -> None:
     shown = followed.robot("cursors", "show", "bluesky.author_feed", ALICE).data
     assert (shown["scope"], shown["account"], shown["project"]) == (did, ALICE, None)
     assert followed.robot("cursors", "show", "bluesky.author_feed", did).data["account"] == ALICE
+
+
+def test_sync_with_bluesky_alone_polls_it_and_makes_it_searchable(sea: Desk) -> None:
+    assert sea.run("accounts", "add", ALICE).code == 0
+    planned = sea.robot("sync", "--dry-run").data["polled"]["bluesky"]
+    assert planned["accounts"] == 1
+    done = sea.robot("sync")
+    assert done.code == 0
+    assert done.data["polled"]["bluesky"]["posts"] == 2
+    assert done.data["embeddings"] is None, "the provider is none here"
+    assert sea.robot("search", "high tide", "--mode", "lexical").data["total"] == 2

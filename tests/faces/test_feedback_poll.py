@@ -212,3 +212,57 @@ def test_a_handler_may_reply_while_it_runs(follower: Follower) -> None:
     assert len(follower.poll()["handled"]) == 1, "handled twice, as after a crash"
     assert len(follower.ours()) == 1
     assert follower.world.github.truth_review_comments(REPO)[-1]["in_reply_to_id"] == first
+
+
+def ledger(follower: Follower) -> list[tuple[str, int]]:
+    return [(str(command), int(made)) for command, made in follower.query("SELECT command, requests FROM sync_runs")]
+
+
+def test_the_ledger_row_of_a_poll_counts_every_request_that_it_made(follower: Follower) -> None:
+    follower.settle(REPO, OTHER)
+    first = follower.poll()
+    assert first["requests"] == follower.world.requests.total() > 0, (
+        "nothing is tracked, but the repositories are asked"
+    )
+    assert ledger(follower) == [("lore poll github", first["requests"])]
+
+
+def test_the_ledger_row_of_a_poll_counts_the_requests_of_its_answers(follower: Follower) -> None:
+    follower.settle(REPO, extra=f'operator_logins = ["{OWNER}"]\n')
+    follower.track()
+    follower.say(f"/lore status pr={follower.pr}")
+    before = follower.world.requests.total()
+    made = follower.poll()
+    assert made["sent"]
+    assert made["requests"] == follower.world.requests.total() - before
+    assert ledger(follower)[-1] == ("lore poll github", made["requests"])
+
+
+def test_sync_with_github_alone_polls_it(follower: Follower) -> None:
+    follower.settle(REPO)
+    follower.say("Please count twice.")
+    follower.track()
+    done = follower.robot("sync")
+    assert done.code == 0
+    assert done.data["polled"]["github"]["repos"][0]["effects"]["events"] == 1
+    assert "bluesky" not in done.data["polled"]
+    assert [body for _, body in events(follower)] == ["Please count twice."]
+    said = follower.run("sync")
+    assert (said.code, said.err) == (0, "")
+    assert f"{REPO}: 0 new events" in said.out
+    assert follower.robot("sync", "--dry-run").data["polled"]["github"]["repos"][0]["repo"] == REPO
+
+
+def test_sync_without_any_source_says_how_to_begin(follower: Follower) -> None:
+    follower.config.write_text("")
+    done = follower.robot("sync")
+    assert done.code == 2
+    assert "lore init" in done.error["fix"]
+
+
+def test_sync_with_github_out_of_reach_fails_as_the_poll_does(follower: Follower) -> None:
+    follower.settle(REPO)
+    follower.track()
+    follower.world.faults.add("status", f"GET /repos/{REPO}", times=None, status=500)
+    done = follower.robot("sync")
+    assert done.code == follower.robot("poll", "github").code != 0

@@ -21,7 +21,7 @@ COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
     "init": ("tidelore.cli.init", "Write a configuration file."),
     "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
-    "sync": ("tidelore.cli.sync", "Update the local copy of the configured GitLab projects."),
+    "sync": ("tidelore.cli.sync", "Update the local copy."),
     "ingest": ("tidelore.cli.ingest", "Fetch issues or merge requests of the configured GitLab projects."),
     "poll": ("tidelore.cli.poll", "Poll GitHub and Bluesky for updates."),
     "feedback": ("tidelore.cli.feedback", "Track pull requests, process their comments and reply."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelore.cli.face import LoreCommand, face_of
+from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, instant, plural
@@ -46,10 +46,7 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     where the last one stopped. Quiet accounts are polled less often, but at least every bluesky.max_staleness_minutes.
     An unavailable account keeps its position and is retried later. Exits with 7 if some accounts could not be read.
     """
-    from tidelore.app import run_until_signalled
-    from tidelore.app.bluesky import poll_accounts
     from tidelore.pipeline.poll_accounts import PollRequest
-    from tidelore.pipeline.poll_report import verdict
 
     face = face_of(ctx)
     app = face.app()
@@ -62,14 +59,24 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
         account_seconds=wanted["timeout"],
     )
     if wanted["dry_run"]:
-        return _plan(app, request)
+        return plan(app, request)
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    return run(face, app, request)
+
+
+def run(face: Face, app: App, request: PollRequest) -> Answer:
+    """Poll and report; `lore sync` does the same where Bluesky is the source."""
+    from tidelore.app import run_until_signalled
+    from tidelore.app.bluesky import poll_accounts
+    from tidelore.pipeline.poll_report import verdict
+
     with progress(face) as on_progress:
         report = run_until_signalled(poll_accounts(app, request, on_progress))
     return Answer(poll_data(report), poll_lines(report), verdict(report))
 
 
-def _plan(app: App, request: PollRequest) -> Answer:
+def plan(app: App, request: PollRequest) -> Answer:
+    """Return which accounts a poll would read."""
     from tidelore.pipeline.poll_accounts import chosen_accounts
     from tidelore.session import Workshop
 

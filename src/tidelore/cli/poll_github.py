@@ -13,6 +13,7 @@ from tidelore.cli.render import Answer, plural
 from tidelore.remote_text import one_line, shorten
 
 if TYPE_CHECKING:
+    from tidelore.app import App
     from tidelore.app.feedback.polling import PollOutcome, PollRequest
     from tidelore.config import Config
     from tidelore.feedback.after_poll import Deeds
@@ -38,15 +39,21 @@ def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, 
     configured handler runs for every ready event. A poll without changes costs three requests per repository. Exits
     with 7 if something could not be read; the rest is stored.
     """
-    from tidelore.app.feedback.polling import PollRequest, poll_github
+    from tidelore.app.feedback.polling import PollRequest
 
     face = face_of(ctx)
     app = face.app()
     request = PollRequest(repo, full=full, force=force, handler=not no_handler)
     if dry_run:
-        return _plan(app.config, request)
+        return plan(app.config, request)
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    return run(face, app, request)
+
+
+def run(face: Face, app: App, request: PollRequest) -> Answer:
+    """Poll and report; `lore sync` does the same where GitHub is the source."""
     from tidelore.app import run_until_signalled
+    from tidelore.app.feedback.polling import poll_github
     from tidelore.feedback.after_poll import overall
     from tidelore.feedback.report import verdict
 
@@ -65,7 +72,8 @@ def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, 
     return Answer(_data(outcome), _lines(face, outcome), overall(verdict(outcome.report), outcome.deeds))
 
 
-def _plan(config: Config, request: PollRequest) -> Answer:
+def plan(config: Config, request: PollRequest) -> Answer:
+    """Return which repositories a poll would read."""
     from tidelore.feedback.places import choose_places
 
     places = choose_places(config, request.repo)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelore.cli import surgical as surgery
+from tidelore.cli import sync_polls
 from tidelore.cli.embed import embed_data, embed_line
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.logs import set_up_logging
@@ -14,6 +15,7 @@ from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
 from tidelore.cli.runs import report_data, scrub_lines, seen_of, trouble_lines
 from tidelore.cli.stages import CHILDREN, STAGES, documents_data, documents_line, notice_lines, stage_line
+from tidelore.cli.sync_polls import polled_sources
 from tidelore.reference import KINDS
 
 if TYPE_CHECKING:
@@ -63,11 +65,13 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
 @click.pass_context
 def command(ctx: click.Context, /, **wanted: Any) -> Answer:
-    """Update the local copy of the configured GitLab projects.
+    """Update the local copy.
 
-    Reads the lists, then the discussions, events and files of changed items, verifies a share of the stored items, and
-    updates search documents and embeddings. An interrupted sync continues where it stopped. Exits with 7 if some lists
-    could not be read; the rest is stored.
+    Reads the lists of the configured GitLab projects, then the discussions, events and files of changed items,
+    verifies a share of the stored items, and updates search documents and embeddings. An interrupted sync continues
+    where it stopped. Exits with 7 if some lists could not be read; the rest is stored.
+
+    Without GitLab projects, polls GitHub and Bluesky as `lore poll` does.
 
     With --issue and --mr, refreshes only the named items (at most 100). If one of them cannot be fetched, nothing is
     stored.
@@ -83,11 +87,16 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     if app.config.embedding.provider == "none":
         left_out.add("embed")
     surgical = bool(asked) or flags.retry_failed is not None
+    polled = [] if surgical or flags.project else polled_sources(app)
+    if flags.dry_run and polled:
+        return sync_polls.plan(app, polled)
     if flags.dry_run:
         return surgery.plan(app, asked, flags, left_out) if surgical else _plan(app.config, flags.project, left_out)
     from msgspec.structs import replace
 
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    if polled:
+        return sync_polls.run(face, app, polled, left_out, wanted)
     app = replace(app, config=_without(app.config, left_out))
     if surgical:
         flags = replace(flags, no_embed="embed" in left_out)

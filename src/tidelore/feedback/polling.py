@@ -44,8 +44,12 @@ async def poll(
     force: bool = False,
     full: bool = False,
     on_repo: Callable[[RepoReport], None] = lambda _report: None,
+    asked: Callable[[], int] | None = None,
 ) -> PollReport:
-    """Read what is new in every repository, under the lease of its own."""
+    """Read what is new in every repository, under the lease of its own.
+
+    `asked` tells how many requests went over the wire, those that belong to no list among them; the ledger says so.
+    """
     began = shop.clock.monotonic()
     async with open_session(shop, force=force, lease=LEASE, note="full scan" if full else None) as session:
         report = PollReport(session.run.id)
@@ -53,7 +57,7 @@ async def poll(
         attendance = Attendance()
         met: list[RepoReport] = []
         done: list[RepoReport] = []
-        session.asked = lambda: sum(_spent(repo) for repo in met)
+        session.asked = asked or (lambda: sum(_spent(repo) for repo in met))
         session.tell("github", "repositories", 0, len(targets), _stored(met))
 
         async def one(target: RepoTarget) -> RepoReport:
@@ -69,7 +73,7 @@ async def poll(
             return found
 
         report.repos = await gather(one(target) for target in targets)
-        report.requests = session.counters.requests = sum(repo.requests for repo in report.repos)
+        report.requests = session.tallied().requests
         errors = [repo.error for repo in report.repos if repo.error is not None]
         session.warnings = len(errors) + sum(len(repo.failures) for repo in report.repos)
         if errors and len(errors) == len(report.repos):

@@ -146,6 +146,16 @@ class RunTable:
         return [RunRow(run_id, ProcessIdentity(host, pid, mark), beat) for run_id, host, pid, mark, beat in rows]
 
 
+def count_later_requests(database: Database, run_id: int, requests: int) -> None:
+    """Add requests that were made for a run after its row was closed."""
+    if requests > 0:
+        with database.transaction() as tx:
+            tx.execute(
+                "UPDATE sync_runs SET requests = requests + :requests WHERE id = :id",
+                {"requests": requests, "id": run_id},
+            )
+
+
 def list_runs(database: Database, limit: int) -> list[RunView]:
     """Return the newest runs first."""
     rows = database.read(

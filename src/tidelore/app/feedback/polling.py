@@ -14,6 +14,7 @@ from tidelore.app.feedback.hub import Hub, open_hub
 from tidelore.errors import RemoteError, TideloreError
 from tidelore.feedback.places import choose_places
 from tidelore.store.projects import list_projects
+from tidelore.store.runs import count_later_requests
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -55,10 +56,19 @@ async def poll_github(
     began = app.clock.monotonic()
     async with open_hub(app, choose_places(app.config, request.repo)) as hub:
         shop = Workshop(hub.database, app.config, app.clock, app.seam, request.command)
-        report = await poll(shop, await find_targets(hub), force=request.force, full=request.full, on_repo=on_repo)
+        report = await poll(
+            shop,
+            await find_targets(hub),
+            force=request.force,
+            full=request.full,
+            on_repo=on_repo,
+            asked=lambda: hub.count.total,
+        )
         outcome = PollOutcome(report, Deeds())
         unread = {(repo.source, repo.repo) for repo in report.repos if repo.error is not None}
         await send_due_outbox(hub, outcome.deeds, without=unread)
+        # The row of the run is closed by now, and what was asked since belongs to it all the same.
+        count_later_requests(hub.database, report.run_id, hub.count.total - report.requests)
         if request.handler:
             await handle_events(hub, outcome.deeds, on_event)
         outcome.requests, outcome.seconds = hub.count.total, app.clock.monotonic() - began

@@ -114,7 +114,7 @@ class _Polling:
         app, places = self._app, [self._places[name] for name in names]
         async with open_hub(app, places) as hub:
             shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND, app.insists)
-            report = await poll(shop, await find_targets(hub))
+            report = await poll(shop, await find_targets(hub), asked=lambda: hub.count.total)
             asked = dict(hub.count.of_source)
             found: dict[str, Done] = {}
             for name, place, repo in zip(names, places, report.repos, strict=True):
