@@ -191,7 +191,7 @@ def test_a_missing_item_is_not_found_and_the_other_kind_is_suggested(filled: Dat
     assert missing.value.fix == "there is an issue of that number: `lore show issue 40`"
     with pytest.raises(NotFound, match="no issue #41 of port/harbour") as missing:
         resolve(filled, "issue", Reference(41), project="harbour")
-    assert "lore ingest --type issues" in str(missing.value.fix)
+    assert "lore sync" in str(missing.value.fix)
     with pytest.raises(NotFound, match="no project matches"):
         resolve(filled, "issue", Reference(1, "no/where"))
 

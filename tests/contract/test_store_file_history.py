@@ -174,7 +174,7 @@ def test_a_path_not_found_suggests_files_with_the_same_name(filled: Database) ->
     assert missing.value.fix == "files of that name: src/store.ts, test/store.ts"
     with pytest.raises(NotFound) as missing:
         history(filled, "nothing.ts")
-    assert "lore ingest --type merge_requests" in str(missing.value.fix)
+    assert "lore sync" in str(missing.value.fix)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -11,6 +12,8 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 
 from tidelore.cli.main import main
 from tidelore.config import load_config
+
+ROOT = Path(__file__).parents[2]
 
 
 def mode(path: Path) -> int:
@@ -29,6 +32,26 @@ def test_init_writes_a_private_file_that_can_be_read_back(home: Path, capsys: py
     shown = capsys.readouterr().out
     assert str(path) in shown
     assert "export MINE=" in shown
+
+
+STEPS = ("lore doctor", "lore sync", "lore search")
+
+
+def test_init_readme_and_guide_advise_the_same_first_steps(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "-p", "a/b"]) == 0
+    texts = [capsys.readouterr().out]
+    texts += [(ROOT / page).read_text() for page in ("README.md", "docs/guides/first-sync.md")]
+    for text in texts:
+        found = re.findall(r"^ *(lore (?:doctor|sync|search|ingest|poll))\b", text, re.MULTILINE)
+        assert tuple(dict.fromkeys(found))[:3] == STEPS
+
+
+def test_no_message_advises_to_ingest_one_list(home: Path) -> None:
+    sources = [
+        path for path in (ROOT / "src" / "tidelore").rglob("*.py") if path.name not in {"ingest.py", "recovery.py"}
+    ]
+    advice = re.compile(r"(run|with|fetch it with:?) `lore ingest")
+    assert [path.name for path in sources if advice.search(path.read_text())] == []
 
 
 def test_init_writes_to_the_given_path(desk: Desk, home: Path) -> None:

@@ -159,9 +159,9 @@ def _discussions(talk: Conversation, view: View) -> list[str]:
 def _caveats(parent: ParentRow) -> list[str]:
     """Return notes about discussions that are missing or outdated."""
     if not parent.discussions_read:
-        said = "not fetched yet; run `lore ingest`"
+        said = "not fetched yet; run `lore sync`"
     elif not parent.discussions_fresh:
-        said = "may be incomplete; run `lore ingest` to update"
+        said = "may be incomplete; run `lore sync` to update"
     else:
         return []
     return [f"{_STEP}({said})"]

@@ -131,7 +131,7 @@ def _database(app: App) -> Finding:
     try:
         database = app.open_store()
     except NotFound:
-        return Finding("database", True, f"no file at {app.address} yet; the first sync creates it")
+        return Finding("database", True, f"no file at {app.address} yet; `lore sync` creates it")
     except TideloreError as error:
         return trouble("database", error)
     dialect = database.dialect

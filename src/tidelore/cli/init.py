@@ -59,7 +59,7 @@ def command(
 
     The file is created with mode 0600; an existing one is kept unless --overwrite is given. It never contains a token,
     only the name of the environment variable that holds it. Next steps: export the token, check the setup with `lore
-    doctor`, run `lore sync`.
+    doctor`, fetch with `lore sync`, then `lore search`.
     """
     path = Path(config_path(face_of(ctx).choices.config, os.environ))
     if path.exists() and not overwrite:
@@ -75,7 +75,7 @@ def command(
     lines = [f"Wrote {path}"]
     if not projects:
         lines.append("Add your projects under [[gitlab]], then:")
-    lines += [f"  export {token_env}=…", "  lore doctor", "  lore sync"]
+    lines += [f"  export {token_env}=…", "  lore doctor", "  lore sync", "  lore search 'words to find'"]
     return Answer({"path": str(path), "projects": list(projects)}, lines)
 
 

@@ -29,7 +29,7 @@ def check_configured(config: Config) -> None:
     if not any(host.projects or host.groups for host in config.gitlab):
         raise ConfigError(
             "no project is configured",
-            fix="run `lore init`, then add your projects under [[gitlab]] in the configuration file",
+            fix="run `lore init`, add your projects to the configuration file, then run `lore doctor`",
             key="gitlab.projects",
         )
 

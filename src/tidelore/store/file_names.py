@@ -109,7 +109,7 @@ def _missing(database: Database, path: str, project: ProjectRow | None) -> NotFo
     if near:
         fix = "files of that name: " + ", ".join(dict.fromkeys(name.path for name in near[:_NEAR]))
     else:
-        fix = "check the spelling; `lore ingest --type merge_requests` fetches changed files"
+        fix = "check the spelling; `lore sync` fetches changed files"
     return NotFound(f"no merge request{where} changes {path!r}", fix=fix, path=path)
 
 

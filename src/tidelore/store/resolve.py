@@ -113,7 +113,7 @@ def _missing(database: Database, kind: Kind, iid: int, project: ProjectRow | Non
         beside = "" if project is None else f" -p {project.path}"
         fix = f"there is {NOUNS[other]} of that number: `lore show {other} {iid}{beside}`"
     else:
-        fix = f"if it is new, fetch it with `lore ingest --type {FAMILIES[kind].table}`"
+        fix = "if it is new, fetch it with `lore sync`"
     return NotFound(
         f"the local copy has no {NOUNS[kind].partition(' ')[2]} {SIGNS[kind]}{iid}{where}",
         fix=fix,
