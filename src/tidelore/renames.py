@@ -6,7 +6,7 @@ A name is looked at once, and only so many are: the search ends, whatever circle
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -53,17 +53,35 @@ def follow_renames(
                 distances[other] = distances[name] + (1 if later else -1)
                 waiting.append(other)
             found[rename] = None
-    names = sorted(distances, key=distances.__getitem__)
-    return Lineage(tuple(names), tuple(sorted(found, key=_by_age)), cut)
+    renames = tuple(sorted(found, key=_by_age))
+    # In a circle a distance says nothing about age, so the renames themselves tell the order where they are one chain.
+    names = list(dict.fromkeys(_chain(renames))) or sorted(distances, key=distances.__getitem__)
+    return Lineage(tuple(names), renames, cut)
 
 
 def describe_lineage(lineage: Lineage) -> str:
     """Return the names in a line, with an arrow where a rename leads from one to the next."""
+    chain = _chain(lineage.renames)
+    if chain:
+        return " -> ".join(chain)
     steps = {(rename.old_path, rename.new_path) for rename in lineage.renames}
     text = lineage.names[0]
     for before, after in zip(lineage.names, lineage.names[1:], strict=False):
         text += f" -> {after}" if (before, after) in steps else f", {after}"
     return text
+
+
+def _chain(renames: Sequence[Rename]) -> list[str]:
+    """Return the names in the order of time, one as often as the file had it; empty where they are no single chain."""
+    names: list[str] = []
+    for rename in renames:
+        if names[-2:] == [rename.old_path, rename.new_path]:
+            # The same step in another merge request.
+            continue
+        if names and names[-1] != rename.old_path:
+            return []
+        names += [rename.new_path] if names else [rename.old_path, rename.new_path]
+    return names
 
 
 def _by_age(rename: Rename) -> tuple[int, int, str]:

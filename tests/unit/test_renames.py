@@ -48,6 +48,21 @@ def test_circular_renames_end() -> None:
     assert [each.iid for each in lineage.renames] == [1, 2]
 
 
+def test_a_rename_cycle_is_described_with_its_last_step_from_any_of_its_names() -> None:
+    there_and_back = [rename("a", "b", 1), rename("b", "a", 2)]
+    for start in "ab":
+        lineage = follow(start, there_and_back)
+        assert lineage.names == ("a", "b")
+        assert describe_lineage(lineage) == "a -> b -> a"
+    around = [rename("a", "b", 1), rename("b", "c", 2), rename("c", "a", 3), rename("a", "b", 4)]
+    for start in "abc":
+        lineage = follow(start, around)
+        assert lineage.names == ("a", "b", "c")
+        assert describe_lineage(lineage) == "a -> b -> c -> a -> b"
+    twice = [rename("a", "b", 1), rename("a", "b", 2), rename("b", "a", 3)]
+    assert describe_lineage(follow("b", twice)) == "a -> b -> a"
+
+
 def test_a_name_used_by_two_files_is_shown_without_an_arrow_between_them() -> None:
     lineage = follow("a", [rename("a", "b"), rename("a", "c", 2)])
     assert lineage.names == ("a", "b", "c")
