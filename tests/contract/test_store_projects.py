@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from tests.databases.samples import CREATED, add_project
+from tests.databases.samples import CREATED, add_project, issue
+from tests.databases.talk import keep
 
 from tidelore.errors import NotFound, UserError
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database
-from tidelore.store.projects import find_configured, find_remote, list_projects, match_project, save_project
+from tidelore.store.issues import ISSUES
+from tidelore.store.projects import (
+    find_configured,
+    find_remote,
+    list_projects,
+    match_project,
+    save_project,
+    was_renamed,
+)
 
 
 def test_a_renamed_project_keeps_its_row(database: Database) -> None:
@@ -20,6 +29,26 @@ def test_a_renamed_project_keeps_its_row(database: Database) -> None:
     assert (after.path, after.name, after.archived, after.configured) == ("sea/harbour", "Harbour", 1, "port/harbour")
     assert list_projects(database) == [after]
     assert database.read("SELECT created_at, updated_at FROM projects") == [(CREATED, CREATED + 1)]
+
+
+def test_the_newest_item_shows_whether_its_project_was_renamed_since(database: Database) -> None:
+    project = add_project(database, 7, "port/harbour")
+
+    def learn(path: str, now_ms: int) -> None:
+        with database.transaction() as tx:
+            record = ProjectRecord(7, path, "Harbour", f"https://forge.test/{path}", archived=False)
+            save_project(tx, "gitlab", "port/harbour", record, now_ms)
+
+    learn("port/harbour", CREATED - 1)
+    assert not was_renamed(database, project.id, "issues"), "nothing is stored yet"
+    keep(database, project, ISSUES, [issue(1, web_url="https://forge.test/port/harbour/-/issues/1")])
+    assert not was_renamed(database, project.id, "issues")
+    keep(database, project, ISSUES, [issue(2, CREATED + 5, web_url="https://forge.test/port/harbour-2/-/issues/2")])
+    assert was_renamed(database, project.id, "issues")
+    learn("port/harbour-2", CREATED + 10**9)
+    assert not was_renamed(database, project.id, "issues")
+    learn("sea/harbour", CREATED + 10**9)
+    assert not was_renamed(database, project.id, "issues"), "what was seen before the project was asked tells nothing"
 
 
 def test_the_same_id_on_two_sources_gives_two_projects(database: Database) -> None:

@@ -194,12 +194,29 @@ def test_a_renamed_project_is_recognised_and_nothing_is_fetched_twice(desk: Desk
     sync(desk, clock)
     with desk.world.lock:
         desk.world.gitlab.rename_project(LEDGER, "treasury/books")
-    assert set(scopes(sync(desk, clock))) == {LEDGER}, "not asked for again within a day"
     clock.advance(DAY + 1)
     report = sync(desk, clock)
     assert set(scopes(report)) == {"treasury/books"}
     assert scopes(report)["treasury/books"].tally.created == 0
     assert list(paths(desk).values()) == ["treasury/books"]
+    assert desk.query("SELECT COUNT(*) FROM issues") == [(5,)]
+
+
+def test_a_project_renamed_on_the_server_has_its_new_path_after_the_next_sync_that_sees_an_item(desk: Desk) -> None:
+    configure(desk, host(desk, f'projects = ["{LEDGER}"]'))
+    clock = SteadyClock()
+    sync(desk, clock)
+    asked = desk.world.requests[PROJECT]
+    desk.world.advance(3600)
+    with desk.world.lock:
+        desk.world.gitlab.rename_project(LEDGER, "treasury/books")
+        desk.world.gitlab.edit_issue("treasury/books", 2, title="Seen after the rename")
+    report = sync(desk, clock)
+    assert set(scopes(report)) == {"treasury/books"}
+    assert list(paths(desk).values()) == ["treasury/books"]
+    assert desk.world.requests[PROJECT] == asked + 1
+    sync(desk, clock)
+    assert desk.world.requests[PROJECT] == asked + 1, "learnt once"
     assert desk.query("SELECT COUNT(*) FROM issues") == [(5,)]
 
 

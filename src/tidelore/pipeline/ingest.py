@@ -22,7 +22,7 @@ from tidelore.engine.walk import Plan, Walk
 from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
 from tidelore.gather import gather
 from tidelore.model import ProjectRecord, Scope
-from tidelore.pipeline.projects import look_up, reason_to_skip, resolve_project
+from tidelore.pipeline.projects import look_up, reason_to_skip, refresh_project, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
 from tidelore.pipeline.slices import IsOver, ScopeKey, Timed, TimeIsUp, never
 from tidelore.session import Session
@@ -34,7 +34,7 @@ from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.leases import fence
 from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow
+from tidelore.store.projects import ProjectRow, was_renamed
 from tidelore.store.writer import ParentShelf
 
 SIDE_BY_SIDE = 8
@@ -84,7 +84,8 @@ async def ingest(
                 return report
             try:
                 # Two lists of one project that meet here first ask for it once.
-                async with resolving.setdefault((target.source.name, target.configured), asyncio.Lock()):
+                alone = resolving.setdefault((target.source.name, target.configured), asyncio.Lock())
+                async with alone:
                     project = await resolve_project(session, target.source, target.configured, target.listed)
                 report.project = project.path
                 report.skipped = reason_to_skip(session.shop.config, project)
@@ -92,12 +93,23 @@ async def ingest(
                     return report
                 await Reading(session, target, report, full, on_progress, is_over).run(project)
                 attendance.answered(target.source.name)
+                async with alone:
+                    await _follow_rename(session, target, report)
             except RemoteError as error:
                 attendance.failed(target.source.name, error)
                 report.error = error
         return report
 
     return await gather(one(target) for target in targets)
+
+
+async def _follow_rename(session: Session, target: Target, report: ScopeReport) -> None:
+    """Learn the new path of a project whose newest item has an address under another path."""
+    home = report.home
+    table = FAMILIES[target.resource].table
+    if home is not None and was_renamed(session.shop.database, home.id, table):
+        report.home = await refresh_project(session, target.source, home)
+        report.project = report.home.path
 
 
 def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf:

@@ -1,9 +1,9 @@
 """Projects, from a name or a group to a stored row.
 
-Owns how a project is found, followed and left alone: by its forge's own number once it is known, so that a
-rename or a move changes its path and nothing else; asked for again once a day, so that the row becomes true
-again; skipped while it is archived. Refuses to read what is in a project. Invariant: what a group brings is
-chosen once, however many groups and names lead to it.
+Owns how a project is found, followed and left alone: by its forge's own number once it is known, so that a rename or
+a move changes its path and nothing else; asked for again once a day, and when an item shows another path, so that the
+row becomes true again; skipped while it is archived. Refuses to read what is in a project. Invariant: what a group
+brings is chosen once, however many groups and names lead to it.
 """
 
 from __future__ import annotations
@@ -64,10 +64,15 @@ async def resolve_project(
     if fresh:
         return known
     try:
-        return _save(session, source, configured, await source.resolve(str(known.remote_id)))
+        return await refresh_project(session, source, known)
     except RemoteNotFound:
         # The number we knew is gone; the same name may stand for a project that was made anew.
         return await look_up(session, source, configured)
+
+
+async def refresh_project(session: Session, source: ProjectSource, known: ProjectRow) -> ProjectRow:
+    """Ask the forge for a project by its number, so that a new name or path is learnt."""
+    return _save(session, source, known.configured, await source.resolve(str(known.remote_id)))
 
 
 async def look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:

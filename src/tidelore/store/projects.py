@@ -93,6 +93,17 @@ def find_remote(database: Database, source: str, remote_id: int) -> ProjectRow |
     return ProjectRow(*rows[0]) if rows else None
 
 
+def was_renamed(database: Database, project_id: int, table: str) -> bool:
+    """Return whether the newest item of a list has an address outside that of its project, which was learnt earlier."""
+    rows = database.read(
+        f"SELECT p.web_url, i.web_url FROM projects p CROSS JOIN (SELECT web_url, last_seen_at FROM {table}"
+        " WHERE project_id = :id ORDER BY updated_at DESC LIMIT 1) i"
+        " WHERE p.id = :id AND i.last_seen_at >= p.updated_at",
+        {"id": project_id},
+    )
+    return any(home and item and not item.startswith(f"{home}/") for home, item in rows)
+
+
 def list_projects(database: Database) -> list[ProjectRow]:
     """Return every project."""
     return [ProjectRow(*row) for row in database.read(f"SELECT {_FIELDS} FROM projects ORDER BY source, path")]
