@@ -54,12 +54,33 @@ def test_search_prints_thread_snippet_and_position(filled: Desk) -> None:
     assert lines[2].startswith("  opened, ")
 
 
-def test_no_search_result_line_is_wider_than_the_terminal(filled: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_result_line_but_a_url_is_wider_than_the_terminal(filled: Desk) -> None:
     for columns in (30, 60, 100):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        out = filled.run("search", "zanzibar", "feed", "--explain").out
+        out = filled.terminal("search", "zanzibar", "feed", "--explain", columns=columns).out
         assert "zanzibar" in out
-        assert max(width(line) for line in out.splitlines()) <= columns
+        lines = [line for line in out.splitlines() if not line.startswith("  http")]
+        assert max(width(line) for line in lines) <= columns
+
+
+def test_the_address_of_a_result_is_printed_whole_however_narrow_the_terminal(filled: Desk) -> None:
+    addresses = [item["web_url"] for item in found(filled, "zanzibar")]
+    assert addresses
+    for columns in (20, 40, 80, 120):
+        lines = filled.terminal("search", "zanzibar", columns=columns).out.splitlines()
+        assert [line.split()[-1] for line in lines if "http" in line] == addresses
+
+
+def test_results_in_a_pipe_are_complete_whatever_width_the_shell_exports(
+    filled: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    title = "A very long title about zanzibar " * 5 + "end"
+    filled.query(f"UPDATE issues SET title = '{title}'; UPDATE documents SET title = '{title}'")
+    monkeypatch.setenv("COLUMNS", "40")
+    out = filled.run("search", "zanzibar", "--mode", "lexical").out
+    assert title in out
+    assert "…" not in out.splitlines()[0]
+    assert all(item["web_url"] in out for item in found(filled, "zanzibar"))
+    assert title in filled.run("list", "issues").out
 
 
 def test_hits_are_bold_on_a_terminal_and_remote_escapes_are_removed(

@@ -18,7 +18,7 @@ _SHORTEST_TITLE = 20
 
 
 def result_lines(found: Found, query: Query, start: int, *, explain: bool) -> list[str]:
-    """Return the whole page, no line wider than the terminal."""
+    """Return the whole page; no line but a URL is wider than the terminal."""
     if not found.threads:
         beyond = " more" if start else ""
         return [f"No{beyond} matches."]
@@ -54,8 +54,8 @@ def _thread(thread: ThreadResult, number: int, columns: int, *, explain: bool) -
         yield f"{facts}{_STEP}{link}"
     else:
         yield shorten(facts, columns)
-        # Half a link leads nowhere: one that does not fit is left to --open and --robot.
-        if link and len(_STEP) + width(link) <= columns:
+        # Half a link leads nowhere: one that is wider than the terminal may wrap.
+        if link:
             yield _STEP + link
     if explain:
         ranks = ", ".join(f"{name} {place}" for name, place in thread.ranks.items())

@@ -74,7 +74,7 @@ def page_columns() -> int:
 
 def line_columns() -> int:
     """Return where a line of a page is cut instead of wrapped; in a pipe nothing is cut."""
-    return page_columns() if on_terminal() or os.environ.get("COLUMNS") else sys.maxsize
+    return page_columns() if on_terminal() else sys.maxsize
 
 
 def table(
