@@ -379,6 +379,19 @@ def test_unknown_words_without_near_matches_find_nothing_with_a_notice(filled: D
     assert (lexical.threads, lexical.total) == ([], 0)
 
 
+def test_a_document_that_is_hardly_similar_counts_only_beside_a_word(filled: Database) -> None:
+    by_word, by_meaning = document_id(filled, "issue", 1), document_id(filled, "merge_request", 1)
+
+    class Unsure(Nearest):
+        def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+            return Ranking("semantic", self.ids, 0.7, sure=0)
+
+    found = find(filled, Request(query=parse_query("crane"), mode="hybrid"), Unsure(by_meaning, by_word))
+    assert {thread.reference for thread in found.threads} == {"port/harbour#1", "port/quay#2"}
+    assert found.total == 2
+    assert found.threads[0].ranks == {"lexical": 1, "semantic": 2}
+
+
 def test_a_truncated_total_is_reported_as_a_lower_bound(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not searched(filled, "crane").is_cut
     assert searched(filled, "nothing quay").total == 3

@@ -98,6 +98,9 @@ def find(
     constant = RANK_CONSTANT if semantic is None else semantic.rrf_k
     complete = frozenset[int]() if lexical is None else lexical.complete
     groups = fuse_by_thread(rankings, read_threads_of(database, sorted(ids)), constant, complete)
+    if mode == "hybrid":
+        unsure = {row_id for ranking in rankings for row_id in ranking.ids[ranking.sure :]}
+        groups = [group for group in groups if len(group.best.ranks) > 1 or group.best.id not in unsure]
     page = groups[request.start : request.start + request.limit]
     is_cut = any(len(ranking.ids) >= DEPTH for ranking in rankings) or (lexical is not None and lexical.is_cut)
     ready = readiness(database)

@@ -8,6 +8,7 @@ count.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
@@ -17,12 +18,16 @@ RANK_CONSTANT = 10
 
 
 class Ranking(Struct, frozen=True):
-    """Documents by one measure, the best first, each at most once; `strengths` fall from 1, one for each, or none."""
+    """Documents by one measure, the best first, each at most once; `strengths` fall from 1, one for each, or none.
+
+    Those after the first `sure` fit so little that they count only where another ranking holds them too.
+    """
 
     name: str
     ids: tuple[int, ...]
     weight: float = 1.0
     strengths: tuple[float, ...] = ()
+    sure: int = sys.maxsize
 
 
 class Fused(Struct, frozen=True):

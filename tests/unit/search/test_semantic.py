@@ -219,7 +219,10 @@ def test_the_similarity_floor_is_configurable_and_zero_disables_it(database: Dat
     request = Request(query=parse_query("x"))
     near = [hit for hit in index.nearest(database, rows[0], 40) if hit.score > 0.3]
     strict = MeaningRanker(index, rows[0], 1.0, 10, floor=0.3)
-    assert strict(database, request, 40, alone=True).ids == tuple(hit.document_id for hit in near)
+    ranking = strict(database, request, 40, alone=True)
+    assert ranking.ids == tuple(hit.document_id for hit in near)
+    # The nearest is the text itself, and what has less than 70 % of its similarity counts only beside words.
+    assert ranking.sure == 1
     lax = MeaningRanker(index, rows[0], 1.0, 10, floor=0.0)
     assert len(lax(database, request, 40, alone=True).ids) > len(near)
 
