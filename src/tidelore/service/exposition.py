@@ -82,7 +82,7 @@ class Exposition:
             return page(environ, start_response)
         except TideloreError as error:
             _LOG.warning("failed to render a page: %s", error.message, extra={"event": "page_failed"})
-            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, start_response)
+            return [*_refuse(HTTPStatus.SERVICE_UNAVAILABLE, start_response), f"{error.message}\n".encode()]
         except Exception:  # noqa: BLE001 - one failed page must not end the server
             _LOG.exception("failed to render the page", extra={"event": "page_failed"})
             return _refuse(HTTPStatus.INTERNAL_SERVER_ERROR, start_response)

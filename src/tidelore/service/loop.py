@@ -25,9 +25,9 @@ _LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 """How often the loop looks up from its work: at the settings, at the lease, at jobs without end."""
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 2.0
 """How long what runs may take to its end when the service stops; then it is cancelled, and its run closed so."""
-LAST_SECONDS = 5.0
+LAST_SECONDS = 1.5
 
 Renew = Callable[[], Sequence[Job] | None]
 

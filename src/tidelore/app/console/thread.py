@@ -7,13 +7,15 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tidelore.errors import LockHeld, TideloreError
 from tidelore.service.control import Control
 
 if TYPE_CHECKING:
     from tidelore.app import App
 
-STOP_SECONDS = 20.0
+STOP_SECONDS = 4.0
 """How long the service may take to its orderly end before it is asked again."""
 
 
@@ -21,8 +23,10 @@ class ServiceThread:
     """The service on a thread with a loop of its own; `error` tells why it ended where nobody asked it to."""
 
     def __init__(self, app: App, load: Callable[[], App] | None = None, config_file: str | None = None) -> None:
-        self._app = app
-        self._load = load
+        # Shared with what `load` returns: all connections of the service obey the same order to stop waiting.
+        self._patience = app.patience or app.new_patience()
+        self._app = self._obeying(app)
+        self._load = None if load is None else lambda: self._obeying(load())
         self._config_file = config_file
         self._control = Control()
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
@@ -50,8 +54,12 @@ class ServiceThread:
         try:
             self._end()
         finally:
-            # Asked a second time, by whoever has no more patience, it waits for nothing.
+            # Asked a second time it waits for nothing, not for a locked database either.
+            self._patience.end()
             self._end()
+
+    def _obeying(self, app: App) -> App:
+        return replace(app, patience=self._patience)
 
     def _end(self) -> None:
         if self._thread.is_alive():

@@ -17,6 +17,7 @@ from tidelore.app.service.pages import build_pages
 from tidelore.errors import DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
 from tidelore.service.exposition import Exposition
 from tidelore.store.leases import LeaseTable
+from tidelore.store.patience import Limits, Patience
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -30,6 +31,8 @@ _LOG = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
 """How far apart signs of life are at most."""
+PAGE_LIMITS = Limits(lock=1.0, statement=3.0, idle=5.0, connect=2.0)
+"""How long a page waits for the database: whoever asks for it has a timeout too."""
 STEADY_LOOKS = 2
 """How many looks in a row the database has to answer before it is back: what is to be ended in it comes first."""
 
@@ -39,7 +42,11 @@ def open_port(app: App) -> Exposition | None:
     port = app.config.service.metrics_port
     if not port:
         return None
-    exposition = Exposition(build_pages(app.open_store, app.clock))
+
+    def open_briefly() -> Database:
+        return app.open_store(patience=Patience(PAGE_LIMITS))
+
+    exposition = Exposition(build_pages(open_briefly, app.clock))
     exposition.open(port)
     return exposition
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from tidelore.errors import StorageFailed
+from tidelore.service.health import Health
 from tidelore.service.metrics import MetricsCollector
 from tidelore.service.status import read_service
 
@@ -26,11 +28,16 @@ def build_pages(open_store: Callable[[], Database], clock: Clock) -> Mapping[str
     registry.register(MetricsCollector(open_store, clock))
 
     def healthz(_environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        with closing(open_store()) as database:
-            health = read_service(database, clock.now_ms()).health
-        status = HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE
+        answer: Health | dict[str, object]
+        try:
+            with closing(open_store()) as database:
+                answer = health = read_service(database, clock.now_ms()).health
+            status = HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE
+        except StorageFailed as error:
+            answer = {"ok": False, "sources": [], "error": error.message}
+            status = HTTPStatus.SERVICE_UNAVAILABLE
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
         start_response(f"{status.value} {status.phrase}", headers)
-        return [msgspec.json.encode(health) + b"\n"]
+        return [msgspec.json.encode(answer) + b"\n"]
 
     return {"/metrics": make_wsgi_app(registry), "/healthz": healthz}

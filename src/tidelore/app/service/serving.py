@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tidelore.errors import ConfigError, DatabaseUnreachable, StorageFailed, TideloreError
+from tidelore.errors import ConfigError, StorageFailed, TideloreError
 from tidelore.service.control import Control
 from tidelore.service.status import LEASE
 
@@ -98,19 +99,25 @@ def run_service(
     config_file: str | None = None,
     on_settings: Callable[[App], None] = lambda _app: None,
 ) -> ServiceReport:
-    """Be the service: SIGTERM and SIGINT end it in order, SIGHUP reads the settings again."""
-    import asyncio
-    import signal
+    """Run the service: SIGTERM and SIGINT end it in order, SIGHUP reloads the settings.
 
-    from tidelore.signals import heard
+    The service, with every store call, runs in a thread with its own event loop. The main thread only hears signals, so
+    a database that makes the service wait does not make it deaf.
+    """
+    from tidelore.service.supervisor import supervise
 
-    control = Control()
+    control, patience = Control(), app.new_patience()
+    shared = replace(app, patience=patience)
 
-    async def supervised() -> ServiceReport:
-        with heard({signal.SIGTERM: control.stop, signal.SIGINT: control.stop, signal.SIGHUP: control.reload}):
-            return await serve(app, request, control, load=load, config_file=config_file, on_settings=on_settings)
+    def reload() -> App:
+        assert load is not None
+        return replace(load(), patience=patience)
 
-    return asyncio.run(supervised())
+    async def work() -> ServiceReport:
+        again = None if load is None else reload
+        return await serve(shared, request, control, load=again, config_file=config_file, on_settings=on_settings)
+
+    return supervise(work, control, patience)
 
 
 @asynccontextmanager
@@ -162,7 +169,7 @@ def _report(database: Database, errors: dict[str, TideloreError], ended: int, se
     from tidelore.store.service_jobs import list_jobs
 
     jobs: list[JobRow] = []
-    # Out of reach at the very end: then nobody can tell how they stand, and the end is still an orderly one.
-    with suppress(DatabaseUnreachable):
+    # Locked or out of reach at the very end: the service has still ended in order.
+    with suppress(StorageFailed):
         jobs = list_jobs(database)
     return ServiceReport(jobs, dict(errors), ended, seconds)
