@@ -8,13 +8,14 @@ is named here by its environment variable only. The shapes of the tables are in 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
 from tidelore.config_sections import (
+    ASSOCIATIONS,
     Bluesky,
     Config,
     Embedding,
@@ -266,6 +267,8 @@ def _check_hosts(config: Config, file: str) -> None:
     for index, github in enumerate(config.github):
         _check_repos(github, f"github[{index}].repos", file)
         _check_app(github, f"github[{index}]", file)
+        for key, listed in _allowed_users(github, f"github[{index}]"):
+            _check_allowed_users(listed, key, file)
 
 
 def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
@@ -312,6 +315,24 @@ def _check_repos(host: GitHubHost, where: str, file: str) -> None:
                 key=key,
             )
         seen[repo.name.casefold()] = f"{where}[{index}]"
+
+
+def _allowed_users(host: GitHubHost, where: str) -> list[tuple[str, Sequence[str]]]:
+    lists = [(f"{where}.allowed_users", host.allowed_users)]
+    own = [(f"{where}.repos[{at}].allowed_users", repo.allowed_users) for at, repo in enumerate(host.repos)]
+    return [*lists, *((key, names) for key, names in own if names is not None)]
+
+
+def _check_allowed_users(names: Sequence[str], key: str, file: str) -> None:
+    """Refuse a word with @ that is no association: it would stand for nobody."""
+    unknown = next((name for name in names if name.startswith("@") and name.casefold() not in ASSOCIATIONS), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"{file}: {key}: {unknown!r} is not an association",
+            fix=f"write logins without @, or use one of: {', '.join(ASSOCIATIONS)}",
+            file=file,
+            key=key,
+        )
 
 
 def _check_app(host: GitHubHost, where: str, file: str) -> None:

@@ -22,6 +22,8 @@ Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Z
 
 # A name, or with a star at its end every name that begins so.
 VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
+ASSOCIATIONS = ("@owner", "@member", "@collaborator", "@contributor", "@author")
+ALLOWED_USERS = ("@owner", "@member", "@collaborator")
 HANDLER_ENV = ("PATH", "HOME", "LANG", "TERM", "LORE_*")
 
 

@@ -292,7 +292,8 @@ class Document(Struct, frozen=True):
 class CommentRecord(Struct, frozen=True):
     """A comment of a thread, of whichever kind: in the talk, at a place in the diff, or the words of a review.
 
-    `number` is the thread. A ghost, whose account is gone, has no author. The update time of a review is the time
+    `number` is the thread, `association` how the author stands to the repository, where the server says so. A ghost,
+    whose account is gone, has no author. The update time of a review is the time
     it was submitted: its list shows no other.
     """
 
@@ -312,6 +313,7 @@ class CommentRecord(Struct, frozen=True):
     url: str | None
     created_at: int
     updated_at: int
+    association: str | None = None
 
 
 class PullRecord(Struct, frozen=True):

@@ -38,7 +38,7 @@ from tidelore.model import CommentRecord, Item, Rejected, Version
 from tidelore.process import ProcessIdentity
 from tidelore.store.cursors import load_cursor
 from tidelore.store.database import Database, Transaction
-from tidelore.store.effects import Effect, NewCommand, NewFollowup, NewRedirect, PlannedReply, TokenSeen
+from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewFollowup, NewRedirect, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 from tidelore.store.feedback_events import peek
 from tidelore.store.feedback_shelf import (
@@ -49,6 +49,7 @@ from tidelore.store.feedback_shelf import (
     Written,
     ingest_feedback_scan_batch,
 )
+from tidelore.store.ignored_comments import IgnoredAuthor, count_ignored, ignored_authors, ignored_comments
 from tidelore.store.issue_cursors import follow_issue
 from tidelore.store.leases import LeaseTable
 from tidelore.store.metric_counters import add, read_all
@@ -103,6 +104,7 @@ def one_of_each(project: ProjectRow) -> ScanBatch:
                    PlannedReply("pr", 12, None, "cd" * 32, "Refused.", "operator_command")]),
         (comment(4, 7), [NewFollowup(7, comment(4, 7))]),
         (comment(5, 7), [NewRedirect(7, 5, "ef" * 32, "Please go on in #12.", 7)]),
+        (comment(7), [IgnoredComment(comment(7), "not_allowed")]),
     ]  # fmt: skip
     return ScanBatch(
         project.id, REPO, "issue_comment", [Judged(item(record), effects) for record, effects in records],
@@ -119,14 +121,34 @@ def test_all_effects_of_a_page_are_written_with_both_cursors(database: Database,
     assert [command.command for command in written.commands] == ["unblock"]
     rows = everything(database)
     assert {table: len(found) for table, found in rows.items()} == {
-        "tracked_prs": 0, "tracked_pr_history": 0, "feedback_comments": 5, "feedback_events": 1, "action_tokens": 3,
+        "tracked_prs": 0, "tracked_pr_history": 0, "feedback_comments": 6, "feedback_events": 1, "action_tokens": 3,
         "outbox": 3, "operator_commands": 1, "issue_comment_cursors": 1, "issue_followups": 1, "metric_counters": 0,
-        "cursors": 2, "quarantine": 1,
+        "cursors": 2, "quarantine": 1, "ignored_comments": 1,
     }  # fmt: skip
     assert database.read("SELECT args_json, body, status FROM operator_commands") == [
         ('{"pr":"12"}', "/lore unblock", "pending")
     ]
     assert database.read("SELECT post_pr_last_redirected_comment_id FROM issue_comment_cursors") == [(5,)]
+
+
+def test_an_ignored_comment_is_kept_whole_until_a_version_of_it_is_an_event(
+    database: Database, project: ProjectRow
+) -> None:
+    odd = comment(7, body="a\x00b \U0001d11e", author="mira", association="NONE")
+    newer = replace(odd, body="newer", updated_at=NOW + 1)
+    author = IgnoredAuthor(12, "mira", "NONE", "not_allowed")
+
+    def ingest(record: CommentRecord, effect: Effect) -> None:
+        judged = [Judged(item(record), [effect])]
+        ingest_feedback_scan_batch(database, ScanBatch(project.id, REPO, "issue_comment", judged), NOW)
+
+    for record, held in ((odd, odd), (newer, newer), (odd, newer)):
+        ingest(record, IgnoredComment(record, "not_allowed"))
+        assert ignored_authors(database, project.id) == [author]
+        assert ignored_comments(database, project.id, author) == [held]
+    assert [(one.comments, one.accounts) for one in count_ignored(database)] == [(1, 1)]
+    ingest(newer, event_of(newer))
+    assert ignored_authors(database, project.id) == []
 
 
 def test_a_repeated_page_writes_nothing_new(database: Database, project: ProjectRow) -> None:

@@ -24,7 +24,7 @@ NOW = 1_772_000_000_000
 REPO = "port/harbour"
 TABLES = (
     "tracked_prs", "tracked_pr_history", "feedback_comments", "feedback_events", "action_tokens", "outbox",
-    "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters",
+    "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "ignored_comments",
 )  # fmt: skip
 TOKEN = "ab" * 32
 

@@ -266,3 +266,26 @@ def test_sync_with_github_out_of_reach_fails_as_the_poll_does(follower: Follower
     follower.world.faults.add("status", f"GET /repos/{REPO}", times=None, status=500)
     done = follower.robot("sync")
     assert done.code == follower.robot("poll", "github").code != 0
+
+
+def test_poll_and_doctor_say_how_many_comments_were_ignored_and_a_corrected_list_delivers_them(
+    follower: Follower,
+) -> None:
+    follower.settle(REPO, extra='allowed_users = ["somebody-else"]')
+    follower.track()
+    for author in ("mia", "cole", "mia"):
+        follower.say(f"{author} says", author)
+    told = follower.run("poll", "github").out
+    assert "3 comments by 2 people ignored: not in allowed_users" in told
+    told = follower.run("doctor", "--offline").out
+    assert f"{REPO}: 3 comments by 2 people ignored: not in allowed_users" in told
+    assert follower.take() is None
+    follower.settle(REPO, extra='allowed_users = ["*"]')
+    requests = follower.counted(follower.take)
+    assert requests == []
+    assert [item["body"] for item in follower.robot("feedback", "peek").data["items"]] == [
+        "mia says",
+        "cole says",
+        "mia says",
+    ]
+    assert "ignored" not in follower.run("doctor", "--offline").out

@@ -27,11 +27,14 @@ STORED = (
         name="comments-cursor-in-a-transaction-of-its-own",
         invariant=INTENTS,
         file="store/feedback_shelf.py",
-        before="    with database.transaction(durable=_plans(batch)) as tx:\n",
-        after="""    with database.transaction() as tx:
+        before='''in one transaction, or nothing."""
+    with database.transaction(durable=_plans(batch)) as tx:
+''',
+        after='''in one transaction, or nothing."""
+    with database.transaction() as tx:
         _write_list(tx, batch, now_ms)
     with database.transaction(durable=_plans(batch)) as tx:
-""",
+''',
         test=f"{DELTAS}::test_a_crash_inside_the_commit_leaves_neither_events_nor_cursor[repo]",
         why="A death between the two loses the events of a page for good.",
     ),

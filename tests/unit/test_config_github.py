@@ -178,3 +178,14 @@ def test_a_value_out_of_range_is_refused(line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(tomllib.loads(f"[[github]]\n{line}\n"))
     assert str(caught.value.details["key"]).startswith(f"github[0].{line.partition(' ')[0]}")
+
+
+def test_an_allowed_user_with_an_at_sign_that_is_no_association_is_refused() -> None:
+    for text in (
+        '[[github]]\nallowed_users = ["@alice"]',
+        '[[github]]\n[[github.repos]]\nname = "o/r"\nallowed_users = ["bob", "@alice"]',
+    ):
+        with pytest.raises(ConfigError, match="'@alice' is not an association") as caught:
+            host_of(text)
+        assert "@collaborator" in str(caught.value.fix)
+    assert host_of('[[github]]\nallowed_users = ["*", "@Member", "x[bot]"]').allowed_users == ("*", "@Member", "x[bot]")

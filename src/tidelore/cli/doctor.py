@@ -39,6 +39,7 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
         findings += run_until_signalled(diagnose(app))
     findings += _bluesky(app, offline=offline)
     findings += _refused(app)
+    findings += _ignored(app)
     lines = []
     for finding in findings:
         lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")
@@ -107,6 +108,30 @@ def _refused(app: App) -> list[Finding]:
             subject = f"{project.source} {project.path} {one.parent_kind.replace('_', ' ')}"
             findings.append(Finding(subject, True, f"{name}: {told}"))
         return findings
+    finally:
+        database.close()
+
+
+def _ignored(app: App) -> list[Finding]:
+    """Return how many comments of configured repositories became no event because of who wrote them."""
+    try:
+        database = app.open_store()
+    except TideloreError:
+        return []
+    try:
+        from tidelore.feedback.allowed_users import describe_ignored
+        from tidelore.store.ignored_comments import count_ignored
+        from tidelore.store.projects import list_projects
+
+        projects = {project.id: project for project in list_projects(database)}
+        return [
+            Finding(
+                f"{projects[one.project_id].source} {projects[one.project_id].path}",
+                True,
+                describe_ignored(one.reason, one.comments, one.accounts),
+            )
+            for one in count_ignored(database)
+        ]
     finally:
         database.close()
 

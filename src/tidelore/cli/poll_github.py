@@ -127,6 +127,10 @@ def _repo(found: RepoReport) -> dict[str, Any]:
         "tracked": found.tracked,
         "moved": found.moved,
         "effects": {name: found.effects[name] for name in EFFECTS},
+        "ignored": [
+            {"reason": reason, "comments": sum(authors.values()), "accounts": len(authors)}
+            for reason, authors in found.ignored.items()
+        ],
         "surfaces": [
             {"surface": name, **{field: getattr(tally, field) for field in tally.__struct_fields__}}
             for name, tally in found.surfaces.items()
@@ -147,12 +151,18 @@ def _lines(face: Face, outcome: PollOutcome) -> list[str]:
 def _repo_lines(found: RepoReport) -> list[str]:
     if found.error is not None:
         return [f"{found.repo}: failed: {found.error.message}"]
+    from tidelore.feedback.allowed_users import describe_ignored
+
     counts = found.effects
     parts = [plural(counts["events"], "new event")]
     parts += [plural(counts[name], word) for name, word in _WORDS.items() if counts[name]]
     if not found.mode:
         parts = ["nothing tracked (add a pull request with `lore feedback track`)"]
     lines = [f"{found.repo}: {', '.join(parts)}"]
+    lines += [
+        f"  {describe_ignored(reason, sum(authors.values()), len(authors))}"
+        for reason, authors in found.ignored.items()
+    ]
     lines += [f"  {step}" for step in found.moved]
     lines += [f"  #{number}: tracking started by rule" for number in found.tracked]
     if found.unfinished:

@@ -38,6 +38,7 @@ class FollowedPull(Struct, frozen=True):
     entered_at: int
     followed_from: int
     ending: bool = False
+    author: str | None = None
 
 
 class FollowedIssue(Struct, frozen=True):
@@ -159,7 +160,7 @@ def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
         resumed = [step.at for step in history(database, row.id) if step.from_status == CLOSED]
         followed_from = max([row.created_at, *resumed])
     return FollowedPull(
-        row.pr_number, row.status, row.issue_number, row.blocked_at, row.entered_at, followed_from, ending
+        row.pr_number, row.status, row.issue_number, row.blocked_at, row.entered_at, followed_from, ending, row.author
     )
 
 

@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tidelore.clock import format_instant
-from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
+from tidelore.feedback.allowed_users import why_ignored
+from tidelore.feedback.commands import Command, authorise, help_text, is_command, is_expired, parse_command
 from tidelore.feedback.context import Context
 from tidelore.feedback.routing import route_comment
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.model import CommentRecord, Item, Version
 from tidelore.sources.github.transform import ISSUE_COMMENT
 from tidelore.store.action_tokens import ActionToken
-from tidelore.store.effects import Effect, NewCommand, NewEvent, PlannedReply, TokenSeen
+from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewEvent, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 
 COMMAND_SOURCE = "operator_command"
@@ -77,11 +78,11 @@ def _is_ours(record: CommentRecord, token: ActionToken, context: Context) -> boo
 
 def qualifies(record: CommentRecord, context: Context) -> bool:
     """Return whether somebody should act on a comment that is no answer of ours: by who wrote it, and by what it is."""
-    if record.author is None or is_bot(record.author, record.is_bot):
-        return False
-    allowed = context.settings.allowed_users or (context.owner,)
-    if record.author.casefold() not in {name.casefold() for name in allowed}:
-        return False
+    return has_words(record, context) and why_ignored(record, context) is None
+
+
+def has_words(record: CommentRecord, context: Context) -> bool:
+    """Return whether a comment says something to others, whoever wrote it."""
     if is_command(record.body, context.settings.command_prefix):
         return False
     # A review that only wraps its comments has no words; one that is not submitted yet is nobody's but its author's.
@@ -115,8 +116,11 @@ def interpret(
         return _command(record, command, stored, context)
     if role == "blocked":
         return None
-    if role == "operations" or not qualifies(record, context):
+    if role == "operations" or not has_words(record, context):
         return ()
+    ignored = why_ignored(record, context)
+    if ignored is not None:
+        return (IgnoredComment(record, ignored),)
     if role == "source_issue":
         return route_comment(record, context.issues[record.number], context)
     return [NewEvent(event_key(record, stored), record.number, context.pulls[record.number].issue_number, record)]

@@ -25,6 +25,7 @@ from tidelore.feedback.context import Context, clock_offset_ms, read_context
 from tidelore.feedback.identity import Identity
 from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
 from tidelore.feedback.pulls import Look, Watchtower, are_reviews_due, reviews_read_for
+from tidelore.feedback.reconsider import reconsider
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
@@ -89,6 +90,7 @@ class RepoPoll:
 
     async def run(self) -> None:
         """Bring everything that is followed in the repository up to date."""
+        self._reconsider()
         pulls, by_rule = self._tracked(), bool(self._settings.track_authors or self._settings.track_labels)
         watched = self._watches(pulls)
         if not watched and not by_rule:
@@ -128,6 +130,13 @@ class RepoPoll:
         self._batch_followups()
         self._learn(mode, known)
         self._learn_name()
+
+    def _reconsider(self) -> None:
+        """Apply the list of allowed users to what was left out before, which costs no request."""
+        now = self._session.shop.clock.now_ms()
+        for written in reconsider(self._database, self._project, self._settings, now, self._session.lease):
+            found = {"events": len(written.events), "followups": written.followups, "planned": len(written.planned)}
+            self._report.effects.update({name: count for name, count in found.items() if count})
 
     def _choose(self, pulls: Sequence[TrackedPr], watched: Sequence[Watch], known: PollCost | None) -> Mode:
         if self._full:

@@ -30,19 +30,27 @@ class SurfaceTally(Struct):
 
 
 class RepoReport(Struct):
-    """One repository. `effects` counts what became durable by its kind; `moved` names steps of pull requests."""
+    """One repository. `effects` counts what became durable by its kind; `moved` names steps of pull requests.
+
+    `ignored` counts comments that were left out because of who wrote them: by the reason, and the author.
+    """
 
     source: str
     repo: str
     mode: str = ""
     surfaces: dict[str, SurfaceTally] = field(default_factory=dict)
     effects: Counter[str] = field(default_factory=Counter)
+    ignored: dict[str, Counter[str]] = field(default_factory=dict)
     moved: list[str] = field(default_factory=list)
     tracked: list[int] = field(default_factory=list)
     unfinished: int = 0
     requests: int = 0
     failures: dict[str, TideloreError] = field(default_factory=dict)
     error: TideloreError | None = None
+
+    def ignore(self, reason: str, author: str | None) -> None:
+        """Count a comment that was left out."""
+        self.ignored.setdefault(reason, Counter())[(author or "").casefold()] += 1
 
     def surface(self, name: str) -> SurfaceTally:
         """Return the tally of a surface."""

@@ -154,6 +154,8 @@ class Scanner(Struct, frozen=True):
             "planned": len(written.planned),
         }
         self.report.effects.update({name: count for name, count in found.items() if count})
+        for ignored in written.ignored:
+            self.report.ignore(ignored.reason, ignored.record.author)
         for seen in written.tokens:
             _tell("token_observed", scope, comment_id=seen.comment_id)
 

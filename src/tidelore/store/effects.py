@@ -77,4 +77,11 @@ class PlannedReply(Struct, frozen=True):
     source: str
 
 
-Effect = NewEvent | TokenSeen | NewCommand | NewFollowup | NewRedirect | PlannedReply
+class IgnoredComment(Struct, frozen=True):
+    """A comment on which nobody is to act, because of who wrote it: kept whole, for when that changes."""
+
+    record: CommentRecord
+    reason: str
+
+
+Effect = NewEvent | TokenSeen | IgnoredComment | NewCommand | NewFollowup | NewRedirect | PlannedReply

@@ -21,6 +21,7 @@ from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gap
 from tidelore.store.database import Database, Transaction
 from tidelore.store.effects import (
     Effect,
+    IgnoredComment,
     NewCommand,
     NewEvent,
     NewFollowup,
@@ -30,6 +31,7 @@ from tidelore.store.effects import (
 )
 from tidelore.store.feedback_comments import save_comments, stored_bodies, stored_comments
 from tidelore.store.feedback_events import insert_events
+from tidelore.store.ignored_comments import forget_ignored, save_ignored
 from tidelore.store.issue_cursors import add_followups, note_redirected
 from tidelore.store.leases import fence
 from tidelore.store.operator_commands import insert_command
@@ -75,6 +77,7 @@ class Written(Struct, frozen=True):
     commands: Sequence[NewCommand] = ()
     followups: int = 0
     planned: Sequence[int] = ()
+    ignored: Sequence[IgnoredComment] = ()
 
 
 Also = Callable[[Transaction, Written], None]
@@ -101,6 +104,29 @@ def ingest_feedback_scan_batch(
         if also is not None:
             also(tx, written)
         seam(Seam.INSIDE_COMMIT)
+    return written
+
+
+def ingest_stored_comments(
+    database: Database,
+    project_id: int,
+    repo: str,
+    kind: str,
+    judged: Sequence[Judged],
+    now_ms: int,
+    *,
+    lease: Lease | None = None,
+    also: Also | None = None,
+) -> Written:
+    """Write what comments lead to that are stored already; their versions and the cursors stay as they are."""
+    batch = ScanBatch(project_id, repo, kind, judged)
+    with database.transaction(durable=_plans(batch)) as tx:
+        if lease is not None:
+            fence(tx, lease)
+        written = _write_effects(tx, batch, now_ms)
+        forget_ignored(tx, project_id, kind, [one.item.record.remote_id for one in judged])
+        if also is not None:
+            also(tx, written)
     return written
 
 
@@ -234,6 +260,12 @@ def _write_effects(tx: Transaction, batch: ScanBatch, now_ms: int) -> Written:
         for _, effect in every
         if isinstance(effect, NewRedirect | PlannedReply)
     ]
+    ignored = [effect for _, effect in every if isinstance(effect, IgnoredComment)]
+    kept = {one.record.remote_id for one in ignored}
+    # Another version of a comment that was left out may be a command, or of an author who is allowed by now.
+    forget_ignored(tx, project_id, batch.kind, {record.remote_id for record, _ in every} - kept)
+    if ignored:
+        save_ignored(tx, project_id, ignored)
     return Written(
         events=new_events,
         deduped=len(events) - len(new_events),
@@ -246,6 +278,7 @@ def _write_effects(tx: Transaction, batch: ScanBatch, now_ms: int) -> Written:
         commands=[command for command in commands if insert_command(tx, project_id, repo, command, now_ms)],
         followups=add_followups(tx, project_id, followups),
         planned=planned,
+        ignored=ignored,
     )
 
 

@@ -68,7 +68,7 @@ def association(repo: Repository, account: User) -> str:
     """How an author stands to the repository."""
     if account == repo.owner:
         return "OWNER"
-    return "NONE" if account.kind == "Bot" else "MEMBER"
+    return repo.associations.get(account.login, "NONE")
 
 
 def reactions(url: str) -> Payload:

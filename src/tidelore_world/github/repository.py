@@ -63,6 +63,8 @@ class Repository:
     review_comments: Conversation[ReviewComment] = field(default_factory=Conversation)
     reviews: defaultdict[int, dict[int, Review]] = field(default_factory=lambda: defaultdict(dict))
     deleted_numbers: set[int] = field(default_factory=set)
+    associations: dict[str, str] = field(default_factory=dict)
+    """How accounts stand to the repository, such as MEMBER, by their login; NONE for others."""
     _ids: dict[int, int] = field(default_factory=dict)
 
     @property

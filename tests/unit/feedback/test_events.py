@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, item, pull, signed
 
+from tidelore.feedback.allowed_users import why_ignored
 from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key
 from tidelore.feedback.tokens import find_markers, marker
 from tidelore.model import CommentRecord, Version
-from tidelore.store.effects import Effect, NewCommand, NewEvent, NewFollowup, PlannedReply, TokenSeen
+from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewEvent, NewFollowup, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 
 TOKEN = "5" * 64
@@ -97,6 +98,30 @@ def test_with_an_explicit_user_list_the_owner_is_allowed_only_if_listed() -> Non
 
 
 @pytest.mark.parametrize(
+    ("allowed", "change", "reason"),
+    [
+        ((), {"author": "someone", "association": "MEMBER"}, None),
+        ((), {"author": "someone", "association": "COLLABORATOR"}, None),
+        ((), {"author": "someone", "association": "CONTRIBUTOR"}, "not_allowed"),
+        ((), {"author": "someone", "association": None}, "not_allowed"),
+        ((), {"author": "harbor", "association": None}, None),
+        ((), {"author": None}, "deleted_account"),
+        (("*",), {"author": None}, None),
+        (("*",), {"author": "someone"}, None),
+        (("*",), {"author": "ci[bot]"}, "bot"),
+        (("@member",), {"author": "ci", "is_bot": True, "association": "MEMBER"}, "bot"),
+        (("CI[bot]",), {"author": "ci[bot]", "is_bot": True}, None),
+        (("@author",), {"author": "Robin"}, None),
+        (("@author",), {"author": "harbor"}, "not_allowed"),
+    ],
+)
+def test_why_a_comment_is_ignored_because_of_who_wrote_it(
+    allowed: tuple[str, ...], change: dict[str, Any], reason: str | None
+) -> None:
+    assert why_ignored(comment(**change), context(pull(author="robin"), allowed_users=allowed)) == reason
+
+
+@pytest.mark.parametrize(
     ("state", "body", "counts"),
     [
         ("COMMENTED", "", False),
@@ -134,8 +159,11 @@ def test_a_marker_in_another_users_comment_is_treated_as_plain_text() -> None:
     for ours, login in ((signed(TOKEN), "tidelore-agent"), (copied, None), (signed(TOKEN, scope_number=13), None)):
         assert isinstance(the_effect(record, ours=ours, own_login=login), NewEvent)
     assert isinstance(the_effect(record), NewEvent), "nobody signed it"
-    assert meaning(replace(record, author="stranger"), ours=copied) == []
-    assert meaning(replace(record, author=None), ours=signed(TOKEN), own_login="tidelore-agent") == []
+    stranger = replace(record, author="stranger")
+    assert meaning(stranger, ours=copied) == [IgnoredComment(stranger, "not_allowed")]
+    ghost = replace(record, author=None)
+    effects = meaning(ghost, ours=signed(TOKEN), own_login="tidelore-agent")
+    assert effects == [IgnoredComment(ghost, "deleted_account")]
 
 
 @pytest.mark.parametrize("status", ["merged", "closed"])
@@ -257,7 +285,8 @@ def test_a_command_on_a_source_issue_is_about_its_pull_request_and_answered_ther
 def test_a_comment_on_a_source_issue_waits_for_its_pull_request() -> None:
     record = comment(number=7)
     assert meaning(record, followed=(issue(),)) == [NewFollowup(7, record)]
-    assert meaning(replace(record, author="stranger"), followed=(issue(),)) == []
+    stranger = replace(record, author="stranger")
+    assert meaning(stranger, followed=(issue(),)) == [IgnoredComment(stranger, "not_allowed")]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from tidelore.config import GitHubHost, RepoSettings, github_host, repo_settings
 from tidelore.errors import ConfigError, CredentialsMissing, CredentialsRejected, LockHeld, NotFound, TideloreError
 from tidelore.feedback.delivery import fail, next_event, succeed
 from tidelore.feedback.places import Place
+from tidelore.feedback.reconsider import reconsider
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow, find_event
@@ -59,6 +60,7 @@ class _Taking:
         clock, request = self._app.clock, self._request
         limit = request.timeout_seconds
         began = clock.monotonic()
+        self._apply_settings()
         while True:
             error = await self._poll_if_due()
             event = self._look()
@@ -70,6 +72,13 @@ class _Taking:
             if not request.wait or (limit is not None and passed >= limit):
                 return None
             await clock.sleep(LOOK_SECONDS if limit is None else min(LOOK_SECONDS, limit - passed))
+
+    def _apply_settings(self) -> None:
+        """Let comments become events that were left out by an earlier list of allowed users."""
+        for place in self._request.places:
+            project = find_configured(self._database, place.host.name, place.name)
+            if project is not None:
+                reconsider(self._database, project, place.settings, self._app.clock.now_ms())
 
     def _look(self) -> EventRow | None:
         found = [

@@ -47,6 +47,7 @@ class Comment(Struct, frozen=True):
     updated_at: str
     body: str | None = None
     user: User | None = None
+    author_association: str | None = None
     html_url: str | None = None
 
 
@@ -59,6 +60,7 @@ class ReviewComment(Struct, frozen=True):
     updated_at: str
     body: str | None = None
     user: User | None = None
+    author_association: str | None = None
     html_url: str | None = None
     path: str | None = None
     line: Number | None = None
@@ -79,6 +81,7 @@ class Review(Struct, frozen=True):
     submitted_at: str | None = None
     body: str | None = None
     user: User | None = None
+    author_association: str | None = None
     html_url: str | None = None
     commit_id: str | None = None
 

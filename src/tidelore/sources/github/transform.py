@@ -36,6 +36,7 @@ def transform_comment(payload: Comment) -> CommentRecord:
         url=payload.html_url,
         created_at=instant("created_at", payload.created_at),
         updated_at=instant("updated_at", payload.updated_at),
+        association=payload.author_association,
     )
 
 
@@ -59,6 +60,7 @@ def transform_review_comment(payload: ReviewComment) -> CommentRecord:
         url=payload.html_url,
         created_at=instant("created_at", payload.created_at),
         updated_at=instant("updated_at", payload.updated_at),
+        association=payload.author_association,
     )
 
 
@@ -84,6 +86,7 @@ def transform_review(payload: Review) -> CommentRecord | None:
         url=payload.html_url,
         created_at=submitted_at,
         updated_at=submitted_at,
+        association=payload.author_association,
     )
 
 
