@@ -10,14 +10,18 @@ from tidelore.errors import NotFound, UserError
 from tidelore.model import ProjectRecord
 from tidelore.store.database import Database
 from tidelore.store.issues import ISSUES
+from tidelore.store.outbox import list_outbox, plan
+from tidelore.store.poll_cursors import list_poll_cursors, poll_scope, upsert_poll_cursor
 from tidelore.store.projects import (
     find_configured,
     find_remote,
     list_projects,
     match_project,
+    rename_repository,
     save_project,
     was_renamed,
 )
+from tidelore.store.tracked import list_tracked, track
 
 
 def test_a_renamed_project_keeps_its_row(database: Database) -> None:
@@ -49,6 +53,35 @@ def test_the_newest_item_shows_whether_its_project_was_renamed_since(database: D
     assert not was_renamed(database, project.id, "issues")
     learn("sea/harbour", CREATED + 10**9)
     assert not was_renamed(database, project.id, "issues"), "what was seen before the project was asked tells nothing"
+
+
+def test_a_renamed_repository_takes_its_positions_pull_requests_and_answers_along(database: Database) -> None:
+    with database.transaction() as tx:
+        record = ProjectRecord(7, "port/harbour", "harbour", None, archived=False)
+        project = save_project(tx, "github", "port/harbour", record, CREATED)
+        other = save_project(
+            tx, "github", "port/harbour2", ProjectRecord(8, "port/harbour2", "h", None, archived=False), CREATED
+        )
+        track(tx, project.id, project.path, 12, issue_number=None, tracked_by="operator", now_ms=CREATED)
+        plan(
+            tx, project_id=project.id, repo=project.path, token="0" * 64, scope_kind="pr", scope_number=12,
+            reply_to=None, body="Done.", source="reply", now_ms=CREATED,
+        )  # fmt: skip
+        for row in (project, other):
+            for surface, number in (("pulls", 0), ("pr_issue_comments", 12)):
+                scope = poll_scope("github", row.id, row.path, surface, number)
+                upsert_poll_cursor(tx, scope, last_updated_at=row.id, bootstrap_complete=True, now_ms=CREATED)
+    with database.transaction() as tx:
+        rename_repository(tx, project, "sea/quay")
+    assert [row.path for row in list_projects(database)] == ["port/harbour2", "sea/quay"]
+    assert [row.repo_full_name for row in list_tracked(database)] == ["sea/quay"]
+    assert [row.repo_full_name for row in list_outbox(database)] == ["sea/quay"]
+    assert database.read("SELECT repo_full_name FROM action_tokens") == [("sea/quay",)]
+    assert list_poll_cursors(database, "github", "port/harbour") == []
+    for row, path in ((project, "sea/quay"), (other, "port/harbour2")):
+        found = list_poll_cursors(database, "github", path)
+        assert [(one.surface, one.scope_number) for one in found] == [("pulls", 0), ("pr_issue_comments", 12)]
+        assert {one.last_updated_at for one in found} == {row.id}
 
 
 def test_the_same_id_on_two_sources_gives_two_projects(database: Database) -> None:

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 DELTAS = "tests/situations/feedback/test_deltas.py"
 STATUSES = "tests/situations/feedback/test_statuses.py"
+IDENTITY_TESTS = "tests/situations/feedback/test_identity.py"
 ENDINGS = "tests/situations/feedback/test_endings.py"
 SWITCHING = "tests/situations/feedback/test_switching.py"
 COST = "tests/situations/feedback/test_cost.py"
@@ -21,6 +22,8 @@ BLOCKED = "talk in a blocked thread"
 HAND_OVER = "feed hand-over"
 REVIEWS = "reviews settle"
 STEPS = "steps of a pull request"
+REPOSITORY = "repository identity"
+OWN_ANSWERS = "own answers"
 
 STORED = (
     Mutant(
@@ -311,4 +314,45 @@ MOVING = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*STORED, *WATERMARKS, *FENCES, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)
+IDENTITIES = (
+    Mutant(
+        name="replaced-repository-believed",
+        invariant=REPOSITORY,
+        file="feedback/identity.py",
+        before="    if remote_id != project.remote_id:\n",
+        after="    if remote_id < 0:\n",
+        test=f"{IDENTITY_TESTS}::test_a_repository_that_took_over_the_name_is_refused_and_nothing_of_it_is_read[1-repo]",
+        why="Pull requests of somebody else's repository would be followed and answered.",
+    ),
+    Mutant(
+        name="renamed-repository-not-learnt",
+        invariant=REPOSITORY,
+        file="feedback/identity.py",
+        before="        self.name = name or self.name\n",
+        after="        self.name = self.name or name or self.name\n",
+        test=f"{IDENTITY_TESTS}::test_a_renamed_repository_is_learnt_and_costs_no_redirect_any_more[repo]",
+        why="Every poll would be redirected for ever.",
+    ),
+    Mutant(
+        name="read-back-believes-anybody",
+        invariant=OWN_ANSWERS,
+        file="feedback/readback.py",
+        before="        return ours and self.token in find_markers(record.body)\n",
+        after="        return self.token in find_markers(record.body) or (ours and False)\n",
+        test="tests/situations/answers/test_signatures.py"
+        "::test_a_stranger_who_posts_our_marker_does_not_suppress_an_answer[sqlite]",
+        why="Somebody who copies a marker could keep an answer from being posted.",
+    ),
+    Mutant(
+        name="quoted-marker-taken-for-ours",
+        invariant=OWN_ANSWERS,
+        file="feedback/events.py",
+        before="        return token.observed_comment_id == record.remote_id\n",
+        after="        return True\n",
+        test="tests/situations/feedback/test_markers.py"
+        "::test_a_comment_of_an_allowed_user_that_quotes_our_marker_becomes_an_event[repo]",
+        why="Words below a quoted answer of ours would never be an event.",
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = (*IDENTITIES, *STORED, *WATERMARKS, *FENCES, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)

@@ -148,6 +148,24 @@ PROMISES = (
             f"{listening.STATUSES}::test_a_transport_error_blocks_no_pull_request_and_loses_nothing",
         ),
     ),
+    Promise(
+        listening.REPOSITORY,
+        (
+            (
+                "tests/situations/answers/test_outbox.py::"
+                "test_an_answer_goes_to_the_renamed_repository_and_not_to_one_that_took_over_its_name"
+            ),
+        ),
+    ),
+    Promise(
+        listening.OWN_ANSWERS,
+        (
+            (
+                "tests/situations/answers/test_signatures.py::"
+                "test_the_same_token_key_is_the_same_answer_after_the_repository_was_renamed"
+            ),
+        ),
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
