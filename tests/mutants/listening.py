@@ -340,7 +340,7 @@ IDENTITIES = (
         before="        return ours and self.token in find_markers(record.body)\n",
         after="        return self.token in find_markers(record.body) or (ours and False)\n",
         test="tests/situations/answers/test_signatures.py"
-        "::test_a_stranger_who_posts_our_marker_does_not_suppress_an_answer[sqlite]",
+        "::test_our_marker_posted_by_another_user_does_not_suppress_a_reply[sqlite]",
         why="Somebody who copies a marker could keep an answer from being posted.",
     ),
     Mutant(
@@ -350,7 +350,7 @@ IDENTITIES = (
         before="        return token.observed_comment_id == record.remote_id\n",
         after="        return True\n",
         test="tests/situations/feedback/test_markers.py"
-        "::test_a_comment_of_an_allowed_user_that_quotes_our_marker_becomes_an_event[repo]",
+        "::test_a_comment_by_an_allowed_user_quoting_our_marker_becomes_an_event[repo]",
         why="Words below a quoted answer of ours would never be an event.",
     ),
 )

@@ -162,7 +162,7 @@ PROMISES = (
         (
             (
                 "tests/situations/answers/test_signatures.py::"
-                "test_the_same_token_key_is_the_same_answer_after_the_repository_was_renamed"
+                "test_the_same_token_key_gives_the_same_reply_after_a_repository_rename"
             ),
         ),
     ),
