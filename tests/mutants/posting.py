@@ -13,6 +13,7 @@ POLLING = "tests/situations/bluesky/test_polling.py"
 STATES = "tests/situations/bluesky/test_states.py"
 DEATHS = "tests/situations/bluesky/test_deaths.py"
 STREAMING = "tests/situations/bluesky/test_stream.py"
+SOCKETS = "tests/contract/test_bluesky_stream.py"
 POSTS = "tests/contract/test_store_posts.py"
 _POSITIONS = "tests/unit/pipeline/test_record_positions.py"
 _SHELF = "store/post_shelf.py"
@@ -120,6 +121,15 @@ DELETIONS = (
         test=f"{POSTS}::test_a_deleted_post_is_kept_as_tombstone_and_not_shown_anywhere",
         why="Trends would count what nobody shares any more.",
     ),
+    Mutant(
+        name="reposts-of-a-deleted-account-kept",
+        invariant=TOMBSTONES,
+        file="store/posts.py",
+        before='        {"length": len(prefix), "prefix": prefix},\n    )\n    _empty(tx, [*rows, *reposts], now_ms)\n',
+        after='        {"length": len(prefix), "prefix": prefix},\n    )\n    _empty(tx, rows, now_ms)\n',
+        test=f"{POSTS}::test_posts_of_a_deleted_account_disappear_from_lists_search_and_trends",
+        why="The words of a deleted account could be read and found in the reposts of others.",
+    ),
 )
 
 PLACES = (
@@ -152,6 +162,24 @@ PLACES = (
         after="                report.handed_over += len(event.dids)\n",
         test=f"{STREAMING}::test_a_stream_gap_makes_only_its_accounts_due",
         why="What the stream cannot replay would wait for the slowest turn of its account.",
+    ),
+    Mutant(
+        name="rebuilt-archive-not-noticed",
+        invariant=STREAM,
+        file="sources/bluesky/stream_shard.py",
+        before="        elif position > place.position and (place.own or _is_far(position, frame.at, place)):\n",
+        after="        elif position > place.position and _is_far(position, frame.at, place):\n",
+        test=f"{SOCKETS}::test_a_rebuilt_archive_is_detected_and_its_events_are_delivered",
+        why="A new archive that has passed the stored number would hide what happened in between.",
+    ),
+    Mutant(
+        name="short-retention-not-noticed",
+        invariant=STREAM,
+        file="sources/bluesky/stream_shard.py",
+        before="            if position > reached and not self._recent.knows(frame.key):\n",
+        after="            if position > reached and self._recent.knows(frame.key):\n",
+        test=f"{SOCKETS}::test_a_gap_on_a_server_with_less_than_a_day_of_retention_is_detected",
+        why="The first protocol begins with the oldest event it has and does not say so.",
     ),
     Mutant(
         name="first-event-of-a-post-counts",
