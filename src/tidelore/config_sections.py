@@ -14,6 +14,7 @@ NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Many = Annotated[int, Meta(ge=1, le=1000)]
+Bytes = Annotated[int, Meta(ge=1_000_000, le=2**40)]
 PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
 # So that no token is taken for one: GitHub's are shaped like names.
@@ -53,6 +54,7 @@ class Sync(Section, frozen=True):
     settle_seconds: NotNegative = 75
     scrub_share: Annotated[float, Meta(ge=0, le=1)] = 0.02
     dependent_concurrency: Many = 10
+    max_children_bytes: Bytes = 268_435_456
     rate_limit_rps: NotNegative = 0
     use_keyset_pagination: bool = False
     verify_reviewers: bool = False

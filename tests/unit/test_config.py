@@ -40,6 +40,7 @@ cursor_rewind_seconds = 3
 settle_seconds = 76
 scrub_share = 0.5
 dependent_concurrency = 11
+max_children_bytes = 1000000
 rate_limit_rps = 2.5
 use_keyset_pagination = true
 verify_reviewers = true

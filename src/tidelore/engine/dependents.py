@@ -18,6 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import ListRequest, Pages, R_contra
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, is_refusal
@@ -116,17 +117,18 @@ def decide(parent: Parent, server_now: int | None, settle_ms: int) -> Due:
     return Due.FETCH if is_settled(parent.updated_at, server_now, settle_ms) else Due.WAIT
 
 
-async def read_all(lister: Pages[C]) -> Children[C]:
-    """Read every page of a list; one that took several pages is read until two passes agree."""
+async def read_all(lister: Pages[C], max_bytes: int | None = None) -> Children[C]:
+    """Read every page of a list, up to a number of bytes; one of several pages is read until two passes agree."""
     before: tuple[object, ...] | None = None
     total = 0
     for _ in range(MAX_PASSES):
         items: dict[object, Item[C]] = {}
         rejected: dict[str, Rejected] = {}
-        pages, token = 0, None
+        pages, token, guard = 0, None, PageGuard(max_bytes)
         server_at: int | None = None
         while True:
             page = await lister.fetch(ListRequest(token=token))
+            guard.look(page)
             pages, total = pages + 1, total + 1
             # The first page's clock: a child added after it was answered may be missing from this pass.
             server_at = page.server_at if server_at is None else server_at
@@ -142,9 +144,9 @@ async def read_all(lister: Pages[C]) -> Children[C]:
     raise RemoteTransient("the children kept changing while they were read", reason="unstable_list")
 
 
-async def read_lists(listers: Sequence[Pages[C]]) -> Children[C]:
+async def read_lists(listers: Sequence[Pages[C]], max_bytes: int | None = None) -> Children[C]:
     """Read all lists that make up one kind of children; the earliest clock of them is the clock of all."""
-    parts = [await read_all(lister) for lister in listers]
+    parts = [await read_all(lister, max_bytes) for lister in listers]
     clocks = [part.server_at for part in parts]
     return Children(
         [item for part in parts for item in part.items],
@@ -169,6 +171,7 @@ class DependentSync(Generic[C]):
         *,
         concurrency: int,
         settle_ms: int,
+        max_bytes: int | None = None,
         seam: Crashpoint = no_seam,
         tally: DependentTally | None = None,
         on_parent: Callable[[DependentTally], None] = lambda _tally: None,
@@ -178,6 +181,7 @@ class DependentSync(Generic[C]):
         self._is_there = is_there
         self._concurrency = concurrency
         self._settle_ms = settle_ms
+        self._max_bytes = max_bytes
         self._seam = seam
         self._on_parent = on_parent
         self._refused: list[tuple[Parent, RemoteError]] = []
@@ -238,7 +242,7 @@ class DependentSync(Generic[C]):
     async def _sync(self, parent: Parent) -> None:
         tally = self.tally
         try:
-            children = await read_lists(self._lists_of(parent))
+            children = await read_lists(self._lists_of(parent), self._max_bytes)
         except (CredentialsRejected, RateLimited):
             raise
         except RemoteError as error:

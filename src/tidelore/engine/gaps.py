@@ -13,11 +13,12 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.engine.bounds import REPEATED, PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap, forward, order_key
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.errors import RemoteError
+from tidelore.errors import RemoteError, RemotePermanent
 from tidelore.model import Position
 
 R = TypeVar("R")
@@ -79,10 +80,12 @@ class Descent(Generic[R]):
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        guard = PageGuard()
         while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor)
             self._intake.seam(Seam.AFTER_FETCH)
+            self._look(guard, page, spans, cursor)
             positions = [item.position for item in page.items if item.version.id not in page.pinned]
             # Passing many items of one instant, or hidden ones, costs the walk nothing: else it could starve there.
             spent += any(span.floor is None or position.at > span.floor for position in positions)
@@ -91,11 +94,21 @@ class Descent(Generic[R]):
                 spans = [rest, *spans[1:]]
             else:
                 top = highest(span.top, *positions)
-                spans = close(top, spans[1:])
+                # A gap below may go on at tokens that were met above it.
+                spans, guard = close(top, spans[1:]), PageGuard()
                 if not spans:
                     cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)
             self._intake.take(page, cursor, spans)
         return self._intake.tally
+
+    def _look(self, guard: PageGuard, page: Page[R], spans: Sequence[Gap], cursor: Cursor) -> None:
+        try:
+            guard.look(page)
+        except RemotePermanent as error:
+            if error.reason == REPEATED:
+                # To go on at this token would only lead into the same circle.
+                self._intake.shelf.commit(Batch((), cursor, gaps=[replace(spans[0], token=None), *spans[1:]]))
+            raise
 
     async def _fetch(self, span: Gap, spans: Sequence[Gap], cursor: Cursor) -> Page[R]:
         try:

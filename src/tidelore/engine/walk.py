@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window, forward
 from tidelore.engine.intake import Intake, Tally
@@ -57,6 +58,7 @@ class Walk(Generic[R]):
         started_at, opened_at = cursor.watermark, None
         remembered = cursor.window if cursor.window is not None and not is_open(cursor.window) else None
         window: Window | None = begin(cursor, plan.order, plan.overlap_ms)
+        guard = PageGuard()
         while window is not None:
             if window.passes > MAX_PASSES:
                 raise RemoteTransient("the list kept changing while it was read", reason="unstable_list")
@@ -65,6 +67,8 @@ class Walk(Generic[R]):
                 window = Window(window.instant, window.since, before=window.before, passes=window.passes + 1)
                 continue
             self._intake.seam(Seam.AFTER_FETCH)
+            guard = guard if window.token is not None else PageGuard()
+            guard.look(page)
             if page.not_modified:
                 self._intake.take(page, cursor)
                 break

@@ -187,6 +187,7 @@ class Brood:
             self._is_there,
             concurrency=settings.dependent_concurrency,
             settle_ms=int(settings.settle_seconds * 1000) if child.kind == "discussions" else PROMPT_MS,
+            max_bytes=settings.max_children_bytes,
             seam=self._shop.seam,
             tally=child.tally,
             on_parent=tell,

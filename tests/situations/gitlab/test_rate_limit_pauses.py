@@ -33,7 +33,7 @@ def test_a_pause_of_years_is_kept_for_a_day(bench: Bench) -> None:
 
 
 def test_a_pause_longer_than_a_named_item_may_take_is_a_rate_limit_and_no_timeout(bench: Bench) -> None:
-    bench.set_up("surgical_entity_timeout_seconds = 1")
+    bench.set_up("surgical_entity_timeout_seconds = 1", retries=1)
     bench.world.gitlab.bulk(PROJECT, merge_requests=1)
     bench.world.advance(DAY)
     bench.mirror()
