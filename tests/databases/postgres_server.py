@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,20 @@ class PostgresServer:
             self._child.send_signal(number)
             self._child.wait(timeout=30)
             self._child = None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the server answer nothing for the length of the block."""
+        assert self._child is not None
+        pids = [self._child.pid, *_children_of(self._child.pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def cut(self, address: str) -> int:
         """Cut every connection to a database, as an administrator does; return how many there were."""
@@ -146,3 +160,8 @@ def _wait_until_ready(child: subprocess.Popen[bytes], folder: Path) -> None:
             time.sleep(0.05)
         else:
             return
+
+
+def _children_of(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(number) for number in listed.split()]

@@ -33,6 +33,7 @@ PATIENCE: dict[str, int] = {
 }
 """How soon a server that does not answer counts as gone; what the address says comes first."""
 
+_CANCEL_SECONDS = 1.0
 _SET = "SELECT set_config(%(name)s, %(value)s, false)"
 _SET_ALL = (
     "SELECT set_config(name, setting, false)"
@@ -108,8 +109,9 @@ class PostgresDatabase:
 
     def _interrupt(self) -> None:
         """End the statement that waits; called from another thread."""
+        # Not `cancel`: it holds the interpreter's lock until the server answers, which it may never do.
         with suppress(psycopg.Error):
-            self._connection.cancel()
+            self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
     def read(self, sql: str, params: Params | None = None) -> list[Row]:
         with self._translated():

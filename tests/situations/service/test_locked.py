@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 import psycopg
 import pytest
+from tests.databases.postgres_server import running_server
 from tests.situations.service.station import Station, end, wait_until
 
 SECONDS = 8.0
@@ -100,3 +101,20 @@ def test_metrics_of_a_service_whose_database_is_locked_say_so(post: Station, pos
         status, body = post.get("/metrics")
         assert (status, b"holds a lock" in body) == (503, True)
     assert end(process)[0] == 0
+
+
+def test_a_service_whose_server_does_not_answer_says_so_and_stops_within_seconds(post: Station) -> None:
+    with running_server() as server, server.fresh_database() as address:
+        post.server = address
+        post.lab()
+        post.write()
+        process = post.spawn("service")
+        wait_until(lambda: post.jobs()["gitlab:gitlab"].succeeded_at is not None, process)
+        with server.frozen():
+            status, body = post.get("/healthz")
+            assert (status, json.loads(body)["ok"]) == (503, False)
+            assert "cannot be reached" in json.loads(body)["error"]
+            code, _, err, seconds = end(process)
+        assert seconds < SECONDS, err
+        assert code in (0, 1), err
+        assert post.once().errors == {}
