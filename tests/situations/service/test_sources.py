@@ -151,7 +151,8 @@ def test_every_repository_is_polled_in_each_interval(post: Station) -> None:
         await watch.rounds(last, 2)
         before = len(post.world.log)
         await watch.rounds(last, 4)
-        feeds = [target.split("/")[3] for _, target, _ in post.world.log[before:] if "/pulls/comments" in target]
+        log = post.world.log[before:]
+        feeds = [target.partition("/pulls/")[0] for _, target, _ in log if "/pulls/comments" in target]
         turns.update(feeds)
 
     post.serve(story)
