@@ -119,7 +119,7 @@ Description:
   The crane stops at 40 %.
 
 Discussions (0):
-  (not fetched yet; run `lore ingest`)
+  (not fetched yet; run `lore sync`)
 """
 
 
@@ -355,7 +355,7 @@ def test_a_number_in_two_projects_is_refused_unless_a_default_project_is_set(fil
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [
-        (["mr", "4711"], 6, "lore ingest --type merge_requests"),
+        (["mr", "4711"], 6, "lore sync"),
         (["issue", "847"], 6, "`lore show mr 847`"),
         (["mr", "12", "-p", "harbour"], 6, "`lore show issue 12 -p port/harbour`"),
         (["mr", "#12"], 2, "`lore show issue 12`"),

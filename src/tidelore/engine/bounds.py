@@ -6,14 +6,14 @@ that holds more below one parent than we are willing to keep, is an error of tha
 
 from __future__ import annotations
 
-from typing import Any
-
 from tidelore.engine.ports import Page
 from tidelore.errors import RemotePermanent
 from tidelore.model import RemoteId
 
 IDLE_PAGES = 20
 """How many pages in a row may bring nothing that was not on an earlier page."""
+MOST_REMEMBERED = 20_000
+"""How many items of earlier pages are remembered, so that the memory of a walk does not grow with its list."""
 REPEATED = "repeated_page"
 
 
@@ -27,7 +27,7 @@ class PageGuard:
         self._idle = 0
         self._bytes = 0
 
-    def look(self, page: Page[Any]) -> None:
+    def look(self, page: Page[object]) -> None:
         """Take a page into account; raise RemotePermanent when the pass would not end or holds too much."""
         self._bytes += sum(len(item.payload) for item in page.items) + sum(len(one.payload) for one in page.rejected)
         if self._max_bytes is not None and self._bytes > self._max_bytes:
@@ -36,6 +36,8 @@ class PageGuard:
                 reason="too_many_children",
                 fix="raise sync.max_children_bytes if this is expected",
             )
+        if len(self._met) > MOST_REMEMBERED:
+            self._met.clear()
         before = len(self._met)
         self._met.update(item.version.id for item in page.items)
         self._met.update(one.key for one in page.rejected)

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, item
 
-from tidelore.engine.bounds import IDLE_PAGES
+from tidelore.engine.bounds import IDLE_PAGES, MOST_REMEMBERED, PageGuard
 from tidelore.engine.dependents import read_all
 from tidelore.engine.gaps import Descent, DescentPlan
 from tidelore.engine.intake import Intake
@@ -77,3 +77,12 @@ def test_a_feed_that_leads_in_a_circle_is_read_from_its_top_the_next_time() -> N
     shelf = PlainShelf()
     assert reason_of(Descent(Endless(circle=2, items=1), Intake(shelf, lambda: NOW), DescentPlan()).run())
     assert [gap.token for gap in shelf.open_gaps] == [None]
+
+
+def test_the_memory_of_a_guard_does_not_grow_with_its_list() -> None:
+    guard = PageGuard()
+    for number in range(3 * MOST_REMEMBERED // 100):
+        guard.look(
+            Page([item(100 * number + place, NOW - 10, "") for place in range(100)], next_token=f"page={number + 1}")
+        )
+    assert len(guard._met) <= MOST_REMEMBERED + 100
