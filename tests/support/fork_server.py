@@ -95,6 +95,12 @@ class ForkedProcess:
             return True
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
+    def __del__(self) -> None:
+        """Close what a test that failed has left open, so that the failure is told once and not in a later test too."""
+        for stream in (self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+
     def _await(self, timeout: float | None) -> int | None:
         if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
             (status,) = _STATUS.unpack(os.read(self._status, _STATUS.size))
@@ -223,6 +229,8 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environ"])
     os.chdir(request["cwd"])
+    # A shell starts a job in the background with this signal ignored, and so the server and all its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # What an interpreter draws or looks up once when it starts must differ between forks.
     random.seed()
     tempfile.tempdir = None

@@ -83,7 +83,8 @@ def test_a_failed_run_keeps_the_counters_of_what_it_did(bench: Bench) -> None:
         run(bench, Broken(bench.db, clock.advance), clock)
     end = witness.look()
     assert (end.status, end.progress_done) == ("failed", None)
-    assert end.requests == bench.world.requests.total() > 0
+    # The failure may have cut off a request that was sent and had not arrived.
+    assert end.requests >= bench.world.requests.total() > 0
     assert end.issues_ingested == bench.one("SELECT COUNT(*) FROM issues") > 0
 
 
