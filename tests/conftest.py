@@ -13,6 +13,7 @@ import pytest
 from tests.databases.migrated_file import lay_out
 from tests.support.manual_clock import ManualClock
 from tests.support.memory import memory_folder
+from tests.support.proven import ROOT, SUITES, is_proven
 
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
@@ -26,6 +27,15 @@ DIALECTS = ("sqlite", "postgres")
 if memory := memory_folder():
     # Where pytest makes its folders, unless --basetemp or the environment names another place.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave a suite out of the gate that `make test-all` has proven on the same files; never one that is asked for."""
+    suite = collection_path.relative_to(ROOT).as_posix() if collection_path.is_relative_to(ROOT) else ""
+    asked_for = any(suite in Path(argument).as_posix() for argument in config.args)
+    if suite in SUITES and not os.environ.get("TIDELORE_DEEP") and not asked_for and is_proven(suite):
+        return True
+    return None
 
 
 @pytest.fixture(autouse=True)
