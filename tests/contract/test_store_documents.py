@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request
@@ -191,3 +192,13 @@ def test_a_document_without_its_source_is_found(database: Database) -> None:
     with database.transaction() as tx:
         tx.execute("DELETE FROM discussions")
     assert set(findings(database)) == {"documents-of-nothing"}
+
+
+def test_a_document_with_an_endless_word_is_written_at_once(database: Database) -> None:
+    project = add_project(database)
+    # PostgreSQL needs 11 minutes to parse this as one word.
+    keep(database, project, ISSUES, [issue(1, description=f"{'a_' * 150_000} after"), issue(2)])
+    began = time.monotonic()
+    made(database)
+    assert time.monotonic() - began < 30
+    assert "after" in texts(database)["issue", 1]

@@ -24,19 +24,24 @@ _IDENTIFIER = re.compile(
 _MOST_IDENTIFIERS = 400
 _LONGEST_IDENTIFIER = 256
 """More than a path has. Matching tries every start in a run of characters, so an endless run must be cut."""
+_LONGEST_WORD = 512
+"""Longer than addresses that people read. PostgreSQL parses a word like `a_a_a_…` in quadratic time (60,000 characters
+take 16 s), and a snippet cannot be shorter than one word."""
+_IN_WORDS = r"[\w./~:@%&?=+#-]"
+_ENDLESS_WORD = re.compile(rf"(?<!{_IN_WORDS})({_IN_WORDS}{{{_LONGEST_WORD}}}){_IN_WORDS}+")
 
 
 def compose_parent(source_type: str, parent: ParentSource) -> Document:
     """Return the document of an issue or a merge request: its description; its threads have their own."""
     people = dict.fromkeys([name for name in (parent.author_username, *parent.people) if name])
-    content = parent.description or ""
+    content = without_endless_words(parent.description or "")
     return Document(
         source_type=source_type,
         source_id=parent.id,
         project_id=parent.project_id,
         thread_type=source_type,
         thread_id=parent.id,
-        title=parent.title,
+        title=without_endless_words(parent.title),
         state=parent.state,
         author_username=parent.author_username,
         participants=tuple(people),
@@ -54,7 +59,7 @@ def compose_thread(thread: ThreadSource) -> Document:
     """Return the document of a discussion: what was said, in order, by whom, and about which lines."""
     parent, notes = thread.parent, thread.notes
     paths = dict.fromkeys(path for note in notes for path in (note.new_path, note.old_path) if path)
-    content = PART.join(_said(note) for note in notes)
+    content = without_endless_words(PART.join(_said(note) for note in notes))
     first = notes[0]
     return Document(
         source_type="discussion",
@@ -62,7 +67,7 @@ def compose_thread(thread: ThreadSource) -> Document:
         project_id=parent.project_id,
         thread_type=thread.parent_type,
         thread_id=parent.id,
-        title=parent.title,
+        title=without_endless_words(parent.title),
         state=parent.state,
         author_username=first.author_username,
         participants=tuple(dict.fromkeys(note.author_username for note in notes if note.author_username)),
@@ -84,7 +89,9 @@ def compose_post(post: PostSource) -> Document:
     urls = tuple(link.url for link in post.links)
     words = " ".join([*(f"#{tag}" for tag in post.tags), *(f"label:{label}" for label in post.labels)])
     said = [post.text, *post.alt_text, words]
-    content = PART.join([*(part for part in said if part), *(_linked(link) for link in post.links)])
+    content = without_endless_words(
+        PART.join([*(part for part in said if part), *(_linked(link) for link in post.links)])
+    )
     return Document(
         source_type="post",
         source_id=post.id,
@@ -103,6 +110,11 @@ def compose_post(post: PostSource) -> Document:
         created_at=post.created_at,
         updated_at=post.sort_at if post.edited_at is None else max(post.sort_at, post.edited_at),
     )
+
+
+def without_endless_words(text: str) -> str:
+    """Return a text in which dumps and other endless words are cut; what follows them is kept."""
+    return _ENDLESS_WORD.sub(r"\1…", text)
 
 
 def identifiers(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from tidelore.store.fulltext_port import CLOSING, OPENING
 
 _MARKS = re.compile(f"([{OPENING}{CLOSING}])")
 _SIGNS = {"issue": "#", "merge_request": "!"}
+_LONGEST_SNIPPET = 600
+_BEFORE_HIT = 200
 _TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "post": "post"}
 
 
@@ -114,7 +116,21 @@ def read_snippet(marked: str) -> Snippet:
             text += " "
             # A hit begins at its first letter, not at the space before it.
             opened = len(text) if opened == len(text) - 1 else opened
-    return Snippet(text.rstrip(), tuple(highlights))
+    return _shortened(Snippet(text.rstrip(), tuple(highlights)))
+
+
+def _shortened(snippet: Snippet) -> Snippet:
+    """Return the part around the first hit: snippets are cut by words, and words can be endless."""
+    if len(snippet.text) <= _LONGEST_SNIPPET:
+        return snippet
+    first = snippet.highlights[0][0] if snippet.highlights else 0
+    begin = max(first - _BEFORE_HIT, 0)
+    text = snippet.text[begin : begin + _LONGEST_SNIPPET]
+    before = "…" if begin else ""
+    after = "…" if begin + _LONGEST_SNIPPET < len(snippet.text) else ""
+    shift = len(before) - begin
+    shown = [(start + shift, min(end + shift, len(before) + len(text))) for start, end in snippet.highlights]
+    return Snippet(f"{before}{text}{after}", tuple((start, end) for start, end in shown if start < end))
 
 
 def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> ThreadResult:

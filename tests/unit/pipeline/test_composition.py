@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tidelore.pipeline.composition import PART, compose_parent, compose_thread, identifiers, place_of
+from tidelore.pipeline.composition import (
+    PART,
+    compose_parent,
+    compose_thread,
+    identifiers,
+    place_of,
+    without_endless_words,
+)
 from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
 
 AT = 1_700_000_000_000
@@ -111,3 +118,18 @@ def test_a_very_long_word_is_processed_in_linear_time(word: str) -> None:
 def test_a_text_of_many_long_words_is_processed_in_linear_time() -> None:
     with processor_seconds(10):
         identifiers((" ".join(["3fa9b" * 51] * 400),))
+
+
+@pytest.mark.parametrize("word", ["0f" * 5_000, "Ab_" * 4_000, "~/" * 5_000, "a.b/c:d@e%20?f=g&h+i#j-" * 500])
+def test_a_very_long_word_is_cut_and_the_text_around_it_is_kept(word: str) -> None:
+    assert without_endless_words(f"before {word} after") == f"before {word[:512]}… after"
+
+
+def test_words_of_usual_length_are_not_cut() -> None:
+    text = "see https://example.org/" + "path/" * 90 + " and " + "長い文章。" * 300
+    assert without_endless_words(text) == text
+
+
+def test_long_words_are_cut_in_linear_time() -> None:
+    with processor_seconds(10):
+        without_endless_words(" ".join(["a_" * 255] * 4_000) + "b_" * 500_000)

@@ -41,6 +41,14 @@ def test_highlight_marks_in_the_text_itself_do_not_shift_hits(text: str) -> None
     assert CLOSING not in snippet.text
 
 
+def test_a_snippet_of_an_endless_word_is_cut_around_its_first_hit() -> None:
+    snippet = read_snippet(marked(f"{'x' * 100_000} [crane] {'y' * 100_000} [berth]"))
+    assert len(snippet.text) == 602
+    assert (snippet.text[0], snippet.text[-1]) == ("…", "…")
+    assert [snippet.text[start:end] for start, end in snippet.highlights] == ["crane"]
+    assert len(read_snippet(marked(f"[{'x' * 100_000}]")).text) == 601
+
+
 @given(st.text(alphabet=f"ab \n\f{OPENING}{CLOSING}", max_size=40))
 def test_hit_positions_are_ordered_and_inside_the_text(text: str) -> None:
     snippet = read_snippet(text)
