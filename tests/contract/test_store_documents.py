@@ -202,3 +202,18 @@ def test_a_document_with_an_endless_word_is_written_at_once(database: Database) 
     made(database)
     assert time.monotonic() - began < 30
     assert "after" in texts(database)["issue", 1]
+
+
+def test_a_document_with_too_many_words_for_the_index_does_not_hold_up_the_others(database: Database) -> None:
+    project = add_project(database)
+    words = " ".join(f"{number * 7919:x}-{number:x}" for number in range(100_000))
+    keep(database, project, ISSUES, [issue(1, description=words), issue(2)])
+    made(database)
+    assert count_dirty(database) == 0
+    assert texts(database)["issue", 1].partition("|0-0")[2].startswith(" 1eef-1 ")
+    assert ("issue", 2) in texts(database)
+
+
+def test_a_text_cut_for_the_index_ends_with_a_whole_character(database: Database) -> None:
+    text = "x" + "ü" * 400_000
+    assert text.startswith(database.indexable(text))

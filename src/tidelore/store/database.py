@@ -42,6 +42,10 @@ class Lists(Protocol):
         """Return what makes a query lock its rows and leave out those that another transaction holds."""
         ...
 
+    def indexable(self, text: str) -> str:
+        """Return as much of a text, from its beginning, as the full-text index accepts."""
+        ...
+
 
 class Transaction(Lists, Protocol):
     """Statements inside one transaction."""

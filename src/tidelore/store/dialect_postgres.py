@@ -34,6 +34,8 @@ PATIENCE: dict[str, int] = {
 """How soon a server that does not answer counts as gone; what the address says comes first."""
 
 _CANCEL_SECONDS = 1.0
+_INDEXED_BYTES = 250_000
+"""A tsvector holds less than 1 MB, and words need up to four times their own length in it."""
 _SET = "SELECT set_config(%(name)s, %(value)s, false)"
 _SET_ALL = (
     "SELECT set_config(name, setting, false)"
@@ -157,6 +159,9 @@ class PostgresDatabase:
 
     def passing_locked(self) -> str:
         return " FOR UPDATE SKIP LOCKED"
+
+    def indexable(self, text: str) -> str:
+        return text if len(text) * 4 <= _INDEXED_BYTES else text.encode()[:_INDEXED_BYTES].decode(errors="ignore")
 
     def script(self, sql: str) -> None:
         with self._translated():

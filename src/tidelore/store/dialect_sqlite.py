@@ -134,6 +134,9 @@ class SqliteDatabase:
         # One writer excludes the others.
         return ""
 
+    def indexable(self, text: str) -> str:
+        return text
+
     def script(self, sql: str) -> None:
         with self._translated:
             # Rows must be drawn: the statements after one that returns some would not run.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.content import digest
 from tidelore.model import Document
@@ -34,7 +35,10 @@ class Written(Struct, frozen=True):
 def write_documents(tx: Transaction, sources: Sequence[Source], documents: Sequence[Document], now_ms: int) -> Written:
     """Make these sources have exactly these documents."""
     held = _held(tx, sources)
-    made = {Source(document.source_type, document.source_id): document for document in documents}
+    made = {
+        Source(document.source_type, document.source_id): replace(document, content=tx.indexable(document.content))
+        for document in documents
+    }
     hashes = {source: digest(msgspec.json.encode(document)) for source, document in made.items()}
     changed = [source for source in made if held.get(source, (0, b""))[1] != hashes[source]]
     gone = [row_id for source, (row_id, _) in held.items() if source not in made]
