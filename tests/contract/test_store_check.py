@@ -218,12 +218,14 @@ def test_a_link_to_a_label_of_another_project_is_found(
     assert (finding.count, finding.detail.endswith("port/quay")) == (1, True)
 
 
-def test_an_open_run_of_a_dead_process_is_found(filled: Database, clock: ManualClock) -> None:
+def test_an_open_run_of_a_dead_process_is_reported_and_fails_no_check(filled: Database, clock: ManualClock) -> None:
     child = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(child, 0)
     here = ProcessIdentity.current().host
     run = Run.start(RunTable(filled), clock, "lore ingest", ProcessIdentity(here, child, "1"))
-    assert only(filled, clock, "runs").detail.endswith(f": run {run.id}")
+    findings = {finding.check: finding for finding in check_database(filled, clock.now_ms())}
+    assert findings["runs"].detail == f"interrupted: run {run.id}; the next sync closes them"
+    assert all(finding.ok for finding in findings.values())
 
 
 def test_an_open_run_on_another_host_is_not_reported(filled: Database, clock: ManualClock) -> None:

@@ -19,6 +19,8 @@ def test_a_killed_run_is_listed_with_its_last_progress(stage: Stage) -> None:
     process.signal(signal.SIGKILL)
     process.wait()
     stage.server.latency_seconds = 0.0
+    checked = stage.lore("check")
+    assert (checked.code, "interrupted: run 1" in checked.stdout) == (0, True)
     ((_, *last),) = stage.rows(PROGRESS)
     assert last[0] > 0
     assert last[3] > 0
