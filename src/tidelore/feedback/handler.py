@@ -2,8 +2,8 @@
 
 The program gets the event as JSON on its standard input, no shell, and only the environment variables that are named;
 exit 0 means done, anything else a failure with the last lines it wrote to its standard error. It runs in a process
-group of its own, nothing of that group outlives its time, and it dies with this process. Refuses to start when the
-program is not there: that is a mistake in the configuration, not a failure of an event.
+group of its own; nothing of that group outlives its time or this process. Refuses to start when the program is not
+there: that is a mistake in the configuration, not a failure of an event.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from tempfile import TemporaryFile
 
 import msgspec
@@ -36,6 +36,7 @@ _TAIL_BYTES = 8192
 _TAIL_LINES = 20
 _MARGIN_SECONDS = 60.0
 _DRAIN_SECONDS = 2.0
+_GUARD = ("/bin/sh", "-c", 'read -r _; kill -9 "-$1"', "lore-handler-guard")
 _INSTANTS = ("created_at", "updated_at", "ingested_at")
 _PRIVATE = frozenset({"project_id", "processed_at", "next_attempt_at", "lease_id", "leased_by", "leased_until"})
 
@@ -149,8 +150,8 @@ async def run_handler(
 ) -> Ending:
     """Run a program to its end, or to the end of its time.
 
-    It runs in a process group of its own and, on Linux, is killed when this process dies. Without an `environ` it gets
-    the default variables.
+    It runs in a process group of its own, which is killed when this process dies. Without an `environ` it gets the
+    default variables.
     """
     environ = handler_environ(HANDLER_ENV, os.environ) if environ is None else environ
     # No pipe of asyncio's own: it waits for their end, and a grandchild may hold them open for ever.
@@ -172,7 +173,7 @@ async def run_handler(
         reading = asyncio.create_task(complaints.read())
         timed_out = False
         try:
-            async with asyncio.timeout(timeout_seconds):
+            async with _guarded(process.pid), asyncio.timeout(timeout_seconds):
                 await process.wait()
         except TimeoutError:
             timed_out = True
@@ -191,6 +192,35 @@ async def run_handler(
         return Ending(None)
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return Ending(_described(f"the handler {how}", complaints))
+
+
+@asynccontextmanager
+async def _guarded(group: int) -> AsyncIterator[None]:
+    """Have a process group killed should this process die within the block.
+
+    The system kills only the handler itself with its parent, not what the handler has started. So a guard waits for
+    the end of a pipe that only this process holds open: it comes when the process dies, however it dies.
+    """
+    waiting, held = os.pipe()
+    try:
+        try:
+            guard = await asyncio.create_subprocess_exec(
+                *_GUARD, str(group), stdin=waiting, stdout=DEVNULL, stderr=DEVNULL, env={}, start_new_session=True
+            )
+        except OSError:
+            # Without a shell the handler itself still dies with this process.
+            guard = None
+        finally:
+            os.close(waiting)
+        try:
+            yield
+        finally:
+            if guard is not None:
+                with suppress(ProcessLookupError):
+                    guard.kill()
+                await guard.wait()
+    finally:
+        os.close(held)
 
 
 def _die_with_parent() -> Callable[[], None] | None:

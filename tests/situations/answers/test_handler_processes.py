@@ -185,6 +185,19 @@ def test_a_handler_is_killed_when_its_parent_is_killed(tmp_path: Path) -> None:
     assert_gone(handler)
 
 
+def test_processes_that_a_handler_started_are_killed_when_its_parent_is_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    os.mkfifo(pid)
+    child = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, program])
+    with pid.open() as written:
+        grandchild = int(written.read())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(30)
+    assert_gone(grandchild)
+
+
 def test_a_failed_handler_blocks_its_pull_request_while_others_continue(hub: Hub, tmp_path: Path) -> None:
     with hub.database.transaction() as tx:
         for number in (1, 2):
