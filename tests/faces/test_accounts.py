@@ -304,6 +304,26 @@ def test_a_scrub_with_bluesky_only_verifies_the_accounts(followed: Desk) -> None
     ]
 
 
+def test_a_scrub_skips_accounts_that_are_not_shown_any_more_and_leaves_them_to_the_next_poll(followed: Desk) -> None:
+    followed.world.bluesky.deactivate(BOB)
+    done = followed.run("scrub", "--all")
+    assert done.code == 0
+    assert f"  {BOB}: skipped: account deactivated" in done.out
+    assert followed.query("SELECT status, warnings_count FROM sync_runs ORDER BY id DESC LIMIT 1") == [("succeeded", 1)]
+    followed.run("poll", "bluesky")
+    assert followed.query(f"SELECT state, reason FROM accounts WHERE handle = '{BOB}'") == [
+        ("unavailable", "account deactivated")
+    ]
+
+
+def test_a_scrub_with_a_failed_account_is_partial_in_run_record_and_exit_code(followed: Desk) -> None:
+    followed.world.faults.add("status", "GET /xrpc/com.atproto.repo.listRecords", times=None, after=2, status=500)
+    done = followed.run("scrub", "--all")
+    assert done.code == 7
+    assert ": failed: the server failed (status 500)" in done.out
+    assert followed.query("SELECT status FROM sync_runs ORDER BY id DESC LIMIT 1") == [("partial",)]
+
+
 def test_a_scrub_without_projects_and_accounts_says_what_to_configure(sea: Desk) -> None:
     assert sea.robot("scrub", "--all").error["message"] == "no project is configured"
 

@@ -134,6 +134,11 @@ def scrub_lines(report: RunReport) -> list[str]:
     if read:
         corrected = sum(tally.changed for tally in children)
         lines.append(f"Verified the children of {plural(read, 'item')}: {corrected:,} corrected")
+    lines += [
+        f"  {scope.project}: {_found(scope, '')}"
+        for scope in report.scrubbed
+        if scope.error is not None or scope.skipped is not None
+    ]
     return lines
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from tidelore.errors import PartialSuccess
+from tidelore.errors import PartialSuccess, TideloreError
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
@@ -107,10 +107,14 @@ def _left_off(request: MirrorRequest) -> str:
 
 
 def _judge(session: Session, report: RunReport) -> None:
-    """Let the row say what the exit code says."""
     errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
     session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
-    ended = verdict(report.scopes, report.scrubbed)
+    # A run that only verifies is judged by what it verified.
+    note_ending(session, verdict(report.scopes or report.scrubbed, report.scrubbed))
+
+
+def note_ending(session: Session, ended: TideloreError | None) -> None:
+    """Let the row of a run say what the exit code says."""
     if isinstance(ended, PartialSuccess):
         session.partial = ended.message
     elif ended is not None:

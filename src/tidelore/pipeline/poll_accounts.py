@@ -27,9 +27,9 @@ from tidelore.pipeline.account_reading import Found, Reader
 from tidelore.pipeline.accounts import follow_configured, refresh_if_possible
 from tidelore.pipeline.adaptive import Pace, next_interval
 from tidelore.pipeline.ledger_progress import also_to_ledger
-from tidelore.pipeline.mirror import RequestCount
+from tidelore.pipeline.mirror import RequestCount, note_ending
 from tidelore.pipeline.poll_report import AccountReport, PollReport, account_line
-from tidelore.pipeline.report import OnProgress, Progress, RunReport, ScopeReport, silent
+from tidelore.pipeline.report import OnProgress, Progress, RunReport, ScopeReport, silent, verdict
 from tidelore.pipeline.scrub import scrub_budget
 from tidelore.pipeline.side_documents import make_documents_aside
 from tidelore.pipeline.verify_accounts import verify, verify_whole
@@ -155,13 +155,16 @@ async def scrub(
                 break
         documents = await make_documents_aside(session)
         session.counters.requests = count.total
-        session.warnings = sum(one.error is not None for one in verified.values())
         report = RunReport(session.run.id, documents=documents, requests=count.total)
         report.taken_over, report.crashed_runs = session.lease.taken_as, session.crashed_runs
-    report.scrubbed = [
-        ScopeReport(source.name, SURFACES["records"], one.did, one.handle, one.tally, error=one.error)
-        for one in verified.values()
-    ]
+        report.scrubbed = [
+            ScopeReport(
+                source.name, SURFACES["records"], one.did, one.handle, one.tally, error=one.error, skipped=one.refused
+            )
+            for one in verified.values()
+        ]
+        session.warnings = sum(one.is_troubled for one in verified.values())
+        note_ending(session, verdict(report.scrubbed))
     report.seconds = shop.clock.monotonic() - started
     return report
 

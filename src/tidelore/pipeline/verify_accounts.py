@@ -16,16 +16,18 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Census
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.errors import RateLimited, RemoteError
+from tidelore.errors import RateLimited, RemoteError, RemotePermanent
 from tidelore.model import Item, PostRecord, RemoteId
 from tidelore.pipeline.account_reading import Reader
 from tidelore.pipeline.poll_report import AccountReport
 from tidelore.pipeline.record_positions import COLLECTIONS, key_before, reach_of
 from tidelore.pipeline.record_walk import following
 from tidelore.sources.bluesky.addresses import split_uri
+from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.payloads import POST
-from tidelore.store.account_rounds import count_verifiable, least_verified
+from tidelore.store.account_rounds import count_verifiable, least_verified, make_due
 from tidelore.store.accounts import AccountRow
+from tidelore.store.leases import fence
 from tidelore.store.post_shelf import PostShelf
 
 MAX_QUESTIONS = 20
@@ -47,10 +49,23 @@ async def verify(reader: Reader, budget: int, requests: Callable[[], int], befor
             while not await work.stride() and requests() - spent_before < budget:
                 pass
         except RemoteError as error:
-            report.error = error
+            _note(reader, report, error)
             if isinstance(error, RateLimited):
                 break
     return reports
+
+
+def _note(reader: Reader, report: AccountReport, error: RemoteError) -> None:
+    """Note why an account was not verified. One that its server does not show any more is left to the next poll."""
+    hidden = why_hidden(error) if isinstance(error, RemotePermanent) else None
+    if hidden is None:
+        report.error = error
+        return
+    report.refused = f"account {hidden}"
+    session = reader.session
+    with session.shop.database.transaction() as tx:
+        fence(tx, session.lease)
+        make_due(tx, [report.did], session.shop.clock.now_ms())
 
 
 def _turns(reader: Reader, budget: int, before: int) -> list[AccountRow]:
@@ -86,7 +101,7 @@ async def verify_whole(reader: Reader, accounts: Sequence[AccountRow]) -> list[A
             while not await work.stride():
                 pass
         except RemoteError as error:
-            report.error = error
+            _note(reader, report, error)
     return reports
 
 
