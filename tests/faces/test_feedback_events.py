@@ -180,6 +180,9 @@ def test_events_of_a_merged_pull_request_are_leased_only_with_include_closed(tal
     assert "pull request merged" in talk.run("feedback", "peek").out
     waiting = talk.robot("status").data["waiting"]
     assert (waiting["events_waiting"], waiting["events_of_closed"]) == (0, 2)
+    assert talk.run("feedback", "next").out == (
+        "No events ready.\n2 events of merged and closed pull requests: take them with --include-closed.\n"
+    )
     event = talk.take("--include-closed")
     assert event is not None
     assert (event["body"], event["pr_status"]) == ("First.", "merged")

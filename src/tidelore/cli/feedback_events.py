@@ -47,7 +47,7 @@ def next_command(
     side.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.events import TakeRequest, take_event
+    from tidelore.app.feedback.events import TakeRequest, count_of_closed, take_event
     from tidelore.feedback.places import choose_places
 
     face = face_of(ctx)
@@ -64,7 +64,7 @@ def next_command(
     request = TakeRequest(places, number, wait, timeout, poll, include_closed)
     event = run_until_signalled(take_event(app, request), "no event was taken")
     if event is None:
-        return Answer({"event": None}, ["No events ready."])
+        return Answer({"event": None}, ["No events ready.", *_closed_lines(count_of_closed(app, request))])
     return Answer({"event": event_data(event, lease=True)}, [*_lines(event), f"Lease {event.lease_id}"])
 
 
@@ -167,6 +167,12 @@ def _handle(event: int | None, lease: str | None) -> int | str:
             fix="pass the number, or --lease with the lease_id from `lore feedback next`",
         )
     return lease if lease is not None else event or 0
+
+
+def _closed_lines(count: int) -> list[str]:
+    if not count:
+        return []
+    return [f"{plural(count, 'event')} of merged and closed pull requests: take them with --include-closed."]
 
 
 def _is_meant(count: PendingCount, ids: list[int] | None, number: int | None) -> bool:

@@ -7,7 +7,7 @@ runs out, and counts as done once. Refuses to decide what becomes an event and w
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -210,6 +210,16 @@ def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:
         {"now": now_ms},
     )
     return [PendingCount(*row) for row in rows]
+
+
+def count_of_ended(database: Database, project_ids: Collection[int], pr: int | None = None) -> int:
+    """Count the unprocessed events of merged and closed pull requests in these projects."""
+    rows = database.read(
+        f"SELECT COUNT(*) FROM feedback_events e WHERE e.processed_at IS NULL AND {OF_ENDED}"
+        f" AND e.project_id {database.among('projects')}{'' if pr is None else ' AND e.pr_number = :pr'}",
+        {"projects": database.integers(project_ids), **({} if pr is None else {"pr": pr})},
+    )
+    return int(rows[0][0])
 
 
 def _insert(tx: Transaction, project_id: int, repo: str, event: NewEvent, now_ms: int) -> bool:

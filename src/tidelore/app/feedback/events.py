@@ -18,7 +18,7 @@ from tidelore.feedback.places import Place
 from tidelore.feedback.reconsider import reconsider
 from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow, find_event
+from tidelore.store.feedback_events import EventRow, count_of_ended, find_event
 from tidelore.store.projects import ProjectRow, find_configured, list_projects
 
 if TYPE_CHECKING:
@@ -45,6 +45,18 @@ async def take_event(app: App, request: TakeRequest) -> EventRow | None:
     database = app.open_store(create=request.poll)
     try:
         return await _Taking(app, database, request).run()
+    finally:
+        database.close()
+
+
+def count_of_closed(app: App, request: TakeRequest) -> int:
+    """Count the unprocessed events that are left out because their pull request is merged or closed."""
+    if request.include_closed:
+        return 0
+    database = app.open_store()
+    try:
+        found = [find_configured(database, place.host.name, place.name) for place in request.places]
+        return count_of_ended(database, [project.id for project in found if project is not None], request.pr)
     finally:
         database.close()
 
