@@ -7,6 +7,7 @@ import sys
 import click
 import pytest
 
+from tidelore.cli.render import plural
 from tidelore.cli.table import Column, fields, table
 from tidelore.remote_text import shorten, shorten_start, width
 
@@ -97,3 +98,11 @@ def test_a_cut_text_keeps_combining_marks_and_joined_emoji_together() -> None:
     assert shorten_start("group/platform/ledger", 10) == "…rm/ledger"
     assert shorten("👩‍🚀👩‍🚀", 3) == "👩‍🚀…"
     assert width(shorten("x" * 100_000 + "é", 50)) == 50
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "told"),
+    [(1, "reply", "1 reply"), (2, "reply", "2 replies"), (1200, "alias", "1,200 aliases"), (0, "day", "0 days")],
+)
+def test_counts_are_shown_with_the_plural_of_their_noun(count: int, noun: str, told: str) -> None:
+    assert plural(count, noun) == told

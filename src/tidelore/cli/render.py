@@ -73,8 +73,11 @@ def instant(instant_ms: int | None) -> str | None:
 
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun."""
-    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
-    return f"{count:,} {noun}{ending}"
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{count:,} {noun[:-1]}ies"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def _error(error: TideloreError) -> dict[str, Any]:

@@ -255,11 +255,11 @@ def _write_effects(tx: Transaction, batch: ScanBatch, now_ms: int) -> Written:
     commands = [effect for _, effect in every if isinstance(effect, NewCommand)]
     followups = [effect for _, effect in every if isinstance(effect, NewFollowup)]
     tokens = [(record.number, effect) for record, effect in every if isinstance(effect, TokenSeen)]
-    planned = [
+    planned = {
         _plan(tx, project_id, repo, effect, now_ms)
         for _, effect in every
         if isinstance(effect, NewRedirect | PlannedReply)
-    ]
+    }
     ignored = [effect for _, effect in every if isinstance(effect, IgnoredComment)]
     kept = {one.record.remote_id for one in ignored}
     # Another version of a comment that was left out may be a command, or of an author who is allowed by now.
@@ -277,7 +277,7 @@ def _write_effects(tx: Transaction, batch: ScanBatch, now_ms: int) -> Written:
         ],
         commands=[command for command in commands if insert_command(tx, project_id, repo, command, now_ms)],
         followups=add_followups(tx, project_id, followups),
-        planned=planned,
+        planned=sorted(planned),
         ignored=ignored,
     )
 

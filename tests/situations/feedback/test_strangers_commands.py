@@ -25,6 +25,12 @@ def test_ten_unauthorised_commands_of_one_author_get_one_reply_per_thread(follow
     assert followed.read("SELECT COUNT(*) FROM operator_commands WHERE status = 'rejected'") == [(11,)]
 
 
+def test_a_poll_counts_the_reply_to_many_commands_of_one_stranger_once(followed: Bench) -> None:
+    for number in range(10):
+        followed.hub.comment(REPO, 1, f"/lore unblock pr={number + 1}", "stranger")
+    assert followed.poll().effects["planned"] == 1
+
+
 def test_each_unauthorised_author_gets_a_reply(followed: Bench) -> None:
     for author in ("one-stranger", "another-stranger"):
         followed.hub.comment(REPO, 1, "/lore pause", author)
