@@ -116,7 +116,9 @@ def test_a_reply_with_unclear_outcome_is_completed_by_a_poll_and_posted_once(fol
     follower.settle(REPO, extra="settle_write_seconds = 0.2")
     follower.world.github.settings.lost_answers = 1
     done = follower.answer("Done.")
-    failed(done, 7, "PARTIAL_SUCCESS")
+    error = failed(done, 7, "PARTIAL_SUCCESS")
+    assert error["message"].endswith("not confirmed yet: the server did not say whether it was posted")
+    assert "the same command again" in error["fix"]
     assert done.document["data"]["answer"]["status"] == "planned"
     follower.query("UPDATE outbox SET next_attempt_at = 1, attempted_at = attempted_at - 60000")
     sent = follower.poll()["sent"]

@@ -122,7 +122,7 @@ def blocked_list_command(ctx: click.Context, repo: str | None) -> Answer:
         lines.append(f"{row.repo_full_name}#{row.pr_number}: {row.blocked_reason}, {ago(row.blocked_at)}")
         lines += [f"  {one_line(text)}" for text in [details[row.id]] if text]
     if rows:
-        lines.append("`lore feedback blocked unblock --pr REF` follows one again.")
+        lines.append("Unblock one with `lore feedback blocked unblock --pr REF`.")
     return Answer({"items": items, "total": len(items), "next": None}, lines or ["No pull request is blocked."])
 
 

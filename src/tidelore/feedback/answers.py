@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tidelore.clock import Clock
 from tidelore.config import GitHubHost
 from tidelore.engine.crashpoint import Crashpoint
-from tidelore.errors import PartialSuccess, RemoteError, RemotePermanent, TideloreError
+from tidelore.errors import PartialSuccess, RateLimited, RemoteError, RemotePermanent, TideloreError
 from tidelore.feedback.outbox import Outbox, Poster
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, with_marker
 from tidelore.sources.github.transform import REVIEW_COMMENT
@@ -27,6 +27,10 @@ from tidelore.store.outbox import OutboxRow, find_outbox, plan
 from tidelore.store.projects import ProjectRow
 
 _TALK = ("issue_comment", "review_summary")
+_REASONS = {
+    "unclear_write": "the server did not say whether it was posted",
+    RateLimited.code: "rate limited by the server",
+}
 
 
 class Answering(Struct, frozen=True):
@@ -143,10 +147,10 @@ def judge(row: OutboxRow) -> TideloreError | None:
             f"the reply was refused: {row.last_error}",
             fix="correct the problem, then send it with a new --token-key",
         )
-    why = f": {row.last_error}" if row.last_error else ""
+    why = f": {_REASONS.get(row.last_error, row.last_error)}" if row.last_error else ""
     return PartialSuccess(
-        f"the answer is stored but not confirmed yet{why}",
-        fix="run `lore poll github` to send it; do not repeat the request",
+        f"the reply is stored but not confirmed yet{why}",
+        fix="run `lore poll github` or the same command again later; the reply is posted once",
     )
 
 
