@@ -60,6 +60,8 @@ def test_doctor_names_a_replaced_repository_also_after_its_rename_was_learnt(fol
     follower.forge.create_repo(REPO)
     error = failed(follower.robot("doctor"), 1, "REPOSITORY_REPLACED")
     assert f"lore sources accept github {REPO}" in error["fix"]
+    assert f"to {RENAMED};" in error["fix"]
+    assert error["message"].endswith(", which had that name before, is still followed")
 
 
 def test_an_accepted_repository_is_followed_from_its_beginning_and_the_former_one_is_kept(replaced: Follower) -> None:

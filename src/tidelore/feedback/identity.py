@@ -54,6 +54,17 @@ class Identity:
 def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
     """Raise RepositoryReplaced when a name of a repository, by default its present one, belongs to another one."""
     if remote_id != project.remote_id:
+        if name is not None and name != project.path:
+            raise RepositoryReplaced(
+                f"{name} on {project.source} is another repository now (id {remote_id}); {project.path} (id"
+                f" {project.remote_id}), which had that name before, is still followed",
+                fix=f"change the name in the configuration to {project.path}; to follow the other repository instead,"
+                f" run `lore sources accept {project.source} {project.configured}`",
+                reason="replaced",
+                project=project.path,
+                known_id=project.remote_id,
+                found_id=remote_id,
+            )
         raise RepositoryReplaced(
             f"{name or project.path} on {project.source} is another repository now (id {remote_id}, known is"
             f" {project.remote_id}); nothing was read or written",
