@@ -134,6 +134,21 @@ def test_service_status_shows_the_running_service_without_requests(desk: Desk) -
     assert desk.run("status").out.startswith("No service is running on this database")
 
 
+def test_status_of_a_service_names_a_source_whose_last_run_was_partial(desk: Desk) -> None:
+    desk.world.faults.add("status", "GET /projects/:id/issues/:iid/discussions", times=None, status=500)
+    settle(desk, extra=f"[service]\nmetrics_port = {free_port()}\n", projects=(LEDGER,))
+    process = desk.start("service")
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while "errors: gitlab." not in (first := desk.run("status").out.partition("\n")[0]):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, first
+            time.sleep(0.1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
 def wait_for(desk: Desk, process: ForkedProcess) -> None:
     """Wait until the service has finished its first sync."""
     deadline = time.monotonic() + PATIENCE_SECONDS

@@ -157,7 +157,12 @@ def _service_line(service: ServiceStatus, now_ms: int) -> str:
         return "No service is running on this database. Start one with `lore service`."
     since = describe_age((now_ms - lease.acquired_at) / 1000)
     behind = [source.source for source in service.health.sources if not source.ok]
-    told = f"behind: {', '.join(behind)}" if behind else "all sources up to date"
+    failing = [source.source for source in service.health.sources if source.error is not None]
+    told = "all sources up to date"
+    if behind:
+        told = f"behind: {', '.join(behind)}"
+    elif failing:
+        told = f"errors: {', '.join(failing)}"
     return f"Service running for {since} (pid {lease.holder.pid} on {lease.holder.host}); {told}."
 
 
