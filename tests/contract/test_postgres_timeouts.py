@@ -114,6 +114,17 @@ def test_waiting_for_a_lock_too_long_is_a_storage_error(
         assert list_projects(database) == []
 
 
+def test_a_program_asked_to_stop_says_how_long_it_waited_for_a_lock(
+    migrated_postgres_address: str, blocked: Callable[[], None]
+) -> None:
+    patience = Patience(Limits(lock=45))
+    with closing(PostgresDatabase(migrated_postgres_address, patience)) as database:
+        patience.end()
+        with pytest.raises(StorageFailed, match=r"holds a lock for more than 0\.1 s"), database.transaction() as tx:
+            tx.execute("SELECT 1 FROM projects")
+    blocked()
+
+
 def test_a_statement_beyond_its_timeout_is_a_storage_error(migrated_postgres_address: str) -> None:
     with connected(migrated_postgres_address, statement=0.1) as database:
         with pytest.raises(StorageFailed, match="statement timeout"):

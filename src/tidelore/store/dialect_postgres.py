@@ -197,7 +197,8 @@ class PostgresDatabase:
             ) from error
         except psycopg.errors.LockNotAvailable as error:
             raise StorageFailed(
-                f"database {self._place}: another program holds a lock for more than {self._limits.lock:g} s",
+                f"database {self._place}: another program holds a lock for more than"
+                f" {BRIEF_SECONDS if self._brief else self._limits.lock:g} s",
                 fix="look into pg_stat_activity for the program that holds it, or raise storage.lock_timeout_seconds",
             ) from error
         except psycopg.errors.QueryCanceled as error:
