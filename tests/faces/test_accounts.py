@@ -96,6 +96,7 @@ def test_invalid_lines_of_an_imported_file_are_reported_and_the_others_are_added
     assert done.code == 7
     assert "line 2: Handles:: could not parse 'Handles:' as a Bluesky account" in done.out
     assert "line 4: nobody.test: account not found: nobody.test" in done.out
+    assert "error: could not add line 2: Handles:, line 4: nobody.test, line 5: https://" in done.err
     assert f"line 5: https://bsky.app/profile/{CAROL}/post/3k2a: could not parse" in done.out
     assert [row[0] for row in sea.query("SELECT handle FROM accounts ORDER BY handle")] == [ALICE, BOB]
     again = sea.robot("accounts", "import", str(file)).document["data"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidelore.cli.render import Answer, instant, plural, when
 from tidelore.cli.table import Column, fields, on_terminal, table
 from tidelore.clock import SystemClock, describe_age
-from tidelore.errors import NotFound, PartialSuccess
+from tidelore.errors import NotFound, PartialSuccess, TideloreError
 from tidelore.remote_text import one_line
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ def following_answer(found: Following) -> Answer:
     """Return the result of following accounts; names that could not be resolved are an error."""
     lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.created]
     lines += [f"{one_line(account.handle)}: already followed" for account in found.known]
-    lines += [f"{_where(found, name)}: {error.message}" for name, error in found.unresolved.items()]
+    lines += [f"{_where(found, name)}: {error.message}" for name, error in _by_line(found)]
     lines.append(f"{plural(len(found.created), 'account')} added, {len(found.known):,} already followed")
     data = {
         "added": [{"did": one.did, "handle": one.handle} for one in found.created],
         "known": [{"did": one.did, "handle": one.handle} for one in found.known],
         "unresolved": [
             {"account": name, "line": found.lines.get(name), "code": error.code, "error": error.message}
-            for name, error in found.unresolved.items()
+            for name, error in _by_line(found)
         ],
     }
     return Answer(data, lines, _judge(found))
@@ -105,13 +105,16 @@ def following_answer(found: Following) -> Answer:
 def _judge(found: Following) -> PartialSuccess | NotFound | None:
     if not found.unresolved:
         return None
-    names = ", ".join(_where(found, name) for name in found.unresolved)
-    fix = "check the handle; if it was changed, use the DID"
+    names = ", ".join(_where(found, name) for name, _ in _by_line(found))
+    fix = "check the spelling; if a handle was changed, use the DID"
     if not found.created and not found.known:
-        return NotFound(f"account not found: {names}", fix=fix, accounts=list(found.unresolved))
-    return PartialSuccess(
-        f"account not found: {names}; the others are followed", fix=fix, accounts=list(found.unresolved)
-    )
+        return NotFound(f"could not add {names}", fix=fix, accounts=list(found.unresolved))
+    return PartialSuccess(f"could not add {names}; the others are followed", fix=fix, accounts=list(found.unresolved))
+
+
+def _by_line(found: Following) -> list[tuple[str, TideloreError]]:
+    """Return what could not be resolved, in the order of the file it stood in."""
+    return sorted(found.unresolved.items(), key=lambda entry: found.lines.get(entry[0], 0))
 
 
 def _where(found: Following, name: str) -> str:
