@@ -20,7 +20,7 @@ from tidelore.content import digest
 from tidelore.model import Item, Rejected, Version
 from tidelore.sources.http import Reply
 from tidelore.sources.pagination import next_page
-from tidelore.sources.splitting import original
+from tidelore.sources.splitting import original, outline
 
 _LOG = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:
     payload, error = original(payload) or (payload, error)
     try:
         # The tolerant reader: a broken text elsewhere in the payload must not hide what it is about.
-        value = json.loads(payload)
+        value = json.loads(outline(payload))
     except (ValueError, RecursionError):
         value = None
     known = value if isinstance(value, dict) else {}

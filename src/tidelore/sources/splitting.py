@@ -58,6 +58,22 @@ def why_unreadable(item: bytes) -> str | None:
     return None
 
 
+def outline(item: bytes) -> bytes:
+    """Return an object with null for every nested value: its own fields can be decoded however deep the others are."""
+    parts: list[bytes] = []
+    depth = end = 0
+    for token in _TOKEN.finditer(item):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+            if depth == 2:
+                parts += [item[end : token.start()], b"null"]
+        elif token[0] in (b"]", b"}"):
+            if depth == 2:
+                end = token.end()
+            depth -= 1
+    return b"".join([*parts, item[end:]])
+
+
 def _items(body: bytes) -> list[tuple[int, int]] | None:
     """Return where the items of the outer lists begin and end, or None when the document is not whole."""
     found = list(_spans(body))

@@ -56,3 +56,13 @@ def test_a_document_that_is_not_whole_is_asked_for_again(body: bytes) -> None:
 def test_a_text_that_only_looks_like_a_marker_is_an_item_like_any_other() -> None:
     assert original(b'"tidelore:unreadable:***"') is None
     assert original(GOOD) is None
+
+
+def test_an_item_nested_too_deeply_is_quarantined_under_its_own_id() -> None:
+    deep = b"[" * 50_000 + b'"]"' + b"]" * 50_000
+    body = b'[{"a": {"id": 1, "iid": 1}, "id": 7, "deep": ' + deep + b', "b": "[{", "iid": 3}, {"id": 8}]'
+    spoilt = set_aside_unreadable(body)
+    assert spoilt is not None
+    first, _ = msgspec.json.decode(spoilt, type=list[Raw])
+    rejected = reject(bytes(first), "")
+    assert (rejected.key, rejected.locator, rejected.error) == ("7", "3", "nested too deeply")
