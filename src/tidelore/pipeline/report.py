@@ -148,9 +148,12 @@ def verdict(scopes: Sequence[ScopeReport], scrubbed: Sequence[ScopeReport] = ())
     errors = [error for _, error in failed]
     if len(failed) == len(scopes):
         return errors[0]
+    first = failed[0][0]
+    name = f"{first.project} {first.surface.rpartition('.')[2].replace('_', ' ')}"
+    more = "" if len(failed) == 1 else f" and {len(failed) - 1:,} more"
     return PartialSuccess(
-        f"{len(failed)} of {len(scopes)} lists failed; the others are stored",
-        fix=errors[0].fix or "run the command again; `lore sync-status` shows the errors",
+        f"{len(failed):,} of {len(scopes):,} lists failed ({name}: {errors[0].message}{more}); the others are stored",
+        fix=errors[0].fix or "run the command again; `lore sync-runs` shows the error",
         failed=[
             {"project": scope.project, "surface": scope.surface, "code": error.code, "message": error.message}
             for scope, error in failed

@@ -37,6 +37,15 @@ def test_a_sync_with_unread_child_lists_is_partial_in_run_record_status_and_exit
     assert shown["runs"][0]["status"] == "succeeded"
 
 
+def test_the_run_record_of_a_partial_sync_names_the_failed_list_and_why(bench: Bench) -> None:
+    bench.world.gitlab.bulk(PROJECT, issues=1, merge_requests=1)
+    bench.world.faults.add("status", MERGE_REQUESTS, times=None, status=500)
+    assert bench.run("sync", "--no-embed").code == 7
+    told = f"1 of 2 lists failed ({PROJECT} merge requests: the server failed (status 500)); the others are stored"
+    assert bench.query("SELECT status, error FROM sync_runs") == [("partial", told)]
+    assert told in bench.run("sync-runs").out
+
+
 def test_a_surgical_sync_with_an_unread_child_list_is_partial(bench: Bench) -> None:
     bench.world.gitlab.bulk(PROJECT, merge_requests=2, discussions=1, notes=1)
     bench.world.advance(DAY)
