@@ -10,7 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidelore_world.gitlab.graphql_document import (
+from tidelore_world.gitlab.graphql_nodes import BadArgument, Node, query_node
+from tidelore_world.gitlab.graphql_schema import check, schema_types
+from tidelore_world.gitlab.view import View
+from tidelore_world.graphql_check import refusal
+from tidelore_world.graphql_document import (
     BadDocument,
     Document,
     Field,
@@ -18,9 +22,6 @@ from tidelore_world.gitlab.graphql_document import (
     Selection,
     parse_document,
 )
-from tidelore_world.gitlab.graphql_nodes import BadArgument, Node, query_node
-from tidelore_world.gitlab.graphql_schema import check, refusal, schema_types
-from tidelore_world.gitlab.view import View
 from tidelore_world.wire import Request, Response, json_response
 
 MAX_QUERY_CHARS = 10_000

@@ -1,20 +1,15 @@
-"""The part of GitLab's GraphQL schema the simulated server has, and the check of a document against it.
+"""The part of GitLab's GraphQL schema the simulated server has.
 
-Owns type and field names and the wording of refusals, which is graphql-ruby's. Refuses to look at rows.
-Invariant: a document that passes the check can be answered without a further look at names.
+Owns type, field and argument names. Refuses to look at documents (`graphql_check`) or rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-from tidelore_world.gitlab.graphql_document import Document, Field, Fragment, Selection
-
-Error = dict[str, Any]
-Types = Mapping[str, Mapping[str, str | None]]
+from tidelore_world.graphql_check import Error, Types, check_document
+from tidelore_world.graphql_document import Document
 
 STATUS_WIDGET = "WorkItemWidgetStatus"
 WIDGET_INTERFACE = "WorkItemWidget"
@@ -53,81 +48,9 @@ def schema_types(*, statuses: bool, work_items: bool) -> Types:
 
 def check(document: Document, types: Types) -> list[Error]:
     """Every reason why a document is refused; none means it can be answered."""
-    checker = _Checker(types, document)
-    root = document.operation.capitalize()
-    checker.walk(document.selections, root, (f"{document.operation} {document.name}".rstrip(),))
-    for name, fragment in document.fragments.items():
-        checker.fragment(fragment, (f"fragment {name}",))
-    return checker.errors
-
-
-def refusal(message: str, line: int, column: int, path: Sequence[str] = (), **extensions: str) -> Error:
-    """An error in graphql-ruby's shape."""
-    error: Error = {"message": message, "locations": [{"line": line, "column": column}]}
-    if path:
-        error["path"] = list(path)
-    if extensions:
-        error["extensions"] = extensions
-    return error
-
-
-@dataclass(slots=True)
-class _Checker:
-    types: Types
-    document: Document
-    errors: list[Error] = field(default_factory=list)
-
-    def walk(self, selections: Sequence[Selection], type_name: str, path: tuple[str, ...]) -> None:
-        for found in selections:
-            if isinstance(found, Field):
-                self.field(found, type_name, (*path, found.key))
-            elif isinstance(found, Fragment):
-                self.fragment(found, (*path, f"... on {found.type_name}"), type_name)
-            elif found.name not in self.document.fragments:
-                message = f"Fragment {found.name} was used, but not defined"
-                code = {"code": "useAndDefineFragment", "fragmentName": found.name}
-                self.errors.append(refusal(message, found.line, found.column, path, **code))
-
-    def fragment(self, found: Fragment, path: tuple[str, ...], outer: str | None = None) -> None:
-        type_name = found.type_name or outer or ""
-        if type_name in self.types:
-            self.walk(found.selections, type_name, path)
-            return
-        message = f"No such type {type_name}, so it can't be a fragment condition"
-        code = {"code": "undefinedType", "typeName": type_name}
-        self.errors.append(refusal(message, found.line, found.column, path, **code))
-
-    def field(self, found: Field, type_name: str, path: tuple[str, ...]) -> None:
-        name, fields = found.name, self.types.get(type_name, {})
-        if name == "__typename":
-            return
-        if name not in fields:
-            code = {"code": "undefinedField", "typeName": type_name, "fieldName": name}
-            self._refuse(found, path, f"Field '{name}' doesn't exist on type '{type_name}'", code)
-            return
-        self._arguments(found, path)
-        inner = fields[name]
-        if inner is None and found.selections:
-            code = {"code": "selectionMismatch", "nodeName": f"field '{name}'", "typeName": "String"}
-            self._refuse(found, path, f"Selections can't be made on scalars (field '{name}' has selections)", code)
-        elif inner is not None and not found.selections:
-            message = f"Field must have selections (field '{name}' returns {inner} but has no selections.)"
-            code = {"code": "selectionMismatch", "nodeName": f"field '{name}'", "typeName": inner}
-            self._refuse(found, path, message, code)
-        elif inner is not None:
-            self.walk(found.selections, inner, path)
-
-    def _arguments(self, found: Field, path: tuple[str, ...]) -> None:
-        for argument in found.arguments:
-            if argument not in _ARGUMENTS.get(found.name, ()):
-                message = f"Field '{found.name}' doesn't accept argument '{argument}'"
-                code = {"code": "argumentNotAccepted", "name": found.name, "argumentName": argument}
-                self._refuse(found, (*path, argument), message, code)
-        wanted = _REQUIRED.get(found.name)
-        if wanted is not None and found.arguments.get(wanted) is None:
-            message = f"Field '{found.name}' is missing required arguments: {wanted}"
-            code = {"code": "missingRequiredArguments", "name": found.name, "arguments": wanted}
-            self._refuse(found, path, message, code)
-
-    def _refuse(self, found: Field, path: tuple[str, ...], message: str, code: dict[str, str]) -> None:
-        self.errors.append(refusal(message, found.line, found.column, path, **code))
+    return check_document(
+        document,
+        types,
+        lambda _, field: _ARGUMENTS.get(field, frozenset()),
+        lambda _, field: (_REQUIRED[field],) if field in _REQUIRED else (),
+    )

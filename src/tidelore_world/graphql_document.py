@@ -1,7 +1,8 @@
-"""GraphQL documents as far as the simulated server understands them: one operation, fragments, variables.
+"""GraphQL documents as far as the simulated servers understand them: one operation, fragments, variables.
 
-Owns reading the text. Refuses directives and whatever else the server would have to honour but does not.
-Invariant: a document that parses is understood whole; every node knows the line and column it stands at.
+Owns reading the text, and leaving out what `@include` and `@skip` say. Refuses other directives and whatever else a
+server would have to honour but does not. Invariant: a document that parses is understood whole; every node knows the
+line and column it stands at.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any
 
 _TOKEN = re.compile(
     r"(?P<skip>[\s,\ufeff]+|\#[^\n]*)"
+    r'|(?P<block>"""(?:[^"]|"(?!""))*""")'
     r'|(?P<string>"(?:\\.|[^"\\\n])*")'
     r"|(?P<name>[_A-Za-z]\w*)"
     r"|(?P<number>-?\d+(?:\.\d+)?)"
-    r"|(?P<mark>\.\.\.|[{}()\[\]:!=$])"
+    r"|(?P<mark>\.\.\.|[{}()\[\]:!=$@])"
 )
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 
@@ -167,29 +169,47 @@ class _Parser:
         self.expect("{")
         found: list[Selection] = []
         while not self.take("}"):
-            found.append(self.selection())
+            selection, wanted = self.selection()
+            if wanted:
+                found.append(selection)
         return tuple(found)
 
-    def selection(self) -> Selection:
-        begin = self.here
-        if self.take("..."):
-            if self.here.text == "{":
-                return Fragment(None, self.selections(), begin.line, begin.column)
-            name = self.name()
-            if name != "on":
-                return Spread(name, begin.line, begin.column)
-            return Fragment(self.name(), self.selections(), begin.line, begin.column)
-        key = name = self.name()
-        if self.take(":"):
-            name = self.name()
+    def wanted(self) -> bool:
+        """Whether the directives behind a field or a fragment leave it in."""
+        wanted = True
+        while self.take("@"):
+            token, name = self.here, self.name()
+            if name not in ("include", "skip"):
+                raise BadDocument(f"Directive @{name} is not defined", token.line, token.column)
+            wanted &= bool(self.arguments().get("if")) == (name == "include")
+        return wanted
+
+    def arguments(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
         if self.take("("):
             while not self.take(")"):
                 argument = self.name()
                 self.expect(":")
                 arguments[argument] = self.value()
+        return arguments
+
+    def selection(self) -> tuple[Selection, bool]:
+        begin = self.here
+        if self.take("..."):
+            type_name = None
+            if self.here.kind == "name":
+                type_name = self.name()
+                if type_name != "on":
+                    return Spread(type_name, begin.line, begin.column), self.wanted()
+                type_name = self.name()
+            wanted = self.wanted()
+            return Fragment(type_name, self.selections(), begin.line, begin.column), wanted
+        key = name = self.name()
+        if self.take(":"):
+            name = self.name()
+        arguments, wanted = self.arguments(), self.wanted()
         inner = self.selections() if self.here.text == "{" else ()
-        return Field(key, name, arguments, inner, begin.line, begin.column)
+        return Field(key, name, arguments, inner, begin.line, begin.column), wanted
 
     def value(self) -> Any:
         token = self.next()
@@ -200,9 +220,16 @@ class _Parser:
             while not self.take("]"):
                 values.append(self.value())
             return values
-        if token.kind == "string":
-            return json.loads(token.text)
-        if token.kind == "number":
+        if token.text == "{":
+            members: dict[str, Any] = {}
+            while not self.take("}"):
+                name = self.name()
+                self.expect(":")
+                members[name] = self.value()
+            return members
+        if token.kind == "block":
+            return token.text[3:-3].strip()
+        if token.kind in ("string", "number"):
             return json.loads(token.text)
         if token.kind == "name":
             return _WORDS[token.text] if token.text in _WORDS else EnumName(token.text)
@@ -220,7 +247,7 @@ class _Parser:
         return token
 
     def take(self, text: str) -> bool:
-        if self.here.text != text or self.here.kind == "string":
+        if self.here.text != text or self.here.kind in ("string", "block"):
             return False
         self.at += 1
         return True
