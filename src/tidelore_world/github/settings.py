@@ -73,3 +73,50 @@ class GitHubSettings:
 
     trailing_share: float = 0.0
     """Share of posted comments whose `updated_at` is a second after `created_at` without an edit."""
+
+    comments_follow_head: bool = True
+    """`commit_id` of a review comment that is not outdated moves to the new head at a push; `updated_at` does not."""
+
+    edits_move_the_parent: bool = False
+    """Editing a comment moves the `updated_at` of its thread. Reports say so; nothing documents it."""
+
+    deletions_move_the_parent: bool = False
+    """Deleting a comment moves the `updated_at` of its thread. Neither documented nor verified."""
+
+    review_deletions_in_timeline: bool = False
+    """A deleted review comment leaves `comment_deleted` too. Neither documented nor verified."""
+
+    line_comments_in_timeline: bool = False
+    """Review comments stand in the timeline as `line-commented` entries, which are documented and rarely seen."""
+
+    issues_cursor_links: bool = True
+    """The `Link` of the list of issues carries `after` and `before` cursors beside `page`."""
+
+    issues_page_rows: int = 1000
+    """Pages of the list of issues that reach past this many rows by `page` alone answer 422."""
+
+    pulls_lose_issue_side: bool = True
+    """While Issues are switched off, `/issues/{n}` of a pull request answers 410 too; its comments can be read."""
+
+    enterprise: bool = False
+    """Answer as GitHub Enterprise Server: GraphQL under `/api/graphql`. REST under `/api/v3` works always."""
+
+    graphql_limit: int | None = 5000
+    """Points an hour for GraphQL; None lifts the limit."""
+
+    graphql_limited_type: str = "RATE_LIMITED"
+    """The error type of an exhausted GraphQL limit; `RATE_LIMIT` has been seen too."""
+
+    graphql_resources: int | None = None
+    """So many objects one query may read; the rest of its lists is null, with RESOURCE_LIMITS_EXCEEDED."""
+
+    graphql_slow_nodes: int | None = None
+    """A query that may reach more nodes than this takes too long and answers `graphql_slow_status`."""
+
+    graphql_slow_status: int = 502
+
+    graphql_slow_points: int = 10
+    """What a query that took too long costs on top."""
+
+    graphql_forbidden: set[str] = field(default_factory=set)
+    """Fields the token has no right to read, such as `PullRequest.reviewThreads`: null, with FORBIDDEN."""
