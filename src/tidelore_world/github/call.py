@@ -13,13 +13,14 @@ from tidelore_world.wire import Request
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, the repository it is about, the numbers in its path, and the free text at the path's end."""
+    """A request, the repository it is about, the numbers in its path, the free text at its end, who asks."""
 
     request: Request
     repo: Repository
     numbers: tuple[int, ...] = ()
     tail: str = ""
     suffix: str = ""
+    login: str = ""
 
     @property
     def numeric_path(self) -> str:

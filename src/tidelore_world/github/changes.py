@@ -13,8 +13,11 @@ from tidelore_world.github.payloads import (
     instant,
     label,
     maybe_instant,
+    milestone,
     node_id,
+    team,
     user,
+    web,
 )
 from tidelore_world.github.records import Pull, Thread
 from tidelore_world.github.repository import Repository
@@ -24,7 +27,7 @@ def pull(origin: str, repo: Repository, thread: Thread) -> Payload:
     """A pull request as the list shows it."""
     base = f"{origin}/repos/{repo.full_name}"
     url = f"{base}/pulls/{thread.number}"
-    html_url = f"{origin}/{repo.full_name}/pull/{thread.number}"
+    html_url = f"{web(origin)}/{repo.full_name}/pull/{thread.number}"
     part = thread.require_pull()
     return {
         "url": url,
@@ -36,7 +39,7 @@ def pull(origin: str, repo: Repository, thread: Thread) -> Payload:
         "issue_url": f"{base}/issues/{thread.number}",
         "number": thread.number,
         "state": thread.state,
-        "locked": False,
+        "locked": thread.locked,
         "title": thread.title,
         "user": author(origin, thread.author),
         "body": thread.body,
@@ -45,23 +48,23 @@ def pull(origin: str, repo: Repository, thread: Thread) -> Payload:
         "closed_at": maybe_instant(thread.closed_s),
         "merged_at": maybe_instant(part.merged_s),
         "merge_commit_sha": part.merge_sha,
-        "assignee": None,
-        "assignees": [],
-        "requested_reviewers": [],
-        "requested_teams": [],
+        "assignee": user(origin, thread.assignees[0]) if thread.assignees else None,
+        "assignees": [user(origin, who) for who in thread.assignees],
+        "requested_reviewers": [user(origin, who) for who in part.requested_reviewers],
+        "requested_teams": [team(origin, repo.owner.login, slug) for slug in part.requested_teams],
         "labels": [label(base, name) for name in thread.labels],
-        "milestone": None,
+        "milestone": None if thread.milestone is None else milestone(origin, repo, thread.milestone),
         "draft": part.draft,
         "commits_url": f"{url}/commits",
         "review_comments_url": f"{url}/comments",
         "review_comment_url": f"{base}/pulls/comments{{/number}}",
         "comments_url": f"{base}/issues/{thread.number}/comments",
         "statuses_url": f"{base}/statuses/{part.head_sha}",
-        "head": _branch(origin, repo, part.head_ref, part.head_sha),
+        "head": _head(origin, repo, part),
         "base": _branch(origin, repo, part.base_ref, part.base_sha),
         "author_association": association(repo, thread.author),
         "auto_merge": None,
-        "active_lock_reason": None,
+        "active_lock_reason": thread.lock_reason,
     }
 
 
@@ -84,10 +87,27 @@ def _merge_state(origin: str, thread: Thread, part: Pull) -> Payload:
         "review_comments": part.review_comments,
         "maintainer_can_modify": False,
         "commits": part.commits,
-        "additions": 12 * part.commits,
-        "deletions": 4 * part.commits,
-        "changed_files": part.commits,
+        "additions": sum(file.additions for file in part.files),
+        "deletions": sum(file.deletions for file in part.files),
+        "changed_files": len(part.files),
     }
+
+
+def _head(origin: str, repo: Repository, part: Pull) -> Payload:
+    """Where a pull request comes from; the repository is null when somebody has deleted the copy it was in."""
+    shown = _branch(origin, repo, part.head_ref, part.head_sha)
+    if part.fork_owner is not None:
+        login = part.fork_owner.login
+        copy = shown["repo"] | {
+            "id": part.fork_id,
+            "node_id": node_id("R", part.fork_id),
+            "full_name": f"{login}/{repo.name}",
+            "owner": user(origin, part.fork_owner),
+            "url": f"{origin}/repos/{login}/{repo.name}",
+            "fork": True,
+        }
+        shown |= {"label": f"{login}:{part.head_ref}", "user": user(origin, part.fork_owner), "repo": copy}
+    return shown | {"repo": None} if part.fork_deleted else shown
 
 
 def _branch(origin: str, repo: Repository, ref: str, sha: str) -> Payload:
@@ -103,6 +123,7 @@ def _branch(origin: str, repo: Repository, ref: str, sha: str) -> Payload:
             "full_name": repo.full_name,
             "private": repo.private,
             "owner": user(origin, repo.owner),
+            "fork": repo.fork,
             "url": f"{origin}/repos/{repo.full_name}",
             "default_branch": repo.default_branch,
         },
@@ -122,7 +143,7 @@ def commit(origin: str, repo: Repository, made: Commit) -> Payload:
         "node_id": f"C_kwDO{made.sha[:20]}",
         "commit": {"author": signature, "committer": signature, "message": made.message},
         "url": f"{url}/{made.sha}",
-        "html_url": f"{origin}/{repo.full_name}/commit/{made.sha}",
+        "html_url": f"{web(origin)}/{repo.full_name}/commit/{made.sha}",
         "author": user(origin, made.author),
         "committer": user(origin, made.author),
         "parents": [{"sha": sha, "url": f"{url}/{sha}"} for sha in made.parents],
@@ -133,7 +154,7 @@ def comparison(origin: str, repo: Repository, basehead: str, found: Comparison) 
     """The answer of the compare endpoint; at most 250 commits are listed."""
     return {
         "url": f"{origin}/repos/{repo.full_name}/compare/{basehead}",
-        "html_url": f"{origin}/{repo.full_name}/compare/{basehead}",
+        "html_url": f"{web(origin)}/{repo.full_name}/compare/{basehead}",
         "base_commit": commit(origin, repo, found.base),
         "merge_base_commit": commit(origin, repo, found.merge_base),
         "status": found.status,

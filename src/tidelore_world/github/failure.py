@@ -29,6 +29,15 @@ class ApiFailure(Exception):
         return json_response(body, self.status)
 
 
+class Transferred(Exception):
+    """What was asked for is in another repository now, under another number."""
+
+    def __init__(self, repository_id: int, number: int) -> None:
+        super().__init__(f"moved to repository {repository_id}")
+        self.repository_id = repository_id
+        self.number = number
+
+
 def not_found() -> ApiFailure:
     """What GitHub says of anything missing or hidden."""
     return ApiFailure(404, "Not Found")

@@ -1,7 +1,7 @@
 """Rendered rows, kept as bytes: a page of a long thread is joined, not encoded again.
 
 Owns the cache. Invariant: a kept fragment is used only while the row is the very same frozen value and the
-origin and the repository's name are unchanged, so no change can leave a stale byte behind.
+origin, the repository's name and its revision are unchanged, so no change can leave a stale byte behind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Fragments:
     """Encoded rows by renderer and id."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[object, int], tuple[object, str, str, bytes]] = {}
+        self._kept: dict[tuple[object, int], tuple[object, str, str, int, bytes]] = {}
 
     def array(self, origin: str, repo: Repository, rows: Iterable[Row], render: Renderer[Row]) -> bytes:
         """A JSON array of rows."""
@@ -32,8 +32,8 @@ class Fragments:
         """One row as JSON."""
         place = (render, row.id)
         kept = self._kept.get(place)
-        if kept is not None and kept[0] is row and kept[1] == origin and kept[2] == repo.full_name:
-            return kept[3]
+        if kept is not None and kept[0] is row and kept[1:4] == (origin, repo.full_name, repo.revision):
+            return kept[4]
         text = json.dumps(render(origin, repo, row), ensure_ascii=False, separators=(",", ":")).encode()
-        self._kept[place] = (row, origin, repo.full_name, text)
+        self._kept[place] = (row, origin, repo.full_name, repo.revision, text)
         return text

@@ -1,4 +1,4 @@
-"""GitHub's rate limits: the hourly primary one per caller, and the secondary ones for bursts of new content.
+"""GitHub's rate limits: the hourly primary ones per caller for REST and GraphQL, and those for bursts of new content.
 
 Owns who has used what. Refuses to know routes. Invariant: `remaining` never shows a request that was not
 charged, so a 304 that is free leaves every header as it was.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tidelore_world.clock import SECOND_US, WorldClock
 from tidelore_world.github.settings import GitHubSettings
@@ -15,6 +16,7 @@ from tidelore_world.wire import Response, json_response
 
 _HOUR_S = 3600
 _MINUTE_S = 60
+Resource = Literal["core", "graphql"]
 _DOCS = "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"
 
 
@@ -22,6 +24,7 @@ _DOCS = "https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-res
 class _Purse:
     reset_s: int = 0
     used: int = 0
+    points: int = 0
     created: deque[int] = field(default_factory=deque)
 
 
@@ -59,11 +62,30 @@ class Limits:
 
     def refusal(self, caller: str, *, creates: bool) -> Response | None:
         """The answer to a caller who may not go on; None when the request may be served."""
-        if self._ban is not None and (creates or not self._ban.writes_only):
-            return self._banned(self._ban, caller)
+        banned = self.ban_refusal(caller, creates=creates)
+        if banned is not None:
+            return banned
         if self._left(caller) <= 0:
             return self._refuse("API rate limit exceeded for this caller.", self._settings.primary_status, caller)
-        return self._creation_refusal(caller) if creates else None
+        return self.creation_refusal(caller) if creates else None
+
+    def ban_refusal(self, caller: str, *, creates: bool) -> Response | None:
+        """The answer to a caller while a test imposes a secondary limit."""
+        if self._ban is not None and (creates or not self._ban.writes_only):
+            return self._banned(self._ban, caller)
+        return None
+
+    def points_left(self, caller: str) -> int:
+        """How many GraphQL points a caller may still spend in this hour."""
+        return self.graphql(caller)["remaining"]
+
+    def charge_points(self, caller: str, points: int) -> None:
+        """Count the cost of a GraphQL query."""
+        self._purse(caller).points += points
+
+    def charge_creation(self, caller: str) -> None:
+        """Count something new that was created by GraphQL."""
+        self._purse(caller).created.append(self._now_s())
 
     def charge(self, caller: str, *, creates: bool) -> None:
         """Count a served request."""
@@ -72,11 +94,17 @@ class Limits:
         if creates:
             purse.created.append(self._now_s())
 
-    def headers(self, caller: str) -> dict[str, str]:
+    def headers(self, caller: str, resource: Resource = "core") -> dict[str, str]:
         """The `x-ratelimit-*` headers of a caller."""
-        return {f"x-ratelimit-{name}": str(value) for name, value in self.core(caller).items()} | {
-            "x-ratelimit-resource": "core"
-        }
+        budget = self.core(caller) if resource == "core" else self.graphql(caller)
+        shown = {f"x-ratelimit-{name}": str(value) for name, value in budget.items()}
+        return shown | {"x-ratelimit-resource": resource}
+
+    def graphql(self, caller: str) -> dict[str, int]:
+        """The caller's budget of GraphQL points as `/rate_limit` shows it."""
+        purse, limit = self._purse(caller), self._settings.graphql_limit
+        most, used = (5000, 0) if limit is None else (limit, purse.points)
+        return {"limit": most, "used": min(used, most), "remaining": max(0, most - used), "reset": purse.reset_s}
 
     def core(self, caller: str) -> dict[str, int]:
         """The caller's primary budget as `/rate_limit` shows it."""
@@ -89,7 +117,8 @@ class Limits:
             "reset": purse.reset_s,
         }
 
-    def _creation_refusal(self, caller: str) -> Response | None:
+    def creation_refusal(self, caller: str) -> Response | None:
+        """The answer to a caller who has created too much in too short a time."""
         created, now_s = self._purse(caller).created, self._now_s()
         while created and created[0] <= now_s - _HOUR_S:
             created.popleft()
@@ -120,7 +149,7 @@ class Limits:
         purse = self._purses.setdefault(caller, _Purse())
         now_s = self._now_s()
         if purse.reset_s <= now_s:
-            purse.reset_s, purse.used = now_s + _HOUR_S, 0
+            purse.reset_s, purse.used, purse.points = now_s + _HOUR_S, 0, 0
         return purse
 
     def _left(self, caller: str) -> int:

@@ -15,7 +15,7 @@ from tidelore_world.clock import iso_seconds
 from tidelore_world.faults import SimulatedTimeout
 from tidelore_world.github.apps import Apps
 from tidelore_world.github.failure import ApiFailure
-from tidelore_world.github.limits import Limits
+from tidelore_world.github.limits import Limits, Resource
 from tidelore_world.github.settings import GitHubSettings
 from tidelore_world.wire import Request, Response
 
@@ -30,6 +30,17 @@ class Desk:
     settings: GitHubSettings
     limits: Limits
     apps: Apps
+
+    def serve_graphql(self, request: Request, handler: Callable[[], Response]) -> Response:
+        """Answer a GraphQL request: it has a budget of its own, which the handler keeps, and nothing is conditional."""
+        caller = token_of(request)
+        if caller and (caller in self.settings.bad_tokens or self.apps.has_ended(caller)):
+            return self._finish(ApiFailure(401, "Bad credentials").response(), "", "graphql")
+        if not caller and self.settings.require_token:
+            failure = ApiFailure(401, "This endpoint requires you to be authenticated.")
+            return self._finish(failure.response(), "", "graphql")
+        banned = self.limits.ban_refusal(caller, creates=False)
+        return self._finish(self._attempt(handler) if banned is None else banned, caller, "graphql")
 
     def serve(self, request: Request, handler: Callable[[], Response], *, free: bool = False) -> Response:
         """Answer a request; a free one is outside the primary limit."""
@@ -57,11 +68,17 @@ class Desk:
         token = token_of(request)
         if not token and self.settings.require_token:
             raise ApiFailure(401, "Requires authentication")
-        return self.settings.tokens.get(token, self.settings.viewer)
+        return self.login(request)
 
-    def _finish(self, response: Response, caller: str) -> Response:
-        response.headers |= self.limits.headers(caller)
-        response.headers.setdefault("x-github-api-version-selected", "2022-11-28")
+    def login(self, request: Request) -> str:
+        """The login a request acts for; nothing is refused."""
+        return self.settings.tokens.get(token_of(request), self.settings.viewer)
+
+    def _finish(self, response: Response, caller: str, resource: Resource = "core") -> Response:
+        response.headers |= self.limits.headers(caller, resource)
+        if resource == "core":
+            response.headers.setdefault("x-github-api-version-selected", "2022-11-28")
+        response.headers.setdefault("x-github-media-type", f"github.v{3 if resource == 'core' else 4}; format=json")
         if caller and not self.apps.is_installation(caller):
             response.headers |= self._of_the_token()
         return response

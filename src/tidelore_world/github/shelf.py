@@ -6,7 +6,7 @@ bisection, so a page costs the page and a `since` costs what it matches, whateve
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from typing import Generic, Literal, Protocol, TypeVar
 
@@ -26,6 +26,11 @@ class Dated(Protocol):
 
 
 R = TypeVar("R", bound=Dated)
+
+
+def key_of(order: Order, row: Dated) -> Key:
+    """Where a row stands in an order; what a cursor remembers."""
+    return _key(order, row)
 
 
 def _key(order: Order, row: Dated) -> Key:
@@ -82,12 +87,19 @@ class Shelf(Generic[R]):
         descending: bool = False,
         floor_s: int | None = None,
         keep: Callable[[R], bool] | None = None,
+        after: Key | None = None,
     ) -> tuple[list[R], int]:
-        """Rows `offset..offset+size` of those updated from `floor_s` on, and how many there are in all."""
+        """Rows `offset..offset+size` of those updated from `floor_s` on, and how many there are in all.
+
+        With `after`, the offset counts from the first row behind that key, whether its own row is still there or not.
+        """
         keys, start = self._matching(order, floor_s)
         if keep is not None:
             keys, start = [key for key in keys[start:] if keep(self._rows[key[1]])], 0
         total = len(keys) - start
+        if after is not None:
+            behind = len(keys) - bisect_left(keys, after) if descending else bisect_right(keys, after) - start
+            offset += max(0, behind)
         if descending:
             stop = len(keys) - offset
             found = keys[max(start, stop - size) : max(start, stop)][::-1]

@@ -41,10 +41,11 @@ class Writes:
         def write(at_us: int | None = None) -> Comment:
             return self._events.comment(call.repo.full_name, number, body, login, trailing=trailing, at_us=at_us)
 
-        try:
-            call.repo.thread(number)
-        except LookupError as error:
-            raise not_found() from error
+        thread = call.repo.find_thread(number)
+        if thread is None:
+            raise not_found()
+        if thread.locked and not self._may_write(call):
+            raise ApiFailure(403, "Unable to create comment because issue is locked.")
         self._delay(write)
         row = write()
         return _created(remarks.comment(call.request.origin, call.repo, row))
@@ -68,26 +69,30 @@ class Writes:
     def edit_comment(self, call: Call) -> Response:
         """`PATCH /issues/comments/{id}`."""
         self._require(call, call.repo.comments.get(call.numbers[0]))
-        row = self._events.edit_comment(call.numbers[0], _body_of(call))
+        row = self._events.edit_comment(call.numbers[0], _body_of(call), kind="comment")
         return json_response(_shown(call, row))
 
     def edit_review_comment(self, call: Call) -> Response:
         """`PATCH /pulls/comments/{id}`."""
         self._require(call, call.repo.review_comments.get(call.numbers[0]))
-        row = self._events.edit_comment(call.numbers[0], _body_of(call))
+        row = self._events.edit_comment(call.numbers[0], _body_of(call), kind="review_comment")
         return json_response(_shown(call, row))
 
     def delete_comment(self, call: Call) -> Response:
         """`DELETE /issues/comments/{id}`."""
         self._require(call, call.repo.comments.get(call.numbers[0]))
-        self._events.delete_comment(call.numbers[0])
+        self._events.delete_comment(call.numbers[0], kind="comment", actor=call.login)
         return Response(204)
 
     def delete_review_comment(self, call: Call) -> Response:
         """`DELETE /pulls/comments/{id}`."""
         self._require(call, call.repo.review_comments.get(call.numbers[0]))
-        self._events.delete_comment(call.numbers[0])
+        self._events.delete_comment(call.numbers[0], kind="review_comment", actor=call.login)
         return Response(204)
+
+    @staticmethod
+    def _may_write(call: Call) -> bool:
+        return call.repo.associations.get(call.login) in ("OWNER", "MEMBER", "COLLABORATOR")
 
     def _delay(self, write: Callable[[int], object]) -> None:
         """Take a write in and leave its sender without an answer, when the settings say so."""
