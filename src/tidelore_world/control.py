@@ -29,7 +29,12 @@ INDEX: Mapping[str, str] = MappingProxyType(
         "GET /_sim/truth/gitlab/<encoded path>/issues|merge_requests": "what the API would show now, whole",
         "POST /_sim/change?seed=N&count=K[&kinds=a,b]": "a seeded mix of changes; answers what was done",
         "GET /_sim/repos": "GitHub repositories with their open pull requests",
-        "GET /_sim/truth/github/<owner>/<repo>/comments|review_comments": "what the API would show now, whole",
+        "GET /_sim/truth/github/<owner>/<repo>/issues|pulls|comments|review_comments|milestones|discussions": (
+            "what the API would show now, whole"
+        ),
+        "GET /_sim/truth/github/<owner>/<repo>/<number>/timeline|reviews|files|threads|closing_issues": (
+            "the same of one issue or pull request"
+        ),
         "POST /_sim/github/change?seed=N&count=K[&kinds=a,b]": "the same for GitHub",
         "GET /_sim/accounts": "Bluesky accounts with their handles and sizes",
         "GET /_sim/truth/bluesky/<handle or DID>/feed|posts|reposts": "what the API would show now, whole",
@@ -100,14 +105,18 @@ def _control_github(world: World, request: Request) -> Response:
     match (request.method, *request.segments[1:]):
         case ("GET", "repos"):
             return json_response(_repos(world))
-        case ("GET", "truth", "github", owner, name, "comments"):
-            return json_response(forge.truth_comments(f"{owner}/{name}"))
-        case ("GET", "truth", "github", owner, name, "review_comments"):
-            return json_response(forge.truth_review_comments(f"{owner}/{name}"))
+        case ("GET", "truth", "github", owner, name, kind) if kind in _GITHUB_LISTS:
+            return json_response(getattr(forge, f"truth_{kind}")(f"{owner}/{name}"))
+        case ("GET", "truth", "github", owner, name, number, kind) if kind in _GITHUB_CHILDREN:
+            return json_response(getattr(forge, f"truth_{kind}")(f"{owner}/{name}", int(number)))
         case ("POST", "github", "change"):
             count, rng, kinds = _mix(request)
             return json_response(forge.change(count, rng, kinds, world.advance))
     return _no_control()
+
+
+_GITHUB_LISTS = frozenset({"issues", "pulls", "comments", "review_comments", "milestones", "discussions"})
+_GITHUB_CHILDREN = frozenset({"timeline", "reviews", "files", "threads", "closing_issues"})
 
 
 def _repos(world: World) -> list[dict[str, Any]]:

@@ -163,7 +163,20 @@ def _parse(response: Response) -> tuple[Any, list[Any] | None]:
     if response.status != 200 or "json" not in response.headers.get("content-type", ""):
         return None, None
     payload = json.loads(response.body)
+    if response.headers.get("x-github-media-type", "").startswith("github.v4"):
+        return payload, _nodes_of(payload)
     return payload, rows_of(payload)
+
+
+def _nodes_of(payload: Any) -> list[Any] | None:
+    """The outermost `nodes` of a GraphQL answer; None when it has none."""
+    if not isinstance(payload, dict):
+        return None
+    nodes = payload.get("nodes")
+    if isinstance(nodes, list):
+        return nodes
+    inside = (_nodes_of(value) for value in payload.values())
+    return next((found for found in inside if found is not None), None)
 
 
 def _replace(response: Response, payload: Any) -> Response:

@@ -54,7 +54,8 @@ class World:
         self.log: list[tuple[str, str, int]] = []
         self.keep_log = True
         self.before_request: list[Callable[[Request], None]] = []
-        self._forges: tuple[Forge, ...] = (self.gitlab, self.github, self.bluesky)
+        # GitHub is asked first: as an Enterprise Server it has `/api/graphql`, which else is GitLab's.
+        self._forges: tuple[Forge, ...] = (self.github, self.gitlab, self.bluesky)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

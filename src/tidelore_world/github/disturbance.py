@@ -1,7 +1,7 @@
 """Changes between two pages: from a row a client has just been shown to the event that edits or deletes it.
 
 Owns reading which object a row is. Refuses what the real service cannot do: nobody deletes a pull request
-or a submitted review.
+or a submitted review, and entries of timelines, files and repositories are left alone.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from tidelore_world.github.talking import Talking
+from tidelore_world.github.talking import Remark, Talking
 
 _MARK = " (edited)"
 
 
 def disturb(events: Talking, row: Mapping[str, Any], change: Literal["edit", "delete"]) -> bool:
     """Edit or delete what a list row shows; False when it is gone or cannot be changed so."""
+    if "event" in row or ("issue_url" not in row and "repository_url" not in row and "pull_request_url" not in row):
+        return False
     try:
         if "submitted_at" in row:
             return _disturb_review(events, row, change)
@@ -28,10 +30,11 @@ def disturb(events: Talking, row: Mapping[str, Any], change: Literal["edit", "de
 
 
 def _disturb_comment(events: Talking, row: Mapping[str, Any], change: str) -> bool:
+    kind: Remark = "review_comment" if "/pulls/" in row["url"] else "comment"
     if change == "edit":
-        events.edit_comment(row["id"], row["body"] + _MARK)
+        events.edit_comment(row["id"], row["body"] + _MARK, kind=kind)
     else:
-        events.delete_comment(row["id"])
+        events.delete_comment(row["id"], kind=kind)
     return True
 
 
@@ -56,5 +59,5 @@ def _disturb_thread(events: Talking, row: Mapping[str, Any], change: str) -> boo
 
 def _address(url: str) -> tuple[str, int]:
     """The repository and the number in `.../repos/{owner}/{name}/{kind}/{number}`."""
-    _, owner, name, _, number = urlsplit(url).path.strip("/").split("/")
+    _, owner, name, _, number = urlsplit(url).path.removeprefix("/api/v3").strip("/").split("/")
     return f"{owner}/{name}", int(number)

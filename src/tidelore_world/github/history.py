@@ -1,4 +1,4 @@
-"""The past of the simulated GitHub: months of issues, pull requests, comments and reviews.
+"""The past of the simulated GitHub: months of issues, pull requests, comments, reviews and discussions.
 
 Owns the plan of what happens when. Refuses to write text (the prose does) or rows (the events do). Invariant:
 events happen in the order of their instants, so ids grow with time as they do on the real service.
@@ -15,10 +15,12 @@ from tidelore_world.clock import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from tidelore_world.prose import Prose, Topic, Turn
 
 if TYPE_CHECKING:
-    from tidelore_world.github.talking import Talking
+    from tidelore_world.github.discussing import Discussing
 
 _REPOSITORIES = 2
-_ISSUES, _PULLS = 25, 20
+_ISSUES, _PULLS, _DISCUSSIONS = 25, 20, 6
+_MILESTONES = ("2026.1", "2026.2", "2026.3")
+_CATEGORIES = ("Q&A", "Q&A", "Ideas", "General", "Show and tell")
 _SPAN_US = 120 * DAY_US
 _BOT = "harborline-ci[bot]"
 _TRAILING_SHARE, _EDITED_SHARE = 0.05, 0.08
@@ -31,28 +33,36 @@ def login_of(username: str) -> str:
     return username.replace(".", "-")
 
 
-def write_history(events: Talking, prose: Prose, rng: random.Random, now_us: int, scale: float) -> None:
+def write_history(events: Discussing, prose: Prose, rng: random.Random, now_us: int, scale: float) -> None:
     """Create the repositories and everything that happened in them before `now_us`."""
     for person in prose.people:
         events.hub.user(login_of(person.username), "User", person.name)
     historian = _Historian(events, prose, rng, now_us)
     for path in prose.project_paths()[:_REPOSITORIES]:
         full_name = f"{path.split('/')[0]}/{path.split('/')[-1]}"
-        events.create_repo(full_name, description=path, at_us=now_us - _SPAN_US - DAY_US)
+        begin_us = now_us - _SPAN_US - DAY_US
+        repo = events.create_repo(full_name, description=path, at_us=begin_us)
+        repo.associations |= {login_of(person.username): "MEMBER" for person in prose.people[::3]}
+        for title in _MILESTONES:
+            events.create_milestone(full_name, title, f"What we ship in {title}.", at_us=begin_us)
         for _ in range(max(1, round(_ISSUES * scale))):
             historian.plan_issue(full_name, prose.topic(path))
         for _ in range(max(1, round(_PULLS * scale))):
             historian.plan_pull(full_name, prose.topic(path))
+        for _ in range(max(1, round(_DISCUSSIONS * scale))):
+            historian.plan_discussion(full_name, prose.topic(path))
     historian.tell()
 
 
 @dataclass(slots=True)
 class _Historian:
-    events: Talking
+    events: Discussing
     prose: Prose
     rng: random.Random
     now_us: int
     _plan: list[tuple[int, int, Action]] = field(default_factory=list)
+    _issues: dict[str, list[list[int]]] = field(default_factory=dict)
+    """The numbers of the planned issues of each repository; an issue has one once it is open."""
 
     def tell(self) -> None:
         """Let everything happen, in order; what would lie after the present does not happen."""
@@ -72,25 +82,86 @@ class _Historian:
                 self.events.create_issue(repo, title, body, author, labels=topic.labels, at_us=at_us).number
             ),
         )
+        self._issues.setdefault(repo, []).append(numbers)
+        self._plan_triage(repo, numbers, instants)
         self._plan_talk(repo, numbers, self.prose.thread(topic, self.rng.randint(1, 6)), instants)
         if self.rng.random() < 0.6:
-            closer = self._somebody()
-            self._at(next(instants), lambda at_us: self.events.close(repo, numbers[0], closer, at_us=at_us))
+            closer, reason = self._somebody(), self.rng.choices(("completed", "not_planned", "duplicate"), (8, 2, 1))[0]
+            self._at(
+                next(instants),
+                lambda at_us: self.events.close(repo, numbers[0], closer, reason=reason, at_us=at_us),  # type: ignore[arg-type]
+            )
+
+    def plan_discussion(self, repo: str, topic: Topic) -> None:
+        """A discussion, what people say to it, and mostly its answer."""
+        title, body, author = self.prose.issue_title(topic), self.prose.issue_body(topic), self._somebody()
+        category = self.rng.choice(_CATEGORIES)
+        numbers: list[int] = []
+        made: list[int] = []
+        instants = self._instants()
+
+        def begin(at_us: int) -> None:
+            events = self.events
+            row = events.create_discussion(repo, title, body, author, category=category, at_us=at_us)
+            numbers.append(row.number)
+            events.upvote_discussion(repo, row.number, self.rng.randint(0, 9))
+
+        self._at(next(instants), begin)
+        for place, turn in enumerate(self.prose.thread(topic, self.rng.randint(1, 5))):
+
+            def say(at_us: int, turn: Turn = turn, place: int = place) -> None:
+                speaker = login_of(turn.author.username)
+                parent = made[-1] if place % 3 == 2 else None
+                row = self.events.comment_discussion(repo, numbers[0], turn.body, speaker, reply_to=parent, at_us=at_us)
+                made.append(row.id)
+
+            self._at(next(instants), say)
+        if category == "Q&A":
+            self._at(
+                next(instants),
+                lambda at_us: self.events.choose_answer(repo, made[0], numbers[0], author, at_us=at_us),
+            )
+
+    def _plan_triage(self, repo: str, numbers: list[int], instants: Iterator[int]) -> None:
+        """Somebody takes it on, and it gets a milestone."""
+        if self.rng.random() < 0.7:
+            who = self._somebody()
+            self._at(next(instants), lambda at_us: self.events.assign(repo, numbers[0], who, actor=who, at_us=at_us))
+        if self.rng.random() < 0.5:
+            milestone, who = self.rng.randint(1, len(_MILESTONES)), self._somebody()
+            self._at(
+                next(instants),
+                lambda at_us: self.events.set_milestone(repo, numbers[0], milestone, actor=who, at_us=at_us),
+            )
 
     def plan_pull(self, repo: str, topic: Topic) -> None:
         """A pull request, its checks, reviews, pushes and mostly its merge."""
         title, body = self.prose.change_title(topic), self.prose.change_body(topic)
-        branch, author = self.prose.branch(topic), self._somebody()
+        branch, author, reviewer = self.prose.branch(topic), self._somebody(), self._somebody()
+        closes = self.rng.choice(self._issues.get(repo) or [[]]) if self.rng.random() < 0.5 else []
+        draft = self.rng.random() < 0.15
         numbers: list[int] = []
         instants = self._instants()
-        self._at(
-            next(instants),
-            lambda at_us: numbers.append(
-                self.events.create_pull(
-                    repo, title, body, author, branch=branch, labels=topic.labels, at_us=at_us
-                ).number
-            ),
-        )
+
+        def begin(at_us: int) -> None:
+            text = f"{body}\n\nFixes #{closes[0]}" if closes else body
+            made = self.events.create_pull(
+                repo,
+                title,
+                text,
+                author,
+                branch=branch,
+                labels=topic.labels,
+                draft=draft,
+                files=topic.paths,
+                at_us=at_us,
+            )
+            numbers.append(made.number)
+            self.events.request_review(repo, made.number, reviewer, at_us=at_us)
+
+        self._at(next(instants), begin)
+        if draft:
+            self._at(next(instants), lambda at_us: self.events.ready_for_review(repo, numbers[0], at_us=at_us))
         if self.rng.random() < 0.4:
             text = f"All checks have passed for `{branch}`."
             self._at(next(instants), lambda at_us: self.events.comment(repo, numbers[0], text, _BOT, at_us=at_us))
@@ -148,6 +219,14 @@ class _Historian:
                 made.append(row.id)
 
             self._at(next(instants), remark)
+        if self.rng.random() < 0.6:
+            resolver = self._somebody()
+
+            def resolve(_at_us: int) -> None:
+                thread = self.events.thread_of(repo, made[0])
+                self.events.resolve_thread(repo, thread.id, resolver)
+
+            self._at(next(instants), resolve)
 
     def _plan_edit(self, made: list[int], body: str, at_us: int) -> None:
         if self.rng.random() < _EDITED_SHARE:
