@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -128,11 +129,12 @@ def test_edits_closing_and_locking_move_a_discussion_and_votes_do_not(world: Wor
     world.advance(60)
     forge.upvote_discussion(REPO, number)
     assert updated() == begin
-    for act in (
+    acts: tuple[Callable[[], object], ...] = (
         lambda: forge.edit_discussion(REPO, number, title="Why?", category="Ideas"),
         lambda: forge.close_discussion(REPO, number, "OUTDATED"),
         lambda: forge.lock_discussion(REPO, number),
-    ):
+    )
+    for act in acts:
         world.advance(60)
         act()
         assert updated() == world.clock.iso_s()

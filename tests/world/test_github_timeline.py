@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ def test_events_of_pull_requests(world: World, forge: GitHubForge) -> None:
     `review_requested`, `review_request_removed`, `review_dismissed`, `merged`, `closed`.
     """
     number = forge.create_pull(REPO, author="mira").number
-    steps = (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: forge.convert_to_draft(REPO, number),
         lambda: forge.ready_for_review(REPO, number),
         lambda: forge.request_review(REPO, number, "tobias", teams=["ledger-core"]),

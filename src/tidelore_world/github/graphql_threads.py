@@ -245,7 +245,7 @@ def _connect_comments(given: Arguments, rows: list[Node], repo: Repository) -> N
 
 
 def _review_created(review: Review) -> int:
-    return review.created_s or review.submitted_s or 0
+    return review.created_s or review.submitted_s
 
 
 REVIEW = {
@@ -260,7 +260,7 @@ REVIEW = {
         pullRequest=("PullRequest!", lambda _c, node, _a: _pull_of(node)),
         repository=("Repository!", lambda _c, node, _a: Node("Repository", node.repo, node.repo)),
         state=("STATE!", lambda _c, node, _a: node.row.state),
-        submittedAt=("DateTime", lambda _c, node, _a: maybe_instant(node.row.submitted_s)),
+        submittedAt=("DateTime", lambda _c, node, _a: maybe_instant(node.row.shown_s)),
     ),
 }
 

@@ -47,8 +47,9 @@ def write_history(events: Discussing, prose: Prose, rng: random.Random, now_us: 
             events.create_milestone(full_name, title, f"What we ship in {title}.", at_us=begin_us)
         for _ in range(max(1, round(_ISSUES * scale))):
             historian.plan_issue(full_name, prose.topic(path))
-        for _ in range(max(1, round(_PULLS * scale))):
-            historian.plan_pull(full_name, prose.topic(path))
+        for index in range(max(1, round(_PULLS * scale))):
+            # One stays open, so that however small a world is, something can still be said.
+            historian.plan_pull(full_name, prose.topic(path), ends=index > 0)
         for _ in range(max(1, round(_DISCUSSIONS * scale))):
             historian.plan_discussion(full_name, prose.topic(path))
     historian.tell()
@@ -134,8 +135,8 @@ class _Historian:
                 lambda at_us: self.events.set_milestone(repo, numbers[0], milestone, actor=who, at_us=at_us),
             )
 
-    def plan_pull(self, repo: str, topic: Topic) -> None:
-        """A pull request, its checks, reviews, pushes and mostly its merge."""
+    def plan_pull(self, repo: str, topic: Topic, *, ends: bool) -> None:
+        """A pull request, its checks, reviews, pushes and, if it ends, mostly its merge."""
         title, body = self.prose.change_title(topic), self.prose.change_body(topic)
         branch, author, reviewer = self.prose.branch(topic), self._somebody(), self._somebody()
         closes = self.rng.choice(self._issues.get(repo) or [[]]) if self.rng.random() < 0.5 else []
@@ -172,7 +173,8 @@ class _Historian:
         if self.rng.random() < 0.5:
             force = self.rng.random() < 0.2
             self._at(next(instants), lambda at_us: self.events.push(repo, numbers[0], force=force, at_us=at_us))
-        self._plan_end(repo, numbers, topic, instants)
+        if ends:
+            self._plan_end(repo, numbers, topic, instants)
 
     def _plan_end(self, repo: str, numbers: list[int], topic: Topic, instants: Iterator[int]) -> None:
         reviewer, draw = self._somebody(), self.rng.random()

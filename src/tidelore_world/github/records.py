@@ -178,10 +178,15 @@ class Review:
     author: User
     body: str
     state: ReviewState
-    submitted_s: int | None
+    submitted_s: int
     commit_sha: str
     created_s: int = 0
     updated_s: int = 0
+
+    @property
+    def shown_s(self) -> int | None:
+        """When it was submitted, as the API shows it: not at all while it is pending."""
+        return None if self.state == "PENDING" else self.submitted_s
 
 
 @dataclass(frozen=True, slots=True)

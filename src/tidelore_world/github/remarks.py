@@ -95,6 +95,6 @@ def review(origin: str, repo: Repository, row: Review) -> Payload:
         "_links": {"html": {"href": html_url}, "pull_request": {"href": pull_url}},
         "commit_id": row.commit_sha,
     }
-    if row.submitted_s is not None:
-        shown["submitted_at"] = instant(row.submitted_s)
+    if row.shown_s is not None:
+        shown["submitted_at"] = instant(row.shown_s)
     return shown

@@ -216,7 +216,7 @@ class Talking(Triage):
             author=self.hub.user(author),
             body=body,
             state=state,
-            submitted_s=None if pending else at_s,
+            submitted_s=at_s,
             commit_sha=head_sha,
             created_s=at_s,
             updated_s=at_s,

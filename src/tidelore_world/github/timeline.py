@@ -56,7 +56,7 @@ def timeline(
         entries += [(made.at_s, 0, _commit(origin, repo, made)) for made in _commits(repo, number)]
         for review in repo.reviews[number].values():
             if is_visible(review, viewer):
-                at_s = review.created_s if review.submitted_s is None else review.submitted_s
+                at_s = review.submitted_s
                 entries.append((at_s, review.id, _review(origin, repo, review)))
                 if line_comments:
                     entries.append((at_s, review.id + 1, _line_comments(origin, repo, review)))
