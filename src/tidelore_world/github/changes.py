@@ -42,7 +42,7 @@ def pull(origin: str, repo: Repository, thread: Thread) -> Payload:
         "locked": thread.locked,
         "title": thread.title,
         "user": author(origin, thread.author),
-        "body": thread.body,
+        "body": thread.body or None,
         "created_at": instant(thread.created_s),
         "updated_at": instant(thread.updated_s),
         "closed_at": maybe_instant(thread.closed_s),

@@ -225,7 +225,7 @@ def issue(origin: str, repo: Repository, thread: Thread) -> Payload:
         "closed_at": maybe_instant(thread.closed_s),
         "author_association": association(repo, thread.author),
         "active_lock_reason": thread.lock_reason,
-        "body": thread.body,
+        "body": thread.body or None,
         "reactions": reactions(url, thread.reactions),
         "timeline_url": f"{url}/timeline",
         "state_reason": thread.state_reason,

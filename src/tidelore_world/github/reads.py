@@ -60,31 +60,29 @@ class Reads:
         floor_s, keep = self._floor(call, window), _thread_test(call)
         key: Callable[[Thread], Key]
         if call.request.first("sort") == "comments":
-            rows, left = _by_comments(call, window, floor_s, keep, descending=descending)
+            found, total = _by_comments(call, window, floor_s, keep, descending=descending)
             key = _comments_key
         else:
             order = _order(call)
-            offset = 0 if window.after is not None else window.offset
-            rows, _ = call.repo.threads.page(
+            found, total = call.repo.threads.page(
                 order,
-                offset,
+                0 if window.after is not None else window.offset,
                 window.per_page + 1,
                 descending=descending,
                 floor_s=floor_s,
                 keep=keep,
                 after=window.after,
             )
-            rows, left = rows[: window.per_page], len(rows) > window.per_page
 
             def key(row: Thread) -> Key:
                 return key_of(order, row)
 
+        rows, more = found[: window.per_page], len(found) > window.per_page
         if window.backwards:
-            rows, left = rows[::-1], True
+            rows, more = rows[::-1], True
         if self._settings.issues_cursor_links:
-            link = cursor_links(call.request, window, [key(row) for row in rows], call.numeric_path, more=left)
+            link = cursor_links(call.request, window, [key(row) for row in rows], call.numeric_path, more=more)
         else:
-            total = window.offset + len(rows) + left
             link = link_header(call.request, window, total, self._settings, call.numeric_path)
         body = self._fragments.array(call.request.origin, call.repo, rows, payloads.issue)
         return Response(200, _JSON | ({} if link is None else {"link": link}), body)
@@ -260,8 +258,8 @@ def _comments_key(row: Thread) -> Key:
 
 def _by_comments(
     call: Call, window: Window, floor_s: int | None, keep: Callable[[Thread], bool] | None, *, descending: bool
-) -> tuple[list[Thread], bool]:
-    """One page of threads by their number of comments, and whether there are more."""
+) -> tuple[list[Thread], int]:
+    """One page of threads by their number of comments and the one behind it, and how many there are in all."""
     rows = [
         row
         for row in call.repo.threads
@@ -272,7 +270,7 @@ def _by_comments(
     if window.after is not None:
         mark = window.after
         begin = sum(1 for row in rows if (_comments_key(row) >= mark if descending else _comments_key(row) <= mark))
-    return rows[begin : begin + window.per_page], len(rows) > begin + window.per_page
+    return rows[begin : begin + window.per_page + 1], len(rows)
 
 
 def _shown_test(call: Call) -> Callable[[ReviewComment], bool] | None:

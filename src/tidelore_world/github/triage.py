@@ -54,6 +54,14 @@ class Triage(Hosting):
         left = tuple(who for who in thread.assignees if who not in gone)
         return self._change(full_name, thread, events, actor, at_us, assignees=left)
 
+    def rename_label(self, full_name: str, old: str, new: str) -> None:
+        """Rename a label: every thread that has it shows that, no thread moves, and no timeline tells of it."""
+        repo = self.repository(full_name)
+        for thread in list(repo.threads):
+            if old in thread.labels:
+                labels = tuple(new if name == old else name for name in thread.labels)
+                repo.put_thread(replace(thread, labels=labels))
+
     def create_milestone(
         self,
         full_name: str,
