@@ -1,4 +1,7 @@
-"""Discussions of the simulated GitHub, as GraphQL shows them."""
+"""Discussions of the simulated GitHub, as GraphQL shows them.
+
+docs/github-facts.md says which of the sources named here were read and which are memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GraphQL of the simulated GitHub: what is asked for, what it costs, and how it fails."""
+"""GraphQL of the simulated GitHub: what is asked for, what it costs, and how it fails.
+
+docs/github-facts.md says which of the sources named here were read and which are memory.
+"""
 
 from __future__ import annotations
 

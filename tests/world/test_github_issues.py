@@ -1,4 +1,7 @@
-"""Issues and repositories of the simulated GitHub behave as docs/github-facts.md says the real ones do."""
+"""Issues and repositories of the simulated GitHub behave as docs/github-facts.md says the real ones do.
+
+That page says which of the sources named here were read and which are memory.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def numbers(forge: GitHubForge, target: str) -> list[int]:
 
 
 def test_an_issue_has_the_documented_fields(world: World, forge: GitHubForge) -> None:
-    """Source: the schema `issue` of github/rest-api-description."""
+    """Source: memory of the schema `issue` of github/rest-api-description."""
     milestone = forge.create_milestone(REPO, "2026.1", "First quarter")
     number = forge.create_issue(REPO, "Totals differ", "By a cent.", "mira", labels=["bug"]).number
     forge.assign(REPO, number, "tobias")
@@ -48,7 +51,7 @@ def test_an_issue_has_the_documented_fields(world: World, forge: GitHubForge) ->
 
 
 def test_who_closed_an_issue_is_shown_by_its_own_address_only(forge: GitHubForge) -> None:
-    """Source: the schema has `closed_by` for both; recorded lists leave it out."""
+    """Source: a recorded list (octokit/fixtures, scenario paginate-issues) has no `closed_by`."""
     number = forge.create_issue(REPO).number
     forge.close(REPO, number, "mira", reason="not_planned")
     assert "closed_by" not in get(forge, f"{ISSUES}?state=all")[0]
@@ -68,7 +71,7 @@ def test_an_issue_is_closed_for_a_reason_and_reopened(forge: GitHubForge, reason
 
 
 def test_the_two_sides_of_a_pull_request_share_one_node_id_and_have_two_ids(forge: GitHubForge) -> None:
-    """Source: recorded responses (octokit/fixtures); reported as `pulls/5.id` differing from `issues/5.id`."""
+    """Source: "Get an issue": the id is an issue id there. That `node_id` is the same was not looked up."""
     number = forge.create_pull(REPO).number
     issue, pull = get(forge, f"{ISSUES}/{number}"), get(forge, f"/repos/{REPO}/pulls/{number}")
     assert issue["node_id"] == pull["node_id"]

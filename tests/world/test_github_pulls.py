@@ -1,4 +1,7 @@
-"""Pull requests of the simulated GitHub: lists, files, reviews and review comments as the real ones are."""
+"""Pull requests of the simulated GitHub: lists, files, reviews and review comments as the real ones are.
+
+docs/github-facts.md says which of the sources named here were read and which are memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Timelines of the simulated GitHub: what is recorded, and in which shape each entry is shown."""
+"""Timelines of the simulated GitHub: what is recorded, and in which shape each entry is shown.
+
+docs/github-facts.md says which of the sources named here were read and which are memory.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def test_issue_events_have_the_documented_shape(forge: GitHubForge) -> None:
 
 
 def test_labels_given_at_the_opening_are_events_too(forge: GitHubForge) -> None:
-    """Source: recorded timelines begin with `labeled` at the second of the opening."""
+    """Source: memory; not looked up."""
     number = forge.create_issue(REPO, labels=["bug", "ledger"]).number
     assert [row["label"]["name"] for row in timeline(forge, number)] == ["bug", "ledger"]
 
