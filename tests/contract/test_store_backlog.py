@@ -10,8 +10,8 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.config import Sync
 from tidelore.engine.cursor import Cursor
-from tidelore.engine.dependents import Children
 from tidelore.engine.ports import Batch
+from tidelore.engine.whole import Children
 from tidelore.store.backlog import Backlog, count_due, read_backlog, wanted_children
 from tidelore.store.child_sync import ParentNursery
 from tidelore.store.database import Database

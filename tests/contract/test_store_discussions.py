@@ -10,10 +10,12 @@ import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of, stored_payload
 from tests.support.manual_clock import ManualClock
 
+from tidelore.engine import whole
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
-from tidelore.engine.dependents import Children, Parent
+from tidelore.engine.dependents import Parent
 from tidelore.engine.ports import Batch
+from tidelore.engine.whole import Children
 from tidelore.model import DiscussionRecord, Item, Rejected, Scope
 from tidelore.sources.gitlab.threads import read_discussion
 from tidelore.store.child_sync import ParentNursery
@@ -98,8 +100,15 @@ class Berth:
         return [sorted(self.rows(f"SELECT * FROM {table}"), key=repr) for table in tables]
 
 
+@pytest.fixture(params=["in_one_chunk", "in_chunks_of_one"])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Discussions are written several at a time, and many of them in several steps: the result is the same."""
+    if request.param == "in_chunks_of_one":
+        monkeypatch.setattr(whole, "CHUNK_BYTES", 1)
+
+
 @pytest.fixture(params=[ISSUE, MERGE_REQUEST], ids=lambda kind: kind.table)
-def berth(request: pytest.FixtureRequest, database: Database, clock: ManualClock) -> Berth:
+def berth(request: pytest.FixtureRequest, database: Database, clock: ManualClock, chunks: None) -> Berth:
     return Berth(database, clock, request.param)
 
 

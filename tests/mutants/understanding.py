@@ -101,7 +101,7 @@ SETTLING = (
     Mutant(
         name="settled-by-the-last-pages-clock",
         invariant="settling",
-        file="engine/dependents.py",
+        file="engine/whole.py",
         before="            server_at = page.server_at if server_at is None else server_at\n",
         after="            server_at = page.server_at\n",
         test=f"{_CHILDREN}::test_one_page_of_children_is_read_once_and_several_until_two_passes_agree",
@@ -134,8 +134,8 @@ CHILDREN = (
     Mutant(
         name="children-accepted-after-one-pass",
         invariant="children read whole",
-        file="engine/dependents.py",
-        before="        if pages == 1 or seen == before:\n",
+        file="engine/whole.py",
+        before="        if pages == 1 or seen == agreed:\n",
         after="        if pages >= 1:\n",
         test=f"{_CHILDREN}::test_a_child_that_moved_between_two_pages_is_found_by_the_next_pass",
         why="A child that slid between two pages would be swept as one that vanished.",

@@ -18,13 +18,12 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.ports import ListRequest, Pages, R_contra
+from tidelore.engine.ports import Pages, R_contra
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, is_refusal
-from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
-from tidelore.model import Item, R_co, Rejected
+from tidelore.engine.whole import Children, read_lists
+from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
+from tidelore.model import Rejected
 
 C = TypeVar("C")
 
@@ -48,15 +47,6 @@ class Due(Enum):
     FETCH = "fetch"
     WAIT = "wait"
     DONE = "done"
-
-
-class Children(Struct, Generic[R_co], frozen=True):
-    """Everything one parent has now, as far as it could be understood."""
-
-    items: Sequence[Item[R_co]]
-    rejected: Sequence[Rejected]
-    pages: int
-    server_at: int | None
 
 
 class Nursery(Protocol[R_contra]):
@@ -115,45 +105,6 @@ def decide(parent: Parent, server_now: int | None, settle_ms: int) -> Due:
     if parent.fetched_for is None or parent.fetched_for < parent.updated_at:
         return Due.FETCH
     return Due.FETCH if is_settled(parent.updated_at, server_now, settle_ms) else Due.WAIT
-
-
-async def read_all(lister: Pages[C], max_bytes: int | None = None) -> Children[C]:
-    """Read every page of a list, up to a number of bytes; one of several pages is read until two passes agree."""
-    before: tuple[object, ...] | None = None
-    total = 0
-    for _ in range(MAX_PASSES):
-        items: dict[object, Item[C]] = {}
-        rejected: dict[str, Rejected] = {}
-        pages, token, guard = 0, None, PageGuard(max_bytes)
-        server_at: int | None = None
-        while True:
-            page = await lister.fetch(ListRequest(token=token))
-            guard.look(page)
-            pages, total = pages + 1, total + 1
-            # The first page's clock: a child added after it was answered may be missing from this pass.
-            server_at = page.server_at if server_at is None else server_at
-            items.update((item.version.id, item) for item in page.items)
-            rejected.update((entry.key, entry) for entry in page.rejected)
-            token = page.next_token
-            if token is None:
-                break
-        seen = (*sorted(map(str, items)), *sorted(rejected))
-        if pages == 1 or seen == before:
-            return Children(list(items.values()), list(rejected.values()), total, server_at)
-        before = seen
-    raise RemoteTransient("the children kept changing while they were read", reason="unstable_list")
-
-
-async def read_lists(listers: Sequence[Pages[C]], max_bytes: int | None = None) -> Children[C]:
-    """Read all lists that make up one kind of children; the earliest clock of them is the clock of all."""
-    parts = [await read_all(lister, max_bytes) for lister in listers]
-    clocks = [part.server_at for part in parts]
-    return Children(
-        [item for part in parts for item in part.items],
-        [entry for part in parts for entry in part.rejected],
-        sum(part.pages for part in parts),
-        None if None in clocks else min(clock for clock in clocks if clock is not None),
-    )
 
 
 class DependentSync(Generic[C]):

@@ -11,11 +11,12 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
+from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Census
+from tidelore.engine.cursor import Census, Cursor
 from tidelore.engine.intake import Intake
-from tidelore.engine.ports import Lister, ListRequest, Page
-from tidelore.errors import RemoteError
+from tidelore.engine.ports import Batch, Lister, ListRequest, Page
+from tidelore.errors import RemoteError, RemotePermanent
 from tidelore.model import RemoteId
 
 R = TypeVar("R")
@@ -30,6 +31,7 @@ class Scrub(Generic[R]):
     def __init__(self, lister: Lister[R], intake: Intake[R]) -> None:
         self._lister = lister
         self._intake = intake
+        self._guard = PageGuard()
 
     async def stride(self) -> bool:
         """Verify one more page; return whether that completed a whole cycle over the scope."""
@@ -37,6 +39,7 @@ class Scrub(Generic[R]):
         census = cursor.census
         page, census = await self._fetch(census)
         self._intake.seam(Seam.AFTER_FETCH)
+        self._look(page, cursor, census)
         met = {*census.met, *(item.version.id for item in page.items), *(entry.key for entry in page.rejected)}
         last = max((item.at for item in page.items), default=census.after)
         if page.next_token is not None and last <= census.after:
@@ -68,6 +71,16 @@ class Scrub(Generic[R]):
                 raise
             census = replace(census, token=None, met=())
             return await self._lister.fetch(ListRequest(since=census.after)), census
+
+    def _look(self, page: Page[R], cursor: Cursor, census: Census) -> None:
+        if census.token is None:
+            self._guard = PageGuard()
+        try:
+            self._guard.look(page)
+        except RemotePermanent:
+            # To go on at this token would only lead to the same error.
+            self._intake.shelf.commit(Batch((), replace(cursor, census=replace(census, token=None, met=()))))
+            raise
 
     async def _ask(self, missing: dict[RemoteId, str]) -> tuple[list[Page[R]], list[RemoteId]]:
         """Ask by itself for each item that was not met: what is there, and what is gone."""

@@ -8,12 +8,12 @@ for by itself; only 'gone' makes it extra. A missing or extra item stands for ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from tidelore.config import Config, sync_settings
-from tidelore.engine.dependents import read_lists
-from tidelore.engine.ports import Lister, ListRequest, Page
+from tidelore.engine.ports import Page
+from tidelore.engine.whole import read_by_creation, read_lists
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.gather import gather
 from tidelore.model import ParentRecord, Rejected
@@ -108,7 +108,7 @@ class Comparison:
         lister = self._target.source.listing(self._target.resource, project.remote_id, by_creation=True)
         common: dict[int, Holding] = {}
         met: set[str] = set()
-        async for page in _by_creation(lister):
+        async for page in read_by_creation(lister):
             common |= self._compare_page(project, page, met)
             self._tell(self._target.resource, len(met), None, f"{len(met):,} compared")
         held = held_between(self._database, self._kind.table, project.id, 0, None)
@@ -183,18 +183,6 @@ class Comparison:
 
     def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
         self._on_progress(Progress(self._scope.project, stage, done, total, note))
-
-
-async def _by_creation(lister: Lister[T]) -> AsyncIterator[Page[T]]:
-    """Read a list whole. Each page starts at the instant the one before it ended with: deletions shift offsets."""
-    since, token = 0, None
-    while True:
-        page = await lister.fetch(ListRequest(since=since, token=token))
-        yield page
-        if page.next_token is None:
-            return
-        last = max((item.at for item in page.items), default=since)
-        since, token = (last, None) if last > since else (since, page.next_token)
 
 
 async def _side_by_side(count: int, jobs: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:

@@ -8,15 +8,16 @@ goes wrong, only these change, and what could not be understood goes to quaranti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeGuard, TypeVar
 
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.dependents import Children, Parent
+from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
+from tidelore.engine.whole import Children
 from tidelore.model import ChildRecord, Item, R_co, Rejected, Scope
 from tidelore.store.backlog import is_due
 from tidelore.store.database import Database, Params, Row, Transaction
@@ -43,7 +44,7 @@ class Renewal(Struct, Generic[R_co], frozen=True):
     project_id: int
     kind: ParentKind
     parent_id: int
-    items: Sequence[Item[R_co]]
+    items: Collection[Item[R_co]]
     now_ms: int
     pack: Pack
 
@@ -58,7 +59,7 @@ class ChildFamily(Struct, frozen=True):
     name: str
     write: Callable[[Transaction, Renewal[ChildRecord]], int]
     held: Callable[[Read, ParentKind, int], dict[str, bytes]]
-    tell: Callable[[Sequence[Item[ChildRecord]]], dict[str, int]]
+    tell: Callable[[Collection[Item[ChildRecord]]], dict[str, int]]
 
 
 def child_family(
@@ -66,7 +67,7 @@ def child_family(
     record: type[C],
     write: Callable[[Transaction, Renewal[C]], int],
     held: Callable[[Read, ParentKind, int], dict[str, bytes]],
-    tell: Callable[[Sequence[Item[C]]], dict[str, int]],
+    tell: Callable[[Collection[Item[C]]], dict[str, int]],
 ) -> ChildFamily:
     """Describe a kind of children whose items all have the same type of record; any other record is a TypeError."""
 
@@ -78,15 +79,14 @@ def child_family(
     return ChildFamily(name, write_children, held, lambda items: tell(_items_of(record, items)))
 
 
-def _items_of(record: type[C], items: Sequence[Item[object]]) -> list[Item[C]]:
-    found = [item for item in items if _has_record(item, record)]
-    if len(found) != len(items):
+def _items_of(record: type[C], items: Collection[Item[object]]) -> Collection[Item[C]]:
+    if not _have_record(items, record):
         raise TypeError(f"expected items with a {record.__name__}")
-    return found
+    return items
 
 
-def _has_record(item: Item[object], record: type[C]) -> TypeGuard[Item[C]]:
-    return isinstance(item.record, record)
+def _have_record(items: Collection[Item[object]], record: type[C]) -> TypeGuard[Collection[Item[C]]]:
+    return all(isinstance(item.record, record) for item in items)
 
 
 class ParentNursery:

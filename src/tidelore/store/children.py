@@ -6,11 +6,12 @@ already is not written again, one that was not seen is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from tidelore.engine.whole import in_chunks
 from tidelore.model import (
     ChildRecord,
     ClosedIssueRecord,
@@ -98,26 +99,33 @@ def _key(table: ChildTable, values: Sequence[object]) -> str:
     return table.prefix + " -> ".join(map(str, values))
 
 
-def _write(
-    tx: Transaction, renewal: Renewal[ChildRecord], table: ChildTable, items: Sequence[Item[ChildRecord]]
-) -> int:
+def _write(tx: Transaction, renewal: Renewal[ChildRecord], table: ChildTable) -> int:
     held = _held(tx.execute, table, renewal.kind, renewal.parent_id)
-    seen = {str(item.version.id) for item in items}
+    own = _own_values(tx.execute, renewal.kind, renewal.parent_id, renewal.project_id)
+    changes = 0
+    seen: set[str] = set()
+    for chunk in in_chunks(item for item in renewal.items if isinstance(item.record, table.record)):
+        seen.update(str(item.version.id) for item in chunk)
+        changed = [item for item in chunk if held.get(str(item.version.id), (0, b""))[1] != item.version.digest]
+        _upsert(tx, table, [_row(table, own, item) for item in changed])
+        changes += len(changed)
     gone = [row_id for key, (row_id, _) in held.items() if key not in seen]
-    changed = [item for item in items if held.get(str(item.version.id), (0, b""))[1] != item.version.digest]
     if gone:
         tx.execute(f"DELETE FROM {table.table} WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
-    if changed:
-        names = (*table.own, *table.fields, "content_hash")
-        own = _own_values(tx.execute, renewal.kind, renewal.parent_id, renewal.project_id)
-        updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in table.unique)
-        tx.execute_rows(
-            f"INSERT INTO {table.table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
-            f" ON CONFLICT ({', '.join(table.unique)}) DO UPDATE SET {updates}",
-            names,
-            [_row(table, own, item) for item in changed],
-        )
-    return len(changed) + len(gone)
+    return changes + len(gone)
+
+
+def _upsert(tx: Transaction, table: ChildTable, rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    names = (*table.own, *table.fields, "content_hash")
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in table.unique)
+    tx.execute_rows(
+        f"INSERT INTO {table.table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
+        f" ON CONFLICT ({', '.join(table.unique)}) DO UPDATE SET {updates}",
+        names,
+        rows,
+    )
 
 
 def _row(table: ChildTable, own: dict[str, Any], item: Item[ChildRecord]) -> Row:
@@ -129,10 +137,7 @@ def _row(table: ChildTable, own: dict[str, Any], item: Item[ChildRecord]) -> Row
 
 def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily:
     def write(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
-        return sum(
-            _write(tx, renewal, table, [item for item in renewal.items if isinstance(item.record, table.record)])
-            for table in tables
-        )
+        return sum(_write(tx, renewal, table) for table in tables)
 
     def held(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
@@ -143,7 +148,7 @@ def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily:
     return ChildFamily(name, write, held, _counter(word))
 
 
-def _counter(word: str) -> Callable[[Sequence[Item[ChildRecord]]], dict[str, int]]:
+def _counter(word: str) -> Callable[[Collection[Item[ChildRecord]]], dict[str, int]]:
     return lambda items: {word: len(items)}
 
 

@@ -6,10 +6,12 @@ payload behind; what was edited keeps its earlier ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
 from tidelore.content import digest
+from tidelore.engine.whole import in_chunks
 from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.store.child_sync import Read, Renewal, child_family
 from tidelore.store.database import Row, Transaction
@@ -49,43 +51,60 @@ def held_discussions(read: Read, kind: ParentKind, parent_id: int) -> dict[str, 
 def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
     """Make a parent hold exactly these discussions with exactly these notes; return how many changed."""
     held = _held(tx.execute, renewal.kind, renewal.parent_id)
-    seen = {item.record.remote_id for item in renewal.items}
-    gone = {remote_id: row_id for remote_id, (row_id, _) in held.items() if remote_id not in seen}
-    changed = [item for item in renewal.items if held.get(item.record.remote_id, (0, b""))[1] != item.version.digest]
     if held:
         _mark_seen(tx, renewal)
-    if not changed and not gone:
-        return 0
-    known = [held[item.record.remote_id][0] for item in changed if item.record.remote_id in held]
-    before = _note_ids(tx, [*known, *gone.values()])
+    seen = {item.record.remote_id for item in renewal.items}
+    gone = {remote_id: row_id for remote_id, (row_id, _) in held.items() if remote_id not in seen}
+    changes = len(gone)
     if gone:
-        mark(tx, "discussion", gone.values(), renewal.now_ms)
-        tx.execute(f"DELETE FROM discussions WHERE id {tx.among('ids')}", {"ids": tx.integers(gone.values())})
-    notes = [note for item in changed for note in item.record.notes]
-    deleted = [remote_id for remote_id in before if remote_id not in {note.remote_id for note in notes}]
+        _remove(tx, renewal, gone)
+    for chunk in in_chunks(renewal.items):
+        changed = [item for item in chunk if held.get(item.record.remote_id, (0, b""))[1] != item.version.digest]
+        if changed:
+            _renew(
+                tx, renewal, changed, {key: held[key][0] for item in changed if (key := item.record.remote_id) in held}
+            )
+        changes += len(changed)
+    return changes
+
+
+def _remove(tx: Transaction, renewal: Renewal[DiscussionRecord], gone: Mapping[str, int]) -> None:
+    """Delete discussions that the server does not list any more, their notes and what was stored of both."""
+    notes = _note_ids(tx, list(gone.values()))
+    mark(tx, "discussion", gone.values(), renewal.now_ms)
+    tx.execute(f"DELETE FROM discussions WHERE id {tx.among('ids')}", {"ids": tx.integers(gone.values())})
+    forget_payloads(tx, renewal.project_id, "note", "notes", [str(remote_id) for remote_id in notes])
+    forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(gone))
+
+
+def _renew(
+    tx: Transaction,
+    renewal: Renewal[DiscussionRecord],
+    changed: Sequence[Item[DiscussionRecord]],
+    known: Mapping[str, int],
+) -> None:
+    """Write discussions that differ from the stored ones, and delete those of their notes that are gone."""
+    before = _note_ids(tx, list(known.values()))
     _write(tx, renewal, changed)
+    notes = {note.remote_id for item in changed for note in item.record.notes}
+    deleted = [remote_id for remote_id in before if remote_id not in notes]
     if deleted:
         tx.execute(
             f"DELETE FROM notes WHERE discussion_id {tx.among('known')} AND remote_id {tx.among('ids')}",
-            {"known": tx.integers(known), "ids": tx.integers(deleted)},
+            {"known": tx.integers(known.values()), "ids": tx.integers(deleted)},
         )
         forget_payloads(tx, renewal.project_id, "note", "notes", [str(remote_id) for remote_id in deleted])
-    if deleted or gone:
-        touched = [*gone, *(item.record.remote_id for item in changed)]
-        forget_payloads(tx, renewal.project_id, "discussion", "discussions", touched)
-    return len(changed) + len(gone)
+        forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(known))
 
 
-def tell_discussions(items: Sequence[Item[DiscussionRecord]]) -> dict[str, int]:
+def tell_discussions(items: Collection[Item[DiscussionRecord]]) -> dict[str, int]:
     """Count discussions and their notes."""
-    notes = [note for item in items for note in item.record.notes]
-    system = sum(note.is_system for note in notes)
-    return {
-        "discussions": len(items),
-        "notes": len(notes) - system,
-        "system_notes": system,
-        "diff_notes": sum(note.is_placed for note in notes),
-    }
+    told = Counter({"discussions": len(items), "notes": 0, "system_notes": 0, "diff_notes": 0})
+    for item in items:
+        for note in item.record.notes:
+            told["system_notes" if note.is_system else "notes"] += 1
+            told["diff_notes"] += note.is_placed
+    return dict(told)
 
 
 DISCUSSIONS = child_family("discussions", DiscussionRecord, write_discussions, held_discussions, tell_discussions)

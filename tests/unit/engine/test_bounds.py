@@ -9,11 +9,13 @@ import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, item
 
 from tidelore.engine.bounds import IDLE_PAGES, MOST_REMEMBERED, PageGuard
-from tidelore.engine.dependents import read_all
+from tidelore.engine.cursor import Census
 from tidelore.engine.gaps import Descent, DescentPlan
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.scrub import Scrub
 from tidelore.engine.walk import Plan, Walk
+from tidelore.engine.whole import read_all, read_by_creation
 from tidelore.errors import RemotePermanent
 
 LATEST = 500
@@ -50,21 +52,36 @@ def reason_of(work: object) -> str | None:
     return raised.value.reason
 
 
+async def cycle_of(work: Scrub[str]) -> None:
+    while not await work.stride():
+        pass
+
+
+async def drain(lister: Endless) -> None:
+    async for _ in read_by_creation(lister):
+        pass
+
+
 @pytest.mark.parametrize("circle", [2, 3])
 def test_pages_that_lead_back_to_each_other_end_every_walk(circle: int) -> None:
-    lists = [Endless(circle=circle, items=1) for _ in range(3)]
+    lists = [Endless(circle=circle, items=1) for _ in range(5)]
     assert reason_of(read_all(lists[0])) == "repeated_page"
     assert reason_of(Walk(lists[1], intake(), Plan()).run()) == "repeated_page"
     assert reason_of(Descent(lists[2], intake(), DescentPlan()).run()) == "repeated_page"
-    assert max(one.asked for one in lists) <= circle + 1
+    assert reason_of(cycle_of(Scrub(lists[3], intake()))) == "repeated_page"
+    assert reason_of(drain(lists[4])) == "repeated_page"
+    # The two that anchor each page at an instant of its items ask once more from there.
+    assert max(one.asked for one in lists) <= circle + 2
 
 
 def test_endless_empty_pages_end_every_walk() -> None:
-    lists = [Endless() for _ in range(3)]
+    lists = [Endless() for _ in range(5)]
     assert reason_of(read_all(lists[0])) == "endless_list"
     assert reason_of(Walk(lists[1], intake(), Plan()).run()) == "endless_list"
     assert reason_of(Descent(lists[2], intake(), DescentPlan()).run()) == "endless_list"
-    assert [one.asked for one in lists] == [IDLE_PAGES] * 3
+    assert reason_of(cycle_of(Scrub(lists[3], intake()))) == "endless_list"
+    assert reason_of(drain(lists[4])) == "endless_list"
+    assert [one.asked for one in lists] == [IDLE_PAGES] * 5
 
 
 def test_endless_children_of_one_parent_end_at_their_bound() -> None:
@@ -86,3 +103,9 @@ def test_the_memory_of_a_guard_does_not_grow_with_its_list() -> None:
             Page([item(100 * number + place, NOW - 10, "") for place in range(100)], next_token=f"page={number + 1}")
         )
     assert len(guard._met) <= MOST_REMEMBERED + 100
+
+
+def test_a_verification_that_leads_in_a_circle_starts_over_at_its_span_the_next_time() -> None:
+    shelf = PlainShelf()
+    assert reason_of(cycle_of(Scrub(Endless(circle=2), Intake(shelf, lambda: NOW))))
+    assert shelf.cursor.census == Census()

@@ -9,18 +9,16 @@ import pytest
 from tests.unit.engine.lists import NOW, Script, item
 
 from tidelore.engine.dependents import (
-    Children,
     DependentSync,
     DependentTally,
     Due,
     Parent,
     decide,
     is_settled,
-    read_all,
-    read_lists,
 )
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, pause_ms
+from tidelore.engine.whole import Children, read_all, read_lists
 from tidelore.engine.window import MAX_PASSES
 from tidelore.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.model import Rejected
