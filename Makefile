@@ -44,8 +44,9 @@ test-all: lint $(EVERY)  ## the above and the long runs: deep properties, full c
 	TIDELORE_DEEP=1 $(BIN)/pytest -n 3 --dist worksteal
 	$(BIN)/python -m tests.support.proven
 
-docs: $(READY)  ## regenerate docs/reference/commands.md
+docs: $(READY)  ## regenerate docs/reference/{commands,schema}.md
 	$(BIN)/python -m tests.architecture.command_reference
+	$(BIN)/python -m tests.architecture.schema_reference
 
 bench: $(READY)  ## speed, memory and request counts as ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -67,8 +67,7 @@ def run(scale: Scale) -> Iterator[Finding]:
 def _make_busy(database: Database) -> None:
     """Make everything due, and the ledger long."""
     with database.transaction() as tx:
-        for kind in ("discussions", "resource_events", "closes_issues", "diffs", "reviewers"):
-            tx.execute(f"UPDATE merge_requests SET {kind}_synced_for_updated_at = NULL")
+        tx.execute("UPDATE child_sync SET synced_for = NULL WHERE parent_kind = 'merge_requests'")
     now = SystemClock().now_ms()
     with database.transaction() as tx:
         tx.execute(

@@ -95,7 +95,9 @@ def _pass_again(url: str, database: Path, times: int) -> list[int]:
 def _age_events(database: Path) -> None:
     """Make the events those that were not verified for the longest time: they cost three requests at once."""
     connection = apsw.Connection(str(database))
-    connection.execute("UPDATE merge_requests SET resource_events_sync_last_attempt_at = 1")
+    connection.execute(
+        "UPDATE child_sync SET last_attempt_at = 1 WHERE parent_kind = 'merge_requests' AND kind = 'resource_events'"
+    )
     connection.close()
 
 

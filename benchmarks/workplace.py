@@ -24,7 +24,6 @@ from tidelore.pipeline.mirror import MirrorRequest, RequestCount
 from tidelore.pipeline.report import RunReport, silent
 from tidelore.session import Workshop, open_session
 from tidelore.sources.registry import RESOURCES, Wiring, open_hosts
-from tidelore.store.kinds import PARENT_KINDS
 
 if TYPE_CHECKING:
     from tidelore.sources.transport import Transport
@@ -73,10 +72,9 @@ def copy_lists(url: str, database: Path, transport: Transport | None = None) -> 
 def count_children_as_read(database: Path) -> None:
     """Make a copy of lists one whose children were read too: a long history without its many requests."""
     connection = apsw.Connection(str(database))
-    for kind in PARENT_KINDS.values():
-        columns = [column for name in kind.children for column in _watermark(name)]
-        connection.execute(f"UPDATE {kind.table} SET {', '.join(columns)}")
-    connection.execute("UPDATE issues SET status_synced_for_updated_at = updated_at")
+    connection.execute(
+        "UPDATE child_sync SET synced_for = parent_updated_at, fetched_for = parent_updated_at, last_attempt_at = 1"
+    )
     connection.close()
 
 
@@ -124,11 +122,3 @@ async def _walk(app: App) -> RunReport:
         async with open_session(shop, force=False) as session:
             scopes = await ingest(session, targets, full=False, on_progress=silent)
     return RunReport(session.run.id, scopes=scopes, requests=count.total)
-
-
-def _watermark(name: str) -> tuple[str, ...]:
-    return (
-        f"{name}_synced_for_updated_at = updated_at",
-        f"{name}_fetched_for_updated_at = updated_at",
-        f"{name}_sync_last_attempt_at = 1",
-    )

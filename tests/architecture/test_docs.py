@@ -8,17 +8,22 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.architecture import schema_reference
 from tests.architecture.command_reference import PAGE, every_page_command, reference_text
 from tests.architecture.reference import PAGES, code, preface, rows, sections
 from tests.architecture.source_tree import read_modules
+from tests.databases.catalogue import columns_of
 
 from tidelore.cli.schemas import read_sections
 from tidelore.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
 from tidelore.errors import EXIT_CODES, every_error
+from tidelore.store.dialect_sqlite import SqliteDatabase
+from tidelore.store.migrate import migrate, migrations
 
 NOT_READ = "†"
 TABLES: dict[str, type[msgspec.Struct]] = {
@@ -155,6 +160,19 @@ def attributes_read(source: Path) -> set[str]:
 
 
 # Commands
+
+
+def test_the_schema_reference_equals_the_generated_one_and_describes_every_table_and_view(tmp_path: Path) -> None:
+    assert schema_reference.PAGE.read_text(encoding="utf-8") == schema_reference.page(), "run `make docs`"
+    tables = schema_reference.read_tables("".join(step.sql for step in migrations("sqlite")))
+    with closing(SqliteDatabase(str(tmp_path / "lore.db"))) as database:
+        migrate(database, 1)
+        known = columns_of(database)
+    known.pop("schema_version")
+    assert {name: [column for column, _ in columns] for name, columns in known.items() if not tables[name].is_view} == {
+        name: [column for column, _, _ in table.columns] for name, table in tables.items() if not table.is_view
+    }
+    assert [name for name, table in tables.items() if not table.comment] == []
 
 
 def test_the_command_reference_equals_the_generated_one() -> None:

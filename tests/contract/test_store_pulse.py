@@ -57,7 +57,7 @@ def test_due_parents_are_counted_by_project_without_deleted_ones(database: Datab
     assert pulse.due_parents(database, ISSUE, "discussions") == {first.id: 2, second.id: 1}
     assert pulse.due_parents(database, MERGE_REQUEST, "diffs") == {second.id: 1}
     with database.transaction() as tx:
-        tx.execute("UPDATE issues SET discussions_synced_for_updated_at = updated_at")
+        tx.execute("UPDATE child_sync SET synced_for = parent_updated_at")
     assert pulse.due_parents(database, ISSUE, "discussions") == {}
 
 

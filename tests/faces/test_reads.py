@@ -167,7 +167,8 @@ def test_sync_status_shows_quarantined_children_with_their_item(desk: Desk) -> N
 
 def test_sync_status_does_not_count_deleted_items(desk: Desk) -> None:
     desk.ingested()
-    desk.query("UPDATE issues SET updated_at = updated_at + 1, deleted_at = 5 WHERE iid = 2")
+    desk.world.gitlab.delete_issue(LEDGER, 2)
+    desk.robot("scrub", "--all")
     assert counts(backlog(desk)["discussions"]) == (0, 0, 0)
 
 
@@ -177,7 +178,7 @@ def test_sync_status_fits_a_terminal_of_80_columns(desk: Desk) -> None:
     desk.world.faults.add("status", re.compile(r"/issues/3/discussions$"), None, status=500)
     desk.run("ingest", "--type", "issues")
     desk.ingested("merge_requests")
-    desk.query("UPDATE issues SET discussions_sync_last_error = 'it did not answer ' || discussions_sync_last_error")
+    desk.query("UPDATE child_sync SET last_error = 'it did not answer ' || last_error")
     lines = desk.run("sync-status").out.splitlines()
     assert any("ingest --type merge_requests" in line for line in lines)
     assert any("it did not answer" in line for line in lines)

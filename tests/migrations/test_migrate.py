@@ -18,10 +18,13 @@ from tidelore.store.database import Database
 from tidelore.store.migrate import migrate, migrations
 from tidelore.store.opening import open_database
 
-VIEWS = {"sync_cursors", "github_comment_poll_cursors", "poll_state"}
+VIEWS = {
+    *("sync_cursors", "github_comment_poll_cursors", "poll_state"),
+    *("v_issues", "v_merge_requests", "v_threads", "v_notes", "v_posts"),
+}
 """Of views only the names of their columns are compared."""
 EXTRA = (
-    "CREATE TABLE extra (id BIGINT PRIMARY KEY);"
+    "CREATE TABLE extra (\n    id INTEGER PRIMARY KEY,\n    size REAL\n) STRICT;"
     " ALTER TABLE projects ADD COLUMN extra TEXT;"
     " UPDATE projects SET extra = path;"
 )
@@ -35,9 +38,8 @@ def with_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
     def ship(sql: str) -> int:
         number = max(step.version for step in migrations("sqlite")) + 1
         shutil.copytree(shipped, tmp_path / "migrations")
-        for dialect in ("sqlite", "postgres"):
-            (tmp_path / "migrations" / dialect / f"{number:04d}_one_more_step.sql").write_text(sql)
-        monkeypatch.setattr(module, "_folder", lambda dialect: str(tmp_path / "migrations" / dialect))
+        (tmp_path / "migrations" / f"{number:04d}_one_more_step.sql").write_text(sql)
+        monkeypatch.setattr(module, "_folder", lambda: str(tmp_path / "migrations"))
         return number
 
     return ship
@@ -134,7 +136,7 @@ def test_a_failed_first_migration_leaves_an_empty_database(
     connect: Callable[[], Database], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "0001_broken.sql").write_text("CREATE TABLE a (x BIGINT); no SQL")
-    monkeypatch.setattr(module, "_folder", lambda _: str(tmp_path))
+    monkeypatch.setattr(module, "_folder", lambda: str(tmp_path))
     database = connect()
     with pytest.raises(Exception, match="syntax"):
         migrate(database, 5)
@@ -150,6 +152,48 @@ def test_a_database_of_a_newer_version_is_refused_and_not_changed(database: Data
     assert (caught.value.code, caught.value.exit_code) == ("SCHEMA_TOO_NEW", 8)
     assert caught.value.details == {"found": 99, "supported": max(step.version for step in migrations("sqlite"))}
     assert (schema_of(database), database.read("SELECT * FROM schema_version ORDER BY version")) == before
+
+
+def test_a_database_of_the_development_line_is_refused_with_the_advice_to_sync_into_a_new_file(
+    connect: Callable[[], Database],
+) -> None:
+    database = connect()
+    with database.transaction() as tx:
+        tx.execute(
+            "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, description TEXT NOT NULL,"
+            " checksum TEXT NOT NULL, applied_at INTEGER NOT NULL)"
+        )
+        for version, words in enumerate(("foundation", "conversations", "documents"), 1):
+            tx.execute(
+                "INSERT INTO schema_version VALUES (:version, :words, 'abc', 1)", {"version": version, "words": words}
+            )
+    before = schema_of(database)
+    for create in (True, False):
+        with pytest.raises(DatabaseUnusable, match=r"development version before 0\.1\.0") as caught:
+            migrate(database, 5, create=create)
+        assert "new file" in (caught.value.fix or "")
+    assert schema_of(database) == before
+
+
+def test_views_show_readable_times_and_nothing_for_times_no_calendar_holds(database: Database) -> None:
+    project = add_project(database)
+    at = 1_772_442_000_007
+    with database.transaction() as tx:
+        tx.execute(
+            "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, updated_at)"
+            " VALUES ('gh', 'github.pr_issue_comments', 'o/r#12', :id, :at, '77', :at),"
+            " ('gh', 'github.issue_comments', 'o/r', :id, :never, 'x', :at)",
+            {"id": project.id, "at": at, "never": 2**60},
+        )
+    shown = database.read("SELECT * FROM github_comment_poll_cursors ORDER BY scope_number")
+    assert shown == [
+        ("o/r", "issue_comments", 0, None, None, 0, "2026-03-02T09:00:00.007Z"),
+        ("o/r", "pr_issue_comments", 12, "2026-03-02T09:00:00Z", 77, 0, "2026-03-02T09:00:00.007Z"),
+    ]
+    assert database.read("SELECT resource_type, tie_breaker_id FROM sync_cursors ORDER BY resource_type") == [
+        ("issue_comments", None),
+        ("pr_issue_comments", 77),
+    ]
 
 
 def test_no_migration_is_applied_to_a_database_with_different_migrations(

@@ -23,8 +23,9 @@ def completed(database: Database) -> set[Task]:
         for name in kind.children:
             rows = database.read(
                 f"SELECT o.remote_id, p.iid FROM {table} p JOIN projects o ON o.id = p.project_id"
-                f" WHERE p.{name}_synced_for_updated_at >= p.updated_at",
-                {},
+                " JOIN child_sync c ON c.project_id = p.project_id AND c.parent_id = p.id"
+                " WHERE c.parent_kind = :table AND c.kind = :name AND c.synced_for >= p.updated_at",
+                {"table": table, "name": name},
             )
             found |= {(project, table, iid, name) for project, iid in rows}
     return found

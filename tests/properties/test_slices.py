@@ -121,9 +121,7 @@ def test_a_slice_ends_at_its_time_limit_and_stores_the_page_in_flight(tmp_path: 
         # Three workers for each of two lists, and a parent that is under way has three lists at most.
         assert report.requests <= 20 + 2 * 3 * 3
     with sliced.database() as database:
-        attempts = database.read(
-            "SELECT MAX(discussions_sync_attempts), COUNT(discussions_sync_last_error) FROM issues"
-        )
+        attempts = database.read("SELECT MAX(attempts), COUNT(last_error) FROM child_sync WHERE parent_kind = 'issues'")
     assert attempts == [(0, 0)], "nobody was cut off"
 
 

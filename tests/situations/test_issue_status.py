@@ -77,7 +77,11 @@ class Copy:
         }
 
     def due(self) -> int:
-        return len(self.query("SELECT 1 FROM issues WHERE updated_at > COALESCE(status_synced_for_updated_at, -1)"))
+        return len(
+            self.query(
+                "SELECT 1 FROM child_sync WHERE kind = 'status' AND parent_updated_at > COALESCE(synced_for, -1)"
+            )
+        )
 
     def assert_true(self) -> None:
         for project in (CRANE, QUAY):
@@ -281,10 +285,11 @@ def test_a_failed_status_query_is_not_repeated_by_verification_in_the_same_run(c
 
 def test_an_issue_that_verification_corrects_gets_its_status_in_the_same_run(copy: Copy) -> None:
     copy.ingest()
+    run(copy, "UPDATE issues SET updated_at = updated_at - 1, status_name = 'Done' WHERE iid = 1")
     run(
         copy,
-        "UPDATE issues SET updated_at = updated_at - 1, status_synced_for_updated_at = updated_at - 1,"
-        " status_name = 'Done' WHERE iid = 1",
+        "UPDATE child_sync SET parent_updated_at = parent_updated_at - 1, synced_for = parent_updated_at - 1"
+        " WHERE kind = 'status' AND parent_id IN (SELECT id FROM issues WHERE iid = 1)",
     )
     code, out, _ = copy.lore("scrub", "--all", "--robot")
     assert code == 0, out

@@ -37,7 +37,7 @@ def conversation_data(talk: Conversation, view: View) -> dict[str, Any]:
         "discussions": _discussions(threads),
         "discussions_total": len(threads) + left_out,
         "discussions_fresh": parent.discussions_fresh,
-        "discussions_error": parent.discussions_sync_last_error,
+        "discussions_error": parent.discussions_error,
     }
 
 

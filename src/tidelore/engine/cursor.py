@@ -6,6 +6,8 @@ timestamps move it. A cursor that cannot be true is replaced by `now - safe back
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Struct
 
@@ -60,14 +62,27 @@ class Census(Struct, frozen=True, omit_defaults=True):
     met: tuple[RemoteId, ...] = ()
 
 
+class LogPosition(Struct, frozen=True, omit_defaults=True):
+    """How far a list in order of writing was read: the instant from which it is held, and the last key of each part.
+
+    `behind` when the last walk did not come to the end: then the next one asks for nothing twice, or it would stand
+    still before more items than it may read.
+    """
+
+    floor: int
+    keys: Mapping[str, str] = {}
+    behind: bool = False
+
+
 class Cursor(Struct, frozen=True):
-    """Everything durable about one scope's position."""
+    """Everything durable about one scope's position: `window` of a walk by update time or id, `log` of one by keys."""
 
     watermark: Position | None = None
     window: Window | None = None
     validator: Validator | None = None
     complete: bool = False
     census: Census = Census()
+    log: LogPosition | None = None
 
 
 def forward(current: Position | None, candidate: Position | None) -> Position | None:
@@ -116,6 +131,21 @@ def decode_census(text: str) -> Census:
         return msgspec.json.decode(text, type=Census)
     except msgspec.DecodeError:
         return Census()
+
+
+def encode_log(position: LogPosition | None) -> str | None:
+    """Return the stored form of a position in a log."""
+    return None if position is None else msgspec.json.encode(position).decode()
+
+
+def decode_log(text: str | None) -> LogPosition | None:
+    """Return a stored position in a log, or None: without one the list is read from its beginning."""
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=LogPosition)
+    except msgspec.DecodeError:
+        return None
 
 
 def encode_window(window: Window | None) -> str | None:

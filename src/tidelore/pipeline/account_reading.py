@@ -14,14 +14,14 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.engine.cursor import Cursor
+from tidelore.engine.cursor import Cursor, LogPosition
 from tidelore.engine.gaps import MOST_EMPTY, Descent, DescentPlan
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.errors import RemoteError, RemoteNotFound, RemotePermanent
 from tidelore.model import PostRecord, Rejected
 from tidelore.pipeline.poll_report import AccountReport, volume_line
-from tidelore.pipeline.record_positions import COLLECTIONS, OVERLAP_MS, Reach, key_before, reach_of, with_reach
+from tidelore.pipeline.record_positions import COLLECTIONS, OVERLAP_MS, key_before
 from tidelore.pipeline.record_walk import RecordPlan, RecordWalk
 from tidelore.session import Session
 from tidelore.sources.bluesky.source import BlueskySource
@@ -113,7 +113,7 @@ class Reader(Struct, frozen=True):
             for account in accounts:
                 if account.did in unread:
                     mode = self.mode_of(account)
-                    save_cursor(tx, account_scope(account, mode), with_reach(Cursor(), _reach(mode, start)), now)
+                    save_cursor(tx, account_scope(account, mode), Cursor(log=_reach(mode, start)), now)
 
     async def read(self, account: AccountRow, report: AccountReport) -> Found:
         """Read an account up to its present; `report` is told what is stored even when it fails half way."""
@@ -163,16 +163,16 @@ class Reader(Struct, frozen=True):
     def _begin(self, account: AccountRow, shelf: PostShelf, mode: Mode) -> int:
         """Return where a first reading begins; since when the account is held is made durable before it."""
         cursor = shelf.load()
-        known = reach_of(cursor)
+        known = cursor.log
         if known is not None:
             return known.floor
         start = floor = 0 if self.full else self._lookback()
         other = self.shelf(account, "records" if mode == "feed" else "feed")
-        before = reach_of(other.load())
+        before = other.load().log
         if before is not None:
             start = min(start, _left_off(other, before))
             floor = min(start, before.floor)
-        shelf.commit(Batch((), with_reach(cursor, _reach(mode, start, floor))))
+        shelf.commit(Batch((), replace(cursor, log=_reach(mode, start, floor))))
         return start
 
     def _lookback(self) -> int:
@@ -249,13 +249,13 @@ def feed_overlap_ms(per_page: int, max_pages: int) -> int:
     return min(OVERLAP_MS, per_page * max_pages * 1000 * MOST_EMPTY // _LIVELY)
 
 
-def _reach(mode: Mode, start: int, floor: int | None = None) -> Reach:
+def _reach(mode: Mode, start: int, floor: int | None = None) -> LogPosition:
     """Return the reach of an account of which nothing was read yet; a repository is read from a record key on."""
     key = key_before(start) if mode == "records" else None
-    return Reach(start if floor is None else floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
+    return LogPosition(start if floor is None else floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
 
 
-def _left_off(shelf: PostShelf, reach: Reach) -> int:
+def _left_off(shelf: PostShelf, reach: LogPosition) -> int:
     """Return up to where the other way of reading has everything: to its mark, or to what it had not read yet."""
     cursor = shelf.load()
     mark = cursor.watermark.at - OVERLAP_MS if cursor.complete and cursor.watermark else reach.floor

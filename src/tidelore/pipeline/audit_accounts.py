@@ -16,7 +16,7 @@ from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
 from tidelore.gather import gather
 from tidelore.model import Item, PostRecord
 from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, judge
-from tidelore.pipeline.record_positions import COLLECTIONS, reach_of
+from tidelore.pipeline.record_positions import COLLECTIONS
 from tidelore.pipeline.record_walk import following
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.verify_accounts import first_key, is_wanted
@@ -48,7 +48,7 @@ async def audit_accounts(
         scope = ScopeAudit(SOURCE, SURFACES[mode], account.handle, account.last_polled_at)
         async with gate:
             cursor = load_cursor(database, account_scope(account, mode))
-            reach = reach_of(cursor)
+            reach = cursor.log
             if reach is None or not cursor.complete:
                 scope.skipped = "it was not fully fetched yet"
                 return scope

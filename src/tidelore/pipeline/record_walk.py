@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Cursor, forward
+from tidelore.engine.cursor import Cursor, LogPosition, forward
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.engine.window import believable
 from tidelore.model import PostRecord
-from tidelore.pipeline.record_positions import Reach, advance, reach_of, start_key, with_reach
+from tidelore.pipeline.record_positions import advance, start_key
 from tidelore.sources.bluesky.addresses import split_uri
 
 SAFE_BACKFILL_MS = 86_400_000
@@ -42,10 +42,10 @@ class RecordWalk:
     async def run(self) -> Tally:
         """Read what each collection holds behind its position; the cursor says how far an account is held at all."""
         cursor = self._intake.load(SAFE_BACKFILL_MS)
-        reach = reach_of(cursor)
+        reach = cursor.log
         if reach is None:
             # A position that could not be believed was replaced by an instant: everything since is read again.
-            reach = Reach(cursor.watermark.at if cursor.watermark else 0)
+            reach = LogPosition(cursor.watermark.at if cursor.watermark else 0)
         starts = {collection: start_key(reach, collection) for collection in self._listers}
         last = list(self._listers)[-1]
         for collection, lister in self._listers.items():
@@ -62,7 +62,7 @@ class RecordWalk:
                 # Until the end is reached the next walk, in another process too, goes on exactly here.
                 whole = token is None and collection == last and not self.behind
                 reach = replace(advance(reach, collection, keys, page.server_at), behind=not whole)
-                cursor = _forward(with_reach(cursor, reach), page)
+                cursor = _forward(replace(cursor, log=reach), page)
                 self._intake.take(page, replace(cursor, complete=cursor.complete or whole))
                 if token is None or new >= self._plan.max_pages:
                     break

@@ -71,7 +71,7 @@ class StatusStage:
 
     def _open(self, target: Target, report: ScopeReport, home: ProjectRow) -> _Project:
         shop = self._session.shop
-        board = StatusBoard(shop.database, home.id, self._session.lease, shop.seam)
+        board = StatusBoard(shop.database, home.id, shop.clock.now_ms, self._session.lease, shop.seam)
         child = report.children.setdefault(KIND, ChildReport(KIND, vital=False))
         due, live = board.count()
         child.due += due

@@ -26,7 +26,6 @@ from tidelore.pipeline.surgical_report import EntityOutcome
 from tidelore.session import Session
 from tidelore.store.dirty import Source
 from tidelore.store.projects import ProjectRow
-from tidelore.store.surgical import last_trouble
 
 STAGES = {"closes_issues": "mr_closes_issues", "diffs": "mr_diffs", "reviewers": "mr_reviewers"}
 """How a kind of children is called in a report, where that is not its own name."""
@@ -94,7 +93,7 @@ async def _read(session: Session, one: Kin, kind: str, stopped: dict[str, Remote
         if gone:
             one.outcome.fail(stage, NOT_FOUND, "deleted on the server while it was being fetched")
         elif child.tally.failed or child.tally.quarantined:
-            why = last_trouble(session.shop.database, one.choice.kind, kind, one.parent.id)
+            why = brood.nursery.last_failure(one.parent)
             code = UNREADABLE if child.tally.quarantined else FETCH_ERROR
             one.outcome.fail(stage, code, why or "could not be fetched")
     return child.seen

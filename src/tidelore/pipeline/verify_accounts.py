@@ -20,7 +20,7 @@ from tidelore.errors import RateLimited, RemoteError, RemotePermanent
 from tidelore.model import Item, PostRecord, RemoteId
 from tidelore.pipeline.account_reading import Reader
 from tidelore.pipeline.poll_report import AccountReport
-from tidelore.pipeline.record_positions import COLLECTIONS, key_before, reach_of
+from tidelore.pipeline.record_positions import COLLECTIONS, key_before
 from tidelore.pipeline.record_walk import following
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.identity import why_hidden
@@ -131,7 +131,7 @@ class Verification:
 
     async def _stride_at(self, home: str) -> bool:
         cursor = self._shelf.load()
-        census, reach = cursor.census, reach_of(cursor)
+        census, reach = cursor.census, cursor.log
         # Where nobody knows since when it is held, only what is held is verified: else its whole past would come.
         floor = self._intake.now_ms() if reach is None else reach.floor
         collection, key = _place(census)

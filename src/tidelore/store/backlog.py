@@ -1,7 +1,6 @@
 """What is behind: the children that are due, settling or failing, and how long ago the others were read.
 
-Owns the condition under which children are due and which kinds are read at all. Counting costs what is due, not the
-length of history: the partial indexes hold nothing else.
+Counting costs what is due, not the length of history: the partial index holds nothing else.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tidelore.config import Sync
+from tidelore.store.child_progress import due_rows, kind_params, oldest_reading
 from tidelore.store.database import Database
 from tidelore.store.kinds import ParentKind
 from tidelore.store.refusals import find_refusal
@@ -33,11 +33,6 @@ class Backlog(Struct, frozen=True):
     next_attempt_at: int | None = None
 
 
-def is_due(name: str) -> str:
-    """Return the condition under which a parent's children are not synced for its version."""
-    return f"updated_at > COALESCE({name}_synced_for_updated_at, -1)"
-
-
 def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
     """Return the kinds of children that are to be read for a list."""
     wanted = {
@@ -52,7 +47,7 @@ def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
 
 def count_due(database: Database, kind: ParentKind, name: str, project_id: int) -> tuple[int, int]:
     """Return how many parents of a project are due for one kind of children, and how many there are."""
-    due = database.read(f"SELECT COUNT(*) {_due(database, kind, name)}", {"project_id": project_id})
+    due = database.read(f"SELECT COUNT(*) {due_rows(database)}", kind_params(kind, name, project_id))
     live = database.read(
         f"SELECT COUNT(*) FROM {kind.table} WHERE project_id = :project_id AND deleted_at IS NULL",
         {"project_id": project_id},
@@ -62,34 +57,17 @@ def count_due(database: Database, kind: ParentKind, name: str, project_id: int) 
 
 def read_backlog(database: Database, kind: ParentKind, name: str, project_id: int) -> Backlog:
     """Return how far one kind of children of a project is behind."""
-    params = {"project_id": project_id}
-    behind = _due(database, kind, name)
+    params, behind = kind_params(kind, name, project_id), due_rows(database)
     due, settling, failing = database.read(
-        f"SELECT COUNT(*), COUNT(CASE WHEN {name}_fetched_for_updated_at = updated_at THEN 1 END),"
-        f" COUNT(CASE WHEN {name}_sync_attempts > 0 THEN 1 END) {behind}",
+        "SELECT COUNT(*), COUNT(CASE WHEN c.fetched_for = c.parent_updated_at THEN 1 END),"
+        f" COUNT(CASE WHEN c.attempts > 0 THEN 1 END) {behind}",
         params,
     )[0]
     errors = database.read(
-        f"SELECT {name}_sync_last_error {behind} AND {name}_sync_attempts > 0"
-        f" ORDER BY {name}_sync_last_attempt_at DESC, id LIMIT 1",
-        params,
+        f"SELECT c.last_error {behind} AND c.attempts > 0 ORDER BY c.last_attempt_at DESC, c.parent_id LIMIT 1", params
     )
-    oldest = database.read(
-        f"SELECT {name}_sync_last_attempt_at FROM {kind.table}"
-        f" {database.by_index(f'idx_{kind.short}_{name}_verified')} WHERE project_id = :project_id"
-        f" AND deleted_at IS NULL AND {name}_sync_last_attempt_at IS NOT NULL"
-        f" ORDER BY {name}_sync_last_attempt_at LIMIT 1",
-        params,
-    )
-    read_at = oldest[0][0] if oldest else None
+    read_at = oldest_reading(database, kind, name, project_id)
     refused = find_refusal(database, kind, name, project_id)
     if refused is not None:
         return Backlog(name, int(due), int(settling), 0, None, read_at, refused.error, refused.next_attempt_at)
     return Backlog(name, int(due), int(settling), int(failing), errors[0][0] if errors else None, read_at)
-
-
-def _due(database: Database, kind: ParentKind, name: str) -> str:
-    return (
-        f"FROM {kind.table} {database.by_index(f'idx_{kind.short}_{name}_sync')}"
-        f" WHERE project_id = :project_id AND deleted_at IS NULL AND {is_due(name)}"
-    )

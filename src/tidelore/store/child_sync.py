@@ -1,8 +1,6 @@
-"""Parents and how far their children were read. Owns the sync health columns and the one commit per parent.
+"""The durable side of parents and their children: one commit per parent.
 
-For each kind of children a parent's row carries `<kind>_synced_for_updated_at` (read after it had settled),
-`<kind>_fetched_for_updated_at` (read, perhaps too early), the attempts and the last error. Invariant 7: whatever
-goes wrong, only these change, and what could not be understood goes to quarantine.
+Invariant 7: whatever goes wrong, only the row in `child_sync` changes, and what could not be parsed goes to quarantine.
 """
 
 from __future__ import annotations
@@ -19,10 +17,17 @@ from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
 from tidelore.engine.whole import Children
 from tidelore.model import ChildRecord, Item, R_co, Rejected, Scope
-from tidelore.store.backlog import is_due
+from tidelore.store.child_progress import (
+    due_parents,
+    last_failure,
+    least_verified,
+    make_all_due,
+    record_failure,
+    record_read,
+)
 from tidelore.store.database import Database, Params, Row, Transaction
 from tidelore.store.dirty import SOURCE_TYPES, mark
-from tidelore.store.kinds import ISSUE, ParentKind
+from tidelore.store.kinds import ParentKind
 from tidelore.store.leases import fence
 from tidelore.store.payloads import Pack, packer
 from tidelore.store.quarantine import admit, release_scope
@@ -31,11 +36,6 @@ from tidelore.store.tombstones import bury, is_buried
 
 C = TypeVar("C")
 Read = Callable[[str, Params], list[Row]]
-
-PATIENCE = 3
-"""So many failures in a row are tried again by the next run; after that the pauses grow to a day."""
-_PAUSE_MS = 600_000
-_LONGEST_PAUSE_MS = 86_400_000
 
 
 class Renewal(Struct, Generic[R_co], frozen=True):
@@ -123,27 +123,16 @@ class ParentNursery:
         self.seen: Counter[str] = Counter() if seen is None else seen
 
     def due(self, limit: int) -> Sequence[Parent]:
-        name, now = self._family.name, self._now_ms()
-        rows = self._database.read(
-            f"SELECT id, iid, updated_at, {name}_synced_for_updated_at, {name}_fetched_for_updated_at"
-            f" FROM {self._kind.table} {self._database.by_index(f'idx_{self._kind.short}_{name}_sync')}"
-            f" WHERE project_id = :project_id AND deleted_at IS NULL AND {is_due(name)}"
-            f" AND ({name}_sync_attempts = 0 OR {name}_sync_last_attempt_at < :failed_since)"
-            " AND (updated_at, id) > (:at, :id)"
-            f" AND ({name}_sync_attempts < {PATIENCE}"
-            f" OR {name}_sync_last_attempt_at + {name}_sync_attempts * {_PAUSE_MS} <= :now"
-            f" OR {name}_sync_last_attempt_at + {_LONGEST_PAUSE_MS} <= :now)"
-            " ORDER BY updated_at, id LIMIT :limit",
-            {
-                "project_id": self._scope.project,
-                "at": self._after[0],
-                "id": self._after[1],
-                "now": now,
-                "failed_since": self._failed_since,
-                "limit": limit,
-            },
+        parents = due_parents(
+            self._database,
+            self._kind,
+            self._family.name,
+            self._scope.project,
+            after=self._after,
+            now_ms=self._now_ms(),
+            failed_before=self._failed_since,
+            limit=limit,
         )
-        parents = [Parent(*row) for row in rows]
         if parents:
             self._after = (parents[-1].updated_at, parents[-1].id)
         return parents
@@ -158,29 +147,23 @@ class ParentNursery:
             changed = self._family.write(tx, renewal)
             if changed:
                 mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now)
-            synced = f"{name}_synced_for_updated_at = :version, " if settled else ""
-            tx.execute(
-                f"UPDATE {self._kind.table} SET {synced}{name}_fetched_for_updated_at = :version,"
-                f" {name}_sync_last_attempt_at = :now, {name}_sync_attempts = 0, {name}_sync_last_error = NULL"
-                " WHERE id = :id",
-                {"version": parent.updated_at, "now": now, "id": parent.id},
-            )
+            record_read(tx, self._kind, name, self._scope.project, parent, settled=settled, now_ms=now)
             release_scope(tx, self._home(parent))
             self._seam(Seam.INSIDE_COMMIT)
         self.seen.update(self._family.tell(children.items))
         return changed
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
-        name, now = self._family.name, self._now_ms()
+        now = self._now_ms()
         with self._writing() as tx:
             if is_buried(tx, self._kind, parent.id):
                 return
-            tx.execute(
-                f"UPDATE {self._kind.table} SET {name}_sync_last_attempt_at = :now,"
-                f" {name}_sync_attempts = {name}_sync_attempts + 1, {name}_sync_last_error = :error WHERE id = :id",
-                {"now": now, "error": error, "id": parent.id},
-            )
+            record_failure(tx, self._kind, self._family.name, self._scope.project, parent.id, error, now)
             admit(tx, self._home(parent), rejected, now)
+
+    def last_failure(self, parent: Parent) -> str | None:
+        """Return what the last reading of a parent's children met, if it failed."""
+        return last_failure(self._database, self._kind, self._family.name, self._scope.project, parent.id)
 
     def bury(self, parents: Sequence[int]) -> None:
         """Tombstone parents that the forge does not know any more."""
@@ -202,16 +185,9 @@ class ParentNursery:
 
     def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
         """Return synced parents and when their children were last read, the longest ago first."""
-        name = self._family.name
-        rows = self._database.read(
-            f"SELECT {name}_sync_last_attempt_at, id, iid, updated_at, {name}_synced_for_updated_at,"
-            f" {name}_fetched_for_updated_at FROM {self._kind.table}"
-            f" {self._database.by_index(f'idx_{self._kind.short}_{name}_verified')}"
-            f" WHERE project_id = :project_id AND deleted_at IS NULL AND {name}_sync_last_attempt_at < :before"
-            f" AND {name}_synced_for_updated_at = updated_at ORDER BY {name}_sync_last_attempt_at LIMIT :limit",
-            {"project_id": self._scope.project, "limit": limit, "before": before},
+        return least_verified(
+            self._database, self._kind, self._family.name, self._scope.project, before=before, limit=limit
         )
-        return [(row[0], Parent(*row[1:])) for row in rows]
 
     def _home(self, parent: Parent) -> Scope:
         """Return where the quarantine keeps what belongs to one parent."""
@@ -229,14 +205,5 @@ class ParentNursery:
 
 def reset_watermarks(tx: Transaction, kind: ParentKind, project_id: int) -> None:
     """Make every parent of a project due again, by an operator's word."""
-    changes = [
-        f"{name}_synced_for_updated_at = NULL, {name}_fetched_for_updated_at = NULL, {name}_sync_attempts = 0,"
-        f" {name}_sync_last_error = NULL"
-        for name in kind.children
-    ]
-    if kind == ISSUE:
-        changes.append("status_synced_for_updated_at = NULL")
-    tx.execute(
-        f"UPDATE {kind.table} SET {', '.join(changes)} WHERE project_id = :project_id", {"project_id": project_id}
-    )
+    make_all_due(tx, kind, project_id)
     clear_refusals(tx, kind, project_id)

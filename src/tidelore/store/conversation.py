@@ -30,9 +30,10 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
     family = FAMILIES[kind]
     shape = MergeRequestRow if kind == "mr" else IssueRow
     (source, project, *values) = database.read(
-        f"SELECT p.source, p.path, {_columns('t', shape)} FROM {family.table} t JOIN projects p ON p.id = t.project_id"
-        " WHERE t.id = :id",
-        {"id": parent_id},
+        f"SELECT p.source, p.path, {_parent_columns(shape)} FROM {family.table} t"
+        " JOIN projects p ON p.id = t.project_id LEFT JOIN child_sync c ON c.project_id = t.project_id"
+        " AND c.parent_kind = :kind AND c.kind = 'discussions' AND c.parent_id = t.id WHERE t.id = :id",
+        {"id": parent_id, "kind": family.table},
     )[0]
     parent: IssueRow | MergeRequestRow = shape(*values)
     return Conversation(
@@ -51,6 +52,11 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
 
 def _columns(alias: str, shape: type[Struct]) -> str:
     return ", ".join(f"{alias}.{name}" for name in shape.__struct_fields__)
+
+
+def _parent_columns(shape: type[Struct]) -> str:
+    progress = {"discussions_fetched_for": "c.fetched_for", "discussions_error": "c.last_error"}
+    return ", ".join(progress.get(name, f"t.{name}") for name in shape.__struct_fields__)
 
 
 def _labels(database: Database, family: Family, parent_id: int) -> tuple[str, ...]:

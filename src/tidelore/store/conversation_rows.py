@@ -8,7 +8,10 @@ from tidelore.model import FileChangeRecord
 
 
 class ParentRow(Struct, frozen=True):
-    """What issues and merge requests have in common; the names are those of the columns."""
+    """What issues and merge requests have in common; the names are those of the columns.
+
+    `discussions_fetched_for` and `discussions_error` are of the row in `child_sync`.
+    """
 
     id: int
     remote_id: int
@@ -24,18 +27,18 @@ class ParentRow(Struct, frozen=True):
     closed_at: int | None
     deleted_at: int | None
     web_url: str | None
-    discussions_fetched_for_updated_at: int | None
-    discussions_sync_last_error: str | None
+    discussions_fetched_for: int | None
+    discussions_error: str | None
 
     @property
     def discussions_read(self) -> bool:
-        """Whether the discussions were read at all."""
-        return self.discussions_fetched_for_updated_at is not None
+        """Whether the discussions were read at all; of a tombstone there is nothing to read."""
+        return self.discussions_fetched_for is not None or self.deleted_at is not None
 
     @property
     def discussions_fresh(self) -> bool:
         """Whether they were read for this version, not for an earlier one."""
-        return self.discussions_fetched_for_updated_at == self.updated_at
+        return self.discussions_fetched_for == self.updated_at or self.deleted_at is not None
 
 
 class IssueRow(ParentRow, frozen=True):

@@ -12,8 +12,10 @@ from tidelore.engine.cursor import (
     Gap,
     Validator,
     decode_census,
+    decode_log,
     decode_window,
     encode_census,
+    encode_log,
     encode_window,
     parse_id,
 )
@@ -23,6 +25,7 @@ from tidelore.name_matching import match_one
 from tidelore.store.database import Database, Transaction
 
 _MOST_NAMED = 20
+_KEPT = ("watermark_at", "watermark_id", "reading", "log_position")
 _KEY = "source = :source AND surface = :surface AND scope = :scope"
 
 
@@ -61,15 +64,17 @@ def scope_params(scope: Scope) -> dict[str, object]:
 def load_cursor(database: Database, scope: Scope) -> Cursor:
     """Return a scope's cursor as it stands, valid or not."""
     rows = database.read(
-        f"SELECT watermark_at, watermark_id, reading, url, etag, bootstrap_complete, census FROM cursors WHERE {_KEY}",
+        "SELECT watermark_at, watermark_id, reading, log_position, url, etag, bootstrap_complete, census"
+        f" FROM cursors WHERE {_KEY}",
         scope_params(scope),
     )
     if not rows:
         return Cursor()
-    at, key, reading, url, etag, complete, census = rows[0]
+    at, key, reading, log, url, etag, complete, census = rows[0]
     return Cursor(
         watermark=None if at is None else Position(at, parse_id(key or "0")),
         window=decode_window(reading),
+        log=decode_log(log),
         validator=Validator(url, etag) if url and etag else None,
         complete=bool(complete),
         census=decode_census(census),
@@ -101,13 +106,13 @@ def last_polled(database: Database, sources: Iterable[str]) -> dict[tuple[str, s
 def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> None:
     """Write a cursor beside the rows it covers."""
     tx.execute(
-        "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, url,"
-        " etag, bootstrap_complete, census, verified_at, polled_at, updated_at)"
-        " VALUES (:source, :surface, :scope, :project_id, :watermark_at, :watermark_id, :reading, :url,"
+        "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, log_position,"
+        " url, etag, bootstrap_complete, census, verified_at, polled_at, updated_at)"
+        " VALUES (:source, :surface, :scope, :project_id, :watermark_at, :watermark_id, :reading, :log, :url,"
         " :etag, :complete, :census, :verified_at, :now, :now)"
         " ON CONFLICT (source, surface, scope) DO UPDATE SET project_id = excluded.project_id,"
         " watermark_at = excluded.watermark_at, watermark_id = excluded.watermark_id,"
-        " reading = excluded.reading, url = excluded.url, etag = excluded.etag,"
+        " reading = excluded.reading, log_position = excluded.log_position, url = excluded.url, etag = excluded.etag,"
         " bootstrap_complete = excluded.bootstrap_complete, census = excluded.census,"
         " verified_at = excluded.verified_at,"
         " polled_at = excluded.polled_at, updated_at = excluded.updated_at",
@@ -117,6 +122,7 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
             "watermark_at": cursor.watermark.at if cursor.watermark else None,
             "watermark_id": str(cursor.watermark.id) if cursor.watermark else None,
             "reading": encode_window(cursor.window),
+            "log": encode_log(cursor.log),
             "url": cursor.validator.url if cursor.validator else None,
             "etag": cursor.validator.etag if cursor.validator else None,
             "complete": int(cursor.complete),
@@ -129,8 +135,8 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
 
 def set_aside(tx: Transaction, scope: Scope, reason: str, now_ms: int) -> None:
     """Keep what an invalid cursor said, and why it was not believed."""
-    rows = tx.execute(f"SELECT watermark_at, watermark_id, reading FROM cursors WHERE {_KEY}", scope_params(scope))
-    kept = dict(zip(("watermark_at", "watermark_id", "reading"), rows[0], strict=True)) if rows else {}
+    rows = tx.execute(f"SELECT {', '.join(_KEPT)} FROM cursors WHERE {_KEY}", scope_params(scope))
+    kept = dict(zip(_KEPT, rows[0], strict=True)) if rows else {}
     tx.execute(
         f"UPDATE cursors SET set_aside = :kept, set_aside_at = :now WHERE {_KEY}",
         {

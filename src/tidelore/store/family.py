@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from tidelore.model import Item, ParentRecord
+from tidelore.store.child_progress import make_due, note_parents
 from tidelore.store.database import Row, Transaction
 from tidelore.store.dirty import mark_parents
 from tidelore.store.kinds import ParentKind
 from tidelore.store.labels import relink_labels, relink_people
-from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, upsert_sql
+from tidelore.store.parents import IDENTITY, LinkCounts, row_ids, silent_changes, telling_rows, upsert_sql
 
 
 class Family:
@@ -57,9 +58,17 @@ class Family:
 def write_parents(
     tx: Transaction, family: Family, project_id: int, items: Sequence[Item[ParentRecord]], known: set[int], now_ms: int
 ) -> LinkCounts:
-    """Upsert parents whose payloads are stored, and link their labels and people anew."""
+    """Upsert parents whose payloads are stored, and link their labels and people anew.
+
+    Children of a new version become due, and those that a change without a new `updated_at` may concern.
+    """
+    before = telling_rows(tx, family.kind, project_id, known) if known else {}
     tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
     ids = row_ids(tx, family.table, project_id, [item.record.remote_id for item in items])
+    versions = {ids[item.record.remote_id]: item.record.updated_at for item in items}
+    note_parents(tx, family.kind, project_id, versions)
+    for name, changed in silent_changes(tx, family.kind, project_id, before, ids).items() if before else ():
+        make_due(tx, family.kind, name, project_id, changed)
     mark_parents(tx, family.kind, ids.values(), now_ms)
     counts = LinkCounts()
     for fresh in (True, False):

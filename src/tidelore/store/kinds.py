@@ -12,7 +12,8 @@ class ParentKind(Struct, frozen=True):
     """Whose children are kept: the table, how its indexes are named, the column of the children that refers to it.
 
     `children` maps each kind of children to the columns of the parent that tell of a change in them although
-    `updated_at` stands still: a deleted note shows in the count, a push in the head.
+    `updated_at` stands still: a deleted note shows in the count, a push in the head. `asides` are read for many parents
+    at once, beside their children.
     """
 
     table: str
@@ -20,6 +21,12 @@ class ParentKind(Struct, frozen=True):
     column: str
     noteable_type: str
     children: Mapping[str, tuple[str, ...]]
+    asides: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All that is read apart from the parent itself."""
+        return (*self.children, *self.asides)
 
 
 ISSUE = ParentKind(
@@ -28,6 +35,7 @@ ISSUE = ParentKind(
     "issue_id",
     "Issue",
     MappingProxyType({"discussions": ("user_notes_count", "state"), "resource_events": ("state",)}),
+    asides=("status",),
 )
 MERGE_REQUEST = ParentKind(
     "merge_requests",

@@ -5,13 +5,13 @@ Owns the queries that are the same for both tables; the tables' own columns live
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from tidelore.model import RemoteId, Version
-from tidelore.store.database import Database, Transaction
-from tidelore.store.kinds import ISSUE, ParentKind
+from tidelore.store.database import Database, Row, Transaction
+from tidelore.store.kinds import ParentKind
 from tidelore.store.payloads import unpacked
 
 
@@ -43,29 +43,8 @@ def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
     return (
         f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({values}, {payload})"
         f" ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates},"
-        f" raw_payload_id = excluded.raw_payload_id, deleted_at = NULL, {_make_due(kind)}"
+        " raw_payload_id = excluded.raw_payload_id, deleted_at = NULL"
     )
-
-
-def _make_due(kind: ParentKind) -> str:
-    """Return what an upsert means for a parent's children: a new version is tried afresh, a change that its
-    `updated_at` does not tell of makes those children due that it may concern, and a tombstone that is seen again has
-    lost all of them."""
-    table = kind.table
-    buried = f"{table}.deleted_at IS NOT NULL"
-    parts = []
-    for name, tells in kind.children.items():
-        differs = " OR ".join(f"excluded.{c} IS DISTINCT FROM {table}.{c}" for c in tells)
-        due = f"{buried} OR (excluded.updated_at = {table}.updated_at AND ({differs}))"
-        parts += [
-            f"{column} = CASE WHEN {due} THEN NULL ELSE {table}.{column} END"
-            for column in (f"{name}_synced_for_updated_at", f"{name}_fetched_for_updated_at")
-        ]
-        parts.append(f"{name}_sync_attempts = 0")
-    if kind == ISSUE:
-        column = "status_synced_for_updated_at"
-        parts.append(f"{column} = CASE WHEN {buried} THEN NULL ELSE {table}.{column} END")
-    return ", ".join(parts)
 
 
 def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int]) -> dict[int, int]:
@@ -75,6 +54,41 @@ def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[i
         {"project_id": project_id, "ids": tx.integers(remote_ids)},
     )
     return dict(rows)
+
+
+def silent_changes(
+    tx: Transaction, kind: ParentKind, project_id: int, before: Mapping[int, Row], ids: Mapping[int, int]
+) -> dict[str, list[int]]:
+    """Return, for each kind of children, the parents that changed what tells of it while `updated_at` stood still.
+
+    `before` are the rows as `telling_rows` returned them before the parents were written.
+    """
+    after = telling_rows(tx, kind, project_id, before)
+    columns = telling_columns(kind)
+    return {
+        name: [
+            ids[remote_id]
+            for remote_id, row in after.items()
+            if row[0] == before[remote_id][0] and any(row[i] != before[remote_id][i] for i in places)
+        ]
+        for name, tells in kind.children.items()
+        if (places := [columns.index(column) for column in tells])
+    }
+
+
+def telling_columns(kind: ParentKind) -> tuple[str, ...]:
+    """Return `updated_at` and the columns that tell of changed children."""
+    return ("updated_at", *dict.fromkeys(column for tells in kind.children.values() for column in tells))
+
+
+def telling_rows(tx: Transaction, kind: ParentKind, project_id: int, remote_ids: Iterable[int]) -> dict[int, Row]:
+    """Return the values of `telling_columns` of each live parent."""
+    rows = tx.execute(
+        f"SELECT remote_id, {', '.join(telling_columns(kind))} FROM {kind.table}"
+        f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {tx.among('ids')}",
+        {"project_id": project_id, "ids": tx.integers(remote_ids)},
+    )
+    return {remote_id: tuple(values) for remote_id, *values in rows}
 
 
 def stored_versions(

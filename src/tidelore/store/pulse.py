@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tidelore.store.accounts import AccountRow
 from tidelore.store.action_tokens import OPEN
-from tidelore.store.backlog import is_due
+from tidelore.store.child_progress import IS_DUE
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import OF_ENDED
 from tidelore.store.kinds import ParentKind
@@ -130,9 +130,9 @@ def due_parents(database: Database, kind: ParentKind, name: str) -> dict[int, in
         "SELECT project_id FROM refused_children WHERE attempts > 0 AND parent_kind = :parent_kind AND kind = :kind"
     )
     rows = database.read(
-        f"SELECT project_id, COUNT(*) FROM (SELECT project_id FROM {kind.table}"
-        f" {database.by_index(f'idx_{kind.short}_{name}_sync')} WHERE {is_due(name)} AND deleted_at IS NULL"
-        f" AND project_id NOT IN ({refused}) LIMIT :most) AS due GROUP BY project_id",
+        "SELECT project_id, COUNT(*) FROM (SELECT c.project_id FROM child_sync c"
+        f" {database.by_index('idx_child_sync_due')} WHERE c.parent_kind = :parent_kind AND c.kind = :kind"
+        f" AND {IS_DUE} AND c.project_id NOT IN ({refused}) LIMIT :most) AS due GROUP BY project_id",
         {"most": MOST, "parent_kind": kind.table, "kind": name},
     )
     return {int(project_id): int(count) for project_id, count in rows}

@@ -97,8 +97,7 @@ def clear_refusals(tx: Transaction, kind: ParentKind, project_id: int, name: str
 def _are_all(tx: Transaction, kind: ParentKind, name: str, project_id: int, refused: int) -> bool:
     """Return whether no parent of the project is left that was not refused, and none was ever read."""
     live, read = tx.execute(
-        f"SELECT COUNT(*), COUNT({name}_fetched_for_updated_at) FROM {kind.table}"
-        " WHERE project_id = :project_id AND deleted_at IS NULL",
-        {"project_id": project_id},
+        f"SELECT COUNT(*), COUNT(fetched_for) FROM child_sync WHERE {_KEY}",
+        {"project_id": project_id, "parent_kind": kind.table, "kind": name},
     )[0]
     return int(read) == 0 and refused >= int(live)

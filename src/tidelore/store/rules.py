@@ -102,11 +102,22 @@ _OF_TIME = (
         "children-watermarks",
         "no child items are newer than their parent's version",
         "children read for a later version than the stored one",
+        "SELECT parent_kind || ' ' || parent_id || ' ' || kind AS name FROM child_sync"
+        " WHERE synced_for > parent_updated_at OR fetched_for > parent_updated_at",
+    ),
+    Rule(
+        "children-progress",
+        "every issue and merge request has its rows in child_sync, with its version",
+        "rows that are missing, superfluous or of another version",
         _each(
-            f"SELECT '{kind.table} ' || id || ' {name}' AS name FROM {kind.table}"
-            f" WHERE {name}_synced_for_updated_at > updated_at OR {name}_fetched_for_updated_at > updated_at"
+            f"SELECT '{kind.table} ' || p.id AS name FROM {kind.table} p WHERE p.deleted_at IS NULL"
+            f" AND (SELECT COUNT(*) FROM child_sync c WHERE c.project_id = p.project_id"
+            f" AND c.parent_kind = '{kind.table}' AND c.parent_id = p.id AND c.parent_updated_at = p.updated_at"
+            f" AND c.kind IN ({', '.join(repr(name) for name in kind.kinds)})) <> {len(kind.kinds)}"
+            f" UNION ALL SELECT 'child_sync {kind.table} ' || c.parent_id AS name FROM child_sync c"
+            f" LEFT JOIN {kind.table} p ON p.id = c.parent_id WHERE c.parent_kind = '{kind.table}'"
+            " AND (p.id IS NULL OR p.deleted_at IS NOT NULL)"
             for kind in PARENT_KINDS.values()
-            for name in kind.children
         ),
     ),
 )

@@ -6,7 +6,7 @@ a run are stored, with their projects, their marks and their children made due, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -15,12 +15,12 @@ from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
 from tidelore.model import Item, ParentRecord, ProjectRecord, Scope
 from tidelore.reference import Kind
+from tidelore.store.child_progress import make_due
 from tidelore.store.child_sync import Read
 from tidelore.store.database import Database, Transaction
 from tidelore.store.dirty import SOURCE_TYPES, Source
 from tidelore.store.family import Family, write_parents
 from tidelore.store.issues import ISSUES
-from tidelore.store.kinds import ParentKind
 from tidelore.store.leases import fence
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.parents import row_ids
@@ -114,15 +114,6 @@ def holds(database: Database, kind: Kind, project_id: int, iid: int) -> bool:
     )
 
 
-def last_trouble(database: Database, kind: Kind, child: str, parent_id: int) -> str | None:
-    """Return what the last reading of one kind of children met, if it failed."""
-    rows = database.read(
-        f"SELECT {child}_sync_last_error FROM {FAMILIES[kind].table} WHERE id = :id AND {child}_sync_attempts > 0",
-        {"id": parent_id},
-    )
-    return None if not rows else rows[0][0]
-
-
 def _project(tx: Transaction, primary: Primary, now_ms: int) -> ProjectRow:
     if primary.row is not None:
         return primary.row
@@ -141,7 +132,8 @@ def _store(
     store_payloads(tx, project.id, family.resource_type, [item], pack=pack, now_ms=now_ms)
     write_parents(tx, family, project.id, [item], set() if local is None else {remote_id}, now_ms)
     row_id = row_ids(tx, family.table, project.id, [remote_id])[remote_id]
-    _make_due(tx, family.kind, [row_id])
+    for name in family.kind.children:
+        make_due(tx, family.kind, name, project.id, [row_id])
     scope = Scope(primary.source, primary.surface, str(project.remote_id), project.id, project.path)
     release(tx, scope, [str(remote_id)])
     parent = Parent(row_id, item.record.iid, updated_at, None, None)
@@ -155,13 +147,3 @@ def _local(tx: Transaction, table: str, project_id: int, remote_id: int) -> Loca
         {"project_id": project_id, "remote_id": remote_id},
     )
     return LocalRow(*rows[0]) if rows else None
-
-
-def _make_due(tx: Transaction, kind: ParentKind, ids: Iterable[int]) -> None:
-    """Make all children of these parents due again, whatever is known of them."""
-    changes = ", ".join(
-        f"{name}_synced_for_updated_at = NULL, {name}_fetched_for_updated_at = NULL, {name}_sync_attempts = 0,"
-        f" {name}_sync_last_error = NULL"
-        for name in kind.children
-    )
-    tx.execute(f"UPDATE {kind.table} SET {changes} WHERE id {tx.among('ids')}", {"ids": tx.integers(ids)})

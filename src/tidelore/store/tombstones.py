@@ -3,7 +3,7 @@
 A tombstone keeps identity (ids, number, reference, address, state) and times. Title, description, people, labels, every
 child and payload, the documents and their vectors are removed in the transaction that buries the item. The row refers
 to one empty payload, because its columns demand one. An item that is seen again is written like a new one and all its
-children become due (`upsert_sql`).
+children become due (`note_parents`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from tidelore.content import digest
 from tidelore.model import Scope
+from tidelore.store.child_progress import forget_parents
 from tidelore.store.database import Transaction
 from tidelore.store.dirty import SOURCE_TYPES, mark_parents
 from tidelore.store.family import Family
@@ -40,7 +41,7 @@ _CLEARED = {
         "title = '', description = NULL, author_username = NULL, milestone_title = NULL, due_date = NULL,"
         " discussion_locked = 0, issue_type = NULL, user_notes_count = 0, time_estimate_seconds = 0,"
         " time_spent_seconds = 0, status_name = NULL, status_category = NULL, status_color = NULL,"
-        " status_icon_name = NULL, status_synced_for_updated_at = updated_at"
+        " status_icon_name = NULL"
     ),
     "merge_requests": (
         "title = '', description = NULL, author_username = NULL, milestone_title = NULL, draft = 0,"
@@ -64,6 +65,7 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
     mark_parents(tx, kind, buried, now_ms)
     _remove_discussions(tx, scope.project, kind, buried)
     _remove_links(tx, scope, _FAMILIES[kind.table], buried, remote_ids)
+    forget_parents(tx, kind, scope.project, buried)
     _clear(tx, kind, buried, now_ms)
     family = _FAMILIES[kind.table]
     forget_payloads(tx, scope.project, family.resource_type, kind.table, [str(key) for key in remote_ids])
@@ -107,20 +109,14 @@ def _remove_links(tx: Transaction, scope: Scope, family: Family, ids: Sequence[i
 
 
 def _clear(tx: Transaction, kind: ParentKind, ids: Sequence[int], now_ms: int) -> None:
-    """Clear the row. Its children count as read and never tried, so that no search for due ones meets tombstones."""
     tx.execute(
         "INSERT INTO raw_payloads (content_hash, project_id, resource_type, remote_id, encoding, payload, fetched_at)"
         " VALUES (:empty, NULL, 'tombstone', '', 'identity', :payload, :now)"
         " ON CONFLICT (remote_id, content_hash) DO NOTHING",
         {"empty": EMPTY, "payload": b"", "now": now_ms},
     )
-    settled = "".join(
-        f", {name}_synced_for_updated_at = updated_at, {name}_fetched_for_updated_at = updated_at,"
-        f" {name}_sync_last_attempt_at = NULL, {name}_sync_attempts = 0, {name}_sync_last_error = NULL"
-        for name in kind.children
-    )
     tx.execute(
-        f"UPDATE {kind.table} SET deleted_at = :now, {_CLEARED[kind.table]}{settled}, content_hash = :empty,"
+        f"UPDATE {kind.table} SET deleted_at = :now, {_CLEARED[kind.table]}, content_hash = :empty,"
         " raw_payload_id = (SELECT id FROM raw_payloads WHERE remote_id = '' AND content_hash = :empty)"
         f" WHERE id {tx.among('ids')}",
         {"now": now_ms, "empty": EMPTY, "ids": tx.integers(ids)},

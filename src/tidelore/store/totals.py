@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 
 from tidelore.store.action_tokens import OPEN
-from tidelore.store.backlog import is_due
+from tidelore.store.child_progress import IS_DUE
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import OF_ENDED
 from tidelore.store.kinds import PARENT_KINDS, ParentKind
@@ -88,8 +88,8 @@ def _failing(database: Database, kind: ParentKind, name: str) -> int:
     )
     return _count(
         database,
-        f"{kind.table} {database.by_index(f'idx_{kind.short}_{name}_sync')} WHERE deleted_at IS NULL"
-        f" AND {is_due(name)} AND {name}_sync_attempts > 0 AND project_id NOT IN ({refused})",
+        f"child_sync c {database.by_index('idx_child_sync_due')} WHERE c.parent_kind = :parent_kind AND c.kind = :kind"
+        f" AND {IS_DUE} AND c.attempts > 0 AND c.project_id NOT IN ({refused})",
         {"parent_kind": kind.table, "kind": name},
     )
 

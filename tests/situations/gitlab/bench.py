@@ -113,7 +113,10 @@ class Bench(Desk):
 
     def watermark(self, iid: int = 1, table: str = "merge_requests", kind: str = "discussions") -> int | None:
         """For which version the children of a parent are known to be complete."""
-        found: int | None = self.one(f"SELECT {kind}_synced_for_updated_at FROM {table} WHERE iid = {iid}")
+        found: int | None = self.one(
+            f"SELECT c.synced_for FROM child_sync c JOIN {table} p ON p.id = c.parent_id"
+            f" WHERE c.parent_kind = '{table}' AND c.kind = '{kind}' AND p.iid = {iid}"
+        )
         return found
 
     def bodies(self, iid: int = 1, table: str = "merge_requests") -> list[str]:

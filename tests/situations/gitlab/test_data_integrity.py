@@ -288,7 +288,8 @@ def test_a_full_sync_keeps_every_correct_row(copy: Copy) -> None:
     assert copy.world.requests["GET /projects/:id/merge_requests/:iid/discussions"] == len(copy.requests())
     assert sum(child.tally.changed for scope in report.scopes for child in scope.children.values()) == 0
     assert everything() == before
-    assert copy.one("SELECT COUNT(*) FROM merge_requests WHERE discussions_synced_for_updated_at IS NULL") == 0
+    unread = "SELECT COUNT(*) FROM child_sync WHERE kind = 'discussions' AND synced_for IS NULL"
+    assert copy.one(f"{unread} AND parent_kind = 'merge_requests'") == 0
 
 
 def _line(end: dict[str, Any]) -> int | None:

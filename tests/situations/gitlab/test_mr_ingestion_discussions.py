@@ -15,6 +15,8 @@ from tidelore_world.wire import Request
 DISCUSSIONS = r"/merge_requests/\d+/discussions$"
 ROUTE = "GET /projects/:id/merge_requests/:iid/discussions"
 
+PROGRESS = "child_sync WHERE parent_kind = 'merge_requests' AND kind = 'discussions'"
+
 
 @pytest.fixture
 def request_with_thread(bench: Bench) -> MergeRequest:
@@ -31,19 +33,19 @@ def test_full_sync_resets_discussion_watermarks(both: Bench) -> None:
     both.world.gitlab.bulk(PROJECT, merge_requests=3, discussions=1, notes=2)
     both.world.advance(DAY)
     both.mirror()
-    before = both.column("SELECT discussions_synced_for_updated_at FROM merge_requests ORDER BY iid")
+    before = both.column(f"SELECT synced_for FROM {PROGRESS} ORDER BY parent_id")
     assert None not in before
     between: list[list[Any]] = []
 
     def look(request: Request) -> None:
         if request.path.endswith("/discussions") and not between:
-            between.append(both.column("SELECT discussions_synced_for_updated_at FROM merge_requests"))
+            between.append(both.column(f"SELECT synced_for FROM {PROGRESS}"))
 
     both.world.before_request.append(look)
     spent = both.counted(lambda: both.mirror("merge_requests", "--full"))
     assert between == [[None] * 3], "all are reset before the first is read again"
     assert spent["discussions"] == 3
-    assert both.column("SELECT discussions_synced_for_updated_at FROM merge_requests ORDER BY iid") == before
+    assert both.column(f"SELECT synced_for FROM {PROGRESS} ORDER BY parent_id") == before
     assert "cursors were reset" in both.one("SELECT note FROM sync_runs ORDER BY id DESC LIMIT 1")
 
 
@@ -106,14 +108,12 @@ def test_does_not_advance_discussion_watermark_on_partial_failure(both: Bench) -
     assert "details of 1 items" in outcome.error["message"]
     assert bench.watermark() == before
     assert bench.bodies() == said, "the first page was fine, yet nothing of it replaces what we have"
-    assert bench.one("SELECT discussions_sync_last_error FROM merge_requests")
-    assert bench.one("SELECT discussions_sync_attempts FROM merge_requests") == 1
+    assert bench.one(f"SELECT last_error FROM {PROGRESS}")
+    assert bench.one(f"SELECT attempts FROM {PROGRESS}") == 1
     assert bench.counted(bench.mirror)["discussions"] >= 2, "the next run asks again"
     assert bench.watermark() == bench.one("SELECT updated_at FROM merge_requests")
     assert bench.bodies() == true_bodies(found)
-    assert bench.query("SELECT discussions_sync_attempts, discussions_sync_last_error FROM merge_requests") == [
-        (0, None)
-    ]
+    assert bench.query(f"SELECT attempts, last_error FROM {PROGRESS}") == [(0, None)]
 
 
 def test_does_not_advance_discussion_watermark_on_note_parse_failure(

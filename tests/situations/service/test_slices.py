@@ -24,7 +24,10 @@ SLICE = 0.25
 BIG = "gitlab:big"
 _LIST = re.compile(r"/projects/\d+/(?:issues|merge_requests)\?")
 _ISSUES = "SELECT COUNT(*) FROM issues i JOIN projects p ON p.id = i.project_id WHERE p.path = "
-_DUE = f"{_ISSUES} '{GIANT}' AND i.resource_events_synced_for_updated_at IS NULL"
+_DUE = (
+    f"{_ISSUES} '{GIANT}' AND EXISTS (SELECT 1 FROM child_sync c WHERE c.parent_kind = 'issues'"
+    " AND c.kind = 'resource_events' AND c.parent_id = i.id AND c.synced_for IS NULL)"
+)
 
 
 @pytest.fixture

@@ -53,16 +53,17 @@ def pretend_synced(database: Database, kind: Kind) -> None:
     with database.transaction() as tx:
         for child in CHILDREN[kind]:
             tx.execute(
-                f"UPDATE {FAMILIES[kind].table} SET {child}_synced_for_updated_at = updated_at,"
-                f" {child}_fetched_for_updated_at = updated_at, {child}_sync_attempts = 3,"
-                f" {child}_sync_last_error = 'x'"
+                "UPDATE child_sync SET synced_for = parent_updated_at, fetched_for = parent_updated_at, attempts = 3,"
+                " last_error = 'x' WHERE parent_kind = :table AND kind = :child",
+                {"table": FAMILIES[kind].table, "child": child},
             )
 
 
 def health(database: Database, kind: Kind, child: str) -> tuple[Any, ...]:
     (row,) = database.read(
-        f"SELECT {child}_synced_for_updated_at, {child}_fetched_for_updated_at, {child}_sync_attempts,"
-        f" {child}_sync_last_error FROM {FAMILIES[kind].table}"
+        "SELECT synced_for, fetched_for, attempts, last_error FROM child_sync"
+        " WHERE parent_kind = :table AND kind = :child",
+        {"table": FAMILIES[kind].table, "child": child},
     )
     return row
 
@@ -125,7 +126,10 @@ def test_other_items_keep_their_watermarks(database: Database, clock: ManualCloc
     land(database, clock, primary(project, "issue", issue(7)), primary(project, "issue", issue(8)))
     pretend_synced(database, "issue")
     land(database, clock, primary(project, "issue", issue(7)), since=clock.now_ms())
-    rows = database.read("SELECT iid, discussions_synced_for_updated_at FROM issues ORDER BY iid")
+    rows = database.read(
+        "SELECT i.iid, c.synced_for FROM issues i JOIN child_sync c ON c.parent_id = i.id AND c.parent_kind = 'issues'"
+        " AND c.kind = 'discussions' ORDER BY i.iid"
+    )
     assert rows == [(7, None), (8, CREATED)]
 
 

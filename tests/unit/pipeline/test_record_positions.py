@@ -5,16 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.engine.cursor import Cursor, decode_window, encode_window
+from tidelore.engine.cursor import Cursor, LogPosition, decode_log, encode_log
 from tidelore.pipeline.record_positions import (
     COLLECTIONS,
     OVERLAP_MS,
-    Reach,
     advance,
     key_before,
-    reach_of,
     start_key,
-    with_reach,
 )
 from tidelore.sources.bluesky.addresses import tid_instant
 
@@ -39,7 +36,7 @@ def test_record_keys_sort_by_time_and_decode_to_it(one: int, other: int) -> None
 def test_no_record_key_exists_before_the_epoch() -> None:
     assert key_before(0) is None
     assert key_before(-5) is None
-    assert start_key(Reach(0), POSTS) is None
+    assert start_key(LogPosition(0), POSTS) is None
 
 
 @given(
@@ -48,34 +45,34 @@ def test_no_record_key_exists_before_the_epoch() -> None:
     behind=st.booleans(),
 )
 def test_a_reach_round_trips_through_the_stored_cursor(floor: int, keys: dict[str, str], behind: bool) -> None:
-    cursor = with_reach(Cursor(), Reach(floor, keys, behind))
-    stored = Cursor(window=decode_window(encode_window(cursor.window)))
-    assert reach_of(stored) == Reach(floor, keys, behind)
+    cursor = Cursor(log=LogPosition(floor, keys, behind))
+    stored = Cursor(log=decode_log(encode_log(cursor.log)))
+    assert stored.log == LogPosition(floor, keys, behind)
 
 
 def test_an_empty_cursor_has_no_reach() -> None:
-    assert reach_of(Cursor()) is None
+    assert Cursor().log is None
 
 
 def test_a_finished_walk_restarts_with_overlap_and_an_unfinished_one_without() -> None:
     last = key_at(NOW)
-    found = start_key(Reach(0, {POSTS: last}), POSTS)
+    found = start_key(LogPosition(0, {POSTS: last}), POSTS)
     assert found is not None
     assert tid_instant(found) == NOW - OVERLAP_MS - 1
-    assert start_key(Reach(0, {POSTS: last}, behind=True), POSTS) == last
-    assert start_key(Reach(NOW, {POSTS: last}), REPOSTS) == key_before(NOW)
+    assert start_key(LogPosition(0, {POSTS: last}, behind=True), POSTS) == last
+    assert start_key(LogPosition(NOW, {POSTS: last}), REPOSTS) == key_before(NOW)
 
 
 def test_a_walk_continues_exactly_at_a_key_that_encodes_no_time() -> None:
-    assert start_key(Reach(0, {POSTS: "my-own-key"}), POSTS) == "my-own-key"
+    assert start_key(LogPosition(0, {POSTS: "my-own-key"}), POSTS) == "my-own-key"
 
 
 def test_keys_from_the_future_or_of_another_form_do_not_move_the_position() -> None:
-    reach = Reach(0, {POSTS: key_at(NOW - 1000)})
+    reach = LogPosition(0, {POSTS: key_at(NOW - 1000)})
     assert advance(reach, POSTS, [key_at(NOW + 86_400_000), "zzz", "self"], NOW) == reach
     assert advance(reach, POSTS, [key_at(NOW), "zzz"], NOW).keys == {POSTS: key_at(NOW)}
 
 
 def test_a_position_never_moves_back() -> None:
-    reach = Reach(0, {POSTS: key_at(NOW)})
+    reach = LogPosition(0, {POSTS: key_at(NOW)})
     assert advance(reach, POSTS, [key_at(NOW - 5000)], NOW) == reach

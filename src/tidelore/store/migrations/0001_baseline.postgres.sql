@@ -1,0 +1,26 @@
+-- Full text: the weights are those of the four columns, the best first.
+ALTER TABLE documents ADD COLUMN search_vector tsvector GENERATED ALWAYS AS (
+    setweight(to_tsvector('english', title), 'A') || setweight(to_tsvector('simple', labels), 'B')
+    || setweight(to_tsvector('english', content), 'C') || setweight(to_tsvector('simple', participants), 'D')
+) STORED;
+CREATE INDEX idx_documents_search ON documents USING gin (search_vector);
+
+-- The place of a deleted vector is given out again.
+CREATE FUNCTION note_embedding_hole() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO embedding_holes (model_id, block, slot) VALUES (old.model_id, old.block, old.slot);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER embeddings_deleted AFTER DELETE ON embeddings
+FOR EACH ROW WHEN (old.block IS NOT NULL) EXECUTE FUNCTION note_embedding_hole();
+
+-- A server without pgvector, or a user who may not install it, is served by blocks as in SQLite.
+DO $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector') THEN
+        CREATE EXTENSION IF NOT EXISTS vector;
+        ALTER TABLE embeddings ADD COLUMN vector vector;
+    END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE NOTICE 'pgvector cannot be installed by this user: vectors are kept in blocks';
+END $$;
