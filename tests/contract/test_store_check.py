@@ -29,17 +29,12 @@ from tidelore.store.runs import RunTable
 
 CHECKS = [
     "database", "schema", "payloads-intact", "windows", "runs", "vectors", "payloads-present", "content-hash",
-    "note-payloads", "times", "watermarks", "children-watermarks", "discussions", "note-order", "children", "posts",
+    "note-payloads", "times", "watermarks", "children-watermarks", "children-progress",
+    "discussions", "note-order", "children", "posts",
     "shares", "documents", "documents-of-nothing", "vector-owners", "vector-pieces", "vector-places", "labels",
     "quarantine", "gaps", "tracked-history", "event-versions", "events-in-flight", "followups", "outbox", "full-text",
 ]  # fmt: skip
 FIRST = "WHERE id = (SELECT MIN(id) FROM {0})"
-CHILDREN_OF = {
-    kind.table: "".join(
-        f", {name}_{which}_for_updated_at = NULL" for name in kind.children for which in ("synced", "fetched")
-    )
-    for kind in PARENT_KINDS.values()
-}
 Execute = Callable[..., None]
 
 
@@ -178,10 +173,12 @@ def test_a_time_at_or_before_the_epoch_is_found_in_every_time_column(filled: Dat
     missed = []
     for table, column, instant in product_of_times():
         # Its neighbour in time goes along, or it would be two kinds of damage.
-        along = {"updated_at": CHILDREN_OF.get(table, ""), "last_note_at": ", first_note_at = :instant"}.get(column, "")
+        along = ", first_note_at = :instant" if column == "last_note_at" else ""
         sql = f"UPDATE {table} SET {column} = :instant{along} {FIRST.format(table)}"
         found = found_after(filled, clock, sql, instant=instant)
-        if found.keys() != {"times"} or found["times"].count != 1:
+        # The version of a parent, and whether it is one, stand in its progress too.
+        shared = {"children-progress"} if table in PARENT_KINDS and column in {"updated_at", "deleted_at"} else set()
+        if found.keys() != {"times", *shared} or found["times"].count != 1:
             missed.append((table, column, instant, found))
     assert missed == []
 
@@ -287,14 +284,28 @@ def test_children_marked_as_read_for_a_future_version_are_found_for_every_kind(
     filled: Database, clock: ManualClock
 ) -> None:
     missed = []
-    cases = [(kind.table, name) for kind in PARENT_KINDS.values() for name in kind.children]
+    cases = [(kind.table, name) for kind in PARENT_KINDS.values() for name in kind.kinds]
     for (table, name), which in product(cases, ("synced", "fetched")):
-        sql = f"UPDATE {table} SET {name}_{which}_for_updated_at = updated_at + 1 {FIRST.format(table)}"
-        found = found_after(filled, clock, sql)
+        mine = f"parent_kind = '{table}' AND kind = '{name}'"
+        sql = f"UPDATE child_sync SET {which}_for = parent_updated_at + 1 WHERE {mine} AND parent_id = "
+        found = found_after(filled, clock, f"{sql}(SELECT MIN(parent_id) FROM child_sync WHERE {mine})")
         finding = found.get("children-watermarks")
         if len(found) != 1 or finding is None or finding.count != 1 or not finding.detail.endswith(f" {name}"):
             missed.append((table, name, which, found))
     assert missed == []
+
+
+def test_a_parent_without_progress_and_progress_without_its_parent_are_found(
+    filled: Database, clock: ManualClock
+) -> None:
+    mine = "parent_kind = 'issues' AND kind = 'discussions' AND parent_id = (SELECT MIN(id) FROM issues)"
+    for damage in (
+        f"DELETE FROM child_sync WHERE {mine}",
+        f"UPDATE child_sync SET parent_updated_at = parent_updated_at + 1 WHERE {mine}",
+        f"UPDATE child_sync SET parent_id = 99 WHERE {mine}",
+        "UPDATE issues SET deleted_at = 5 WHERE id = (SELECT MIN(id) FROM issues)",
+    ):
+        assert "children-progress" in found_after(filled, clock, damage), damage
 
 
 def test_a_child_in_another_project_than_its_parent_is_found_for_every_kind(

@@ -13,8 +13,7 @@ from tests.support.manual_clock import ManualClock
 from tidelore.engine import whole
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
-from tidelore.engine.dependents import Parent
-from tidelore.engine.ports import Batch
+from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
 from tidelore.model import DiscussionRecord, Item, Rejected, Scope
 from tidelore.sources.gitlab.threads import read_discussion

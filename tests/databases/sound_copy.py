@@ -11,9 +11,8 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.content import digest
 from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
-from tidelore.engine.dependents import Parent
 from tidelore.engine.ledger import Run
-from tidelore.engine.ports import Batch
+from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
 from tidelore.model import (
     DiscussionRecord,

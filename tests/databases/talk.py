@@ -11,8 +11,7 @@ from tests.databases.samples import CREATED, scope_of
 
 from tidelore.content import digest
 from tidelore.engine.cursor import Cursor
-from tidelore.engine.dependents import Parent
-from tidelore.engine.ports import Batch
+from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
 from tidelore.model import (
     ClosedIssueRecord,

@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.ports import Pages, R_contra
+from tidelore.engine.ports import Pages, Parent, R_contra
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, is_refusal
 from tidelore.engine.whole import Children, read_lists
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
@@ -29,16 +29,6 @@ C = TypeVar("C")
 
 DUE_AT_ONCE = 200
 """How many due parents are held in memory."""
-
-
-class Parent(Struct, frozen=True):
-    """A parent and how far its children were read: for which version, and whether that had settled."""
-
-    id: int
-    iid: int
-    updated_at: int
-    synced_for: int | None
-    fetched_for: int | None
 
 
 class Due(Enum):

@@ -54,6 +54,16 @@ class Lister(Pages[R_co], Protocol[R_co]):
         ...
 
 
+class Parent(Struct, frozen=True):
+    """A parent and how far its children were read: for which version, and whether that had settled."""
+
+    id: int
+    iid: int
+    updated_at: int
+    synced_for: int | None
+    fetched_for: int | None
+
+
 class Quarantined(Struct, frozen=True):
     """Something that could not be understood and is due to be asked for again."""
 

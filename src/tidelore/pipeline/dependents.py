@@ -13,8 +13,8 @@ from itertools import takewhile
 from types import MappingProxyType
 
 from tidelore.config import Sync, sync_settings
-from tidelore.engine.dependents import DependentSync, DependentTally, Parent
-from tidelore.engine.ports import Pages
+from tidelore.engine.dependents import DependentSync, DependentTally
+from tidelore.engine.ports import Pages, Parent
 from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.gather import gather
 from tidelore.model import ChildRecord, Scope

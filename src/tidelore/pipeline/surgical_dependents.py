@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tidelore.config import sync_settings
-from tidelore.engine.dependents import Parent
+from tidelore.engine.ports import Parent
 from tidelore.errors import CredentialsRejected, IntegrityError, RateLimited, RemoteError, StorageFailed
 from tidelore.gather import gather
 from tidelore.pipeline.dependents import Brood, kinds_of

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 
 from tidelore.config import sync_settings
-from tidelore.engine.dependents import Parent
+from tidelore.engine.ports import Parent
 from tidelore.errors import RemoteError
 from tidelore.pipeline.dependents import Brood, kinds_of, sync_children
 from tidelore.pipeline.ingest import Target

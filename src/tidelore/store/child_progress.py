@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidelore.engine.dependents import Parent
+from tidelore.engine.ports import Parent
 from tidelore.store.database import Database, Transaction
 from tidelore.store.kinds import ParentKind
 

@@ -13,8 +13,8 @@ from typing import Generic, TypeGuard, TypeVar
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
+from tidelore.engine.ports import Parent
 from tidelore.engine.whole import Children
 from tidelore.model import ChildRecord, Item, R_co, Rejected, Scope
 from tidelore.store.child_progress import (

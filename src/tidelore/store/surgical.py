@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.dependents import Parent
 from tidelore.engine.lease import Lease
+from tidelore.engine.ports import Parent
 from tidelore.model import Item, ParentRecord, ProjectRecord, Scope
 from tidelore.reference import Kind
 from tidelore.store.child_progress import make_due

@@ -12,11 +12,10 @@ from tidelore.engine.dependents import (
     DependentSync,
     DependentTally,
     Due,
-    Parent,
     decide,
     is_settled,
 )
-from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.ports import ListRequest, Page, Parent
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, pause_ms
 from tidelore.engine.whole import Children, read_all, read_lists
 from tidelore.engine.window import MAX_PASSES
