@@ -14,7 +14,7 @@ import apsw
 import msgspec
 import zstandard
 
-from tidelore.model import Item
+from tidelore.core.model import Item
 
 
 class BareStore:

@@ -25,9 +25,9 @@ from benchmarks.network import Crowd, Text, build, habit_of, happen, write_texts
 from benchmarks.scale import Scale
 from tidelore.app import App
 from tidelore.app.bluesky import open_network
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import RemotePermanent
 from tidelore.engine.ports import ListRequest
-from tidelore.errors import RemotePermanent
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import list_accounts
 from tidelore.store.database import Database

@@ -20,10 +20,10 @@ from benchmarks.reads import NOTES_EACH, settle
 from benchmarks.scale import Scale
 from benchmarks.workplace import copy_world, served_world
 from benchmarks.world_server import Contents
-from tidelore.clock import SystemClock
-from tidelore.config import Config
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import Config
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
-from tidelore.process import ProcessIdentity
 from tidelore.service.panels import read_glance, read_talk
 from tidelore.service.status import read_service
 from tidelore.store import pulse

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
 from benchmarks.search_corpus import fill
-from tidelore.clock import SystemClock
-from tidelore.config import Config
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import Config
 from tidelore.embedding.embedder import Embedder, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam

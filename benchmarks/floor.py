@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import httpx2
 from msgspec import Struct
 
-from tidelore.config import Sync
+from tidelore.core.config import Sync
+from tidelore.core.model import IssueRecord, Item, MergeRequestRecord
 from tidelore.engine.ports import ListRequest
-from tidelore.model import IssueRecord, Item, MergeRequestRecord
 from tidelore.sources.gitlab.children import LISTS, ChildList, Understand
 from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient
 from tidelore.sources.http import HttpClient, private_token

@@ -23,10 +23,10 @@ from benchmarks.network import BEHIND_MS, Crowd
 from benchmarks.workplace import ROOT, served
 from tidelore.app import App
 from tidelore.app.bluesky import poll_accounts, stream_accounts
-from tidelore.clock import Clock, SystemClock
-from tidelore.config import parse_config
+from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.config import parse_config
+from tidelore.core.model import Scope
 from tidelore.engine.cursor import Cursor, Window
-from tidelore.model import Scope
 from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport, verdict
 from tidelore.pipeline.report import Progress

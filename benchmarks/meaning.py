@@ -6,8 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tidelore.clock import SystemClock
-from tidelore.config import Config
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import Config
 from tidelore.embedding.local import LocalEmbedder
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam

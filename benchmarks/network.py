@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tidelore.clock import SystemClock, format_instant
+from tidelore.core.clock import SystemClock, format_instant
 from tidelore_world.bluesky.records import Card
 from tidelore_world.clock import DAY_US, HOUR_US
 from tidelore_world.server import run_forever

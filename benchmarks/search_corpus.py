@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks.docstrings import read_library
-from tidelore.model import Document, ProjectRecord
+from tidelore.core.model import Document, ProjectRecord
 from tidelore.search.stop_words import STOP_WORDS
 from tidelore.store.database import Database
 from tidelore.store.dirty import Source

@@ -18,7 +18,7 @@ import apsw
 
 from benchmarks.world_server import PROJECT, Contents
 from tidelore.app import App, mirror
-from tidelore.config import parse_config
+from tidelore.core.config import parse_config
 from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.mirror import MirrorRequest, RequestCount
 from tidelore.pipeline.report import RunReport, silent

@@ -16,14 +16,21 @@ from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct, field
 
-from tidelore.clock import Clock
-from tidelore.config import Config
+from tidelore.core.clock import Clock
+from tidelore.core.config import Config
+from tidelore.core.errors import (
+    DatabaseUnreachable,
+    IllegalTransition,
+    LeaseLost,
+    LockHeld,
+    StorageFailed,
+    TideloreError,
+)
+from tidelore.core.process import ProcessIdentity, is_dead
+from tidelore.core.progress import PhaseProgress
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
-from tidelore.errors import DatabaseUnreachable, IllegalTransition, LeaseLost, LockHeld, StorageFailed, TideloreError
-from tidelore.process import ProcessIdentity, is_dead
-from tidelore.progress import Course
 from tidelore.store.database import Database
 from tidelore.store.leases import LeaseTable
 from tidelore.store.runs import RunTable
@@ -62,7 +69,7 @@ class Session(Struct):
     error: str | None = None
     partial: str | None = None
     asked: Callable[[], int] | None = None
-    course: Course = field(default_factory=Course)
+    course: PhaseProgress = field(default_factory=PhaseProgress)
 
     @property
     def lease(self) -> Lease:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 
 
 def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:

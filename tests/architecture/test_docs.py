@@ -20,8 +20,8 @@ from tests.architecture.source_tree import read_modules
 from tests.databases.catalogue import columns_of
 
 from tidelore.cli.schemas import read_sections
-from tidelore.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
-from tidelore.errors import EXIT_CODES, every_error
+from tidelore.core.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
+from tidelore.core.errors import EXIT_CODES, every_error
 from tidelore.store.dialect_sqlite import SqliteDatabase
 from tidelore.store.migrate import migrate, migrations
 

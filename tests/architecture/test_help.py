@@ -17,7 +17,7 @@ from tidelore.cli.face import LoreCommand, LoreGroup
 from tidelore.cli.main import COMMANDS, lore
 from tidelore.cli.manifest import paragraphs
 from tidelore.cli.schemas import read_sections
-from tidelore.errors import every_error
+from tidelore.core.errors import every_error
 
 LONGEST_SUMMARY = 75
 BANNED = re.compile(

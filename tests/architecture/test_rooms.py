@@ -45,7 +45,7 @@ def test_there_are_no_circular_imports(source: Path) -> None:
         ("sources/http.py", "from tidelore import store", "sources imports store, which lies beside it"),
         ("pipeline/ingest.py", "from tidelore.app import App", "pipeline imports app, which lies above it"),
         ("web/pages.py", "from tidelore.cli import main", "web imports cli, which lies above it"),
-        ("errors.py", "from tidelore.engine import walk", "errors imports engine, which lies above it"),
+        ("core/errors.py", "from tidelore.engine import walk", "errors imports engine, which lies above it"),
         ("engine/walk.py", "def f():\n    from tidelore.sources import http", "lies above it"),
         ("engine/walk.py", "from ..store import cursors", "lies above it"),
         ("engine/__init__.py", "from ..store import cursors", "lies above it"),
@@ -55,7 +55,7 @@ def test_there_are_no_circular_imports(source: Path) -> None:
 )
 def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, text: str, problem: str) -> None:
     rooms = ("store", "sources", "web", "engine", "pipeline", "cli")
-    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/__init__.py", "clock.py"), "")
+    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/__init__.py", "core/clock.py"), "")
     found = misplaced_imports(plant(files | {path: text}))
     assert len(found) == 1
     assert found[0].startswith(path)
@@ -65,21 +65,23 @@ def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, tex
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("cli/main.py", "from tidelore.errors import UserError"),
-        ("config.py", "from tidelore.errors import ConfigError"),
+        ("cli/main.py", "from tidelore.core.errors import UserError"),
+        ("core/config.py", "from tidelore.core.errors import ConfigError"),
         ("store/issues.py", "from tidelore.engine import walk"),
     ],
 )
 def test_an_import_in_the_right_direction_passes(plant: Plant, path: str, text: str) -> None:
-    files = {"errors.py": "", "engine/walk.py": ""}
+    files = {"core/errors.py": "", "engine/walk.py": ""}
     assert misplaced_imports(plant(files | {path: text})) == []
 
 
 def test_an_import_between_product_and_world_is_caught(plant: Plant) -> None:
     root = plant({"cli/count.py": "def f():\n    from tidelore_world.world import World"})
     assert product_imports_of_the_world(root) == ["cli/count.py:2: imports tidelore_world.world.World"]
-    world = plant({"cli/count.py": "", "server.py": "import tidelore.clock", "demo/command.py": "import tidelore.app"})
-    assert world_imports_of_the_product(world) == ["server.py:1: imports tidelore.clock"]
+    world = plant(
+        {"cli/count.py": "", "server.py": "import tidelore.core.clock", "demo/command.py": "import tidelore.app"}
+    )
+    assert world_imports_of_the_product(world) == ["server.py:1: imports tidelore.core.clock"]
 
 
 def test_a_module_outside_the_plan_is_caught(plant: Plant) -> None:

@@ -61,7 +61,7 @@ def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, p
         "cli/cursors.py": (source / "store" / "cursors.py").read_text(),
         "cli/transport.py": (source / "sources" / "transport.py").read_text(),
         "cli/socket.py": (source / "sources" / "bluesky" / "socket.py").read_text(),
-        "cli/clock.py": (source / "clock.py").read_text(),
+        "cli/clock.py": (source / "core/clock.py").read_text(),
     }
     root = plant(stolen)
     assert sql_outside_the_store(root)

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from tidelore.clock import Clock, SystemClock
-from tidelore.config import Config
+from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.config import Config
+from tidelore.core.model import Item, PostRecord
 from tidelore.engine.ports import Lister, ListRequest
-from tidelore.model import Item, PostRecord
 from tidelore.sources.bluesky.opening import open_bluesky
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.registry import Wiring

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import parse_config
+from tidelore.core.config import parse_config
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource

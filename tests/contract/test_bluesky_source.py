@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.contract.bluesky_bench import MIRA, TOBIAS, network, read, shown_uri, walk
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
+from tidelore.core.errors import CredentialsRejected, RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.links import normalise
+from tidelore.core.model import PostRecord
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import CredentialsRejected, RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
-from tidelore.links import normalise
-from tidelore.model import PostRecord
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore_world.bluesky.records import Card
 from tidelore_world.world import World

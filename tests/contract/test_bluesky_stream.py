@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.contract.bluesky_bench import MIRA, TOBIAS, network, wired
 
-from tidelore.clock import SystemClock
-from tidelore.errors import ConfigError, RemotePermanent, RemoteTransient
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import ConfigError, RemotePermanent, RemoteTransient
 from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream
 from tidelore.sources.bluesky.stream_address import SECOND_METHOD, protocol_of, stream_url
 from tidelore.sources.bluesky.stream_events import (

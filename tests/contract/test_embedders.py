@@ -13,10 +13,8 @@ from tests.support.manual_clock import ManualClock
 from tests.unit.embedding.model_server import DIGEST, MODEL, ModelServer, Style, numbers_of, truncate
 from tests.unit.sources.wire_server import Answer, answer
 
-from tidelore.config import Embedding, Http
-from tidelore.embedding.embedder import Embedder, Unavailable
-from tidelore.embedding.registry import open_embedder
-from tidelore.errors import (
+from tidelore.core.config import Embedding, Http
+from tidelore.core.errors import (
     CredentialsRejected,
     RateLimited,
     RemoteError,
@@ -24,6 +22,8 @@ from tidelore.errors import (
     RemotePermanent,
     RemoteTransient,
 )
+from tidelore.embedding.embedder import Embedder, Unavailable
+from tidelore.embedding.registry import open_embedder
 
 T = TypeVar("T")
 

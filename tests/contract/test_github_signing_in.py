@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.contract.github_bench import KINDS, REPO, TOKEN, Bench, ids, serving, walked
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import parse_config
-from tidelore.errors import CredentialsMissing, CredentialsRejected, RemoteNotFound, TideloreError
+from tidelore.core.config import parse_config
+from tidelore.core.errors import CredentialsMissing, CredentialsRejected, RemoteNotFound, TideloreError
 from tidelore.sources.github.opening import open_github, open_github_hosts, tool_host
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring

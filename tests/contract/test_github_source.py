@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.contract.github_bench import KINDS, REPO, TOKEN, Bench, ids, serving, walked
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
+from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.engine.ports import ListRequest
-from tidelore.errors import RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.sources.github.source import GitHubSource
 
 

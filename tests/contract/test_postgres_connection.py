@@ -12,7 +12,7 @@ import pytest
 from tests.databases.postgres_server import PostgresServer
 from tests.support.manual_clock import ManualClock
 
-from tidelore.errors import DatabaseUnreachable, StorageFailed, UserError
+from tidelore.core.errors import DatabaseUnreachable, StorageFailed, UserError
 from tidelore.store.database import Database, Transaction
 from tidelore.store.dialect_postgres import PATIENCE
 from tidelore.store.migrate import migrate

@@ -11,10 +11,10 @@ from tests.databases.postgres_server import PostgresServer
 from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App
-from tidelore.config import load_config
+from tidelore.core.config import load_config
+from tidelore.core.errors import DatabaseUnreachable, StorageFailed
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, acquire
-from tidelore.errors import DatabaseUnreachable, StorageFailed
-from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 from tidelore.store.dialect_postgres import PostgresDatabase
 from tidelore.store.leases import LeaseTable, fence

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.faces.hosts import SteadyClock
 
-from tidelore.config import Config, Sync
+from tidelore.core.config import Config, Sync
+from tidelore.core.errors import LeaseLost
 from tidelore.engine.crashpoint import no_seam
-from tidelore.errors import LeaseLost
 from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.mirror import MirrorRequest, RequestCount, mirror
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import Config
+from tidelore.core.config import Config
+from tidelore.core.errors import LockHeld
 from tidelore.engine.crashpoint import no_seam
-from tidelore.errors import LockHeld
 from tidelore.session import LOOK_AGAIN_SECONDS, Workshop, acquire_lease, open_session
 from tidelore.store.database import Database
 

@@ -7,9 +7,9 @@ from tests.databases.feeds import HANDLES, INTERVAL, MIRA, NOOR, OTTO, follow, l
 from tests.databases.letters import document
 from tests.databases.samples import CREATED, dump
 
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.model import Position, Rejected
 from tidelore.engine.cursor import Cursor, Gap
-from tidelore.errors import NotFound, UserError
-from tidelore.model import Position, Rejected
 from tidelore.store.account_states import (
     FIRST_PAUSE_MS,
     LONGEST_PAUSE_MS,

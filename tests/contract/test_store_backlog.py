@@ -8,7 +8,7 @@ import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import Sync
+from tidelore.core.config import Sync
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
 from tidelore.engine.whole import Children

@@ -14,10 +14,10 @@ from tests.databases.samples import dump
 from tests.databases.sound_copy import fill
 from tests.support.manual_clock import ManualClock
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.cursor import SKEW_MS
 from tidelore.engine.ledger import Run
-from tidelore.process import ProcessIdentity
 from tidelore.store import check
 from tidelore.store.check import Finding, check_database
 from tidelore.store.database import Database

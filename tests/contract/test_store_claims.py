@@ -9,7 +9,7 @@ import sys
 import pytest
 from tests.databases.feedback_samples import NOW, REPO, TOKEN, repository
 
-from tidelore.process import ProcessIdentity
+from tidelore.core.process import ProcessIdentity
 from tidelore.store.claims import free_dead, holder_of, new_claim
 from tidelore.store.database import Database
 from tidelore.store.outbox import OutboxRow, claim, find_outbox, plan
@@ -31,7 +31,9 @@ def row(database: Database) -> OutboxRow:
 
 def dead_process() -> ProcessIdentity:
     """Somebody who has been, and is no more."""
-    tell = "from tidelore.process import ProcessIdentity as P; us = P.current(); print(us.host, us.pid, us.started)"
+    tell = (
+        "from tidelore.core.process import ProcessIdentity as P; us = P.current(); print(us.host, us.pid, us.started)"
+    )
     host, pid, started = subprocess.run(
         [sys.executable, "-c", tell], capture_output=True, text=True, check=True
     ).stdout.split()

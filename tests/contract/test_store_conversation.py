@@ -21,9 +21,9 @@ from tests.databases.talk import (
     state_event,
 )
 
-from tidelore.errors import NotFound, UserError
-from tidelore.model import ProjectRecord
-from tidelore.reference import Kind, Reference
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.model import ProjectRecord
+from tidelore.core.references import Kind, Reference
 from tidelore.store.conversation import read_conversation
 from tidelore.store.conversation_rows import Conversation, MergeRequestRow
 from tidelore.store.counts import NoteCount, count_discussions, count_events, count_files, count_notes

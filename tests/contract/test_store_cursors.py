@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.databases.samples import add_project, scope_of
 
+from tidelore.core.model import Position, Scope
 from tidelore.engine.cursor import Census, Cursor, Gap, Validator, Window
-from tidelore.model import Position, Scope
 from tidelore.store.cursors import (
     last_polled,
     list_cursors,

@@ -10,12 +10,12 @@ import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of, stored_payload
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.model import DiscussionRecord, Item, Rejected, Scope
 from tidelore.engine import whole
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
-from tidelore.model import DiscussionRecord, Item, Rejected, Scope
 from tidelore.sources.gitlab.threads import read_discussion
 from tidelore.store.child_sync import ParentNursery
 from tidelore.store.database import Database

@@ -10,7 +10,7 @@ from tests.databases.samples import CREATED, add_project, issue, merge_request
 from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note, placed
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import Config
+from tidelore.core.config import Config
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.pipeline.documents import BATCH, make_documents
 from tidelore.pipeline.report import DocumentReport

@@ -28,14 +28,14 @@ from tests.databases.feedback_samples import (
 )
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import IntegrityError, LeaseLost
+from tidelore.core.model import CommentRecord, Item, Rejected, Version
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ports import Batch, Page
-from tidelore.errors import IntegrityError, LeaseLost
-from tidelore.model import CommentRecord, Item, Rejected, Version
-from tidelore.process import ProcessIdentity
 from tidelore.store.cursors import load_cursor
 from tidelore.store.database import Database, Transaction
 from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewFollowup, NewRedirect, PlannedReply, TokenSeen

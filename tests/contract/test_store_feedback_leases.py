@@ -11,7 +11,7 @@ from tests.databases.feedback_rows import followup_comments
 from tests.databases.feedback_samples import NOW, REPO, add_events, comment, everything, followed, repository
 from tests.databases.racing import race
 
-from tidelore.errors import LockHeld, NotFound
+from tidelore.core.errors import LockHeld, NotFound
 from tidelore.store.database import Database
 from tidelore.store.effects import NewEvent, NewFollowup
 from tidelore.store.feedback_events import (

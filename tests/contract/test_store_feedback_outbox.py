@@ -10,7 +10,7 @@ from tests.databases.feedback_rows import read_action_token
 from tests.databases.feedback_samples import NOW, REPO, TOKEN, comment, repository
 from tests.databases.racing import race
 
-from tidelore.errors import IntegrityError, LockHeld, NotFound
+from tidelore.core.errors import IntegrityError, LockHeld, NotFound
 from tidelore.store.action_tokens import (
     observe_in_project,
     record_action_token_failed,

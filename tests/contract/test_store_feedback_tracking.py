@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from tests.databases.feedback_samples import NOW, REPO, cursor_at, feed, followed, pull, repository
 
+from tidelore.core.errors import IllegalTransition, IntegrityError
+from tidelore.core.model import Position
 from tidelore.engine.cursor import Census, Cursor, Validator, Window
-from tidelore.errors import IllegalTransition, IntegrityError
-from tidelore.model import Position
 from tidelore.store.cursors import load_cursor, save_cursor
 from tidelore.store.database import Database
 from tidelore.store.metric_counters import add, read_all

@@ -8,7 +8,7 @@ import pytest
 from tests.databases.samples import CREATED, add_project, merge_request
 from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note, placed
 
-from tidelore.errors import NotFound, UserError
+from tidelore.core.errors import NotFound, UserError
 from tidelore.store.database import Database
 from tidelore.store.file_history import FileHistory, FileQuestion, read_file_history
 from tidelore.store.merge_requests import MERGE_REQUESTS

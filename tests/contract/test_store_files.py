@@ -14,7 +14,7 @@ import apsw
 import pytest
 from tests.databases.samples import add_project
 
-from tidelore.errors import IntegrityError, NotFound, StorageFailed
+from tidelore.core.errors import IntegrityError, NotFound, StorageFailed
 from tidelore.store.dialect_sqlite import SqliteDatabase
 from tidelore.store.migrate import migrate
 

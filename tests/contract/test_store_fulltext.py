@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from tests.databases.samples import CREATED, add_project, issue, merge_request
 from tests.databases.talk import keep
 
-from tidelore.errors import UserError
-from tidelore.model import Document
+from tidelore.core.errors import UserError
+from tidelore.core.model import Document
 from tidelore.search.filters import resolve_filters
 from tidelore.search.finding import Found, Request, find
 from tidelore.search.fuse import Ranking

@@ -11,9 +11,9 @@ from tests.databases.racing import race
 from tests.databases.samples import add_project
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import LeaseLost, LockHeld
+from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import Lease, LeaseRow, acquire
-from tidelore.errors import LeaseLost, LockHeld
-from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.leases import LeaseTable, fence
 
@@ -173,10 +173,10 @@ def _winners(crowd: list[Database], clock: ManualClock) -> list[Lease]:
 
 def test_one_of_many_racing_processes_gets_the_lease(database: Database, address: str) -> None:
     prepare = """
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore.engine.lease import acquire
-from tidelore.errors import LockHeld
-from tidelore.process import ProcessIdentity
+from tidelore.core.errors import LockHeld
+from tidelore.core.process import ProcessIdentity
 from tidelore.store.opening import open_database
 from tidelore.store.leases import LeaseTable
 database = open_database(sys.argv[1])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
 
+from tidelore.core.model import Item
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
-from tidelore.model import Item
 from tidelore.store.database import Database
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES

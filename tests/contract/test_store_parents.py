@@ -9,14 +9,14 @@ import pytest
 from tests.databases.samples import CREATED, add_project, dump, issue, merge_request, scope_of, stored_payload
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import IntegrityError, LeaseLost
+from tidelore.core.model import Item, Position, Rejected, Scope
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.intake import Intake
 from tidelore.engine.lease import acquire
 from tidelore.engine.ports import Batch, Page
-from tidelore.errors import IntegrityError, LeaseLost
-from tidelore.model import Item, Position, Rejected, Scope
-from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 from tidelore.store.issues import ISSUES
 from tidelore.store.leases import LeaseTable

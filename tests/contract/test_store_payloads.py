@@ -7,8 +7,8 @@ import os
 import pytest
 from tests.databases.samples import CREATED, add_project, stored_payload
 
-from tidelore.content import digest
-from tidelore.model import Item, Version
+from tidelore.core.content import digest
+from tidelore.core.model import Item, Version
 from tidelore.store.database import Database
 from tidelore.store.payloads import packer, store_payloads
 

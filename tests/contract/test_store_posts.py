@@ -11,17 +11,17 @@ from tests.databases.letters import document
 from tests.databases.samples import CREATED, dump, stored_payload
 from tests.support.manual_clock import ManualClock
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.errors import LeaseLost, NotFound, UserError
+from tidelore.core.model import Item, Position, PostRecord, Rejected
+from tidelore.core.process import ProcessIdentity
+from tidelore.core.references import parse_post_reference
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.gaps import Descent, DescentPlan
 from tidelore.engine.intake import Intake, sort_out
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ports import Batch, ListRequest, Page
-from tidelore.errors import LeaseLost, NotFound, UserError
-from tidelore.model import Item, Position, PostRecord, Rejected
-from tidelore.post_reference import parse_post_reference
-from tidelore.process import ProcessIdentity
 from tidelore.search.finding import Request, find
 from tidelore.search.query import parse_query
 from tidelore.store.check import check_database

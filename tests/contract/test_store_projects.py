@@ -6,8 +6,8 @@ import pytest
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import keep
 
-from tidelore.errors import NotFound, UserError
-from tidelore.model import ProjectRecord
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.model import ProjectRecord
 from tidelore.store.database import Database
 from tidelore.store.issues import ISSUES
 from tidelore.store.outbox import list_outbox, plan

@@ -9,8 +9,8 @@ from tests.databases.samples import CREATED, add_project, issue, merge_request
 from tests.databases.talk import keep
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, Run
-from tidelore.process import ProcessIdentity
 from tidelore.store import pulse
 from tidelore.store.account_states import pause_account
 from tidelore.store.database import Database

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.databases.samples import add_project, scope_of
 
+from tidelore.core.model import Rejected, Scope
 from tidelore.engine.ports import Quarantined
-from tidelore.model import Rejected, Scope
 from tidelore.store.database import Database
 from tidelore.store.quarantine import QuarantineRow, admit, due_entries, list_quarantine, pause_ms, release
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run, Surgery
-from tidelore.process import ProcessIdentity
 from tidelore.store import run_retention
 from tidelore.store.database import Database
 from tidelore.store.run_retention import forget_runs

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import IllegalTransition, IntegrityError, NotFound
+from tidelore.core.process import ProcessIdentity
+from tidelore.core.progress import RunProgress
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
-from tidelore.errors import IllegalTransition, IntegrityError, NotFound
-from tidelore.process import ProcessIdentity
-from tidelore.progress import Headway
 from tidelore.store.database import Database
 from tidelore.store.runs import LEFT_OFF, RunTable, RunView, find_record, last_success_at, list_records, list_runs
 
@@ -137,7 +137,7 @@ def progress_of(database: Database) -> tuple[int | None, int | None, str | None]
 
 def note(run: Run, clock: ManualClock, done: int, total: int | None = None) -> None:
     clock.advance(2)
-    run.note_progress(Counters(requests=done), Headway(done, total, "group/app issues: ünd 3 pages"))
+    run.note_progress(Counters(requests=done), RunProgress(done, total, "group/app issues: ünd 3 pages"))
 
 
 def test_a_running_run_stores_its_progress(database: Database, clock: ManualClock) -> None:
@@ -176,7 +176,7 @@ def test_a_crashed_run_keeps_its_progress(database: Database, clock: ManualClock
     assert progress_of(database) == (3, 4, "group/app issues: ünd 3 pages")
     clock.advance(2)
     with pytest.raises(IllegalTransition):
-        run.note_progress(Counters(), Headway(4, 4, "too late"))
+        run.note_progress(Counters(), RunProgress(4, 4, "too late"))
     assert progress_of(database)[0] == 3
 
 

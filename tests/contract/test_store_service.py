@@ -8,8 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.databases.samples import add_project
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
-from tidelore.process import ProcessIdentity, is_dead
 from tidelore.service.metrics import REGISTRY, export_all
 from tidelore.service.status import LEASE, read_overview, read_service
 from tidelore.store.database import Database

@@ -22,7 +22,7 @@ from tests.databases.talk import (
     state_event,
 )
 
-from tidelore.model import Item, Rejected
+from tidelore.core.model import Item, Rejected
 from tidelore.store.check import check_database
 from tidelore.store.child_sync import ParentNursery
 from tidelore.store.database import Database

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidelore.errors import IntegrityError, StorageFailed
+from tidelore.core.errors import IntegrityError, StorageFailed
 from tidelore.store.database import Database, Transaction
 from tidelore.store.opening import open_database
 

@@ -21,9 +21,9 @@ from tests.databases.letters import (
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
 
+from tidelore.core.errors import CredentialsRejected, RemotePermanent, RemoteTransient
+from tidelore.core.model import Document
 from tidelore.engine.crashpoint import Seam
-from tidelore.errors import CredentialsRejected, RemotePermanent, RemoteTransient
-from tidelore.model import Document
 from tidelore.pipeline.embed import MOST, next_step
 from tidelore.pipeline.report import EmbedReport
 from tidelore.search.semantic import VectorIndex

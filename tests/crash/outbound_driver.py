@@ -14,8 +14,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from tidelore.clock import SystemClock
-from tidelore.config import Config, GitHubHost, Http
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import Config, GitHubHost, Http
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.outbox import Outbox
 from tidelore.sources.github.opening import open_github

@@ -13,7 +13,7 @@ import pytest
 from tests.crash.stage import Process, Stage, wait_until
 from tests.support.deep import deep
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore_world.wire import Request
 
 COMMAND = ("ingest", "--type", "issues")

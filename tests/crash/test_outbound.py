@@ -13,8 +13,8 @@ import pytest
 from tests.situations.answers.hub import REPO, Hub, LateWorld
 from tests.support.fork_server import fork_script
 
-from tidelore.clock import SystemClock
-from tidelore.config import GitHubHost
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import GitHubHost
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database

@@ -20,7 +20,7 @@ import pytest
 from tests.crash.stage import Ended, Process, wait_until
 from tests.properties.effort import is_deep
 
-from tidelore.clock import SystemClock, format_instant
+from tidelore.core.clock import SystemClock, format_instant
 from tidelore.store.check import check_database
 from tidelore.store.opening import open_database
 from tidelore_world.bluesky.records import POST, REPOST

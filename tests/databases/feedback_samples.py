@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 from tests.databases.samples import add_project
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.model import CommentRecord, Item, Position, PullRecord, Scope, Version
 from tidelore.engine.cursor import Cursor
-from tidelore.model import CommentRecord, Item, Position, PullRecord, Scope, Version
 from tidelore.store.database import Database
 from tidelore.store.effects import NewEvent
 from tidelore.store.feedback_comments import save_comments

@@ -9,10 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 from tests.databases.samples import CREATED
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.model import Item, LinkRecord, PostRecord, Scope, Version
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
-from tidelore.model import Item, LinkRecord, PostRecord, Scope, Version
 from tidelore.store.accounts import AccountRow, NewAccount, add_accounts, find_account
 from tidelore.store.database import Database
 from tidelore.store.post_shelf import PostShelf

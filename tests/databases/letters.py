@@ -12,7 +12,7 @@ from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import keep
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import Config, Embedding
+from tidelore.core.config import Config, Embedding
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.pipeline.documents import make_documents

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 from tests.databases.catalogue import columns_of
 
-from tidelore.content import digest
-from tidelore.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Scope, Version
+from tidelore.core.content import digest
+from tidelore.core.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Scope, Version
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
 from tidelore.store.projects import ProjectRow, save_project

@@ -9,12 +9,8 @@ from tests.databases.feeds import MIRA, NOOR, follow, link, post, share
 from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
 from tests.support.manual_clock import ManualClock
 
-from tidelore.content import digest
-from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
-from tidelore.engine.ledger import Run
-from tidelore.engine.ports import Batch, Parent
-from tidelore.engine.whole import Children
-from tidelore.model import (
+from tidelore.core.content import digest
+from tidelore.core.model import (
     DiscussionRecord,
     FileChangeRecord,
     Item,
@@ -26,7 +22,11 @@ from tidelore.model import (
     StateEventRecord,
     Version,
 )
-from tidelore.process import ProcessIdentity
+from tidelore.core.process import ProcessIdentity
+from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
+from tidelore.engine.ledger import Run
+from tidelore.engine.ports import Batch, Parent
+from tidelore.engine.whole import Children
 from tidelore.store.account_states import Polled, note_polled
 from tidelore.store.child_sync import ChildFamily, ParentNursery
 from tidelore.store.children import DIFFS, RESOURCE_EVENTS

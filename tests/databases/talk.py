@@ -9,11 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 from tests.databases.samples import CREATED, scope_of
 
-from tidelore.content import digest
-from tidelore.engine.cursor import Cursor
-from tidelore.engine.ports import Batch, Parent
-from tidelore.engine.whole import Children
-from tidelore.model import (
+from tidelore.core.content import digest
+from tidelore.core.model import (
     ClosedIssueRecord,
     DiscussionRecord,
     FileChangeRecord,
@@ -22,6 +19,9 @@ from tidelore.model import (
     StateEventRecord,
     Version,
 )
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.ports import Batch, Parent
+from tidelore.engine.whole import Children
 from tidelore.store.child_sync import ChildFamily, ParentNursery
 from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS
 from tidelore.store.database import Database

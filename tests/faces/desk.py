@@ -17,7 +17,7 @@ from tests.databases.migrated_file import lay_out
 from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.cli.main import main
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database
 from tidelore_world.world import World

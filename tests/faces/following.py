@@ -13,7 +13,7 @@ from typing import Any
 from tests.faces.desk import Desk, Outcome
 
 from tidelore.cli.schemas import read_schema
-from tidelore.clock import SystemClock, format_instant
+from tidelore.core.clock import SystemClock, format_instant
 from tidelore_world.server import serve
 from tidelore_world.world import World
 

@@ -9,7 +9,7 @@ from tests.faces.desk import Desk
 from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App, mirror
-from tidelore.config import load_config
+from tidelore.core.config import load_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport, ScopeReport
 

@@ -10,7 +10,7 @@ import pytest
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.clock import SystemClock, format_instant
+from tidelore.core.clock import SystemClock, format_instant
 from tidelore_world.server import serve
 from tidelore_world.world import World
 

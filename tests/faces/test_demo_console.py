@@ -24,7 +24,7 @@ from tests.faces.test_documented_shapes import compare
 from tests.support.deep import deep
 from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import format_instant
+from tidelore.core.clock import format_instant
 from tidelore_world.demo.life import Life
 from tidelore_world.world import World
 

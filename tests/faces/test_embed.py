@@ -15,10 +15,10 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.unit.embedding.model_server import MODEL, ModelServer
 
 from tidelore.app import App, Meaning, rank_by_meaning
-from tidelore.clock import SystemClock
-from tidelore.config import load_config
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import load_config
+from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
-from tidelore.process import ProcessIdentity, is_dead
 from tidelore.search.finding import Request
 from tidelore.search.query import parse_query
 from tidelore.store.document_filter import DocumentFilter

@@ -18,10 +18,10 @@ from tests.faces.desk import Outcome
 
 from tidelore.app import App
 from tidelore.app.service.forge_jobs import copy_jobs
-from tidelore.config import Config, Embedding, Http
+from tidelore.core.config import Config, Embedding, Http
+from tidelore.core.extras import EXTRAS
 from tidelore.embedding.embedder import Unavailable
 from tidelore.embedding.registry import missing_extra, open_embedder
-from tidelore.extras import EXTRAS
 from tidelore.store.issues import ISSUES
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database

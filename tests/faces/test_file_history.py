@@ -12,7 +12,7 @@ from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_ch
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore.store.merge_requests import MERGE_REQUESTS
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database

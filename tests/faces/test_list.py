@@ -6,9 +6,9 @@ import pytest
 from tests.databases.talk import DISCUSSIONS, attach, discussion, note, placed
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
-from tidelore.errors import UserError
-from tidelore.remote_text import width
-from tidelore.since import parse_since
+from tidelore.core.errors import UserError
+from tidelore.core.references import parse_since
+from tidelore.core.text import width
 from tidelore.store.projects import match_project
 
 NOW = 1_772_442_000_000

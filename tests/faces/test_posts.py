@@ -9,7 +9,7 @@ from tests.databases.feeds import MIRA, NOOR, OTTO, follow, link, post, share, u
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 
 HOUR = 3_600_000
 ARTICLE = "https://harbour.test/articles/lashing"

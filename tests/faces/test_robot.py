@@ -11,7 +11,7 @@ from tests.faces.desk import LEDGER, Desk
 from tidelore import __version__
 from tidelore.cli.main import COMMANDS, main
 from tidelore.cli.render import Answer
-from tidelore.errors import TideloreError, every_error
+from tidelore.core.errors import TideloreError, every_error
 
 COMMAND_LINES = [
     ["count"],

@@ -18,7 +18,7 @@ from tidelore import __version__
 from tidelore.cli.face import global_options
 from tidelore.cli.main import COMMANDS, lore, main
 from tidelore.cli.schemas import read_schema, read_sections
-from tidelore.errors import EXIT_CODES, every_error
+from tidelore.core.errors import EXIT_CODES, every_error
 
 SHARED = {option.name for option in global_options()}
 

@@ -8,10 +8,10 @@ import pytest
 from tests.faces.desk import Desk
 from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
+from tidelore.core.process import ProcessIdentity
+from tidelore.core.progress import RunProgress
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.process import ProcessIdentity
-from tidelore.progress import Headway
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.runs import RunTable
@@ -32,7 +32,7 @@ class Ledger:
     def start(self, command: str = "lore sync", phase: str = "dependents") -> Run:
         return Run.start(self.table, self.clock, command, ME, phase=phase)
 
-    def note(self, run: Run, requests: int, headway: Headway) -> None:
+    def note(self, run: Run, requests: int, headway: RunProgress) -> None:
         self.clock.advance(2)
         run.note_progress(Counters(requests=requests), headway)
 
@@ -47,8 +47,8 @@ def ledger(desk: Desk) -> Iterator[Ledger]:
 @pytest.mark.parametrize("command", ["status", "sync-status"])
 def test_status_commands_print_the_progress_of_each_running_run(desk: Desk, ledger: Ledger, command: str) -> None:
     ledger.start().finish_succeeded()
-    ledger.note(ledger.start(), 4210, Headway(340, 1200, "group/app notes"))
-    ledger.note(ledger.start("lore poll bluesky", "ingest"), 1, Headway(7, None, None))
+    ledger.note(ledger.start(), 4210, RunProgress(340, 1200, "group/app notes"))
+    ledger.note(ledger.start("lore poll bluesky", "ingest"), 1, RunProgress(7, None, None))
     ledger.start("lore poll github", "ingest")
     lines = desk.run(command).out.splitlines()
     assert [line for line in lines if line.startswith("run ")] == [
@@ -61,7 +61,7 @@ def test_status_commands_print_the_progress_of_each_running_run(desk: Desk, ledg
 
 @pytest.mark.parametrize("command", ["status", "sync-status", "sync-runs"])
 def test_a_long_progress_note_is_wrapped_and_sanitised(desk: Desk, ledger: Ledger, command: str) -> None:
-    ledger.note(ledger.start(), 9, Headway(3, 4, f"\x1b[31m{'deep/' * 9}app\n issues discussions: 3 pages"))
+    ledger.note(ledger.start(), 9, RunProgress(3, 4, f"\x1b[31m{'deep/' * 9}app\n issues discussions: 3 pages"))
     told = desk.terminal(command).out
     assert "\x1b" not in told
     assert "issues discussions: 3 pages)" in " ".join(told.split())
@@ -72,7 +72,7 @@ def test_a_long_progress_note_is_wrapped_and_sanitised(desk: Desk, ledger: Ledge
     ("command", "rows"), [("status", "runs"), ("sync-status", "runs"), ("sync-runs", "items")], ids=lambda value: value
 )
 def test_robot_mode_gives_progress_in_fields(desk: Desk, ledger: Ledger, command: str, rows: str) -> None:
-    ledger.note(ledger.start(), 9, Headway(3, 4, NOTE))
+    ledger.note(ledger.start(), 9, RunProgress(3, 4, NOTE))
     ledger.start("lore scrub").finish_failed("why")
     ended, running = desk.robot(command).data[rows]
     names = ("progress_done", "progress_total", "progress_note")
@@ -82,9 +82,9 @@ def test_robot_mode_gives_progress_in_fields(desk: Desk, ledger: Ledger, command
 
 
 def test_the_run_list_shows_current_or_last_progress_of_each_run(desk: Desk, ledger: Ledger) -> None:
-    ledger.note(ledger.start(), 9, Headway(3, 4, NOTE))
+    ledger.note(ledger.start(), 9, RunProgress(3, 4, NOTE))
     close_crashed(ledger.table, ledger.clock, lambda _who: True, 600_000)
-    ledger.note(ledger.start(), 9, Headway(2, None, NOTE))
+    ledger.note(ledger.start(), 9, RunProgress(2, None, NOTE))
     ledger.start().finish_cancelled()
     below = [line for line in desk.terminal("sync-runs").out.splitlines() if line.startswith("     ")]
     assert below == [
@@ -95,7 +95,7 @@ def test_the_run_list_shows_current_or_last_progress_of_each_run(desk: Desk, led
 
 
 def test_a_single_run_is_shown_with_its_progress(desk: Desk, ledger: Ledger) -> None:
-    ledger.note(ledger.start(), 9, Headway(3, None, NOTE))
+    ledger.note(ledger.start(), 9, RunProgress(3, None, NOTE))
     shown = desk.run("sync-runs", "show", "1").out
     assert any(line.split(maxsplit=1) == ["progress_note", NOTE] for line in shown.splitlines())
     data = desk.robot("sync-runs", "show", "1").data

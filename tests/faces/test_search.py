@@ -10,7 +10,7 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.cli.search_page import CHARACTERS_PER_TOKEN
-from tidelore.remote_text import width
+from tidelore.core.text import width
 from tidelore.search.results import ThreadResult
 
 

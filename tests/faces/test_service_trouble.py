@@ -18,7 +18,7 @@ from tests.faces.desk import LEDGER, Desk, Outcome
 from tests.situations.service.station import LAB, Program, Station, Watch, end, station
 from tests.support.fork_server import fork_lore
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore.store.check import check_database
 
 PATIENCE_SECONDS = 60.0

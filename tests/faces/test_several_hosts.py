@@ -8,7 +8,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.hosts import DAY, configure, host, sync
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
 from tidelore_world.server import serve
 from tidelore_world.wire import Request
 from tidelore_world.world import World

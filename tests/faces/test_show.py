@@ -26,8 +26,8 @@ from tests.databases.talk import (
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.clock import parse_instant
-from tidelore.model import Scope
+from tidelore.core.clock import parse_instant
+from tidelore.core.model import Scope
 from tidelore.store.issues import ISSUES
 from tidelore.store.kinds import MERGE_REQUEST
 from tidelore.store.merge_requests import MERGE_REQUESTS

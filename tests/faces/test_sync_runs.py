@@ -10,10 +10,10 @@ from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
 from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, Run, close_crashed
 from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
-from tidelore.process import ProcessIdentity
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
 from tidelore.store.runs import RunRecord, RunTable

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelore.errors import DatabaseUnusable
+from tidelore.core.errors import DatabaseUnusable
 from tidelore.store.dialect_sqlite import SqliteDatabase
 from tidelore.store.migrate import migrate
 

@@ -12,7 +12,7 @@ from tests.databases.catalogue import columns_of, indexes_of, schema_of
 from tests.databases.racing import race
 from tests.databases.samples import TABLES, add_project, dump
 
-from tidelore.errors import DatabaseUnusable, NotFound, SchemaTooNew
+from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
 from tidelore.store import migrate as module
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate, migrations

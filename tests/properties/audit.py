@@ -11,10 +11,10 @@ from unittest.mock import patch
 from tests.properties.inprocess import PROJECT, House, decode
 from tests.properties.offspring import compare_children
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
+from tidelore.core.model import Position, Version
 from tidelore.engine.cursor import order_key
 from tidelore.engine.ports import Batch
-from tidelore.model import Position, Version
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
 from tidelore.store.writer import ParentShelf

@@ -19,7 +19,7 @@ from tests.databases.migrated_file import lay_out
 from tests.support.memory import memory_folder
 
 from tidelore.app import App, mirror
-from tidelore.config import Config, parse_config
+from tidelore.core.config import Config, parse_config
 from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport

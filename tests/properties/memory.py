@@ -12,11 +12,11 @@ from typing import Any
 import httpx2
 from tests.properties.inprocess import BASE_URL, Reaper, WorldTransport
 
+from tidelore.core.errors import RemotePermanent, RemoteTransient
+from tidelore.core.model import Item, Position, RemoteId, Version
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap, order_key
 from tidelore.engine.ports import Batch, Quarantined
-from tidelore.errors import RemotePermanent, RemoteTransient
-from tidelore.model import Item, Position, RemoteId, Version
 from tidelore_world.world import World
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
 from tidelore.store.database import Database
 from tidelore.store.payloads import unpacked
 from tidelore_world.gitlab.forge import GitLabForge

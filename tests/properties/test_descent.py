@@ -13,12 +13,12 @@ from tests.properties.effort import examples
 from tests.properties.inprocess import Killed, Reaper
 from tests.properties.memory import MemoryShelf, ask
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
+from tidelore.core.errors import RemoteError
+from tidelore.core.model import Item, Version
 from tidelore.engine.gaps import Descent, DescentPlan
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemoteError
-from tidelore.model import Item, Version
 from tidelore_world.wire import Request
 from tidelore_world.world import World
 

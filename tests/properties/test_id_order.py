@@ -14,13 +14,13 @@ from tests.properties.effort import examples
 from tests.properties.inprocess import Killed, Reaper
 from tests.properties.memory import MemoryShelf, ask
 
-from tidelore.clock import format_instant, parse_instant
+from tidelore.core.clock import format_instant, parse_instant
+from tidelore.core.errors import RemoteError
+from tidelore.core.model import Item, Version
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import Order
-from tidelore.errors import RemoteError
-from tidelore.model import Item, Version
 from tidelore.retry_after import parse_http_date
 from tidelore_world.wire import Request
 from tidelore_world.world import World

@@ -18,7 +18,7 @@ from tests.properties.offspring import compare_children
 from tests.properties.progress import completed
 
 from tidelore.app import mirror
-from tidelore.config import parse_config
+from tidelore.core.config import parse_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
 from tidelore.service.rounds import Rounds

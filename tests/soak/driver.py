@@ -20,7 +20,7 @@ from tidelore.app import App
 from tidelore.app.service import bluesky_jobs, feedback_jobs, forge_jobs
 from tidelore.app.service.serving import ServeRequest, run_service
 from tidelore.cli.logs import set_up_logging
-from tidelore.config import load_config
+from tidelore.core.config import load_config
 
 LOOK_SECONDS = 0.004
 """How often a sleeper looks at the file, in seconds of the machine."""

@@ -25,7 +25,7 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App
 from tidelore.app.feedback.tracking import track
-from tidelore.config import load_config
+from tidelore.core.config import load_config
 from tidelore.feedback.places import choose_place
 from tidelore.service.status import read_service
 from tidelore.store.check import check_database

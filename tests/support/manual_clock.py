@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 
 
 class ManualClock:

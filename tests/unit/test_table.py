@@ -9,7 +9,7 @@ import pytest
 
 from tidelore.cli.render import plural
 from tidelore.cli.table import Column, fields, table
-from tidelore.remote_text import shorten, shorten_start, width
+from tidelore.core.text import shorten, shorten_start, width
 
 COLUMNS = [
     Column("NUMBER", colour="cyan"),

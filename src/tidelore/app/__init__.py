@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from tidelore.clock import Clock, SystemClock
-from tidelore.config import Config, database_address
+from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.config import Config, database_address
+from tidelore.core.errors import Cancelled, NotFound, TideloreError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import Cancelled, NotFound, TideloreError
 from tidelore.store.database import Database
 from tidelore.store.migrate import migrate
 from tidelore.store.opening import open_database
@@ -244,9 +244,9 @@ async def _make_vectors(
     on_progress: Callable[[Progress], None],
 ) -> None:
     """Open the embedder and let it work; the report says as it goes what was stored."""
+    from tidelore.core.errors import ExtraMissing, UserError
     from tidelore.embedding.embedder import Unavailable
     from tidelore.embedding.registry import open_embedder
-    from tidelore.errors import ExtraMissing, UserError
 
     try:
         embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
@@ -277,10 +277,10 @@ class Meaning(Struct, frozen=True):
 
 def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     """Return what ranks documents by the meaning of a text; whatever is missing for it is a notice."""
+    from tidelore.core.errors import RemoteError
+    from tidelore.core.extras import install_command
     from tidelore.embedding.embedder import InProcess, Unavailable
     from tidelore.embedding.registry import missing_extra, open_embedder
-    from tidelore.errors import RemoteError
-    from tidelore.extras import install_command
     from tidelore.store.vector_models import has_vectors
 
     if app.config.embedding.provider == "none" or not text.strip():
@@ -407,7 +407,7 @@ def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fe
     import asyncio
     import signal
 
-    from tidelore.signals import heard
+    from tidelore.core.signals import heard
 
     async def supervised() -> T:
         task = asyncio.ensure_future(work)

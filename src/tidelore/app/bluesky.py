@@ -14,7 +14,7 @@ from msgspec import Struct
 from tidelore.app import App
 
 if TYPE_CHECKING:
-    from tidelore.account_names import MemberList
+    from tidelore.core.references import MemberList
     from tidelore.pipeline.accounts import Following
     from tidelore.pipeline.audit_report import AuditReport
     from tidelore.pipeline.diagnosis import Finding

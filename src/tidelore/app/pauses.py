@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from tidelore.clock import Clock
-from tidelore.errors import TideloreError
+from tidelore.core.clock import Clock
+from tidelore.core.errors import TideloreError
 from tidelore.store.database import Database
 from tidelore.store.source_budgets import paused_until, save_pause
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tidelore.cli.render import Answer, instant, plural, when
 from tidelore.cli.table import Column, fields, on_terminal, table
-from tidelore.clock import SystemClock, describe_age
-from tidelore.errors import NotFound, PartialSuccess, TideloreError
-from tidelore.remote_text import one_line
+from tidelore.core.clock import SystemClock, describe_age
+from tidelore.core.errors import NotFound, PartialSuccess, TideloreError
+from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
-    from tidelore.config import Config
+    from tidelore.core.config import Config
     from tidelore.engine.cursor import Cursor, Gap
     from tidelore.pipeline.accounts import Following
     from tidelore.store.accounts import AccountRow

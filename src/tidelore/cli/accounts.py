@@ -12,13 +12,13 @@ from tidelore.cli.account_text import account_data, account_lines, account_table
 from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, plural
-from tidelore.errors import NotFound, UserError
+from tidelore.core.errors import NotFound, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from tidelore.account_names import FileNames, MemberList
     from tidelore.app import App
+    from tidelore.core.references import FileNames, MemberList
     from tidelore.pipeline.accounts import Following
     from tidelore.store.accounts import AccountRow, Mode
     from tidelore.store.database import Database, Transaction
@@ -53,7 +53,7 @@ def add_command(ctx: click.Context, names: tuple[str, ...], mode: str | None) ->
     NAME is a handle, a DID or the URL of a profile. The URL of a list or starter pack follows its members. Exits with
     7 if some names could not be resolved; the others are followed.
     """
-    from tidelore.account_names import parse_target
+    from tidelore.core.references import parse_target
 
     wanted = list(dict.fromkeys(parse_target(name) for name in names))
     return _follow(face_of(ctx), wanted, "lore accounts add", mode)
@@ -69,7 +69,7 @@ def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
     FILE holds one or more names per line; # starts a comment. Use - for stdin. Exits with 7 if some names could not
     be read or resolved; they are printed with their line, the others are followed.
     """
-    from tidelore.account_names import parse_names
+    from tidelore.core.references import parse_names
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -88,8 +88,8 @@ def import_command(ctx: click.Context, file: str, mode: str | None) -> Answer:
 @click.pass_context
 def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
     """Follow every account that NAME follows on Bluesky."""
-    from tidelore.account_names import clean_name
     from tidelore.app.bluesky import follow_follows
+    from tidelore.core.references import clean_name
 
     face = face_of(ctx)
     return _told(face, lambda app: follow_follows(app, clean_name(name), cast("Mode | None", mode)))

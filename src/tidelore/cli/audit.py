@@ -12,7 +12,7 @@ from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.scrub import EVERYTHING
 from tidelore.cli.table import table
-from tidelore.errors import TideloreError, UserError
+from tidelore.core.errors import TideloreError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

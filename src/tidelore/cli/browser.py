@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tidelore.errors import NotFound, UserError
+from tidelore.core.errors import NotFound, UserError
 
 
 def open_page(address: str | None) -> None:

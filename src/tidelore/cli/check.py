@@ -6,8 +6,8 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.clock import SystemClock
-from tidelore.errors import IntegrityError
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import IntegrityError
 from tidelore.store.check import check_database
 
 

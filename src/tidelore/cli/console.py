@@ -11,8 +11,8 @@ import click
 from tidelore.cli.console_data import tell_once
 from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.errors import UserError
-from tidelore.extras import require
+from tidelore.core.errors import UserError
+from tidelore.core.extras import require
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -40,8 +40,8 @@ def command(ctx: click.Context, theme: str) -> Answer:
         return tell_once(face)
     app = watched_app(face, "console")
     from tidelore.cli.logs import set_up_logging
-    from tidelore.config import config_path
     from tidelore.console.start import run_console
+    from tidelore.core.config import config_path
 
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=False, service=True)
     error = run_console(

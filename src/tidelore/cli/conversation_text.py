@@ -8,9 +8,9 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.clock import format_instant
-from tidelore.model import FileChangeRecord
-from tidelore.remote_text import block, one_line
+from tidelore.core.clock import format_instant
+from tidelore.core.model import FileChangeRecord
+from tidelore.core.text import block, one_line
 from tidelore.store.conversation_rows import Conversation, IssueRow, MergeRequestRow, NoteRow, ParentRow, Thread, place
 
 _RULE = "=" * 80

@@ -9,8 +9,8 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.errors import UserError
-from tidelore.reference import KINDS, Kind
+from tidelore.core.errors import UserError
+from tidelore.core.references import KINDS, Kind
 from tidelore.store.counts import NoteCount, count_discussions, count_events, count_files, count_notes
 from tidelore.store.database import Database
 from tidelore.store.parents import count_by_state, count_deleted

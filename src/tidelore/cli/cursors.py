@@ -10,7 +10,7 @@ from tidelore.cli.face import Face, LoreCommand, LoreGroup, face_of, global_opti
 from tidelore.cli.render import Answer
 from tidelore.cli.sync_status import cursor_data, cursor_table
 from tidelore.cli.table import fields
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.store.cursors import find_cursor, list_cursors, reset_cursor
 
 

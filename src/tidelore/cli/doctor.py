@@ -13,8 +13,8 @@ from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, instant
 from tidelore.cli.runs import CHILD_NAMES
-from tidelore.config import Config, config_path
-from tidelore.errors import ConfigError, NotFound, TideloreError
+from tidelore.core.config import Config, config_path
+from tidelore.core.errors import ConfigError, NotFound, TideloreError
 from tidelore.pipeline.diagnosis import Finding, trouble
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
 
 def _bluesky(app: App, *, offline: bool) -> list[Finding]:
     """Look at Bluesky where somebody is followed there, or its settings were changed."""
-    from tidelore.config_sections import Bluesky
+    from tidelore.core.config import Bluesky
 
     followed = _followed(app)
     if followed is None and app.config.bluesky == Bluesky():

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from tidelore.app import App
-from tidelore.clock import SystemClock
-from tidelore.config import load_config
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import load_config
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database import Database
 

@@ -13,7 +13,7 @@ from tidelore.cli.feedback_data import answer_data
 from tidelore.cli.feedback_threads import ISSUE, PR, REPO, repo_and_number, repo_of_either
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 
 if TYPE_CHECKING:
     from tidelore.feedback.answers import Answering

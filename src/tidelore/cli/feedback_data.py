@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tidelore.cli.render import instant
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.store.feedback_events import EventRow, PendingCount
 from tidelore.store.issue_cursors import IssueCursor
 from tidelore.store.operator_commands import CommandRow

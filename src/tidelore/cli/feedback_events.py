@@ -10,9 +10,9 @@ from tidelore.cli.feedback_threads import PR, REPO, repo_and_number
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, ago, plural, when
 from tidelore.cli.table import Column, on_terminal, table
-from tidelore.clock import SystemClock
-from tidelore.errors import UserError
-from tidelore.remote_text import block, one_line
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import UserError
+from tidelore.core.text import block, one_line
 from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
 from tidelore.store.tracked import TERMINAL
 

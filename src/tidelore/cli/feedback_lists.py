@@ -19,9 +19,9 @@ from tidelore.cli.feedback_data import (
 from tidelore.cli.feedback_threads import REPO, repo_and_number
 from tidelore.cli.render import Answer, ago, plural
 from tidelore.cli.table import Column, table
-from tidelore.clock import SystemClock
-from tidelore.errors import NotFound
-from tidelore.remote_text import one_line, shorten
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import NotFound
+from tidelore.core.text import one_line, shorten
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import list_events, pending_counts
 from tidelore.store.issue_cursors import followed_issues

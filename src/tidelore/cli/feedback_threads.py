@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelore.config import Config
+    from tidelore.core.config import Config
     from tidelore.feedback.places import Place
 
 _SHA = re.compile(r"[0-9a-fA-F]{7,64}")

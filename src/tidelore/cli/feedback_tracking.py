@@ -11,8 +11,8 @@ from tidelore.cli.feedback_data import issue_data, pull_data
 from tidelore.cli.feedback_threads import HEAD, ISSUE, PR, REPO, read_head, repo_and_number, repo_of_either
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, ago
-from tidelore.errors import UserError
-from tidelore.remote_text import one_line
+from tidelore.core.errors import UserError
+from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app import App

@@ -9,9 +9,9 @@ import click
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, instant, when
 from tidelore.cli.table import Column, table
-from tidelore.errors import UserError
-from tidelore.remote_text import one_line
-from tidelore.renames import describe_lineage
+from tidelore.core.errors import UserError
+from tidelore.core.renames import describe_lineage
+from tidelore.core.text import one_line
 from tidelore.store.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
 
 _CHANGES = (

@@ -20,7 +20,7 @@ def command(ctx: click.Context, full: bool, force: bool) -> Answer:  # noqa: FBT
     `lore sync` does this too. Unchanged documents are not rewritten.
     """
     from tidelore.app import document, run_until_signalled
-    from tidelore.errors import PartialSuccess
+    from tidelore.core.errors import PartialSuccess
 
     face = face_of(ctx)
     app = face.app()

@@ -11,8 +11,8 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.config import config_path, parse_config
-from tidelore.errors import StorageFailed, UserError
+from tidelore.core.config import config_path, parse_config
+from tidelore.core.errors import StorageFailed, UserError
 
 TEMPLATE = """\
 # Tidelore's configuration. Every key is documented in docs/reference/configuration.md;

@@ -11,9 +11,9 @@ from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.post_text import post_item, post_row
 from tidelore.cli.render import Answer
 from tidelore.cli.table import Column, on_terminal, table
-from tidelore.clock import SystemClock
-from tidelore.errors import UserError
-from tidelore.since import parse_since
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import UserError
+from tidelore.core.references import parse_since
 from tidelore.store.post_rows import KINDS, PostFilter, PostList, PostRow, list_posts
 
 _NO_POST = PostRow(

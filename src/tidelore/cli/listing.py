@@ -13,10 +13,10 @@ from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.list_posts import posts_command
 from tidelore.cli.render import Answer, instant, when
 from tidelore.cli.table import Column, on_terminal, table
-from tidelore.clock import SystemClock
-from tidelore.errors import UserError
-from tidelore.remote_text import one_line
-from tidelore.since import parse_since
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import UserError
+from tidelore.core.references import parse_since
+from tidelore.core.text import one_line
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES
 from tidelore.store.listing import ListedParent, ListFilter, Listing, Talk, list_parents

@@ -9,9 +9,9 @@ from io import TextIOWrapper
 
 import msgspec
 
-from tidelore.clock import format_instant
-from tidelore.config import Config
-from tidelore.errors import ConfigError
+from tidelore.core.clock import format_instant
+from tidelore.core.config import Config
+from tidelore.core.errors import ConfigError
 from tidelore.sources.redact import RedactFilter
 
 

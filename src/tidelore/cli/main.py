@@ -14,8 +14,8 @@ import click
 from tidelore import __version__
 from tidelore.cli.face import Choices, Face, LoreGroup, command_path, global_options
 from tidelore.cli.render import Answer, render_answer, render_error
+from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 
 COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
@@ -132,7 +132,7 @@ def _greeted(argv: Sequence[str], choices: Choices) -> Sequence[str]:
     from itertools import pairwise
 
     from tidelore.cli.console import is_terminal
-    from tidelore.config import config_path
+    from tidelore.core.config import config_path
 
     named = [value for flag, value in pairwise(argv) if flag == "--config"]
     named += [word.partition("=")[2] for word in argv if word.startswith("--config=")]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tidelore.cli.face import LoreCommand, LoreGroup
-from tidelore.errors import EXIT_CODES, every_error
+from tidelore.core.errors import EXIT_CODES, every_error
 
 Described = dict[str, Any]
 _TYPES = {"text": "string", "integer": "integer", "float": "number", "boolean": "boolean"}

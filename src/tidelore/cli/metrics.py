@@ -8,7 +8,7 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 
 
 @click.command("metrics", cls=LoreCommand, example="lore metrics")

@@ -11,7 +11,7 @@ from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, instant, plural
 from tidelore.cli.stages import documents_data, documents_line
-from tidelore.remote_text import one_line
+from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app import App

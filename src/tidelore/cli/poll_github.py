@@ -10,12 +10,12 @@ from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
-from tidelore.remote_text import one_line, shorten
+from tidelore.core.text import one_line, shorten
 
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.app.feedback.polling import PollOutcome, PollRequest
-    from tidelore.config import Config
+    from tidelore.core.config import Config
     from tidelore.feedback.after_poll import Deeds
     from tidelore.feedback.report import RepoReport
     from tidelore.store.feedback_events import EventRow

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from tidelore.cli.render import ago, instant, when
-from tidelore.clock import format_instant
-from tidelore.remote_text import block, one_line, shorten
+from tidelore.core.clock import format_instant
+from tidelore.core.text import block, one_line, shorten
 from tidelore.store.post_rows import PostRow, PostView
 
 _RULE = "=" * 80

@@ -15,9 +15,9 @@ from msgspec import Struct
 from tidelore import __version__
 from tidelore.cli.face import Choices, Face
 from tidelore.cli.table import on_terminal
-from tidelore.clock import SystemClock, describe_age, format_instant
-from tidelore.errors import TideloreError
-from tidelore.remote_text import harmless, without_hidden
+from tidelore.core.clock import SystemClock, describe_age, format_instant
+from tidelore.core.errors import TideloreError
+from tidelore.core.text import harmless, without_hidden
 
 
 class Answer(Struct):

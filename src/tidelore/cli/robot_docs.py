@@ -23,7 +23,7 @@ from tidelore.cli.manifest import (
 )
 from tidelore.cli.render import Answer
 from tidelore.cli.schemas import read_schema, read_sections
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 
 _ENVELOPE = {
     "ok": "whether the command succeeded",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelore.cli.render import plural
-from tidelore.remote_text import block, one_line
+from tidelore.core.text import block, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

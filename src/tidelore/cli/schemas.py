@@ -12,7 +12,7 @@ import re
 
 from msgspec import Struct
 
-from tidelore.errors import IntegrityError
+from tidelore.core.errors import IntegrityError
 
 SCHEMAS = "schemas.txt"
 _HEADING = re.compile(r"\[(?P<name>[a-z -]+)\](?: as (?P<base>[a-z -]+))?")

@@ -13,14 +13,14 @@ from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.cli.search_page import encode_token, fit, item_of, read_fields, read_token
 from tidelore.cli.search_text import result_lines
-from tidelore.clock import SystemClock
-from tidelore.extras import extra_missing
+from tidelore.core.clock import SystemClock
+from tidelore.core.extras import extra_missing
+from tidelore.core.references import parse_since
 from tidelore.search.filters import resolve_filters
 from tidelore.search.finding import MODES, Found, Request, find
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import LexicalFinding
 from tidelore.search.query import Query, parse_query
-from tidelore.since import parse_since
 
 _TYPES = ("issue", "mr", "discussion", "post")
 _OPTIONS = ("type", "project", "author", "state", "since", "path")

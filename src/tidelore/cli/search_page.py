@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.cli.render import instant
-from tidelore.content import digest
-from tidelore.errors import UserError
+from tidelore.core.content import digest
+from tidelore.core.errors import UserError
 from tidelore.search.query import Query
 from tidelore.search.results import ThreadResult
 

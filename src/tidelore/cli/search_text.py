@@ -8,7 +8,7 @@ import click
 
 from tidelore.cli.render import ago, plural
 from tidelore.cli.table import line_columns
-from tidelore.remote_text import one_line, shorten, width
+from tidelore.core.text import one_line, shorten, width
 from tidelore.search.finding import Found
 from tidelore.search.query import Query
 from tidelore.search.results import ThreadResult

@@ -15,7 +15,7 @@ from tidelore.cli.status import job_data
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.app.service.serving import ServiceReport
-    from tidelore.errors import TideloreError
+    from tidelore.core.errors import TideloreError
 
 
 @click.command("service", cls=LoreCommand, example="lore service --once")
@@ -37,7 +37,7 @@ def command(ctx: click.Context, once: bool, seconds: float | None, force: bool) 
     configuration file reloads the settings. /metrics and /healthz are served on service.metrics_port.
     """
     from tidelore.app.service.serving import ServeRequest, run_service
-    from tidelore.config import config_path
+    from tidelore.core.config import config_path
 
     face = face_of(ctx)
     choices = face.choices
@@ -73,7 +73,7 @@ def _lines(report: ServiceReport) -> list[str]:
 
 def _verdict(report: ServiceReport) -> TideloreError | None:
     """Return the error of `--once`: the only one, or a partial success."""
-    from tidelore.errors import PartialSuccess
+    from tidelore.core.errors import PartialSuccess
 
     errors = list(report.errors.values())
     if not errors:

@@ -11,8 +11,8 @@ from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.render import Answer
 from tidelore.cli.show_post import post_command
 from tidelore.cli.table import page_columns
-from tidelore.errors import UserError
-from tidelore.reference import Kind, parse_reference
+from tidelore.core.errors import UserError
+from tidelore.core.references import Kind, parse_reference
 from tidelore.store.conversation import read_conversation
 from tidelore.store.resolve import resolve
 

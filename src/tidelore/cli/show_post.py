@@ -8,8 +8,8 @@ from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.post_text import post_data, post_lines
 from tidelore.cli.render import Answer
 from tidelore.cli.table import page_columns
-from tidelore.errors import UserError
-from tidelore.post_reference import parse_post_reference
+from tidelore.core.errors import UserError
+from tidelore.core.references import parse_post_reference
 from tidelore.store.post_rows import read_post, resolve_post
 
 

@@ -8,10 +8,9 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
-from tidelore.errors import NotFound, UserError
-from tidelore.extras import require
-from tidelore.post_reference import PostReference, parse_post_reference
-from tidelore.reference import KINDS, SIGNS, Kind, Reference, parse_reference
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.extras import require
+from tidelore.core.references import KINDS, SIGNS, Kind, PostReference, Reference, parse_post_reference, parse_reference
 from tidelore.store.database import Database
 from tidelore.store.post_rows import resolve_post
 from tidelore.store.resolve import resolve

@@ -10,8 +10,8 @@ from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, instant
 from tidelore.cli.table import Column, table
-from tidelore.errors import NotFound
-from tidelore.remote_text import one_line
+from tidelore.core.errors import NotFound
+from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app.feedback.sources import Accepted, SourceEntry

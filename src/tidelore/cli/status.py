@@ -10,9 +10,9 @@ from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.run_progress import running_lines
 from tidelore.cli.table import Column, line_columns, page_columns, table
-from tidelore.clock import SystemClock, describe_age
-from tidelore.errors import UserError
-from tidelore.remote_text import one_line, shorten
+from tidelore.core.clock import SystemClock, describe_age
+from tidelore.core.errors import UserError
+from tidelore.core.text import one_line, shorten
 
 if TYPE_CHECKING:
     from tidelore.service.health import SourceHealth

@@ -47,7 +47,7 @@ def bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_d
     """
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import stream_accounts
-    from tidelore.errors import Cancelled
+    from tidelore.core.errors import Cancelled
     from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
 
     face = face_of(ctx)

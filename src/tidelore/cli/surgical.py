@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tidelore.cli.embed import embed_data, embed_line
 from tidelore.cli.render import Answer, plural
 from tidelore.cli.stages import CHILDREN, STAGES, documents_data, documents_line, notice_lines, stage_line
-from tidelore.errors import TideloreError
-from tidelore.remote_text import one_line
+from tidelore.core.errors import TideloreError
+from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

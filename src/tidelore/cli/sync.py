@@ -16,14 +16,14 @@ from tidelore.cli.render import Answer, plural
 from tidelore.cli.runs import report_data, scrub_lines, seen_of, trouble_lines
 from tidelore.cli.stages import CHILDREN, STAGES, documents_data, documents_line, notice_lines, stage_line
 from tidelore.cli.sync_polls import polled_sources
-from tidelore.reference import KINDS
+from tidelore.core.references import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidelore.app import App
     from tidelore.cli.face import Face
-    from tidelore.config import Config
+    from tidelore.core.config import Config
     from tidelore.pipeline.report import EmbedReport, RunReport
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelore.cli.embed import embed_data, embed_line
 from tidelore.cli.render import Answer
-from tidelore.errors import NotFound, TideloreError
+from tidelore.core.errors import NotFound, TideloreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from tidelore.cli.face import LoreCommand, LoreGroup, face_of, global_options
 from tidelore.cli.render import Answer, instant, when
 from tidelore.cli.run_progress import headway
 from tidelore.cli.table import Column, fields, on_terminal, page_columns, table
-from tidelore.errors import UserError
-from tidelore.remote_text import block, one_line
+from tidelore.core.errors import UserError
+from tidelore.core.text import block, one_line
 from tidelore.service.recovery import recovery_actions
 from tidelore.store.runs import RunRecord, find_record, list_records
 

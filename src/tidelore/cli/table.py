@@ -16,7 +16,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from tidelore.remote_text import one_line, shorten, shorten_start, width
+from tidelore.core.text import one_line, shorten, shorten_start, width
 
 _WIDEST_PROSE = 120
 _DEFAULT_COLUMNS = 80

@@ -9,8 +9,8 @@ import click
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.table import line_columns
-from tidelore.clock import SystemClock
-from tidelore.remote_text import one_line, shorten
+from tidelore.core.clock import SystemClock
+from tidelore.core.text import one_line, shorten
 from tidelore.store.trending import Trend, trending
 
 _HOUR_MS = 3_600_000

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from tidelore.console.browsing import BrowseScreen
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, state
-from tidelore.remote_text import harmless
+from tidelore.core.text import harmless
 from tidelore.service.panels import Talk, read_talk
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow, PendingCount

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tidelore.remote_text import shorten, shorten_start
+from tidelore.core.text import shorten, shorten_start
 
 Yields = Literal["beginning", "end"]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Struct
 
-from tidelore.clock import format_instant
+from tidelore.core.clock import format_instant
 from tidelore.sources.redact import RedactFilter
 from tidelore.store.runs import RunRecord
 

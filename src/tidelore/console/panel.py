@@ -19,7 +19,7 @@ from textual.widgets import Footer, Static
 from tidelore.console.confirming import ConfirmScreen
 from tidelore.console.desk import Desk
 from tidelore.console.words import moment, remote, span
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.service.status import ServiceStatus, read_service
 from tidelore.store.database import Database
 from tidelore.store.service_jobs import JobRow

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.store.database import Database
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from tidelore.console.runs import RunsScreen
 from tidelore.console.search import SearchScreen
 from tidelore.console.table import RowTable
 from tidelore.console.themes import DARK, LIGHT, THEMES
-from tidelore.signals import heard
+from tidelore.core.signals import heard
 
 SCREENS: dict[str, type[PanelScreen]] = {
     "overview": OverviewScreen,

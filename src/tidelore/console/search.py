@@ -22,7 +22,7 @@ from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.thread import ThreadScreen
 from tidelore.console.thread_text import result_text, thread_text
 from tidelore.console.words import remote, since
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.search.finding import Found
 from tidelore.search.results import ThreadResult
 from tidelore.service.threads import read_thread

@@ -19,7 +19,7 @@ from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
 from tidelore.console.screens import ConsoleApp
 from tidelore.console.themes import choose_theme, is_colourless
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 
 if TYPE_CHECKING:
     from tidelore.app import App

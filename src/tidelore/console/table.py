@@ -21,7 +21,7 @@ from textual.widgets import DataTable
 from tidelore.console.fitting import FLOOR, Yields, choose, clip, fit
 from tidelore.console.themes import tones
 from tidelore.console.words import Tone
-from tidelore.remote_text import shorten, width
+from tidelore.core.text import shorten, width
 
 MOST_ROWS = 300
 

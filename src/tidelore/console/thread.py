@@ -13,7 +13,7 @@ from textual.widgets import Footer, Static
 
 from tidelore.console.desk import Desk
 from tidelore.console.thread_text import thread_text
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.search.results import ThreadResult
 from tidelore.service.threads import read_thread
 

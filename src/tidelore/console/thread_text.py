@@ -8,7 +8,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from tidelore.console.words import fields, moment, remote
-from tidelore.remote_text import harmless
+from tidelore.core.text import harmless
 from tidelore.search.results import ThreadResult
 from tidelore.store.conversation_rows import Conversation, MergeRequestRow, NoteRow, Thread, place
 from tidelore.store.post_rows import PostRow, PostView

@@ -10,8 +10,8 @@ from typing import Literal
 
 from rich.text import Text
 
-from tidelore.clock import format_instant
-from tidelore.remote_text import harmless, one_line, shorten
+from tidelore.core.clock import format_instant
+from tidelore.core.text import harmless, one_line, shorten
 
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
 

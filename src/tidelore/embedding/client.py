@@ -19,10 +19,9 @@ import httpx2
 import msgspec
 
 from tidelore import __version__
-from tidelore.clock import Clock, SystemClock
-from tidelore.config import Http
-from tidelore.embedding.refusals import excerpt, refusal
-from tidelore.errors import (
+from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.config import Http
+from tidelore.core.errors import (
     ConfigError,
     CredentialsMissing,
     RemoteError,
@@ -30,6 +29,7 @@ from tidelore.errors import (
     RemoteTransient,
     ResponseTooLarge,
 )
+from tidelore.embedding.refusals import excerpt, refusal
 from tidelore.retry_after import backoff_seconds, parse_http_date, read_retry_after
 from tidelore.tls import add_authority, is_untrusted
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tidelore.clock import SystemClock
-from tidelore.config import Embedding
-from tidelore.content import digest
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import Embedding
+from tidelore.core.content import digest
+from tidelore.core.errors import ConfigError
+from tidelore.core.extras import EXTRAS, find_missing, install_command
 from tidelore.embedding.embedder import ModelIdentity, Unavailable
 from tidelore.embedding.settings import Tuning, tune
-from tidelore.errors import ConfigError
-from tidelore.extras import EXTRAS, find_missing, install_command
 
 if TYPE_CHECKING:
     import numpy as np

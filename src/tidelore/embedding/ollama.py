@@ -11,11 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from tidelore.core.errors import RemoteNotFound
 from tidelore.embedding.client import JsonClient
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.embedding.remote import PROBE, Numbers
 from tidelore.embedding.settings import Tuning
-from tidelore.errors import RemoteNotFound
 
 BASE_URL = "http://127.0.0.1:11434"
 MODEL = "nomic-embed-text"

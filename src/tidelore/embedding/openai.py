@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from tidelore.core.errors import RemotePermanent
 from tidelore.embedding.client import JsonClient
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.embedding.remote import PROBE, Numbers
 from tidelore.embedding.settings import Tuning
-from tidelore.errors import RemotePermanent
 
 BASE_URL = "https://api.openai.com/v1"
 MODEL = "text-embedding-3-small"

@@ -7,7 +7,7 @@ every transient failure may be tried again.
 
 from __future__ import annotations
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsRejected,
     RateLimited,
     RemoteError,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tidelore.clock import Clock
-from tidelore.config import Embedding, Http
+from tidelore.core.clock import Clock
+from tidelore.core.config import Embedding, Http
+from tidelore.core.extras import EXTRAS, find_missing, install_command
 from tidelore.embedding.embedder import Embedder, Unavailable
-from tidelore.extras import EXTRAS, find_missing, install_command
 
 _OF_SERVERS = ("numpy",)
 """What of the extra `vectors` a provider needs that asks a server for vectors."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tidelore.config import Embedding
+from tidelore.core.config import Embedding
+from tidelore.core.errors import RemotePermanent
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.embedding.settings import Tuning, tune
 from tidelore.embedding.vectors import encodable, in_their_places, is_blank, unit_rows
-from tidelore.errors import RemotePermanent
 
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector

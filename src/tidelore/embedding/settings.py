@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.config import Embedding
+from tidelore.core.config import Embedding
 
 
 class Tuning(Struct, frozen=True):

@@ -6,9 +6,9 @@ that holds more below one parent than we are willing to keep, is an error of tha
 
 from __future__ import annotations
 
+from tidelore.core.errors import RemotePermanent
+from tidelore.core.model import RemoteId
 from tidelore.engine.ports import Page
-from tidelore.errors import RemotePermanent
-from tidelore.model import RemoteId
 
 IDLE_PAGES = 20
 """How many pages in a row may bring nothing that was not on an earlier page."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from tidelore.model import Position, RemoteId
+from tidelore.core.model import Position, RemoteId
 
 SKEW_MS = 5 * 60 * 1000
 """How far a remote instant may lie ahead before we stop believing it."""

@@ -18,12 +18,12 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
+from tidelore.core.model import Rejected
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import Pages, Parent, R_contra
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, is_refusal
 from tidelore.engine.whole import Children, read_lists
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
-from tidelore.model import Rejected
 
 C = TypeVar("C")
 

@@ -13,13 +13,13 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.errors import RemoteError, RemotePermanent
+from tidelore.core.model import Position
 from tidelore.engine.bounds import REPEATED, PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap, forward, order_key
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.errors import RemoteError, RemotePermanent
-from tidelore.model import Position
 
 R = TypeVar("R")
 

@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from tidelore.core.model import Item, RemoteId, Version
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap, backfilled, why_invalid
 from tidelore.engine.ports import Batch, Page, Shelf
-from tidelore.model import Item, RemoteId, Version
 
 _LOG = logging.getLogger(__name__)
 

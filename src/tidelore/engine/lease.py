@@ -13,9 +13,9 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.clock import Clock, describe_age
-from tidelore.errors import LeaseLost, LockHeld
-from tidelore.process import ProcessIdentity
+from tidelore.core.clock import Clock, describe_age
+from tidelore.core.errors import LeaseLost, LockHeld
+from tidelore.core.process import ProcessIdentity
 
 
 class LeaseRow(Struct, frozen=True):

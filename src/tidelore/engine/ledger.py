@@ -15,10 +15,10 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tidelore.clock import Clock
-from tidelore.errors import IllegalTransition
-from tidelore.process import ProcessIdentity
-from tidelore.progress import Headway
+from tidelore.core.clock import Clock
+from tidelore.core.errors import IllegalTransition
+from tidelore.core.process import ProcessIdentity
+from tidelore.core.progress import RunProgress
 
 PHASES = ("preflight", "ingest", "dependents", "scrub", "docs", "embed")
 """The working phases in order; a run ends in done, failed, cancelled or crashed."""
@@ -116,14 +116,14 @@ class Run:
         """Go on to a later phase; of how far the one before was, nothing is said any more."""
         if phase not in PHASES or PHASES.index(phase) < PHASES.index(self.phase):
             raise _illegal(self.phase, phase)
-        self._write(phase=phase, heartbeat_at=self._clock.now_ms(), **asdict(Headway()))
+        self._write(phase=phase, heartbeat_at=self._clock.now_ms(), **asdict(RunProgress()))
         self.phase = phase
 
     def set_counters(self, counters: Counters) -> None:
         """Record what was done so far."""
         self._write(**asdict(counters))
 
-    def note_progress(self, counters: Counters, headway: Headway) -> None:
+    def note_progress(self, counters: Counters, headway: RunProgress) -> None:
         """Record what was done so far and how far that is, unless it was just said; it is a heartbeat too."""
         now = self._clock.monotonic()
         if now - self._noted >= PROGRESS_SECONDS:
@@ -166,7 +166,7 @@ class Run:
 
     def _finish(self, status: str, phase: str, **columns: object) -> None:
         now = self._clock.now_ms()
-        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **asdict(Headway()), **columns)
+        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **asdict(RunProgress()), **columns)
 
     def _write(self, **columns: object) -> None:
         if not self._store.update(self.id, **columns):

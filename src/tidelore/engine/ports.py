@@ -12,8 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tidelore.core.model import Item, R_co, Rejected, RemoteId, Version
 from tidelore.engine.cursor import Cursor, Gap, Validator
-from tidelore.model import Item, R_co, Rejected, RemoteId, Version
 
 R_contra = TypeVar("R_contra", contravariant=True)
 

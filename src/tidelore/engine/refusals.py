@@ -6,7 +6,7 @@ is disabled, the token may not read it. Asking each parent in each run would nev
 
 from __future__ import annotations
 
-from tidelore.errors import RemoteError
+from tidelore.core.errors import RemoteError
 
 IN_A_ROW = 3
 """How many refused parents in a row show that it is not a matter of the single parent."""

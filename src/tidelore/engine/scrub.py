@@ -11,13 +11,13 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
+from tidelore.core.errors import RemoteError, RemotePermanent
+from tidelore.core.model import RemoteId
 from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Census, Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.errors import RemoteError, RemotePermanent
-from tidelore.model import RemoteId
 
 R = TypeVar("R")
 

@@ -11,6 +11,8 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.errors import RemoteError, RemoteTransient
+from tidelore.core.model import Rejected
 from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window, forward
@@ -27,8 +29,6 @@ from tidelore.engine.window import (
     lasting,
     recall,
 )
-from tidelore.errors import RemoteError, RemoteTransient
-from tidelore.model import Rejected
 
 R = TypeVar("R")
 

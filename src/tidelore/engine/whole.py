@@ -11,11 +11,11 @@ from typing import IO, Generic, TypeVar
 
 from msgspec import Struct
 
+from tidelore.core.errors import RemoteTransient
+from tidelore.core.model import Item, R_co, Rejected, RemoteId
 from tidelore.engine.bounds import PageGuard
 from tidelore.engine.ports import Lister, ListRequest, Page, Pages
 from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import RemoteTransient
-from tidelore.model import Item, R_co, Rejected, RemoteId
 
 C = TypeVar("C")
 

@@ -17,8 +17,8 @@ from hashlib import blake2b
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.model import Position
 from tidelore.engine.cursor import SKEW_MS, Cursor, Window, order_key
-from tidelore.model import Position
 
 MAX_PASSES = 25
 ALL_TIME = 2**62

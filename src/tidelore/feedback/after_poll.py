@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from tidelore.clock import Clock
-from tidelore.config import GitHubHost, RepoSettings
+from tidelore.core.clock import Clock
+from tidelore.core.concurrency import gather
+from tidelore.core.config import GitHubHost, RepoSettings
+from tidelore.core.errors import CredentialsRejected, PartialSuccess, RateLimited, RemoteError, TideloreError
 from tidelore.engine.crashpoint import Crashpoint
-from tidelore.errors import CredentialsRejected, PartialSuccess, RateLimited, RemoteError, TideloreError
 from tidelore.feedback.handler import HandlerRunner
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.outbox import Outbox
-from tidelore.gather import gather
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow

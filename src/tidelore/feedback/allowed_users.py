@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from tidelore.config_sections import ALLOWED_USERS
+from tidelore.core.config import ALLOWED_USERS
+from tidelore.core.model import CommentRecord
 from tidelore.feedback.commands import is_bot
 from tidelore.feedback.context import Context
-from tidelore.model import CommentRecord
 
 Reason = Literal["not_allowed", "bot", "deleted_account"]
 

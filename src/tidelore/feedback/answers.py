@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.clock import Clock
-from tidelore.config import GitHubHost
+from tidelore.core.clock import Clock
+from tidelore.core.config import GitHubHost
+from tidelore.core.errors import PartialSuccess, RateLimited, RemoteError, RemotePermanent, TideloreError
 from tidelore.engine.crashpoint import Crashpoint
-from tidelore.errors import PartialSuccess, RateLimited, RemoteError, RemotePermanent, TideloreError
 from tidelore.feedback.outbox import Outbox, Poster
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, with_marker
 from tidelore.sources.github.transform import REVIEW_COMMENT

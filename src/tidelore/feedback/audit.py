@@ -13,15 +13,15 @@ from math import inf
 
 from msgspec import Struct, field
 
-from tidelore.config import RepoSettings
+from tidelore.core.config import RepoSettings
+from tidelore.core.errors import IntegrityError, PartialSuccess, TideloreError
+from tidelore.core.model import CommentRecord, Item, RemoteId, Version
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import ListRequest, Pages
-from tidelore.errors import IntegrityError, PartialSuccess, TideloreError
 from tidelore.feedback.context import Context, read_context
 from tidelore.feedback.events import event_key, interpret, own_tokens, qualifies
 from tidelore.feedback.metrics import EVENTS_INGESTED
 from tidelore.feedback.tokens import find_markers
-from tidelore.model import CommentRecord, Item, RemoteId, Version
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.action_tokens import ActionToken, find_tokens, signing_secret
 from tidelore.store.database import Database

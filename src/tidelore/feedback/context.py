@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tidelore.config import RepoSettings
+from tidelore.core.config import RepoSettings
 from tidelore.feedback.tokens import ScopeKind
 from tidelore.store.action_tokens import find_secret
 from tidelore.store.database import Database

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from tidelore.config import RepoSettings
-from tidelore.errors import IllegalTransition
+from tidelore.core.config import RepoSettings
+from tidelore.core.errors import IllegalTransition
 from tidelore.feedback.lifecycle import block
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.tracking import HANDLER_FAILED

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from tidelore.clock import format_instant
+from tidelore.core.clock import format_instant
+from tidelore.core.model import CommentRecord, Item, Version
 from tidelore.feedback.allowed_users import why_ignored
 from tidelore.feedback.commands import Command, authorise, help_text, is_command, is_expired, parse_command
 from tidelore.feedback.context import Context
 from tidelore.feedback.routing import route_comment
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
-from tidelore.model import CommentRecord, Item, Version
 from tidelore.sources.github.transform import ISSUE_COMMENT
 from tidelore.store.action_tokens import ActionToken
 from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewEvent, PlannedReply, TokenSeen

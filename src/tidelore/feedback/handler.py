@@ -21,12 +21,11 @@ from tempfile import TemporaryFile
 import msgspec
 from msgspec import Struct
 
-from tidelore.clock import Clock, format_instant
-from tidelore.config import RepoSettings
-from tidelore.config_sections import HANDLER_ENV
-from tidelore.errors import ConfigError, LockHeld
+from tidelore.core.clock import Clock, format_instant
+from tidelore.core.concurrency import gather
+from tidelore.core.config import HANDLER_ENV, RepoSettings
+from tidelore.core.errors import ConfigError, LockHeld
 from tidelore.feedback.delivery import fail, next_event, succeed
-from tidelore.gather import gather
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow, nack
 from tidelore.store.projects import ProjectRow

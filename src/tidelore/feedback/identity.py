@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from tidelore.core.errors import RepositoryReplaced
+from tidelore.core.model import ProjectRecord, PullRecord
 from tidelore.engine.ports import Page
-from tidelore.errors import RepositoryReplaced
-from tidelore.model import ProjectRecord, PullRecord
 from tidelore.store.database import Database, Transaction
 from tidelore.store.projects import ProjectRow, find_remote, rename_repository, save_project
 

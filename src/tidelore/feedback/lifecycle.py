@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tidelore.clock import Clock
-from tidelore.config import GitHubHost, repo_settings
-from tidelore.errors import NotFound, UserError
+from tidelore.core.clock import Clock
+from tidelore.core.config import GitHubHost, repo_settings
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.model import PullRecord
 from tidelore.feedback.tracking import check_step, judge_pull
-from tidelore.model import PullRecord
 from tidelore.store import tracked as store
 from tidelore.store.database import Database, Transaction
 from tidelore.store.feedback_events import retry_now

@@ -12,9 +12,9 @@ from functools import partial
 
 from msgspec import Struct
 
-from tidelore.clock import Clock, format_instant
-from tidelore.config import GitHubHost, repo_settings
-from tidelore.errors import CredentialsRejected, IllegalTransition, RemotePermanent, RemoteTransient, UserError
+from tidelore.core.clock import Clock, format_instant
+from tidelore.core.config import GitHubHost, repo_settings
+from tidelore.core.errors import CredentialsRejected, IllegalTransition, RemotePermanent, RemoteTransient, UserError
 from tidelore.feedback.commands import help_text
 from tidelore.feedback.events import COMMAND_SOURCE, command_token
 from tidelore.feedback.lifecycle import Lifecycle, Pulls

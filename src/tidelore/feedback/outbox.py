@@ -13,13 +13,13 @@ import logging
 from collections.abc import Collection
 from typing import Protocol
 
-from tidelore.clock import Clock
-from tidelore.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.clock import Clock
+from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.errors import CredentialsRejected, LockHeld, RateLimited, RemoteError, RemotePermanent
+from tidelore.core.model import CommentRecord
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.errors import CredentialsRejected, LockHeld, RateLimited, RemoteError, RemotePermanent
 from tidelore.feedback.readback import Threads, find_posted
-from tidelore.model import CommentRecord
-from tidelore.process import ProcessIdentity
 from tidelore.store import outbox as rows
 from tidelore.store.claims import free_dead, new_claim
 from tidelore.store.database import Database

@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tidelore.config import Config, GitHubHost, RepoSettings, repo_settings
-from tidelore.errors import ConfigError, NotFound, UserError
-from tidelore.name_matching import match_one
-from tidelore.reference import read_reference
+from tidelore.core.config import Config, GitHubHost, RepoSettings, repo_settings
+from tidelore.core.errors import ConfigError, NotFound, UserError
+from tidelore.core.references import match_one, read_reference
 
 ThreadKind = Literal["pr", "issue"]
 _NOUNS = {"pr": "a pull request", "issue": "an issue"}

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tidelore.config import RepoSettings
-from tidelore.errors import RemoteError, TideloreError
+from tidelore.core.concurrency import gather
+from tidelore.core.config import RepoSettings
+from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.feedback.identity import learn
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import PollReport, RepoReport
-from tidelore.gather import gather
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.github.source import GitHubSource

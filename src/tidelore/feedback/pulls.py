@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tidelore.core.model import Item, Position, PullRecord, Rejected, Scope
 from tidelore.engine.cursor import Cursor, backfilled, forward, why_invalid
 from tidelore.engine.intake import Tally
 from tidelore.engine.ports import ListRequest, Page
@@ -22,7 +23,6 @@ from tidelore.feedback.context import Context
 from tidelore.feedback.identity import Identity
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.tracking import HISTORY_REWRITTEN, check_step, judge_head, judge_pull, matches_rule
-from tidelore.model import Item, Position, PullRecord, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.cursors import load_cursor, save_cursor, set_aside

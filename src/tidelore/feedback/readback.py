@@ -12,11 +12,11 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from tidelore.clock import Clock
+from tidelore.core.clock import Clock
+from tidelore.core.errors import RemoteTransient
+from tidelore.core.model import CommentRecord, RemoteId
 from tidelore.engine.ports import Lister, ListRequest
-from tidelore.errors import RemoteTransient
 from tidelore.feedback.tokens import find_markers, is_same_login
-from tidelore.model import CommentRecord, RemoteId
 from tidelore.store.outbox import OutboxRow
 
 SKEW_MS = 300_000

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tidelore.config import RepoSettings
+from tidelore.core.config import RepoSettings
+from tidelore.core.model import CommentRecord, Item, Version
 from tidelore.engine.lease import Lease
 from tidelore.feedback.allowed_users import why_ignored
 from tidelore.feedback.context import read_context
 from tidelore.feedback.events import interpret
 from tidelore.feedback.metrics import EVENTS_DEDUPED, EVENTS_INGESTED
-from tidelore.model import CommentRecord, Item, Version
 from tidelore.store.database import Database, Transaction
 from tidelore.store.feedback_comments import body_digest
 from tidelore.store.feedback_shelf import Judged, Written, ingest_stored_comments

@@ -16,7 +16,9 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.config import RepoSettings
+from tidelore.core.concurrency import gather
+from tidelore.core.config import RepoSettings
+from tidelore.core.model import CommentRecord, Item, Position, Rejected, Scope
 from tidelore.engine.cursor import forward, why_invalid
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
@@ -30,8 +32,6 @@ from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
 from tidelore.feedback.watch import Watch, following, watches
-from tidelore.gather import gather
-from tidelore.model import CommentRecord, Item, Position, Rejected, Scope
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT

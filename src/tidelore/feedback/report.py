@@ -8,7 +8,7 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsRejected,
     IllegalTransition,
     PartialSuccess,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.model import CommentRecord
 from tidelore.feedback.context import Context, FollowedIssue
 from tidelore.feedback.tokens import Intent, action_token, with_marker
-from tidelore.model import CommentRecord
 from tidelore.store.effects import Effect, NewEvent, NewFollowup, NewRedirect
 from tidelore.store.feedback_events import FOLLOWUPS
 from tidelore.store.feedback_shelf import REDIRECT_SOURCE

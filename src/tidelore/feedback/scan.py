@@ -13,6 +13,7 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.model import CommentRecord, Item, RemoteId, Scope, Version
 from tidelore.engine.cursor import Cursor, Gap, forward
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page, Quarantined
@@ -32,7 +33,6 @@ from tidelore.feedback.metrics import (
 )
 from tidelore.feedback.report import RepoReport
 from tidelore.feedback.tokens import find_markers
-from tidelore.model import CommentRecord, Item, RemoteId, Scope, Version
 from tidelore.session import Session
 from tidelore.store.action_tokens import ActionToken, find_tokens
 from tidelore.store.database import Transaction

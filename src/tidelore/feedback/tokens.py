@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 
 LONGEST_COMMENT = 65_536
 """How many characters GitHub takes in one comment, the mark included."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tidelore.config import RepoSettings
-from tidelore.errors import IllegalTransition
-from tidelore.model import PullRecord
+from tidelore.core.config import RepoSettings
+from tidelore.core.errors import IllegalTransition
+from tidelore.core.model import PullRecord
 from tidelore.store.tracked import TERMINAL
 
 Status = Literal["awaiting_feedback", "blocked", "merged", "closed"]

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 
-from tidelore.account_names import clean_name
-from tidelore.config_sections import Bluesky
-from tidelore.errors import RemoteError, RemoteNotFound, TideloreError, UserError
-from tidelore.gather import gather
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Bluesky
+from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError, UserError
+from tidelore.core.references import clean_name
 from tidelore.pipeline.diagnosis import Finding, trouble
 from tidelore.sources.bluesky.source import NOBODY, BlueskySource
 from tidelore.sources.bluesky.stream_address import protocol_of, stream_url

@@ -14,12 +14,12 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent
+from tidelore.core.model import PostRecord, Rejected
 from tidelore.engine.cursor import Cursor, LogPosition
 from tidelore.engine.gaps import MOST_EMPTY, Descent, DescentPlan
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.errors import RemoteError, RemoteNotFound, RemotePermanent
-from tidelore.model import PostRecord, Rejected
 from tidelore.pipeline.poll_report import AccountReport, volume_line
 from tidelore.pipeline.record_positions import COLLECTIONS, OVERLAP_MS, key_before
 from tidelore.pipeline.record_walk import RecordPlan, RecordWalk

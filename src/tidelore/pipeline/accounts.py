@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from tidelore.account_names import MemberList
-from tidelore.clock import Clock
-from tidelore.config import Config
-from tidelore.errors import RemoteError, RemoteNotFound, RemotePermanent, TideloreError
-from tidelore.gather import gather
+from tidelore.core.clock import Clock
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Config
+from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent, TideloreError
+from tidelore.core.references import MemberList
 from tidelore.sources.bluesky.client import MOST_PROFILES
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.accounts import (

@@ -11,18 +11,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from tidelore.config import Config, sync_settings
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Config, sync_settings
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.model import ParentRecord, Rejected
+from tidelore.core.references import SIGNS
 from tidelore.engine.ports import Page
 from tidelore.engine.whole import read_by_creation, read_lists
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.gather import gather
-from tidelore.model import ParentRecord, Rejected
 from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, Unread, compare
 from tidelore.pipeline.dependents import CHILDREN, kinds_of
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.projects import find_chosen, reason_to_skip
 from tidelore.pipeline.report import OnProgress, Progress, silent
-from tidelore.reference import SIGNS
 from tidelore.store.cursors import list_cursors
 from tidelore.store.database import Database
 from tidelore.store.holdings import Holding, holdings

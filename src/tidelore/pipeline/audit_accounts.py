@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from tidelore.clock import Clock
-from tidelore.config import Config
+from tidelore.core.clock import Clock
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Config
+from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError
+from tidelore.core.model import Item, PostRecord
 from tidelore.engine.ports import Lister, ListRequest, Page
-from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
-from tidelore.gather import gather
-from tidelore.model import Item, PostRecord
 from tidelore.pipeline.audit_report import AuditReport, Difference, ScopeAudit, judge
 from tidelore.pipeline.record_positions import COLLECTIONS
 from tidelore.pipeline.record_walk import following

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
-from tidelore.errors import IntegrityError, PartialSuccess, TideloreError
+from tidelore.core.errors import IntegrityError, PartialSuccess, TideloreError
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from tidelore.clock import format_instant
-from tidelore.model import Document
+from tidelore.core.clock import format_instant
+from tidelore.core.model import Document
 from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
 from tidelore.store.post_sources import PostSource, SharedLink
 

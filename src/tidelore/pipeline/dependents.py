@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from types import MappingProxyType
 
-from tidelore.config import Sync, sync_settings
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Sync, sync_settings
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.model import ChildRecord, Scope
 from tidelore.engine.dependents import DependentSync, DependentTally
 from tidelore.engine.ports import Pages, Parent
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.gather import gather
-from tidelore.model import ChildRecord, Scope
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
 from tidelore.pipeline.slices import IsOver, never

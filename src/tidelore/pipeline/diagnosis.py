@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.clock import describe_age
-from tidelore.config import GitHubHost, GitLabHost
-from tidelore.errors import RemoteError, TideloreError
+from tidelore.core.clock import describe_age
+from tidelore.core.config import GitHubHost, GitLabHost
+from tidelore.core.errors import RemoteError, TideloreError
 
 if TYPE_CHECKING:
     from tidelore.sources.github.source import GitHubSource

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tidelore.core.model import Document
 from tidelore.engine.crashpoint import Seam
-from tidelore.model import Document
 from tidelore.pipeline.composition import compose_parent, compose_post, compose_thread
 from tidelore.pipeline.report import DocumentReport, OnProgress, Progress, silent
 from tidelore.session import Session, Workshop

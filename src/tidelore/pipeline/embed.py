@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.errors import RemoteError, RemotePermanent, UserError
 from tidelore.embedding.chunks import chunk
 from tidelore.embedding.embedder import Embedder
 from tidelore.engine.crashpoint import Seam
-from tidelore.errors import RemoteError, RemotePermanent, UserError
 from tidelore.pipeline.composition import PART
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent
 from tidelore.session import Workshop

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tidelore.config import sync_settings
+from tidelore.core.concurrency import gather
+from tidelore.core.config import sync_settings
+from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError
+from tidelore.core.model import ProjectRecord, Scope
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ledger import Counters
 from tidelore.engine.walk import Plan, Walk
-from tidelore.errors import RemoteError, RemoteNotFound, TideloreError
-from tidelore.gather import gather
-from tidelore.model import ProjectRecord, Scope
 from tidelore.pipeline.projects import look_up, reason_to_skip, refresh_project, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
 from tidelore.pipeline.slices import IsOver, ScopeKey, Timed, TimeIsUp, never

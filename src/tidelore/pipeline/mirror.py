@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from tidelore.errors import PartialSuccess, TideloreError
+from tidelore.core.errors import PartialSuccess, TideloreError
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from tidelore.errors import (
+from tidelore.core.concurrency import gather
+from tidelore.core.errors import (
     RateLimited,
     RemoteError,
     RemotePermanent,
@@ -22,7 +23,6 @@ from tidelore.errors import (
     TideloreError,
     UserError,
 )
-from tidelore.gather import gather
 from tidelore.pipeline.account_reading import Found, Reader
 from tidelore.pipeline.accounts import follow_configured, refresh_if_possible
 from tidelore.pipeline.adaptive import Pace, next_interval

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from tidelore.core.errors import PartialSuccess, TideloreError
 from tidelore.engine.intake import Tally
-from tidelore.errors import PartialSuccess, TideloreError
 from tidelore.pipeline.report import DocumentReport
 
 MOST_TOLD = 2000

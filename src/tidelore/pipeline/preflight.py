@@ -15,8 +15,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from tidelore.engine.ports import Page
-from tidelore.errors import (
+from tidelore.core.concurrency import gather
+from tidelore.core.errors import (
     CredentialsMissing,
     CredentialsRejected,
     RateLimited,
@@ -24,8 +24,8 @@ from tidelore.errors import (
     RemoteNotFound,
     TideloreError,
 )
-from tidelore.gather import gather
-from tidelore.model import Item, ParentRecord, ProjectRecord
+from tidelore.core.model import Item, ParentRecord, ProjectRecord
+from tidelore.engine.ports import Page
 from tidelore.pipeline.selection import RESOURCES, Choice
 from tidelore.pipeline.surgical_report import FETCH, EntityOutcome
 from tidelore.sources.registry import ProjectSource

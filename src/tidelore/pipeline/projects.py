@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.config import Config, GitLabHost, gitlab_host
+from tidelore.core.config import Config, GitLabHost, gitlab_host
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, TideloreError
+from tidelore.core.model import ProjectRecord
 from tidelore.engine.crashpoint import Seam
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, TideloreError
-from tidelore.model import ProjectRecord
 from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
 from tidelore.store.database import Database

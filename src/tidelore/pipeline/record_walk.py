@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.model import PostRecord
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, LogPosition, forward
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.engine.window import believable
-from tidelore.model import PostRecord
 from tidelore.pipeline.record_positions import advance, start_key
 from tidelore.sources.bluesky.addresses import split_uri
 

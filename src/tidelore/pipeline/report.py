@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
+from tidelore.core.errors import CredentialsRejected, PartialSuccess, RateLimited, TideloreError
 from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
-from tidelore.errors import CredentialsRejected, PartialSuccess, RateLimited, TideloreError
 from tidelore.pipeline.slices import ScopeKey
 from tidelore.sources.governor import Budget
 from tidelore.store.parents import LinkCounts

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.scrub import Scrub
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
 from tidelore.pipeline.ingest import Target, shelf_for
 from tidelore.pipeline.projects import find_chosen, reason_to_skip, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport, silent

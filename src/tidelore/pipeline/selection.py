@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from tidelore.config import Config, GitLabHost, gitlab_host
-from tidelore.errors import NotFound, UserError
-from tidelore.name_matching import match_one
+from tidelore.core.config import Config, GitLabHost, gitlab_host
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, match_one, other_kind, read_reference
 from tidelore.pipeline.projects import Chosen, name_projects
 from tidelore.pipeline.surgical_report import (
     ENTITY_TYPES,
@@ -22,7 +22,6 @@ from tidelore.pipeline.surgical_report import (
     reference_of,
     to_retry,
 )
-from tidelore.reference import NOUNS, SIGNS, Kind, Reference, other_kind, read_reference
 from tidelore.store.projects import ProjectRow
 from tidelore.store.runs import RunRecord
 

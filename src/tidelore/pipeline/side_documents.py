@@ -9,7 +9,7 @@ import logging
 
 from msgspec.structs import replace
 
-from tidelore.errors import LockHeld
+from tidelore.core.errors import LockHeld
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.report import DocumentReport, OnProgress, silent
 from tidelore.session import LEASE, Session, acquire_lease

@@ -12,7 +12,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Generic, Literal, Protocol, TypeVar
 
-from tidelore.clock import Clock
+from tidelore.core.clock import Clock
 from tidelore.engine.ports import Lister, ListRequest, Page
 
 R = TypeVar("R")

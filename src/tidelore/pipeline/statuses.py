@@ -13,10 +13,10 @@ from itertools import islice
 
 from msgspec import Struct
 
+from tidelore.core.concurrency import gather
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.model import StatusRecord
 from tidelore.engine.crashpoint import Seam
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError
-from tidelore.gather import gather
-from tidelore.model import StatusRecord
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport
 from tidelore.pipeline.slices import IsOver, never

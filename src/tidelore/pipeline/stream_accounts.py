@@ -13,12 +13,12 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from tidelore.core.errors import UserError
+from tidelore.core.model import Item, Position, PostRecord, Rejected, Scope
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window
 from tidelore.engine.intake import sort_out
 from tidelore.engine.ports import Batch
-from tidelore.errors import UserError
-from tidelore.model import Item, Position, PostRecord, Rejected, Scope
 from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.side_documents import make_documents_aside

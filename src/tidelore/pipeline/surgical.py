@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
+from tidelore.core.errors import TideloreError
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ledger import Surgery
-from tidelore.errors import TideloreError
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.ledger_progress import also_to_ledger

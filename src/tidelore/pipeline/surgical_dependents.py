@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from tidelore.config import sync_settings
+from tidelore.core.concurrency import gather
+from tidelore.core.config import sync_settings
+from tidelore.core.errors import CredentialsRejected, IntegrityError, RateLimited, RemoteError, StorageFailed
 from tidelore.engine.ports import Parent
-from tidelore.errors import CredentialsRejected, IntegrityError, RateLimited, RemoteError, StorageFailed
-from tidelore.gather import gather
 from tidelore.pipeline.dependents import Brood, kinds_of
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.preflight import FETCH_ERROR, NOT_FOUND, TIMEOUT, UNREADABLE, code_of

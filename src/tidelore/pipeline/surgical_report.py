@@ -12,9 +12,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
-from tidelore.errors import PartialSuccess, SurgicalPreflightFailed
+from tidelore.core.errors import PartialSuccess, SurgicalPreflightFailed
+from tidelore.core.references import SIGNS, Kind
 from tidelore.pipeline.report import DocumentReport, EmbedReport
-from tidelore.reference import SIGNS, Kind
 
 EntityType = Literal["issue", "merge_request"]
 Completion = Literal["running", "succeeded", "succeeded_with_warnings", "failed", "cancelled"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelore.config import Config, GitLabHost
-from tidelore.errors import ConfigError, NotFound, UserError
-from tidelore.name_matching import match_one
+from tidelore.core.config import Config, GitLabHost
+from tidelore.core.errors import ConfigError, NotFound, UserError
+from tidelore.core.references import match_one
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import Chosen, name_projects
 from tidelore.sources.registry import RESOURCES, ProjectSource

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from tidelore.config import sync_settings
+from tidelore.core.config import sync_settings
+from tidelore.core.errors import RemoteError
 from tidelore.engine.ports import Parent
-from tidelore.errors import RemoteError
 from tidelore.pipeline.dependents import Brood, kinds_of, sync_children
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import find_chosen, reason_to_skip

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence, Set
 
 from msgspec.structs import replace
 
+from tidelore.core.errors import RateLimited, RemoteError, RemotePermanent
+from tidelore.core.model import Item, PostRecord, RemoteId
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Census
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.errors import RateLimited, RemoteError, RemotePermanent
-from tidelore.model import Item, PostRecord, RemoteId
 from tidelore.pipeline.account_reading import Reader
 from tidelore.pipeline.poll_report import AccountReport
 from tidelore.pipeline.record_positions import COLLECTIONS, key_before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.store.database import Database
 from tidelore.store.document_filter import DocumentFilter
 from tidelore.store.projects import match_project

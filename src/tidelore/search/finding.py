@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.search.fuse import RANK_CONSTANT, Ranking
 from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
 from tidelore.search.query import FIELDS, Query

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.remote_text import without_hidden
+from tidelore.core.text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
 from tidelore.store.document_rows import DocumentRow, ThreadKey
 from tidelore.store.fulltext_port import CLOSING, OPENING

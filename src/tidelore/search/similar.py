@@ -5,7 +5,7 @@ Needs no embedder: the vectors are there. The thread itself is never among the a
 
 from __future__ import annotations
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.search.fuse import Fused
 from tidelore.search.results import ThreadGroup, ThreadResult, group_by_thread, make_result, read_snippet
 from tidelore.search.semantic import NAME, VectorIndex, mean_direction

@@ -20,8 +20,8 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from tidelore.clock import SystemClock
-from tidelore.errors import TideloreError, UserError
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import TideloreError, UserError
 
 _LOG = logging.getLogger(__name__)
 

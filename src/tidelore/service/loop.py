@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tidelore.clock import Clock
-from tidelore.errors import TideloreError
+from tidelore.core.clock import Clock
+from tidelore.core.errors import TideloreError
 from tidelore.service.control import Control
 from tidelore.service.outcome import Done, Job, endings_of, failure_of, is_fatal
 from tidelore.service.recording import Recorder

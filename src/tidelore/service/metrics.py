@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tidelore.clock import Clock
+from tidelore.core.clock import Clock
 from tidelore.feedback.metrics import REGISTRY as FEEDBACK
 from tidelore.feedback.metrics import Metric, Sample
 from tidelore.feedback.metrics import collect as collect_feedback

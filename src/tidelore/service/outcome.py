@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsMissing,
     CredentialsRejected,
     DatabaseUnusable,

@@ -12,7 +12,7 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.config import Config, sync_settings
+from tidelore.core.config import Config, sync_settings
 from tidelore.service.health import SourceHealth
 from tidelore.service.status import ServiceStatus, read_service
 from tidelore.store import pulse

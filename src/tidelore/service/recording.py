@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from tidelore.clock import Clock
-from tidelore.errors import DatabaseUnreachable, StorageFailed
+from tidelore.core.clock import Clock
+from tidelore.core.errors import DatabaseUnreachable, StorageFailed
 from tidelore.service.schedule import NEVER, JobSpec, Schedule, Standing
 from tidelore.sources.governor import Budget
 from tidelore.store.database import Database

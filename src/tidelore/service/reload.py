@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 
 _LOG = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.config import Config, sync_settings
+from tidelore.core.config import Config, sync_settings
+from tidelore.core.process import is_dead
 from tidelore.engine.lease import LeaseRow, why_takeable
-from tidelore.process import is_dead
 from tidelore.service.health import Health, judge
 from tidelore.store.backlog import Backlog, read_backlog, wanted_children
 from tidelore.store.cursors import CursorRow, list_cursors

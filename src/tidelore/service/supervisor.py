@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from tidelore.core.signals import heard
 from tidelore.service.control import Control
-from tidelore.signals import heard
 from tidelore.store.patience import Patience
 
 _LOG = logging.getLogger(__name__)

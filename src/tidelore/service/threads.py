@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tidelore.errors import UserError
-from tidelore.post_reference import parse_post_reference
-from tidelore.reference import KINDS, parse_reference
+from tidelore.core.errors import UserError
+from tidelore.core.references import KINDS, parse_post_reference, parse_reference
 from tidelore.search.results import ThreadResult
 from tidelore.store.conversation import read_conversation
 from tidelore.store.conversation_rows import Conversation

@@ -7,7 +7,7 @@ round of waiting, however many scopes it has. Refuses to ask; remembers nothing 
 
 from __future__ import annotations
 
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteTransient
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteTransient
 
 SILENCES = 2
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tidelore.errors import CredentialsMissing
+from tidelore.core.errors import CredentialsMissing
 
 _TOOL_SECONDS = 10
 

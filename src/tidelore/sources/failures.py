@@ -7,7 +7,7 @@ unknown says so.
 
 from __future__ import annotations
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsRejected,
     RateLimited,
     RemoteError,

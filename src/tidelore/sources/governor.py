@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tidelore.clock import Clock
-from tidelore.errors import RateLimited
+from tidelore.core.clock import Clock
+from tidelore.core.errors import RateLimited
 from tidelore.retry_after import read_retry_after, whole_number
 
 # A server that limits without saying for how long gets a minute, and twice as long each time it repeats it.

@@ -17,8 +17,8 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from tidelore import __version__
-from tidelore.clock import Clock, SystemClock
-from tidelore.errors import RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.errors import RemoteError, RemotePermanent, RemoteTransient
 from tidelore.retry_after import backoff_seconds, parse_http_date
 from tidelore.sources.failures import excerpt, from_status, from_trouble, outcome_of
 from tidelore.sources.governor import Governor

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 from urllib.parse import urlencode, urljoin
 
-from tidelore.errors import ConfigError, ForeignOrigin
+from tidelore.core.errors import ConfigError, ForeignOrigin
 from tidelore.sources.transport import Address, parse_address
 
 Param = str | int | bool | None | Sequence[str | int]

@@ -15,9 +15,9 @@ from typing import Generic, Protocol, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from tidelore.clock import parse_instant
-from tidelore.content import digest
-from tidelore.model import Item, Rejected, Version
+from tidelore.core.clock import parse_instant
+from tidelore.core.content import digest
+from tidelore.core.model import Item, Rejected, Version
 from tidelore.sources.http import Reply
 from tidelore.sources.pagination import next_page
 from tidelore.sources.splitting import original, outline

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tidelore.clock import Clock
-from tidelore.config import Config, GitLabHost
+from tidelore.core.clock import Clock
+from tidelore.core.config import Config, GitLabHost
+from tidelore.core.errors import CredentialsMissing, TideloreError
+from tidelore.core.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
 from tidelore.engine.ports import Lister, Pages
-from tidelore.errors import CredentialsMissing, TideloreError
-from tidelore.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab.children import child_lists
 from tidelore.sources.gitlab.client import GitLabClient

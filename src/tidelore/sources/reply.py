@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tidelore.errors import RemotePermanent, RemoteTransient
+from tidelore.core.errors import RemotePermanent, RemoteTransient
 from tidelore.sources.governor import UNKNOWN, Budget
 from tidelore.sources.redact import redact
 from tidelore.sources.splitting import set_aside_unreadable

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tidelore.errors import CredentialsMissing
+from tidelore.core.errors import CredentialsMissing
 from tidelore.sources.reply import Reply
 from tidelore.sources.transport import Address, RawHeaders
 

@@ -16,7 +16,7 @@ from urllib.request import getproxies
 
 import httpx2
 
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 from tidelore.sources.body import BodyBroken, BodyReader, BodyTooLarge
 from tidelore.sources.proxy import choose_proxy
 from tidelore.sources.public_address import AddressRefused, PublicBackend

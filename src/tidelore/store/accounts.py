@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tidelore.account_names import clean_name
-from tidelore.errors import NotFound, UserError
-from tidelore.model import Scope
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.model import Scope
+from tidelore.core.references import clean_name
 from tidelore.store.database import Database, Transaction
 from tidelore.store.posts import mark_posts
 

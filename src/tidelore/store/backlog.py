@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.config import Sync
+from tidelore.core.config import Sync
 from tidelore.store.child_progress import due_rows, kind_params, oldest_reading
 from tidelore.store.database import Database
 from tidelore.store.kinds import ParentKind

@@ -13,11 +13,11 @@ from itertools import islice
 
 from msgspec import Struct
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.errors import DatabaseUnusable
+from tidelore.core.extras import find_missing, install_command
+from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.cursor import SKEW_MS, decode_window
-from tidelore.errors import DatabaseUnusable
-from tidelore.extras import find_missing, install_command
-from tidelore.process import ProcessIdentity, is_dead
 from tidelore.store.database import Database
 from tidelore.store.feedback_rules import FEEDBACK_RULES
 from tidelore.store.migrate import migrations

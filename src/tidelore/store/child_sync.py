@@ -12,11 +12,11 @@ from typing import Generic, TypeGuard, TypeVar
 
 from msgspec import Struct
 
+from tidelore.core.model import ChildRecord, Item, R_co, Rejected, Scope
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Parent
 from tidelore.engine.whole import Children
-from tidelore.model import ChildRecord, Item, R_co, Rejected, Scope
 from tidelore.store.child_progress import (
     due_parents,
     last_failure,

@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.engine.whole import in_chunks
-from tidelore.model import (
+from tidelore.core.model import (
     ChildRecord,
     ClosedIssueRecord,
     FileChangeRecord,
@@ -22,6 +21,7 @@ from tidelore.model import (
     ReviewerRecord,
     StateEventRecord,
 )
+from tidelore.engine.whole import in_chunks
 from tidelore.store.child_sync import ChildFamily, Read, Renewal, child_family
 from tidelore.store.database import Row, Transaction
 from tidelore.store.kinds import ParentKind

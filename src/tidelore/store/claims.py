@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from secrets import token_hex
 
-from tidelore.process import ProcessIdentity, is_dead
+from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.store.action_tokens import OPEN
 from tidelore.store.database import Database
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.model import FileChangeRecord
-from tidelore.reference import Kind
+from tidelore.core.model import FileChangeRecord
+from tidelore.core.references import Kind
 from tidelore.store.conversation_rows import (
     ClosedIssue,
     ClosingRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.model import FileChangeRecord
+from tidelore.core.model import FileChangeRecord
 
 
 class ParentRow(Struct, frozen=True):

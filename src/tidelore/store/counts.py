@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.reference import Kind
+from tidelore.core.references import Kind
 from tidelore.store.conversation import EVENT_KINDS
 from tidelore.store.database import Database
 from tidelore.store.resolve import FAMILIES

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
+from tidelore.core.errors import NotFound
+from tidelore.core.model import Position, Scope
+from tidelore.core.references import match_one
 from tidelore.engine.cursor import (
     Cursor,
     Gap,
@@ -19,9 +22,6 @@ from tidelore.engine.cursor import (
     encode_window,
     parse_id,
 )
-from tidelore.errors import NotFound
-from tidelore.model import Position, Scope
-from tidelore.name_matching import match_one
 from tidelore.store.database import Database, Transaction
 
 _MOST_NAMED = 20

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from tidelore.errors import DatabaseUnusable
+from tidelore.core.errors import DatabaseUnusable
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
-from tidelore.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
-from tidelore.extras import extra_missing
+from tidelore.core.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
+from tidelore.core.extras import extra_missing
 from tidelore.store.database import Params, Row
 from tidelore.store.patience import BRIEF_SECONDS, Limits, Patience
 

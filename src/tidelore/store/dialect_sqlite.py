@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tidelore.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
+from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
 from tidelore.store.bulk_insert import grouped, repeated
 from tidelore.store.database import SCHEMA_RECORD, Params, Row, foreign_database
 from tidelore.store.patience import Patience

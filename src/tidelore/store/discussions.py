@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
-from tidelore.content import digest
+from tidelore.core.content import digest
+from tidelore.core.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.engine.whole import in_chunks
-from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.store.child_sync import Read, Renewal, child_family
 from tidelore.store.database import Row, Transaction
 from tidelore.store.dirty import mark

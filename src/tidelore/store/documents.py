@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.content import digest
-from tidelore.model import Document
+from tidelore.core.content import digest
+from tidelore.core.model import Document
 from tidelore.store.database import Transaction
 from tidelore.store.dirty import Source
 

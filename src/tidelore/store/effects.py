@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tidelore.model import CommentRecord
+from tidelore.core.model import CommentRecord
 
 
 class NewEvent(Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from tidelore.model import Item, ParentRecord
+from tidelore.core.model import Item, ParentRecord
 from tidelore.store.child_progress import make_due, note_parents
 from tidelore.store.database import Row, Transaction
 from tidelore.store.dirty import mark_parents

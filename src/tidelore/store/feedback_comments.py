@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidelore.content import digest
-from tidelore.model import CommentRecord, Item, RemoteId, Version
+from tidelore.core.content import digest
+from tidelore.core.model import CommentRecord, Item, RemoteId, Version
 from tidelore.store.database import Database, Row, Transaction
 
 

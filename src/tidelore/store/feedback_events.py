@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.errors import LockHeld, NotFound
+from tidelore.core.errors import LockHeld, NotFound
 from tidelore.store.database import Database, Row, Transaction
 from tidelore.store.effects import NewEvent
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from tidelore.core.model import CommentRecord, Item, Rejected, RemoteId, Scope, Version
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Batch, Quarantined
-from tidelore.model import CommentRecord, Item, Rejected, RemoteId, Scope, Version
 from tidelore.store.action_tokens import observe_in_project
 from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
 from tidelore.store.database import Database, Transaction

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.renames import Lineage, Rename, follow_renames
+from tidelore.core.renames import Lineage, Rename, follow_renames
 from tidelore.store.database import Database
 from tidelore.store.file_names import CURRENT, FileName, ambiguous, clean_path, find_names
 from tidelore.store.projects import match_project

@@ -10,7 +10,7 @@ import posixpath
 
 from msgspec import Struct
 
-from tidelore.errors import NotFound, UserError
+from tidelore.core.errors import NotFound, UserError
 from tidelore.store.database import Database
 from tidelore.store.projects import ProjectRow
 

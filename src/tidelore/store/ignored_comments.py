@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import Struct
 
-from tidelore.model import CommentRecord
+from tidelore.core.model import CommentRecord
 from tidelore.store.database import Database, Transaction
 from tidelore.store.effects import IgnoredComment
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from tidelore.model import (
+from tidelore.core.model import (
     ClosedIssueRecord,
     FileChangeRecord,
     LabelEventRecord,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, LeaseRow, lost_error
-from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database, Transaction
 
 

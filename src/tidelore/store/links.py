@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from tidelore.model import LinkRecord, PostRecord
+from tidelore.core.model import LinkRecord, PostRecord
 from tidelore.store.database import Transaction
 
 _LINK = (

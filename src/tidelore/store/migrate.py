@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from tidelore.errors import DatabaseUnusable, NotFound, SchemaTooNew
+from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
 from tidelore.store.database import SCHEMA_RECORD, Database, Transaction, foreign_database
 
 _TABLE = {

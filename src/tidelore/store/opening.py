@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.store.database import Database
 from tidelore.store.patience import Patience
 

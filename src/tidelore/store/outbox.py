@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from tidelore.errors import LockHeld, NotFound
+from tidelore.core.errors import LockHeld, NotFound
 from tidelore.store.action_tokens import (
     OPEN,
     STATUSES,

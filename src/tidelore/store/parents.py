@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tidelore.model import RemoteId, Version
+from tidelore.core.model import RemoteId, Version
 from tidelore.store.database import Database, Row, Transaction
 from tidelore.store.kinds import ParentKind
 from tidelore.store.payloads import unpacked

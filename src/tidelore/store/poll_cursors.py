@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from tidelore.core.model import Position, Scope
 from tidelore.engine.cursor import forward, parse_id
-from tidelore.model import Position, Scope
 from tidelore.store.cursors import scope_params
 from tidelore.store.database import Database, Transaction
 

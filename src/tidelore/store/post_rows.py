@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.errors import NotFound
-from tidelore.post_reference import PostReference
+from tidelore.core.errors import NotFound
+from tidelore.core.references import PostReference
 from tidelore.store.database import Database
 
 KINDS = ("post", "reply", "quote", "repost")

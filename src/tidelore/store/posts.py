@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from tidelore.content import digest
-from tidelore.model import Item, PostRecord, RemoteId, Version
+from tidelore.core.content import digest
+from tidelore.core.model import Item, PostRecord, RemoteId, Version
 from tidelore.store.database import Database, Row, Transaction
 from tidelore.store.dirty import mark_rows
 from tidelore.store.documents import remove_documents

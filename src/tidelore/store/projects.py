@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.model import ProjectRecord
-from tidelore.name_matching import match_one
+from tidelore.core.model import ProjectRecord
+from tidelore.core.references import match_one
 from tidelore.store.database import Database, Transaction
 
 _FILED_BY_NAME = (

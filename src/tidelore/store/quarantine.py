@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tidelore.core.model import Rejected, Scope
 from tidelore.engine.ports import Quarantined
-from tidelore.model import Rejected, Scope
 from tidelore.store.cursors import scope_params
 from tidelore.store.database import Database, Transaction
 

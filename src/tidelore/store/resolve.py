@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.errors import NotFound, UserError
-from tidelore.reference import NOUNS, SIGNS, Kind, Reference, other_kind
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind
 from tidelore.store.database import Database
 from tidelore.store.family import Family
 from tidelore.store.issues import ISSUES

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from tidelore.core.errors import NotFound
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, RunRow, Surgery
-from tidelore.errors import NotFound
-from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 
 _MUTABLE = frozenset(

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from tidelore.core.model import StatusRecord
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Parent
-from tidelore.model import StatusRecord
 from tidelore.store.backlog import count_due
 from tidelore.store.child_progress import IS_DUE, kind_params, record_read
 from tidelore.store.database import Database

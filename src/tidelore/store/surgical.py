@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from tidelore.core.model import Item, ParentRecord, ProjectRecord, Scope
+from tidelore.core.references import Kind
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Parent
-from tidelore.model import Item, ParentRecord, ProjectRecord, Scope
-from tidelore.reference import Kind
 from tidelore.store.child_progress import make_due
 from tidelore.store.child_sync import Read
 from tidelore.store.database import Database, Transaction

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from tidelore.content import digest
-from tidelore.model import Scope
+from tidelore.core.content import digest
+from tidelore.core.model import Scope
 from tidelore.store.child_progress import forget_parents
 from tidelore.store.database import Transaction
 from tidelore.store.dirty import SOURCE_TYPES, mark_parents

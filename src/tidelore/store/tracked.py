@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.errors import IllegalTransition
-from tidelore.model import PullRecord
+from tidelore.core.errors import IllegalTransition
+from tidelore.core.model import PullRecord
 from tidelore.store.database import Database, Transaction
 
 AWAITING, BLOCKED, MERGED, CLOSED = "awaiting_feedback", "blocked", "merged", "closed"

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.store.database import Database, Lists, Row, Transaction
 from tidelore.store.vector_blocks import Entry, put
 from tidelore.store.vector_models import Model

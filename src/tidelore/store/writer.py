@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from tidelore.core.model import Item, ParentRecord, RemoteId, Scope, Version
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Batch, Quarantined
-from tidelore.model import Item, ParentRecord, RemoteId, Scope, Version
 from tidelore.store.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
 from tidelore.store.database import Database, Transaction
 from tidelore.store.family import Family, write_parents

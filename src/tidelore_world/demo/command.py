@@ -16,8 +16,8 @@ from msgspec.structs import asdict
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, plural
-from tidelore.errors import UserError
-from tidelore.signals import ended_in_order
+from tidelore.core.errors import UserError
+from tidelore.core.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
 from tidelore_world.demo.text import FATE, counted, fill, judge, title, verdict
 

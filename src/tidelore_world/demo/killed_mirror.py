@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelore.app import App, mirror, run_until_signalled
-from tidelore.config import parse_config
+from tidelore.core.config import parse_config
+from tidelore.core.errors import TideloreError
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.errors import TideloreError
 from tidelore_world.demo.text import FATE
 
 if TYPE_CHECKING:

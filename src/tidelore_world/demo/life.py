@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelore.clock import Clock
+    from tidelore.core.clock import Clock
     from tidelore_world.world import World
 
 STEP_SECONDS = (0.7, 1.6)

@@ -22,11 +22,11 @@ from tidelore.app import App, mirror, run_until_signalled
 from tidelore.cli.console import is_terminal
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, plural
-from tidelore.clock import SystemClock, format_instant
-from tidelore.config import load_config
-from tidelore.errors import UserError
-from tidelore.extras import require
-from tidelore.signals import ended_in_order
+from tidelore.core.clock import SystemClock, format_instant
+from tidelore.core.config import load_config
+from tidelore.core.errors import UserError
+from tidelore.core.extras import require
+from tidelore.core.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
 from tidelore_world.demo.life import Life
 from tidelore_world.demo.text import FATE, counted, judge, verdict

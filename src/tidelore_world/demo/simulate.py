@@ -9,7 +9,7 @@ import click
 
 from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, render_answer
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 
 
 @click.command("simulate", cls=LoreCommand, example="lore simulate --port 8080")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from tidelore.errors import IntegrityError
+from tidelore.core.errors import IntegrityError
 from tidelore_world.demo.comparison import Difference
 
 FATE = "the temporary directory was removed"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
 from tidelore_world.demo.comparison import Rows, keyed
 
 if TYPE_CHECKING:

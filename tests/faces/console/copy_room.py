@@ -13,11 +13,11 @@ from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note, pl
 from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App, document
-from tidelore.config import parse_config
+from tidelore.core.config import parse_config
+from tidelore.core.model import ProjectRecord
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import LeaseRow
 from tidelore.engine.ledger import Counters, Run, Surgery
-from tidelore.model import ProjectRecord
-from tidelore.process import ProcessIdentity
 from tidelore.store import tracked
 from tidelore.store.account_states import note_unavailable, pause_account
 from tidelore.store.database import Database

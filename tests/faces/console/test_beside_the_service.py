@@ -13,8 +13,8 @@ from tests.faces.desk import LEDGER, Desk
 from tidelore.app import App
 from tidelore.app.console.thread import ServiceThread
 from tidelore.app.service.serving import ServeRequest, serve
-from tidelore.config import load_config
-from tidelore.errors import NotFound
+from tidelore.core.config import load_config
+from tidelore.core.errors import NotFound
 from tidelore.service.control import Control
 from tidelore.store.service_jobs import JobRow, list_jobs
 

@@ -11,7 +11,7 @@ from tests.faces.console.stage import Seat, watch
 from tests.faces.following import Follower
 
 from tidelore.app import App
-from tidelore.config import load_config
+from tidelore.core.config import load_config
 from tidelore.store.accounts import find_account
 from tidelore.store.feedback_events import peek
 from tidelore.store.tracked import BLOCKED, list_tracked, move

@@ -8,8 +8,8 @@ from tests.faces.console.stage import Seat, watch
 from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
-from tidelore.process import ProcessIdentity
 from tidelore.store.runs import RunTable
 
 

@@ -23,7 +23,7 @@ from tests.faces.test_documented_shapes import compare
 from tests.support.deep import deep
 
 from tidelore.app import App
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.store.opening import open_database
 
 QUIET = "[service]\nmetrics_port = 0\n"

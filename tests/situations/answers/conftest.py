@@ -8,7 +8,7 @@ import pytest
 from tests.situations.answers.hub import REPO, Hub, LateWorld
 from tests.support.manual_clock import ManualClock
 
-from tidelore.config import GitHubHost
+from tidelore.core.config import GitHubHost
 from tidelore.store.database import Database
 from tidelore_world.server import serve
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import Clock, SystemClock
-from tidelore.config import Config, GitHubHost, Http
+from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.config import Config, GitHubHost, Http
+from tidelore.core.model import ProjectRecord
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import Intent, action_token, with_marker
-from tidelore.model import ProjectRecord
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring

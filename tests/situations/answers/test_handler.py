@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from tests.situations.answers.hub import REPO, Hub
 from tests.unit.feedback.people import comment
 
-from tidelore.config import RepoSettings, repo_settings
-from tidelore.errors import ConfigError
+from tidelore.core.config import RepoSettings, repo_settings
+from tidelore.core.errors import ConfigError
 from tidelore.feedback.handler import HandlerRunner, run_handler
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.store.effects import NewEvent, NewFollowup

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 from tests.situations.answers.hub import REPO, Hub
 
-from tidelore.config import repo_settings
-from tidelore.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
+from tidelore.core.config import repo_settings
+from tidelore.core.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
 from tidelore.feedback.context import read_context
 from tidelore.feedback.lifecycle import Lifecycle, block
 from tidelore.store.issue_cursors import find_issue

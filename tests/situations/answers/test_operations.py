@@ -9,7 +9,7 @@ import pytest
 from tests.situations.answers.hub import REPO, Hub
 from tests.unit.feedback.people import comment
 
-from tidelore.errors import CredentialsRejected
+from tidelore.core.errors import CredentialsRejected
 from tidelore.feedback.commands import COMMANDS
 from tidelore.feedback.events import command_key
 from tidelore.feedback.lifecycle import Lifecycle, block

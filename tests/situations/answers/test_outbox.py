@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tests.databases.feedback_rows import read_action_token
 from tests.situations.answers.hub import REPO, Hub
 
-from tidelore.errors import CredentialsRejected
+from tidelore.core.errors import CredentialsRejected
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import marker
 from tidelore.store.action_tokens import observe_in_project

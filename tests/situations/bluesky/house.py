@@ -20,7 +20,7 @@ from tests.properties.inprocess import (
 )
 
 from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
-from tidelore.config import Config, parse_config
+from tidelore.core.config import Config, parse_config
 from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport
 from tidelore.store.accounts import AccountRow, find_account

@@ -11,7 +11,7 @@ import pytest
 from tests.properties.inprocess import WorldTransport
 from tests.situations.bluesky.house import CYCLE, DAY, Waters
 
-from tidelore.errors import PartialSuccess, RateLimited
+from tidelore.core.errors import PartialSuccess, RateLimited
 from tidelore.pipeline.poll_report import MOST_TOLD, AccountReport, PollReport, verdict
 
 ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.situations.bluesky.house import CYCLE, DAY, Reaper, Waters
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.store.account_states import FIRST_PAUSE_MS, pause_account, reset_account, resume_account
 
 ALICE = "alice.test"

@@ -14,7 +14,7 @@ from tests.situations.bluesky.house import DAY, Waters, configured
 
 from tidelore.app import App
 from tidelore.app.bluesky import stream_accounts
-from tidelore.clock import SystemClock, format_instant
+from tidelore.core.clock import SystemClock, format_instant
 from tidelore.pipeline.stream_accounts import Ingestion, StreamReport, StreamRequest, sort_events
 from tidelore.session import Workshop, open_session
 from tidelore.sources.bluesky.items import reject

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from tests.databases.migrated_file import lay_out
 from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, WorldTime, WorldTransport
 
-from tidelore.clock import format_instant
-from tidelore.config import Config, GitHubHost, parse_config, repo_settings
+from tidelore.core.clock import format_instant
+from tidelore.core.config import Config, GitHubHost, parse_config, repo_settings
 from tidelore.feedback.lifecycle import Lifecycle, block
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.polling import RepoTarget, find_repository, poll

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.situations.feedback.bench import REPO, Bench
 
-from tidelore.errors import RepositoryReplaced
+from tidelore.core.errors import RepositoryReplaced
 
 BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
 NEW = "octo/ocean"

@@ -10,7 +10,7 @@ import pytest
 from tests.properties.inprocess import Mortal, Reaper
 from tests.situations.feedback.bench import REPO, Bench, open_pulls
 
-from tidelore.errors import LeaseLost
+from tidelore.core.errors import LeaseLost
 from tidelore.store.database import Database
 
 TABLES = (

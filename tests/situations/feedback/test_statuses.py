@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
-from tidelore.errors import RemoteError, UserError
+from tidelore.core.errors import RemoteError, UserError
 from tidelore.store.tracked import history
 from tidelore_world.github.records import Comment, ReviewComment
 

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
-from tidelore.clock import parse_instant
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteNotFound
+from tidelore.core.clock import parse_instant
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteNotFound
 from tidelore.feedback.report import PollReport, verdict
 from tidelore_world.wire import Request
 

@@ -20,8 +20,8 @@ import pytest
 from tests.conftest import DIALECTS
 
 from tidelore.app import App, mirror
-from tidelore.clock import parse_instant
-from tidelore.config import parse_config
+from tidelore.core.clock import parse_instant
+from tidelore.core.config import parse_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
 from tidelore.store.database import Database

@@ -11,9 +11,9 @@ from tests.situations.gitlab.bench import PROJECT, Bench
 from tests.situations.witness import Witness, done, grows
 
 from tidelore.app import App, mirror
-from tidelore.config import load_config
+from tidelore.core.config import load_config
+from tidelore.core.errors import LeaseLost
 from tidelore.engine.crashpoint import Seam
-from tidelore.errors import LeaseLost
 from tidelore.pipeline import documents
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport

@@ -27,8 +27,8 @@ from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.app import App
 from tidelore.app.service.serving import ServeRequest, ServiceReport, serve
-from tidelore.clock import SystemClock, format_instant
-from tidelore.config import load_config
+from tidelore.core.clock import SystemClock, format_instant
+from tidelore.core.config import load_config
 from tidelore.service.control import Control
 from tidelore.store.database import Database
 from tidelore.store.opening import open_database

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.situations.service.station import REPOS, Station, Watch, end, free_port, hear, wait_until
 
-from tidelore.errors import ConfigError, LockHeld, UserError
-from tidelore.process import ProcessIdentity
+from tidelore.core.errors import ConfigError, LockHeld, UserError
+from tidelore.core.process import ProcessIdentity
 
 SECONDS = 8.0
 """An end within seconds, on a machine that has other things to do."""

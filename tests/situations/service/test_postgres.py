@@ -13,7 +13,7 @@ from tests.databases.postgres_server import PostgresServer, running_server
 from tests.situations.service.station import LAB, OWNER, REPOS, Program, Station, end, wait_until
 from tests.situations.service.test_sources import catch_up, follow
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore.store.check import check_database
 
 SECONDS = 12.0

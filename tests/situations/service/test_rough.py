@@ -13,8 +13,8 @@ import pytest
 from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, end, wait_until
 from tests.situations.service.test_sources import catch_up, follow
 
-from tidelore.clock import SystemClock
-from tidelore.errors import DatabaseUnusable
+from tidelore.core.clock import SystemClock
+from tidelore.core.errors import DatabaseUnusable
 from tidelore.store import dialect_sqlite
 from tidelore.store.check import check_database
 

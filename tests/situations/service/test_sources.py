@@ -13,7 +13,7 @@ from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, 
 from tests.support.deep import deep
 
 from tidelore.app.feedback.tracking import track
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
 from tidelore.feedback.places import choose_place
 from tidelore_world.faults import Fault
 from tidelore_world.server import Server

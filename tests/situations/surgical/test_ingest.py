@@ -8,11 +8,11 @@ import pytest
 from tests.databases.samples import CREATED, add_project, dump, issue, merge_request
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import LeaseLost, TideloreError
+from tidelore.core.model import Item, ProjectRecord
+from tidelore.core.process import ProcessIdentity
+from tidelore.core.references import Kind
 from tidelore.engine.lease import acquire
-from tidelore.errors import LeaseLost, TideloreError
-from tidelore.model import Item, ProjectRecord
-from tidelore.process import ProcessIdentity
-from tidelore.reference import Kind
 from tidelore.store.database import Database
 from tidelore.store.dirty import Source, marks_of
 from tidelore.store.leases import LeaseTable

@@ -11,8 +11,8 @@ import pytest
 from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 from tests.situations.surgical.theatre import content, last_run, lease_holder, operate
 
-from tidelore.clock import SystemClock
-from tidelore.config import load_config
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import load_config
 from tidelore.engine.ports import Page
 from tidelore.pipeline.preflight import judge
 from tidelore.sources.registry import Wiring, open_gitlab

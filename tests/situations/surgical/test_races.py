@@ -11,10 +11,10 @@ from tests.situations.gitlab.bench import PROJECT, Bench
 from tests.situations.surgical.theatre import content, last_run, lease_holder, once, operate
 from tests.support.deep import deep
 
-from tidelore.clock import SystemClock
+from tidelore.core.clock import SystemClock
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.lease import LeaseRow
-from tidelore.process import ProcessIdentity
 from tidelore.store.leases import LeaseTable
 from tidelore.store.opening import open_database
 

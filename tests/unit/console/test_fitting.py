@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelore.console.fitting import NAME, READABLE, choose, clip, fit
-from tidelore.remote_text import width
+from tidelore.core.text import width
 
 
 def test_every_column_gets_its_preferred_width_when_there_is_room() -> None:

@@ -11,9 +11,8 @@ import pytest
 from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Answer, Proxy, ScriptedServer, Seen, answer, create_authority
 
-from tidelore.config import Http
-from tidelore.embedding.client import JsonClient
-from tidelore.errors import (
+from tidelore.core.config import Http
+from tidelore.core.errors import (
     ConfigError,
     CredentialsMissing,
     CredentialsRejected,
@@ -23,6 +22,7 @@ from tidelore.errors import (
     ResponseTooLarge,
     TideloreError,
 )
+from tidelore.embedding.client import JsonClient
 
 KEY = "sk-secret/0123456789"
 

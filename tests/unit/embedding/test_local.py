@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tidelore.config import Embedding
+from tidelore.core.config import Embedding
+from tidelore.core.errors import ConfigError
 from tidelore.embedding.embedder import InProcess, Unavailable
 from tidelore.embedding.local import DIMENSION, LocalEmbedder, LocalFiles, find_local
-from tidelore.errors import ConfigError
 
 TEXTS = [
     "The cache is dropped when a merge request is rebased.",
@@ -41,7 +41,7 @@ json.dump(model.embed(texts, norm=True).tolist(), sys.stdout)
 LOADED = """
 import sys
 from tidelore.embedding.local import LocalEmbedder, find_local
-from tidelore.config import Embedding
+from tidelore.core.config import Embedding
 embedder = LocalEmbedder(find_local(), Embedding())
 assert "numpy" not in sys.modules
 embedder.identity, embedder.embed_now(["a query"])

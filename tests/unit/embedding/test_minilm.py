@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tidelore.config import Embedding
+from tidelore.core.config import Embedding
+from tidelore.core.errors import ConfigError
 from tidelore.embedding.embedder import Unavailable
 from tidelore.embedding.minilm import DIMENSION, MOST_AT_A_TIME, MiniLmEmbedder, find_minilm, read_tokenizer
-from tidelore.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.embedding.refusals import excerpt, refusal
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsRejected,
     RateLimited,
     RemoteError,
@@ -13,6 +12,7 @@ from tidelore.errors import (
     RemotePermanent,
     RemoteTransient,
 )
+from tidelore.embedding.refusals import excerpt, refusal
 
 
 @pytest.mark.parametrize(

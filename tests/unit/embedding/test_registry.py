@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from tidelore.config import Embedding, Http
+from tidelore.core.config import Embedding, Http
+from tidelore.core.errors import ConfigError
 from tidelore.embedding.embedder import InProcess, Unavailable
 from tidelore.embedding.local import LocalEmbedder
 from tidelore.embedding.registry import open_embedder
 from tidelore.embedding.remote import RemoteEmbedder
-from tidelore.errors import ConfigError
 
 
 def test_provider_none_opens_no_embedder() -> None:
@@ -56,8 +56,8 @@ def test_an_invalid_base_url_is_a_config_error() -> None:
 
 def test_provider_none_imports_neither_model_nor_http_client() -> None:
     script = (
-        "import sys; from tidelore.config import Http; from tidelore.embedding.registry import open_embedder;"
-        "from tidelore.config import Embedding;"
+        "import sys; from tidelore.core.config import Http; from tidelore.embedding.registry import open_embedder;"
+        "from tidelore.core.config import Embedding;"
         "open_embedder(Embedding(provider='none'), Http(), {}); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tidelore.core.errors import RemoteError
+from tidelore.core.model import Item, Position, RemoteId, Version
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.ports import Batch, ListRequest, Page, Quarantined
-from tidelore.errors import RemoteError
-from tidelore.model import Item, Position, RemoteId, Version
 
 NOW = 1_772_442_000_000
 

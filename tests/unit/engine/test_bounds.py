@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, item
 
+from tidelore.core.errors import RemotePermanent
 from tidelore.engine.bounds import IDLE_PAGES, MOST_REMEMBERED, PageGuard
 from tidelore.engine.cursor import Census
 from tidelore.engine.gaps import Descent, DescentPlan
@@ -16,7 +17,6 @@ from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.scrub import Scrub
 from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.whole import read_all, read_by_creation
-from tidelore.errors import RemotePermanent
 
 LATEST = 500
 """A reader that asks so often has not noticed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.lists import NOW
 
+from tidelore.core.model import Position
 from tidelore.engine.cursor import (
     SKEW_MS,
     Cursor,
@@ -17,7 +18,6 @@ from tidelore.engine.cursor import (
     parse_id,
     why_invalid,
 )
-from tidelore.model import Position
 
 
 def test_a_watermark_only_moves_forward() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.engine.lists import NOW, Script, item
 
+from tidelore.core.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.model import Rejected
 from tidelore.engine.dependents import (
     DependentSync,
     DependentTally,
@@ -19,8 +21,6 @@ from tidelore.engine.ports import ListRequest, Page, Parent
 from tidelore.engine.refusals import AFTER_SUCCESS, IN_A_ROW, pause_ms
 from tidelore.engine.whole import Children, read_all, read_lists
 from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
-from tidelore.model import Rejected
 
 SETTLE_MS = 75_000
 BAD = Rejected("9", None, b"", "unreadable")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, Script, at, item
 
+from tidelore.core.errors import RemoteTransient
+from tidelore.core.model import Position
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.gaps import LEAST_PAGES, Descent, DescentPlan, close, highest, open_head, shrink
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Page
-from tidelore.errors import RemoteTransient
-from tidelore.model import Position
 
 TOP = Position(900, "at://top")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, item
 
+from tidelore.core.model import Position, Rejected, RemoteId, Version
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake, sort_out
 from tidelore.engine.ports import Batch, Page
-from tidelore.model import Position, Rejected, RemoteId, Version
 
 
 def test_an_item_is_new_when_its_version_is_not_stored_whatever_its_position() -> None:

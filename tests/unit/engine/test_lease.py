@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import LeaseLost, LockHeld
+from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, LeaseRow, acquire, held_error, why_takeable
-from tidelore.errors import LeaseLost, LockHeld
-from tidelore.process import ProcessIdentity
 
 ME = ProcessIdentity("here", 100, "1")
 YOU = ProcessIdentity("there", 200, "2")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from tests.support.manual_clock import ManualClock
 
+from tidelore.core.errors import IllegalTransition
+from tidelore.core.process import ProcessIdentity
+from tidelore.core.progress import RunProgress
 from tidelore.engine.ledger import Counters, Run, RunRow, Surgery, close_crashed
-from tidelore.errors import IllegalTransition
-from tidelore.process import ProcessIdentity
-from tidelore.progress import Headway
 
 ME = ProcessIdentity("here", 100, "1")
 ENDS: dict[str, Callable[[Run], None]] = {
@@ -154,7 +154,7 @@ def test_progress_is_written_at_most_every_two_seconds_and_counts_as_a_heartbeat
     run = start(rows, clock, phase="ingest")
     began = clock.now_ms()
     for step in range(70):
-        run.note_progress(Counters(requests=step), Headway(step, 100, "tide"))
+        run.note_progress(Counters(requests=step), RunProgress(step, 100, "tide"))
         clock.advance(0.125)
     # The first is at two seconds: a run that is done by then says nothing on its way.
     assert [(row["requests"], row["progress_done"]) for row in rows.written] == [(16, 16), (32, 32), (48, 48), (64, 64)]
@@ -168,7 +168,7 @@ def test_progress_is_still_written_after_the_clock_was_set_back() -> None:
     run = start(rows, clock, phase="ingest")
     clock.back_ms = 3_600_000
     clock.advance(2)
-    run.note_progress(Counters(), Headway(1))
+    run.note_progress(Counters(), RunProgress(1))
     assert rows.rows[run.id]["progress_done"] == 1
 
 
@@ -178,8 +178,8 @@ def test_a_failed_progress_write_is_not_retried_at_once() -> None:
     rows.rows[run.id]["status"] = "crashed"
     clock.advance(2)
     with pytest.raises(IllegalTransition):
-        run.note_progress(Counters(), Headway(1))
-    run.note_progress(Counters(), Headway(1))
+        run.note_progress(Counters(), RunProgress(1))
+    run.note_progress(Counters(), RunProgress(1))
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -187,7 +187,7 @@ def test_finishing_a_run_clears_its_progress_and_keeps_its_counters(end: str) ->
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock)
     clock.advance(2)
-    run.note_progress(Counters(requests=7), Headway(3, 4, "tide"))
+    run.note_progress(Counters(requests=7), RunProgress(3, 4, "tide"))
     ENDS[end](run)
     row = rows.rows[run.id]
     assert (row["progress_done"], row["progress_total"], row["progress_note"]) == (None, None, None)
@@ -198,7 +198,7 @@ def test_a_new_phase_starts_without_the_progress_of_the_previous_one() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     clock.advance(2)
-    run.note_progress(Counters(), Headway(3, 4, "tide"))
+    run.note_progress(Counters(), RunProgress(3, 4, "tide"))
     run.set_phase("docs")
     assert run.phase == "docs"
     assert rows.rows[run.id]["progress_done"] is None
@@ -208,7 +208,7 @@ def test_a_crashed_run_keeps_its_last_progress() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, phase="ingest")
     clock.advance(2)
-    run.note_progress(Counters(), Headway(3, 4, "tide"))
+    run.note_progress(Counters(), RunProgress(3, 4, "tide"))
     assert close_crashed(rows, clock, lambda _: True, 600_000) == [run.id]
     row = rows.rows[run.id]
     assert row["status"] == "crashed"

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, Script, item
 
+from tidelore.core.errors import RemotePermanent, RemoteTransient
+from tidelore.core.model import Rejected
 from tidelore.engine.cursor import Census, Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Page
 from tidelore.engine.scrub import MAX_QUESTIONS, Scrub
-from tidelore.errors import RemotePermanent, RemoteTransient
-from tidelore.model import Rejected
 
 
 def stride(script: Script, shelf: PlainShelf) -> bool:

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 from tests.unit.engine.lists import NOW, PlainShelf, Script, item
 
+from tidelore.core.errors import RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.model import Position, Rejected
 from tidelore.engine.cursor import SKEW_MS, Cursor, Validator, Window
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Page, Quarantined
 from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import MAX_PASSES
-from tidelore.errors import RemoteError, RemotePermanent, RemoteTransient
-from tidelore.model import Position, Rejected
 
 ETAG = Validator("http://127.0.0.1/list", "an etag")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.unit.engine.lists import NOW, at
 
+from tidelore.core.model import Position
 from tidelore.engine.cursor import SKEW_MS, Cursor, Window
 from tidelore.engine.window import (
     ALL_TIME,
@@ -16,7 +17,6 @@ from tidelore.engine.window import (
     lasting,
     recall,
 )
-from tidelore.model import Position
 
 UPDATED, BY_ID = Order.UPDATED, Order.ID
 

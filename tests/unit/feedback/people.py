@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tidelore.config import GitHubHost, RepoSettings, repo_settings
-from tidelore.content import digest
+from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.content import digest
+from tidelore.core.model import CommentRecord, Item, PullRecord, Version
 from tidelore.feedback.context import Context, FollowedIssue, FollowedPull
-from tidelore.model import CommentRecord, Item, PullRecord, Version
 from tidelore.store.action_tokens import ActionToken
 from tidelore.store.feedback_comments import body_digest
 

@@ -6,8 +6,8 @@ import pytest
 from tests.support.manual_clock import ManualClock
 from tests.unit.feedback.people import REPO, START, context, issue, pull, settings
 
+from tidelore.core.model import ProjectRecord
 from tidelore.feedback.context import FollowedIssue, FollowedPull, read_context
-from tidelore.model import ProjectRecord
 from tidelore.store.database import Database
 from tidelore.store.issue_cursors import follow_issue
 from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor

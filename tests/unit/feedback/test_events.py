@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, item, pull, signed
 
+from tidelore.core.model import CommentRecord, Version
 from tidelore.feedback.allowed_users import why_ignored
 from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key
 from tidelore.feedback.tokens import find_markers, marker
-from tidelore.model import CommentRecord, Version
 from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewEvent, NewFollowup, PlannedReply, TokenSeen
 from tidelore.store.feedback_comments import body_digest
 

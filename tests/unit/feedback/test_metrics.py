@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from tests.support.manual_clock import ManualClock
 from tests.unit.feedback.people import START
 
+from tidelore.core.model import Position, ProjectRecord
 from tidelore.engine.cursor import Cursor
 from tidelore.feedback.metrics import REGISTRY, collect, cursor_lags
-from tidelore.model import Position, ProjectRecord
 from tidelore.service.metrics import export_all
 from tidelore.store.action_tokens import record_action_token_observed, record_action_token_planned
 from tidelore.store.cursors import CursorRow, save_cursor

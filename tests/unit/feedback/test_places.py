@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidelore.config import Config, parse_config
-from tidelore.errors import ConfigError, NotFound, UserError
+from tidelore.core.config import Config, parse_config
+from tidelore.core.errors import ConfigError, NotFound, UserError
 from tidelore.feedback.places import ThreadName, choose_place, choose_places, read_thread
 
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.feedback.tokens import LONGEST_COMMENT, Intent, action_token, find_markers, marker, with_marker
 
 INTENT = Intent("github", 2_200_000_003, "pr", 12, None, "reply", "Done: renamed, é and 𝄞.")

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from tests.unit.feedback.people import remote_pull, settings
 
-from tidelore.errors import IllegalTransition
+from tidelore.core.errors import IllegalTransition
 from tidelore.feedback.tracking import STEPS, check_step, judge_head, judge_pull, matches_rule
 from tidelore.store.tracked import TERMINAL
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tidelore.config import Config, parse_config
-from tidelore.errors import NotFound, UserError
+from tidelore.core.config import Config, parse_config
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.references import Kind, Reference
 from tidelore.pipeline.selection import Asked, Choice, Flags, check_flags, choose_again, read_asked, select
 from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
-from tidelore.reference import Kind, Reference
 from tidelore.store.projects import ProjectRow
 from tidelore.store.runs import RunRecord
 

@@ -7,8 +7,7 @@ from typing import TypedDict, Unpack
 import pytest
 from tests.databases.samples import issue
 
-from tidelore.engine.ports import Page
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsMissing,
     CredentialsRejected,
     RateLimited,
@@ -18,7 +17,8 @@ from tidelore.errors import (
     SurgicalPreflightFailed,
     TideloreError,
 )
-from tidelore.model import Item, ParentRecord, Rejected, Version
+from tidelore.core.model import Item, ParentRecord, Rejected, Version
+from tidelore.engine.ports import Page
 from tidelore.pipeline.preflight import Refusal, code_of, judge
 from tidelore.pipeline.report import DocumentReport, EmbedReport
 from tidelore.pipeline.surgical_report import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 from tidelore.search.finding import Choice, choose_mode, describe_missing
 from tidelore.search.fuse import Fused, Ranking
 from tidelore.search.results import ThreadGroup, fuse_by_thread, group_by_thread, read_snippet

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.databases.migrated_file import lay_out
 
-from tidelore.config import Embedding, Http
+from tidelore.core.config import Embedding, Http
 from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.search.finding import Request

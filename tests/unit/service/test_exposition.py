@@ -9,7 +9,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
-from tidelore.errors import StorageFailed, UserError
+from tidelore.core.errors import StorageFailed, UserError
 from tidelore.service import exposition
 from tidelore.service.exposition import MOST_CLIENTS, Exposition
 

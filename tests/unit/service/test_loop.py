@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.unit.service.bench import Bench, Counted
 
-from tidelore.errors import CredentialsRejected, DatabaseUnusable, LeaseLost, RemoteTransient, TideloreError
+from tidelore.core.errors import CredentialsRejected, DatabaseUnusable, LeaseLost, RemoteTransient, TideloreError
 from tidelore.service import loop as looping
 from tidelore.service.control import Control
 from tidelore.service.loop import Loop

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.unit.service.bench import Bench
 
-from tidelore.errors import RemoteTransient
+from tidelore.core.errors import RemoteTransient
 from tidelore.service.loop import Loop
 from tidelore.service.outcome import Done, batched
 from tidelore.service.schedule import JobSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsMissing,
     CredentialsRejected,
     DatabaseUnusable,

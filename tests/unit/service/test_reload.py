@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelore.config import Config, load_config
+from tidelore.core.config import Config, load_config
 from tidelore.service.reload import STILL_SECONDS, Reloading, fingerprint
 
 

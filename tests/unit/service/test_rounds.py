@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tidelore.core.errors import RemoteNotFound
 from tidelore.engine.intake import Tally
-from tidelore.errors import RemoteNotFound
 from tidelore.pipeline.report import RunReport, ScopeReport
 from tidelore.service.rounds import Rounds
 

@@ -6,7 +6,7 @@ import threading
 
 from tests.unit.service.bench import Bench
 
-from tidelore.errors import CredentialsRejected
+from tidelore.core.errors import CredentialsRejected
 from tidelore.service.control import Control
 from tidelore.service.loop import Loop
 from tidelore.service.schedule import Ending, JobSpec, Schedule

@@ -9,7 +9,7 @@ from typing import Any
 from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     RemotePermanent,
     RemoteTransient,
 )

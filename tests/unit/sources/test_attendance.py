@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemoteTransient
 from tidelore.sources.attendance import Attendance, is_unheard
 
 SILENT = RemoteTransient("no answer")

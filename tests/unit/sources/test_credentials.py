@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidelore.errors import CredentialsMissing
+from tidelore.core.errors import CredentialsMissing
 from tidelore.sources import credentials
 from tidelore.sources.credentials import Token, find_token, is_loopback
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.manual_clock import ManualClock
 
-from tidelore.errors import RateLimited
+from tidelore.core.errors import RateLimited
 from tidelore.sources.governor import (
     SECONDARY_WAIT_SECONDS,
     Budget,

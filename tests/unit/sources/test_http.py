@@ -10,7 +10,7 @@ import pytest
 from tests.unit.sources.asking import TOKEN, ask, get, hang
 from tests.unit.sources.wire_server import ScriptedServer, Seen, answer
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     ConfigError,
     CredentialsMissing,
 )

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.sources.asking import ask, fail, get_list
 from tests.unit.sources.wire_server import ScriptedServer, answer
 
-from tidelore.errors import RemotePermanent
+from tidelore.core.errors import RemotePermanent
 from tidelore.sources.http import HttpClient
 from tidelore.sources.public_address import is_allowed
 

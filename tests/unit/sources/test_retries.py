@@ -11,7 +11,7 @@ from tests.support.manual_clock import ManualClock
 from tests.unit.sources.asking import ask, close_early, drip, drop, fail, flood, get, get_list, hang, truncate
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsRejected,
     RateLimited,
     RemoteNotFound,

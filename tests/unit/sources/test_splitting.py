@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Raw, Struct
 
-from tidelore.errors import RemoteTransient
+from tidelore.core.errors import RemoteTransient
 from tidelore.sources.reading import reject
 from tidelore.sources.reply import Headers, Reply, decode
 from tidelore.sources.splitting import original, set_aside_unreadable

@@ -11,7 +11,7 @@ import pytest
 from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.errors import ForeignOrigin, RemoteError, RemotePermanent
+from tidelore.core.errors import ForeignOrigin, RemoteError, RemotePermanent
 from tidelore.sources.http import HttpClient, bearer, private_token
 
 TOKEN = "tok-123456789"

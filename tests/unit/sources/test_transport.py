@@ -9,7 +9,7 @@ import pytest
 from tests.support.manual_clock import ManualClock
 from tests.unit.sources.wire_server import Authority, Proxy, ScriptedServer, answer, create_authority
 
-from tidelore.errors import ConfigError, RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.errors import ConfigError, RemoteError, RemotePermanent, RemoteTransient
 from tidelore.sources.http import HttpClient
 from tidelore.sources.proxy import choose_proxy
 

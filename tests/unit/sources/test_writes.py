@@ -9,7 +9,7 @@ import pytest
 from tests.unit.sources.asking import ask, drip, drop, flood, hang, truncate
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.errors import (
+from tidelore.core.errors import (
     CredentialsRejected,
     RateLimited,
     RemoteError,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidelore.errors import UserError
+from tidelore.core.errors import UserError
 
 if TYPE_CHECKING:
     from tidelore.app import App

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelore.core.references import parse_since
 from tidelore.search.filters import resolve_filters
 from tidelore.search.finding import Found, Mode, Request, find
 from tidelore.search.query import Query, parse_query
-from tidelore.since import parse_since
 
 if TYPE_CHECKING:
     from tidelore.app import App

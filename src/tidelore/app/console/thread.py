@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tidelore.errors import LockHeld, TideloreError
+from tidelore.core.errors import LockHeld, TideloreError
 from tidelore.service.control import Control
 
 if TYPE_CHECKING:

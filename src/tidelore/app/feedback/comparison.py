@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tidelore.app.feedback.hub import Hub, open_hub
-from tidelore.errors import RemoteError
+from tidelore.core.errors import RemoteError
 from tidelore.feedback.places import Place, choose_places
 from tidelore.store.projects import ProjectRow
 
@@ -56,7 +56,7 @@ async def audit_github(
 async def _audit_repo(
     hub: Hub, place: Place, project: ProjectRow, found: RepoAudit, on_thread: Callable[[str, int, int], None]
 ) -> None:
-    from tidelore.errors import CredentialsRejected, RateLimited
+    from tidelore.core.errors import CredentialsRejected, RateLimited
     from tidelore.feedback.audit import ThreadAudit, compare, followed, scan
     from tidelore.feedback.identity import check_identity
 

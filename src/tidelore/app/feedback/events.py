@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.config import GitHubHost, RepoSettings, github_host, repo_settings
-from tidelore.errors import ConfigError, CredentialsMissing, CredentialsRejected, LockHeld, NotFound, TideloreError
+from tidelore.core.config import GitHubHost, RepoSettings, github_host, repo_settings
+from tidelore.core.errors import ConfigError, CredentialsMissing, CredentialsRejected, LockHeld, NotFound, TideloreError
+from tidelore.core.process import ProcessIdentity
 from tidelore.feedback.delivery import fail, next_event, succeed
 from tidelore.feedback.places import Place
 from tidelore.feedback.reconsider import reconsider
-from tidelore.process import ProcessIdentity
 from tidelore.store.database import Database
 from tidelore.store.feedback_events import EventRow, count_of_ended, find_event
 from tidelore.store.projects import ProjectRow, find_configured, list_projects

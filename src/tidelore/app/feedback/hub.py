@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.errors import NotFound
+from tidelore.core.errors import NotFound
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.places import Place
 from tidelore.store.database import Database

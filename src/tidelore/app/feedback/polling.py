@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tidelore.app.feedback.hub import Hub, open_hub
-from tidelore.errors import RemoteError, TideloreError
+from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.feedback.places import choose_places
 from tidelore.store.projects import list_projects
 from tidelore.store.runs import count_later_requests

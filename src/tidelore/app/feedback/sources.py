@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.errors import NotFound, RemoteNotFound
+from tidelore.core.errors import NotFound, RemoteNotFound
+from tidelore.core.references import match_one
 from tidelore.feedback.places import Place
-from tidelore.name_matching import match_one
 from tidelore.store.projects import ProjectRow
 
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.app.feedback.hub import Hub
-    from tidelore.config import Config
+    from tidelore.core.config import Config
 
 
 class SourceEntry(Struct, frozen=True):

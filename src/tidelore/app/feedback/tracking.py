@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tidelore.app.feedback.hub import find_followed, open_hub
-from tidelore.errors import NotFound
+from tidelore.core.errors import NotFound
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.places import Place
 from tidelore.store.database import Database
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.model import PullRecord
+    from tidelore.core.model import PullRecord
     from tidelore.store.issue_cursors import IssueCursor
     from tidelore.store.tracked import TrackedPr
 

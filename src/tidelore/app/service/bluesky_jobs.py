@@ -13,7 +13,7 @@ from tidelore.service.schedule import NEVER, JobSpec, bound_of
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.errors import TideloreError
+    from tidelore.core.errors import TideloreError
     from tidelore.pipeline.poll_report import PollReport
     from tidelore.store.database import Database
 

@@ -19,8 +19,8 @@ from tidelore.service.schedule import JobSpec, bound_of
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.app.feedback.hub import Hub
-    from tidelore.config import GitHubHost
-    from tidelore.errors import TideloreError
+    from tidelore.core.config import GitHubHost
+    from tidelore.core.errors import TideloreError
     from tidelore.feedback.report import RepoReport
 
 COMMAND = "lore poll github"
@@ -87,7 +87,7 @@ class _Polling:
 
     async def together(self, names: Sequence[str]) -> dict[str, Done]:
         """Read what is new in the repositories of these jobs, in one poll."""
-        from tidelore.errors import CredentialsMissing
+        from tidelore.core.errors import CredentialsMissing
 
         hosts = list({self._places[name].host.name: None for name in names})
         try:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from tidelore.core.extras import install_command
 from tidelore.embedding.registry import missing_extra
-from tidelore.extras import install_command
 from tidelore.service.outcome import Done, Job, batched, blame_for
 from tidelore.service.rounds import Rounds
 from tidelore.service.schedule import JobSpec, bound_of
@@ -23,7 +23,7 @@ from tidelore.service.worker_thread import aside
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.errors import TideloreError
+    from tidelore.core.errors import TideloreError
     from tidelore.pipeline.report import RunReport
 
 _LOG = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class _Syncing:
 
     async def together(self, names: Sequence[str]) -> dict[str, Done]:
         """Bring the hosts of these jobs up to date, in one sync."""
-        from tidelore.errors import CredentialsMissing
+        from tidelore.core.errors import CredentialsMissing
 
         try:
             return await self._sync(names)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tidelore.app.service.bluesky_jobs import bluesky_jobs, follows_somebody
 from tidelore.app.service.feedback_jobs import feedback_jobs
 from tidelore.app.service.forge_jobs import copy_jobs, forge_jobs
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tidelore.app import App

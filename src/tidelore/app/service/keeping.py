@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidelore.app.service.bluesky_jobs import follows_somebody
 from tidelore.app.service.jobs import build_jobs
 from tidelore.app.service.pages import build_pages
-from tidelore.errors import DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
+from tidelore.core.errors import DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
 from tidelore.service.exposition import Exposition
 from tidelore.store.leases import LeaseTable
 from tidelore.store.patience import Limits, Patience

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from tidelore.errors import StorageFailed
+from tidelore.core.errors import StorageFailed
 from tidelore.service.health import Health
 from tidelore.service.metrics import MetricsCollector
 from tidelore.service.status import read_service
@@ -18,7 +18,7 @@ from tidelore.service.status import read_service
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from tidelore.clock import Clock
+    from tidelore.core.clock import Clock
     from tidelore.store.database import Database
 
 

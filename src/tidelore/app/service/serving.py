@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.errors import ConfigError, StorageFailed, TideloreError
+from tidelore.core.errors import ConfigError, StorageFailed, TideloreError
 from tidelore.service.control import Control
 from tidelore.service.status import LEASE
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from tidelore.errors import RemotePermanent
+from tidelore.core.errors import RemotePermanent
 from tidelore.sources.bluesky.payloads import (
     FeedPage,
     FollowsPage,

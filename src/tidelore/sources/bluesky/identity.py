@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from tidelore.errors import RemoteNotFound, RemotePermanent
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.sources.bluesky.client import XrpcClient
 from tidelore.sources.bluesky.origins import Origins
 from tidelore.sources.bluesky.payloads import DidDocument

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from tidelore.content import digest
-from tidelore.model import Item, PostRecord, Rejected, RemoteId
+from tidelore.core.content import digest
+from tidelore.core.model import Item, PostRecord, Rejected, RemoteId
 from tidelore.sources.bluesky.addresses import split_uri, tid_instant
 from tidelore.sources.bluesky.payloads import FeedItem, StoredRecord
 from tidelore.sources.bluesky.transform import is_pinned, transform_item, transform_record, version_of

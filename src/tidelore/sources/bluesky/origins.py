@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from tidelore.errors import RemotePermanent
+from tidelore.core.errors import RemotePermanent
 from tidelore.sources.credentials import is_loopback
 from tidelore.sources.http import HttpClient
 

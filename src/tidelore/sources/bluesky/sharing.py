@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw
 
-from tidelore.links import find_urls, normalise
-from tidelore.model import LinkRecord
+from tidelore.core.links import find_urls, normalise
+from tidelore.core.model import LinkRecord
 from tidelore.sources.bluesky.payloads import Card, Described, Embed, Facet, SelfLabels
 
 T = TypeVar("T")

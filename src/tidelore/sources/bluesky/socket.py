@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidProxy, InvalidStatus,
 from websockets.typing import Subprotocol
 
 from tidelore import __version__
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 from tidelore.retry_after import parse_http_date
 from tidelore.sources.proxy import choose_proxy
 from tidelore.sources.redact import redact

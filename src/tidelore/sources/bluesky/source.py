@@ -13,10 +13,10 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tidelore.account_names import STARTER_PACK
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
+from tidelore.core.model import PostRecord
+from tidelore.core.references import STARTER_PACK
 from tidelore.engine.ports import Lister, ListRequest
-from tidelore.errors import RemoteNotFound, RemotePermanent
-from tidelore.model import PostRecord
 from tidelore.sources.bluesky.addresses import RecordAddress
 from tidelore.sources.bluesky.client import MOST_PROFILES, XrpcClient
 from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle, why_hidden

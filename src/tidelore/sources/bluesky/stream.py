@@ -11,8 +11,8 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from tidelore.clock import Clock
-from tidelore.errors import TideloreError
+from tidelore.core.clock import Clock
+from tidelore.core.errors import TideloreError
 from tidelore.sources.bluesky.payloads import POST, REPOST
 from tidelore.sources.bluesky.stream_address import MOST_DIDS, protocol_of, split_dids
 from tidelore.sources.bluesky.stream_arrivals import Arrival, Closed, Failed, Opened, Restarted

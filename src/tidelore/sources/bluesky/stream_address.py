@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 from tidelore.sources.bluesky.stream_events import Protocol
 
 SECOND_METHOD = "network.bsky.jetstream.subscribeEvents"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tidelore.errors import TideloreError
+from tidelore.core.errors import TideloreError
 from tidelore.sources.bluesky.stream_events import HoleFound
 from tidelore.sources.bluesky.stream_frames import Frame
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tidelore.model import Item, PostRecord, Rejected
+from tidelore.core.model import Item, PostRecord, Rejected
 
 Protocol = Literal[1, 2]
 

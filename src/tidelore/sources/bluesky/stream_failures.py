@@ -5,7 +5,7 @@ What can pass by itself is transient; a refusal of the question, and a certifica
 
 from __future__ import annotations
 
-from tidelore.errors import RateLimited, RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.errors import RateLimited, RemoteError, RemotePermanent, RemoteTransient
 from tidelore.sources.bluesky.socket import SocketFailure
 from tidelore.sources.failures import excerpt
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
 from tidelore.sources.bluesky.addresses import RecordAddress
 from tidelore.sources.bluesky.items import reject, understand_record
 from tidelore.sources.bluesky.payloads import POST, REPOST, StoredRecord

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from tidelore.clock import Clock
-from tidelore.errors import TideloreError
+from tidelore.core.clock import Clock
+from tidelore.core.errors import TideloreError
 from tidelore.retry_after import backoff_seconds
 from tidelore.sources.bluesky.socket import SocketFailure, SocketOptions, StreamSocket, open_socket
 from tidelore.sources.bluesky.stream_address import OLDEST, SUBPROTOCOL, connection_url, protocol_of

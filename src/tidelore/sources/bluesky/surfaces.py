@@ -13,8 +13,8 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from msgspec import Raw
 
+from tidelore.core.model import PostRecord
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.model import PostRecord
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.client import XrpcClient
 from tidelore.sources.bluesky.items import read_feed, read_records

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tidelore.content import digest
-from tidelore.model import PostRecord, Version
+from tidelore.core.content import digest
+from tidelore.core.model import PostRecord, Version
 from tidelore.sources.bluesky.addresses import RecordAddress, split_uri, tid_instant, web_address
 from tidelore.sources.bluesky.payloads import (
     POST,

@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
-from tidelore.clock import Clock, parse_instant
-from tidelore.errors import (
+from tidelore.core.clock import Clock, parse_instant
+from tidelore.core.errors import (
     ConfigError,
     CredentialsRejected,
     RemoteNotFound,
     RemotePermanent,
     RemoteTransient,
 )
-from tidelore.extras import extra_missing
+from tidelore.core.extras import extra_missing
 from tidelore.retry_after import backoff_seconds
 from tidelore.sources.github.payloads import InstallationToken
 from tidelore.sources.http import HttpClient

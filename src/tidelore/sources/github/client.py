@@ -13,8 +13,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from tidelore.errors import CredentialsRejected, RemoteNotFound
-from tidelore.model import ProjectRecord
+from tidelore.core.errors import CredentialsRejected, RemoteNotFound
+from tidelore.core.model import ProjectRecord
 from tidelore.sources.failures import unclear_write
 from tidelore.sources.github.payloads import App, Comparison, Repository, User
 from tidelore.sources.github.transform import transform_repository

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from urllib.parse import urlsplit
 
-from tidelore.config import GitHubHost
-from tidelore.errors import CredentialsMissing
+from tidelore.core.config import GitHubHost
+from tidelore.core.errors import CredentialsMissing
 from tidelore.sources.credentials import Token, find_token
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient

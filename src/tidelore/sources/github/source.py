@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from tidelore.clock import Clock, describe_age
+from tidelore.core.clock import Clock, describe_age
+from tidelore.core.errors import RemoteNotFound, RemotePermanent, TideloreError
+from tidelore.core.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.engine.ports import Lister, ListRequest, Pages
-from tidelore.errors import RemoteNotFound, RemotePermanent, TideloreError
-from tidelore.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.sources.github import surfaces
 from tidelore.sources.github.client import GitHubClient, Repo
 from tidelore.sources.http import Reply

@@ -14,11 +14,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Raw
 
-from tidelore.clock import format_instant
+from tidelore.core.clock import format_instant
+from tidelore.core.errors import RemoteNotFound, RemoteTransient
+from tidelore.core.model import CommentRecord, PullRecord
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemoteNotFound, RemoteTransient
-from tidelore.model import CommentRecord, PullRecord
 from tidelore.sources.github.client import GitHubClient, Params, Repo, repo_path
 from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
 from tidelore.sources.github.transform import (

@@ -5,7 +5,7 @@ A timestamp that cannot be parsed, and an address that names no thread, is an er
 
 from __future__ import annotations
 
-from tidelore.model import CommentRecord, ProjectRecord, PullRecord
+from tidelore.core.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.sources.github.payloads import Comment, Pull, Repository, Review, ReviewComment, User
 from tidelore.sources.reading import instant, optional_instant
 

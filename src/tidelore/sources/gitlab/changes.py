@@ -11,8 +11,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from tidelore.content import digest
-from tidelore.model import ClosedIssueRecord, FileChangeRecord, Item, ReviewerRecord, Version
+from tidelore.core.content import digest
+from tidelore.core.model import ClosedIssueRecord, FileChangeRecord, Item, ReviewerRecord, Version
 from tidelore.sources.gitlab.payloads import Number, References, User
 
 C = TypeVar("C", ClosedIssueRecord, FileChangeRecord)

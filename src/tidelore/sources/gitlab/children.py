@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from tidelore.core.errors import RemoteNotFound
+from tidelore.core.model import ChildRecord, DiscussionRecord, Item, Rejected
 from tidelore.engine.ports import ListRequest, Page, Pages
-from tidelore.errors import RemoteNotFound
-from tidelore.model import ChildRecord, DiscussionRecord, Item, Rejected
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
 from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event

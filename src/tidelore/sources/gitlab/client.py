@@ -9,8 +9,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct
 
-from tidelore.errors import RemoteNotFound
-from tidelore.model import ProjectRecord
+from tidelore.core.errors import RemoteNotFound
+from tidelore.core.model import ProjectRecord
 from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project, User
 from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
 from tidelore.sources.http import HttpClient, Reply

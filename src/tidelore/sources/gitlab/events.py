@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from tidelore.content import digest
-from tidelore.model import Item, LabelEventRecord, MilestoneEventRecord, StateEventRecord, Version
+from tidelore.core.content import digest
+from tidelore.core.model import Item, LabelEventRecord, MilestoneEventRecord, StateEventRecord, Version
 from tidelore.sources.gitlab.payloads import Number, User
 from tidelore.sources.gitlab.transform import username
 from tidelore.sources.reading import instant

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw
 
-from tidelore.errors import RemoteNotFound
-from tidelore.model import ProjectRecord
+from tidelore.core.errors import RemoteNotFound
+from tidelore.core.model import ProjectRecord
 from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.payloads import Project
 from tidelore.sources.gitlab.transform import transform_project

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tidelore.errors import RemoteNotFound, RemotePermanent
-from tidelore.model import StatusRecord
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
+from tidelore.core.model import StatusRecord
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.reading import refuse_nul
 

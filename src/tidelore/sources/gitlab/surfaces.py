@@ -13,11 +13,11 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Raw
 
-from tidelore.clock import format_instant
+from tidelore.core.clock import format_instant
+from tidelore.core.errors import RemotePermanent, RemoteTransient
+from tidelore.core.model import IssueRecord, MergeRequestRecord
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemotePermanent, RemoteTransient
-from tidelore.model import IssueRecord, MergeRequestRecord
 from tidelore.sources.gitlab.client import API, ISSUES, MERGE_REQUESTS, GitLabClient
 from tidelore.sources.http import Reply
 from tidelore.sources.pagination import next_page

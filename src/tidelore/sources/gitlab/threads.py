@@ -11,8 +11,8 @@ import re
 import msgspec
 from msgspec import Raw, Struct, field
 
-from tidelore.content import digest
-from tidelore.model import DiscussionRecord, Item, NoteRecord, Version
+from tidelore.core.content import digest
+from tidelore.core.model import DiscussionRecord, Item, NoteRecord, Version
 from tidelore.sources.gitlab.payloads import Number, User
 from tidelore.sources.gitlab.transform import username
 from tidelore.sources.reading import instant, optional_instant

@@ -5,7 +5,7 @@ A timestamp that cannot be parsed is an error of that item, never 0.
 
 from __future__ import annotations
 
-from tidelore.model import IssueRecord, MergeRequestRecord, ProjectRecord
+from tidelore.core.model import IssueRecord, MergeRequestRecord, ProjectRecord
 from tidelore.sources.gitlab.payloads import Issue, Label, MergeRequest, Project, References, TimeStats, User
 from tidelore.sources.reading import instant, optional_instant
 

@@ -12,7 +12,7 @@ from tests.support.manual_clock import ManualClock
 from tests.unit.sources.bluesky.shapes import DID
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.errors import RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.sources.bluesky.client import XrpcClient
 from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle
 from tidelore.sources.bluesky.origins import Origins, allowed_origin

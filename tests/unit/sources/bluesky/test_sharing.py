@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.unit.sources.bluesky.shapes import link_facet, post, raw, view
 
-from tidelore.model import LinkRecord
+from tidelore.core.model import LinkRecord
 from tidelore.sources.bluesky.items import read_feed
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.properties.effort import examples
 from tests.unit.sources.bluesky.shapes import AT_MS, DID, KEY, POSTS, REPOSTS, URI, post, raw
 
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 from tidelore.sources.bluesky.items import read_records
 from tidelore.sources.bluesky.stream_address import (
     SECOND_METHOD,

@@ -13,8 +13,8 @@ from tests.unit.sources.asking import ask
 from tests.unit.sources.bluesky.shapes import DID, KEY, OTHER, POSTS, REPOSTS, URI, post, view
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
+from tidelore.core.errors import RemotePermanent
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemotePermanent
 from tidelore.sources.bluesky.client import XrpcClient
 from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
 from tidelore.sources.http import HttpClient

@@ -20,7 +20,7 @@ from tests.unit.sources.bluesky.shapes import (
     view,
 )
 
-from tidelore.model import Item, PostRecord
+from tidelore.core.model import Item, PostRecord
 from tidelore.sources.bluesky.addresses import split_uri, tid_instant, web_address
 from tidelore.sources.bluesky.items import read_feed, read_records
 

@@ -17,8 +17,8 @@ from tests.support.manual_clock import ManualClock
 from tests.unit.sources.asking import ask, drop
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.clock import format_instant
-from tidelore.errors import ConfigError, CredentialsRejected, RemoteError, RemoteNotFound, UserError
+from tidelore.core.clock import format_instant
+from tidelore.core.errors import ConfigError, CredentialsRejected, RemoteError, RemoteNotFound, UserError
 from tidelore.sources.github.app_token import InstallationIdentity, claim, load_signer
 from tidelore.sources.http import HttpClient
 

@@ -12,7 +12,7 @@ from tests.unit.sources.asking import ask, drop, truncate
 from tests.unit.sources.github.test_transform import COMMENT, PULL, REMARK
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemotePermanent
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemotePermanent
 from tidelore.sources.github.client import GitHubClient, Identity
 from tidelore.sources.github.source import GitHubSource, parse_expiration
 from tidelore.sources.http import HttpClient, bearer

@@ -12,9 +12,9 @@ from tests.unit.sources.asking import ask
 from tests.unit.sources.github.test_transform import COMMENT, PULL, REVIEW
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
+from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.sources.github import surfaces
 from tidelore.sources.github.client import GitHubClient
 from tidelore.sources.http import HttpClient, bearer

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.model import CommentRecord, PullRecord
+from tidelore.core.model import CommentRecord, PullRecord
 from tidelore.sources.github.surfaces import COMMENTS, PULLS, REVIEW_COMMENTS, REVIEWS
 from tidelore.sources.reading import Understood
 

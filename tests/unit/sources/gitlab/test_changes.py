@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidelore.model import ClosedIssueRecord, FileChangeRecord, Item, ReviewerRecord
+from tidelore.core.model import ClosedIssueRecord, FileChangeRecord, Item, ReviewerRecord
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
 from tidelore_world.gitlab.state import FileDiff
 from tidelore_world.world import World

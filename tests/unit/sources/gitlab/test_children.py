@@ -12,9 +12,9 @@ import pytest
 from tests.unit.sources.asking import ask
 from tests.unit.sources.wire_server import ScriptedServer, answer
 
+from tidelore.core.errors import RemoteNotFound, RemoteTransient
+from tidelore.core.model import DiscussionRecord, Item
 from tidelore.engine.ports import ListRequest, Page, Pages
-from tidelore.errors import RemoteNotFound, RemoteTransient
-from tidelore.model import DiscussionRecord, Item
 from tidelore.sources.gitlab.children import LISTS, child_lists
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.http import HttpClient

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.sources.asking import ask
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.content import digest
-from tidelore.errors import RemoteNotFound, RemotePermanent
+from tidelore.core.content import digest
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient
 from tidelore.sources.http import HttpClient
 from tidelore.sources.reading import Reader, reject

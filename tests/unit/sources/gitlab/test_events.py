@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidelore.model import Item, LabelEventRecord, MilestoneEventRecord, StateEventRecord
+from tidelore.core.model import Item, LabelEventRecord, MilestoneEventRecord, StateEventRecord
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event
 from tidelore_world.world import World
 

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.sources.asking import ask
 from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.errors import RemoteNotFound
-from tidelore.model import ProjectRecord
+from tidelore.core.errors import RemoteNotFound
+from tidelore.core.model import ProjectRecord
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.groups import group_projects
 from tidelore.sources.http import HttpClient

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.clock import parse_instant
+from tidelore.core.clock import parse_instant
 from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
 from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS
 from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.sources.asking import TOKEN, ask
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
-from tidelore.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
-from tidelore.model import StatusRecord
+from tidelore.core.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.model import StatusRecord
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.statuses import read_statuses
 from tidelore.sources.http import HttpClient

@@ -11,9 +11,9 @@ import pytest
 from tests.unit.sources.asking import ask
 from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
+from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.surfaces import ProjectList, issue_list, merge_request_list
 from tidelore.sources.http import HttpClient

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.content import digest
-from tidelore.model import DiscussionRecord, NoteRecord
+from tidelore.core.content import digest
+from tidelore.core.model import DiscussionRecord, NoteRecord
 from tidelore.sources.gitlab.threads import read_discussion, transform_discussion
 from tidelore_world.gitlab.review import image_position
 from tidelore_world.gitlab.state import MergeRequest, Position

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.model import IssueRecord, MergeRequestRecord
+from tidelore.core.model import IssueRecord, MergeRequestRecord
 from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project
 from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
 from tidelore_world.world import World

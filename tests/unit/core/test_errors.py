@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tidelore import errors
-from tidelore.errors import RateLimited, RemoteError, RemoteTransient, TideloreError, UserError, every_error
+from tidelore.core import errors
+from tidelore.core.errors import RateLimited, RemoteError, RemoteTransient, TideloreError, UserError, every_error
 
 EXIT_CODES = {
     "FAILURE": 1,

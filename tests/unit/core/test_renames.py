@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.renames import NAMES_LIMIT, Lineage, Rename, describe_lineage, follow_renames
+from tidelore.core.renames import NAMES_LIMIT, Lineage, Rename, describe_lineage, follow_renames
 
 
 def rename(old: str, new: str, iid: int = 1) -> Rename:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.properties.effort import examples
 
-from tidelore.links import MAX_LENGTH, find_urls, normalise
+from tidelore.core.links import MAX_LENGTH, find_urls, normalise
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Which names one file has had. Owns the search over renames, breadth first and in both directions; pure.
+"""Find all names that one file has had, by following its renames in both directions.
 
-A name is looked at once, and only so many are: the search ends, whatever circles and chains the renames make.
+The search is breadth first, visits each name once and stops at a limit, so it ends also for circles and long chains.
 """
 
 from __future__ import annotations

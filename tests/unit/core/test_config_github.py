@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.config import GitHubHost, GitHubRepo, RepoSettings, github_host, parse_config, repo_settings
-from tidelore.errors import ConfigError
+from tidelore.core.config import GitHubHost, GitHubRepo, RepoSettings, github_host, parse_config, repo_settings
+from tidelore.core.errors import ConfigError
 
 SHARED = """
 poll_interval_seconds = 61

@@ -1,4 +1,7 @@
-"""Content addresses. Owns how a payload's bytes become the name it is stored and compared under."""
+"""Content addresses: the digest under which a payload is stored and compared.
+
+A module by itself because it loads hashlib, which most offline reads do not need.
+"""
 
 from __future__ import annotations
 

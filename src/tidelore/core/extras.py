@@ -1,6 +1,6 @@
-"""The optional extras of the package. Owns which modules each of them brings and the error that names a missing one.
+"""The optional extras of the package: which modules each needs, and the error for a missing one.
 
-Looks for modules without importing them. The same names stand in `pyproject.toml`; a test compares both.
+Looks for modules without importing them. The same names are listed in `pyproject.toml`; a test compares both.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from tidelore.errors import ExtraMissing
+from tidelore.core.errors import ExtraMissing
 
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

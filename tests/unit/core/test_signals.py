@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tidelore.errors import Cancelled
-from tidelore.signals import ENDING, ended_in_order
+from tidelore.core.errors import Cancelled
+from tidelore.core.signals import ENDING, ended_in_order
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,7 @@
-"""Text that others wrote, on our terminal and in our JSON. Owns making it harmless and fitting it into the width. Pure.
+"""Make remote text safe for terminals and JSON, and fit it into a width.
 
-Nothing remote may steer the terminal, or say to a program what a person cannot see: escape sequences, control
-characters, marks that reorder a line and invisible characters are removed, whoever the author is. Code blocks, tables
-and indented lines keep their shape.
+Escape sequences, control characters, marks that reorder a line and invisible characters are removed, so that remote
+text cannot steer the terminal or hide anything from a reader. Code blocks, tables and indented lines keep their shape.
 """
 
 from __future__ import annotations

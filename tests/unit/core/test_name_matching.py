@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.errors import NotFound, UserError
-from tidelore.name_matching import match_one
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.references import match_one
 
 PATHS = ["port/harbour", "quay/harbour", "port/light/house", "harbour"]
 

@@ -1,7 +1,7 @@
-"""Web addresses. Owns how an address is found in a text, and which form of it is compared and counted.
+"""Find URLs in a text and normalise them for comparison and counting.
 
-Pure. `normalise` refuses what is no web address, and what is too long to be indexed. Invariants: it is idempotent,
-its result is plain ASCII, and two addresses that differ only in who is to be credited for the click are one.
+`normalise` returns None for what is not a web URL and for what is too long to be indexed. It is idempotent, its result
+is plain ASCII, and two URLs that differ only in tracking parameters become one.
 """
 
 from __future__ import annotations

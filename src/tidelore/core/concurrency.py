@@ -1,4 +1,4 @@
-"""Work side by side. Owns that nothing of it goes on behind the back of whoever waited for it."""
+"""Run coroutines concurrently, and leave none of them running when one fails."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.manual_clock import ManualClock
 
-from tidelore.clock import SystemClock, describe_age, format_instant, parse_instant
+from tidelore.core.clock import SystemClock, describe_age, format_instant, parse_instant
 
 
 @pytest.mark.parametrize(

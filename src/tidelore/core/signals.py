@@ -1,7 +1,7 @@
-"""Signals, taken and given back. Owns that whoever listens to one for a while leaves it as it was found.
+"""Handle signals for the length of a block, and restore the handlers that were set before.
 
-`heard` is for a running loop. `ended_in_order` is for what must be cleaned up whatever ends the program: it turns the
-signals that would end it on the spot into an exception, from wherever the main thread is.
+`heard` is for a running event loop. `ended_in_order` is for a block that must be cleaned up when the program is
+terminated: it turns SIGTERM and SIGHUP into an exception in the main thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from tidelore.errors import Cancelled
+from tidelore.core.errors import Cancelled
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 

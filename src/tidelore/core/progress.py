@@ -1,6 +1,6 @@
-"""How far a run is. Owns the sum over what goes on side by side in one phase; knows nothing of ledgers and clocks.
+"""Progress of a run: how far its stages are, summed up per phase.
 
-What is told in one phase says nothing of the next. What is done never grows beyond what there is to do.
+No ledger, no clock and no output here. The sum starts anew with each phase, and what is done never exceeds the total.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Headway(Struct, frozen=True):
+class RunProgress(Struct, frozen=True):
     """How far a run is, in the ledger's own columns; without a total nobody knows how much there is."""
 
     progress_done: int | None = None
@@ -16,7 +16,7 @@ class Headway(Struct, frozen=True):
     progress_note: str | None = None
 
 
-class Course:
+class PhaseProgress:
     """One run's way through its phases. Telling costs the same however many stages are under way."""
 
     def __init__(self) -> None:
@@ -33,12 +33,12 @@ class Course:
         self._endless += (total is None) - (before_total is None)
         self._note = f"{subject} {stage}: {note}"
 
-    def at(self, phase: str) -> Headway:
+    def at(self, phase: str) -> RunProgress:
         """Return how far a phase is; nothing is known of one of which nobody told."""
         if phase != self._phase or not self._stages:
-            return Headway()
+            return RunProgress()
         total = None if self._endless else max(self._total, self._done)
-        return Headway(self._done, total, self._note)
+        return RunProgress(self._done, total, self._note)
 
     def _enter(self, phase: str) -> None:
         self._phase = phase

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tidelore.cli.conversation_text import describe_duration, describe_file
-from tidelore.model import FileChangeRecord
-from tidelore.remote_text import block, harmless, one_line, shorten, width, without_hidden
+from tidelore.core.model import FileChangeRecord
+from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden
 from tidelore.store.conversation_rows import NoteRow, place
 
 

@@ -7,8 +7,8 @@ import tomllib
 import msgspec
 import pytest
 
-from tidelore.config import ProjectOverride, Sync, parse_config, sync_settings
-from tidelore.errors import ConfigError
+from tidelore.core.config import ProjectOverride, Sync, parse_config, sync_settings
+from tidelore.core.errors import ConfigError
 
 OVERRIDDEN = """
 [sync]

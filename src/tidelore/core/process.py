@@ -1,8 +1,8 @@
-"""This process and its neighbours. Owns who we are and whether a holder still lives.
+"""Identify this process, and tell whether another process is still running.
 
-A pid means something only inside one pid namespace of one boot of one machine, and even there it is reused. So an
-identity holds all of that and the start time. Refuses to guess about processes that cannot be seen from here (another
-machine, another container): only their heartbeat tells whether they live.
+A pid is unique only inside one pid namespace of one boot of one machine, and even there it is reused, so an identity
+holds all of that and the start time. Processes that cannot be seen from here (another machine, another container) are
+never reported dead: only their heartbeat tells whether they live.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The words shared by every room: what a remote object is before and after we understand it.
+"""Value types that pass between sources, engine and store: remote items, their versions, positions, scopes and records.
 
-Owns the value types that pass between sources, engine and store. Refuses behaviour: these are facts.
+Data only, no behaviour. Every room may import this module; it imports none.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.errors import UserError
-from tidelore.reference import Kind, Reference, other_kind, parse_reference
+from tidelore.core.errors import UserError
+from tidelore.core.references import Kind, Reference, other_kind, parse_reference
 
 HOST = "https://forge.test"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tidelore import process
-from tidelore.process import ProcessIdentity, is_dead
+from tidelore.core import process
+from tidelore.core.process import ProcessIdentity, is_dead
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system shows no start marks")
 
@@ -137,7 +137,7 @@ def can_unshare() -> bool:
 def test_the_current_process_seen_from_another_pid_namespace_is_not_dead() -> None:
     current = ProcessIdentity.current()
     script = (
-        "import sys; from tidelore.process import ProcessIdentity, is_dead;"
+        "import sys; from tidelore.core.process import ProcessIdentity, is_dead;"
         " print(is_dead(ProcessIdentity(sys.argv[1], int(sys.argv[2]), sys.argv[3])))"
     )
     told = [current.host, str(current.pid), current.started]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tidelore.config import (
+from tidelore.core.config import (
     Config,
     config_path,
     database_address,
     load_config,
     parse_config,
 )
-from tidelore.errors import ConfigError
+from tidelore.core.errors import ConfigError
 
 EVERYTHING = """
 default_project = "group/project"

@@ -1,7 +1,7 @@
-"""Time. Owns every reading of a clock and every sleep; refuses ambiguous timestamps.
+"""Clocks, sleeping, and the parsing and formatting of instants.
 
-Instants are integer milliseconds UTC. `parse_instant` is strict: text without an offset, or that is
-no date at all, is an error of that item and never 0.
+The only module that reads a clock or sleeps. Instants are integer milliseconds UTC. `parse_instant` is strict: a text
+without an offset, or one that is not a date, raises ValueError and never becomes 0.
 """
 
 from __future__ import annotations

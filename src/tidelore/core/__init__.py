@@ -1,0 +1,1 @@
+"""What every room may import: model, errors, clock, settings, references and text. Imports no other room."""

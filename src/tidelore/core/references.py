@@ -1,0 +1,260 @@
+"""Parse what people write to name something: items, posts, accounts, projects and times.
+
+Items are written as 12, #12, !12, group/project!12 or a URL; posts as an at:// URI or a page of bsky.app; accounts as
+a handle, a DID or the URL of a profile, list or starter pack; times as a duration, a date or a timestamp. Text that
+cannot be parsed raises UserError with the accepted forms. Nothing is looked up here: whether a handle or a project
+exists, the store and the servers know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar, get_args
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from tidelore.core.clock import parse_instant
+from tidelore.core.errors import NotFound, UserError
+
+T = TypeVar("T")
+
+
+def match_one(wanted: str, candidates: Sequence[T], names: Callable[[T], Sequence[str]], what: str) -> T:
+    """Return the one candidate that is meant; the first of its `names` is the one shown to people."""
+    exact = [candidate for candidate in candidates if wanted in names(candidate)]
+    found = exact or [candidate for candidate in candidates if names(candidate)[0].endswith(f"/{wanted}")]
+    if len(found) == 1:
+        return found[0]
+    shown = [names(candidate)[0] for candidate in found or candidates]
+    if not found:
+        raise NotFound(
+            f"no {what} matches {wanted!r}", fix=f"known {what}s: {', '.join(shown) or 'none yet'}", wanted=wanted
+        )
+    raise UserError(
+        f"{wanted!r} matches {len(found)} {what}s",
+        fix="name one of: " + ", ".join(shown),
+        wanted=wanted,
+        candidates=shown,
+    )
+
+
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_DURATION = r"(\d{1,6})([mhdw])"
+_DATE = r"\d{4}-\d\d-\d\d"
+
+
+def parse_since(text: str, now_ms: int) -> int:
+    """Return the instant that is meant, or say which forms there are."""
+    match = re.fullmatch(_DURATION, text)
+    if match:
+        return max(now_ms - int(match[1]) * _UNITS_MS[match[2]], 0)
+    try:
+        return parse_instant(f"{text}T00:00:00Z" if re.fullmatch(_DATE, text) else text)
+    except ValueError:
+        raise UserError(
+            f"invalid value for --since: {text!r}",
+            fix="use a duration (30m, 12h, 7d, 2w), a date (2026-03-01) or a timestamp with an offset",
+            since=text,
+        ) from None
+
+
+Kind = Literal["issue", "mr"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SIGNS: dict[Kind, str] = {"issue": "#", "mr": "!"}
+NOUNS: dict[Kind, str] = {"issue": "an issue", "mr": "a merge request"}
+
+_NUMBER = r"([0-9]{1,18})"
+_SEGMENT = r"(?!-/)[\w.+~-]+"
+_PATH = rf"{_SEGMENT}(?:/{_SEGMENT})*"
+_WRITTEN = rf"(?:({_PATH})?([#!]))?{_NUMBER}"
+_PAGES: dict[str, Kind] = {"issues": "issue", "work_items": "issue", "merge_requests": "mr", "pull": "mr"}
+_ITEM_PAGE = rf"({'|'.join(_PAGES)})(?:/incident)?/{_NUMBER}(?:[/?#].*)?"
+# GitLab separates the project from its pages by `/-/`; old URLs and GitHub do not, and a project may be called
+# `issues`. So the unambiguous form is tried first.
+_ADDRESSES = tuple(rf"(https?://[^/\s?#]+/({_PATH})){parting}{_ITEM_PAGE}" for parting in ("/-/", "/"))
+
+
+class Reference(Struct, frozen=True):
+    """What was meant: a number; the project where it was named; that project's web address where one was given."""
+
+    iid: int
+    project: str | None = None
+    address: str | None = None
+
+
+def parse_reference(text: str, kind: Kind) -> Reference:
+    """Read a reference to an issue ('issue') or a merge request ('mr')."""
+    word = text.strip()
+    found = read_reference(word)
+    if found is not None:
+        meant, reference = found
+        if meant not in (None, kind):
+            raise _wrong_kind(word, kind, reference)
+        return reference
+    sign = SIGNS[kind]
+    raise UserError(
+        f"could not parse {text!r} as {NOUNS[kind]}",
+        fix=f"use a number, {sign}12, group/project{sign}12 or a URL",
+        reference=text,
+    )
+
+
+def read_reference(word: str) -> tuple[Kind | None, Reference] | None:
+    """Return what a reference means and, where its form tells, to what kind it leads; None when it is none."""
+    return _read_written(word) or _read_address(word)
+
+
+def other_kind(kind: Kind) -> Kind:
+    """Return the kind that is not this one."""
+    return "mr" if kind == "issue" else "issue"
+
+
+def _read_written(word: str) -> tuple[Kind | None, Reference] | None:
+    match = re.fullmatch(_WRITTEN, word)
+    if match is None:
+        return None
+    kind = next((kind for kind in KINDS if SIGNS[kind] == match[2]), None)
+    return kind, Reference(int(match[3]), match[1])
+
+
+def _read_address(word: str) -> tuple[Kind | None, Reference] | None:
+    for pattern in _ADDRESSES:
+        match = re.fullmatch(pattern, word, re.IGNORECASE)
+        if match is not None:
+            return _PAGES[match[3].lower()], Reference(int(match[4]), match[2], match[1])
+    return None
+
+
+def _wrong_kind(word: str, kind: Kind, reference: Reference) -> UserError:
+    # Quoted, because shells take `#`, `!`, `?` and `&` for themselves.
+    again = f"'{word}'" if reference.project else str(reference.iid)
+    return UserError(
+        f"{word} is not {NOUNS[kind]}",
+        fix=f"use `lore show {other_kind(kind)} {again}`",
+        reference=word,
+    )
+
+
+POST_COLLECTION = "app.bsky.feed.post"
+_AUTHORITY = r"(did:[a-z]+:[A-Za-z0-9._:%-]+|(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+)"
+_RECORD_KEY = r"([A-Za-z0-9._:~-]{1,512})"
+_POST_ADDRESS = rf"at://{_AUTHORITY}/([A-Za-z][A-Za-z0-9.-]*)/{_RECORD_KEY}"
+_POST_PAGE = rf"https?://[^/\s?#]+/profile/{_AUTHORITY}/post/{_RECORD_KEY}/?(?:[?#].*)?"
+
+
+class PostReference(Struct, frozen=True):
+    """Whose post (a DID, or a handle), in which collection, under which key."""
+
+    authority: str
+    collection: str
+    key: str
+
+    @property
+    def is_by_did(self) -> bool:
+        return self.authority.startswith("did:")
+
+    def address(self, did: str) -> str:
+        """Return the post's address, which names its author by the DID."""
+        return f"at://{did}/{self.collection}/{self.key}"
+
+
+def parse_post_reference(text: str) -> PostReference:
+    """Read a reference to a post."""
+    word = text.strip()
+    found = re.fullmatch(_POST_ADDRESS, word)
+    if found is not None:
+        return PostReference(_authority(found[1]), found[2], found[3])
+    found = re.fullmatch(_POST_PAGE, unquote(word), re.IGNORECASE)
+    if found is not None:
+        return PostReference(_authority(found[1]), POST_COLLECTION, found[2])
+    raise UserError(
+        f"could not parse {text!r} as a post",
+        fix="use at://did:plc:…/app.bsky.feed.post/… or https://bsky.app/profile/…",
+        reference=text,
+    )
+
+
+def _authority(text: str) -> str:
+    """Handles are the same in whatever case; DIDs are not."""
+    return text if text.startswith("did:") else text.lower()
+
+
+ACCOUNT_LIST = "app.bsky.graph.list"
+STARTER_PACK = "app.bsky.graph.starterpack"
+
+_ACCOUNT_NAME = r"did:[a-z]+:[A-Za-z0-9._:%-]+|(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+"
+_PROFILE_PAGE = r"https?://[^/\s]+/profile/([^/\s?#]+)/?(?:[?#]\S*)?"
+_LIST_FORMS = (
+    (r"(?i:https?://[^/\s]+/profile/([^/\s?#]+)/lists/([^/\s?#]+)/?(?:[?#]\S*)?)", ACCOUNT_LIST),
+    (r"(?i:https?://[^/\s]+/(?:starter-pack|start)/([^/\s?#]+)/([^/\s?#]+)/?(?:[?#]\S*)?)", STARTER_PACK),
+    (rf"at://([^/\s]+)/{re.escape(ACCOUNT_LIST)}/([^/\s]+)", ACCOUNT_LIST),
+    (rf"at://([^/\s]+)/{re.escape(STARTER_PACK)}/([^/\s]+)", STARTER_PACK),
+)
+
+
+class MemberList(Struct, frozen=True):
+    """A list or starter pack, whose members are meant; `text` is how it was written."""
+
+    owner: str
+    collection: str
+    rkey: str
+    text: str
+
+
+class FileNames(Struct, frozen=True):
+    """What a file names: accounts and lists, on which line each was written, and the words that are neither."""
+
+    targets: list[str | MemberList]
+    lines: dict[str, int]
+    refused: dict[str, UserError]
+
+
+def parse_target(text: str) -> str | MemberList:
+    """Return the account, list or starter pack that a person wrote."""
+    word = text.strip()
+    for form, collection in _LIST_FORMS:
+        found = re.fullmatch(form, word)
+        if found is not None:
+            return MemberList(clean_name(found[1]), collection, found[2], word)
+    return clean_name(word)
+
+
+def clean_name(text: str) -> str:
+    """Return the handle or DID that a person wrote, as a name, an @name or the address of a profile."""
+    word = text.strip()
+    page = re.fullmatch(_PROFILE_PAGE, word, re.IGNORECASE)
+    name = (page[1] if page else word).removeprefix("at://").removeprefix("@")
+    if re.fullmatch(_ACCOUNT_NAME, name) is None:
+        raise UserError(
+            f"could not parse {text!r} as a Bluesky account",
+            fix="use a handle like alice.bsky.social, a DID like did:plc:… or the URL of a profile",
+            account=text,
+        )
+    return name if name.startswith("did:") else name.lower()
+
+
+def parse_names(text: str) -> FileNames:
+    """Return the names in a file: one or more on a line, with or without @; what follows a # is a remark."""
+    targets: dict[str | MemberList, None] = {}
+    lines: dict[str, int] = {}
+    refused: dict[str, UserError] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        for word in re.split(r"[\s,;]+", _without_remark(line)):
+            if not word:
+                continue
+            try:
+                target = parse_target(word)
+            except UserError as error:
+                lines.setdefault(word, number)
+                refused.setdefault(word, error)
+                continue
+            lines.setdefault(target if isinstance(target, str) else target.text, number)
+            targets[target] = None
+    return FileNames(list(targets), lines, refused)
+
+
+def _without_remark(line: str) -> str:
+    """In a line with an address only a # behind a space begins a remark: others may begin a fragment."""
+    return re.sub(r"(^|\s)#.*", "", line) if "://" in line else line.partition("#")[0]
