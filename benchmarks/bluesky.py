@@ -29,8 +29,8 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.errors import RemotePermanent
 from tidelore.engine.ports import ListRequest
 from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.store.accounts import list_accounts
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import list_accounts
 from tidelore_world.bluesky.ids import did_of
 from tidelore_world.server import serve
 from tidelore_world.world import World

@@ -26,19 +26,19 @@ from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
 from tidelore.service.panels import read_glance, read_talk
 from tidelore.service.status import read_service
-from tidelore.store import pulse
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.runs import RunTable
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.work import activity
+from tidelore.store.work.runs import RunTable
 
 BOUND_MS = 20.0
 RUNS = 5_000
 LOOKS: dict[str, Callable[[Database, int], Any]] = {
     "overview": lambda database, now: read_glance(database, Config(), now),
     "feedback": read_talk,
-    "accounts": lambda database, _now: pulse.accounts(database, ""),
-    "runs": lambda database, _now: pulse.newest_runs(database, 300),
+    "accounts": lambda database, _now: activity.accounts(database, ""),
+    "runs": lambda database, _now: activity.newest_runs(database, 300),
 }
 
 

@@ -21,7 +21,7 @@ from benchmarks.scale import Scale
 from benchmarks.workplace import children_stored, copy_world, served_world, stored
 from benchmarks.world_server import Contents
 from tidelore.sources.gitlab.children import LISTS
-from tidelore.store.kinds import ISSUE, MERGE_REQUEST, ParentKind
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 
 RATIO_BOUND = 1.5
 FIRST_PASS_BOUND = 1.01

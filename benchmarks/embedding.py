@@ -30,12 +30,12 @@ from tidelore.engine.crashpoint import no_seam
 from tidelore.pipeline.embed import cut, embed_documents
 from tidelore.search.semantic import VectorIndex
 from tidelore.session import Workshop
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.vector_blocks import BLOCK, Entry, put
-from tidelore.store.vector_models import ensure_model
-from tidelore.store.vectors import read_texts
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put
+from tidelore.store.reading.vector_models import ensure_model
+from tidelore.store.reading.vectors import read_texts
 
 BOUND = 1.25
 """The stage takes at most so many times the bare loop: 0.8 of its throughput."""
@@ -121,7 +121,7 @@ def _search(path: Path, count: int) -> Iterator[Finding]:
         for start in range(0, count, BLOCK):
             rows = _directions(rng, min(BLOCK, count - start))
             with database.transaction() as tx:
-                put(tx, model.id, DIMENSION, [Entry(start + at, 0, row) for at, row in enumerate(rows, 1)])
+                put(tx, model.id, DIMENSION, [VectorEntry(start + at, 0, row) for at, row in enumerate(rows, 1)])
         queries = _directions(rng, 200)
         fresh = [_timed(database, VectorIndex(database, model), query) for query in queries[:10]]
         index = VectorIndex(database, model)

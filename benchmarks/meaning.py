@@ -14,8 +14,8 @@ from tidelore.engine.crashpoint import no_seam
 from tidelore.pipeline.embed import embed_documents
 from tidelore.search.semantic import MeaningRanker, VectorIndex, open_index
 from tidelore.session import Workshop
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 
 
 def find_embedder() -> LocalEmbedder | None:

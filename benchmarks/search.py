@@ -29,11 +29,9 @@ from tidelore.embedding.local import LocalEmbedder
 from tidelore.search.finding import Mode, Request, find
 from tidelore.search.lexical import rank_lexical
 from tidelore.search.query import parse_query
-from tidelore.store.database import Database
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.fulltext import full_text
-from tidelore.store.fulltext_port import Ask
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.reading.fulltext import Ask, DocumentFilter, full_text
 
 P95_BOUND_MS = 50.0
 DEPTH = 10

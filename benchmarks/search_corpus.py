@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from benchmarks.docstrings import read_library
 from tidelore.core.model import Document, ProjectRecord
 from tidelore.search.stop_words import STOP_WORDS
-from tidelore.store.database import Database
-from tidelore.store.dirty import Source
-from tidelore.store.documents import write_documents
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.projects import save_project
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.documents import DocumentSource, write_documents
+from tidelore.store.mirror.projects import save_project
 from tidelore_world.prose import Prose
 from tidelore_world.prose.stories import STORIES
 
@@ -143,7 +142,7 @@ def store(path: Path, documents: Sequence[Document]) -> None:
 
 def _write(database: Database, entries: Sequence[Document]) -> None:
     with database.transaction() as tx:
-        write_documents(tx, [Source(entry.source_type, entry.source_id) for entry in entries], entries, 1)
+        write_documents(tx, [DocumentSource(entry.source_type, entry.source_id) for entry in entries], entries, 1)
 
 
 def _add_issues(path: Path, ids: Sequence[int]) -> None:

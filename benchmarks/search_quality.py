@@ -19,8 +19,8 @@ from benchmarks.search_corpus import Question, fill_with_docstrings, fill_with_s
 from tidelore.embedding.local import LocalEmbedder
 from tidelore.search.finding import Mode, Request, find
 from tidelore.search.query import parse_query
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 
 DEPTH = 10
 TOPICS_EACH = 5

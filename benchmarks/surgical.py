@@ -29,8 +29,8 @@ from tidelore.embedding.embedder import Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.pipeline.selection import Asked, Flags, read_asked
 from tidelore.pipeline.surgical_report import SurgicalReport
-from tidelore.store.vector_models import Model, ensure_model
-from tidelore.store.vectors import Embedded, Piece, Text, VectorTable, due_documents, read_texts
+from tidelore.store.reading.vector_models import VectorModel, ensure_model
+from tidelore.store.reading.vectors import DocumentText, Embedded, Piece, VectorTable, due_documents, read_texts
 
 BOUND = 1.5
 BASE = Contents(10, 100, discussions=1, notes=2, events=1, files=2)
@@ -135,6 +135,6 @@ async def _tell(url: str, path: Path) -> None:
     settle(path)
 
 
-def _meant(text: Text, model: Model, rng: np.random.Generator) -> Embedded:
+def _meant(text: DocumentText, model: VectorModel, rng: np.random.Generator) -> Embedded:
     vector = rng.standard_normal(model.dimension).astype(np.float32)
     return Embedded(text.id, text.content_hash, (Piece(text.content_hash, vector / np.linalg.norm(vector)),))

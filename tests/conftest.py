@@ -15,8 +15,8 @@ from tests.support.manual_clock import ManualClock
 from tests.support.memory import memory_folder
 from tests.support.proven import ROOT, SUITES, is_proven
 
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 
 if TYPE_CHECKING:
     from tests.databases.postgres_pool import PooledDatabase, PostgresPool

@@ -31,9 +31,9 @@ from tidelore.core.progress import PhaseProgress
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
-from tidelore.store.database import Database
-from tidelore.store.leases import LeaseTable
-from tidelore.store.runs import RunTable
+from tidelore.store.database.port import Database
+from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.runs import RunTable
 
 LEASE = "sync"
 ASK_AGAIN_SECONDS = 1.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelore.store import migrate
+from tidelore.store.database import migrate
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "schema.md"
 _HEAD = """# Tables and views

@@ -22,8 +22,8 @@ from tests.databases.catalogue import columns_of
 from tidelore.cli.schemas import read_sections
 from tidelore.core.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
 from tidelore.core.errors import EXIT_CODES, every_error
-from tidelore.store.dialect_sqlite import SqliteDatabase
-from tidelore.store.migrate import migrate, migrations
+from tidelore.store.database.migrate import migrate, migrations
+from tidelore.store.database.sqlite import SqliteDatabase
 
 NOT_READ = "†"
 TABLES: dict[str, type[msgspec.Struct]] = {

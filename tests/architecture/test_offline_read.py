@@ -13,9 +13,9 @@ import pytest
 from tests.databases.samples import add_project, issue
 from tests.databases.talk import keep
 
-from tidelore.store.issues import ISSUES
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.parents import ISSUES
 
 HEAVY = frozenset(
     {
@@ -88,7 +88,7 @@ def test_an_offline_read_imports_no_http_client_event_loop_or_console(
     copy: Path, tmp_path: Path, command: list[str]
 ) -> None:
     modules = loaded_by(tmp_path, *command, "--db", str(copy))
-    assert "tidelore.store.dialect_sqlite" in modules
+    assert "tidelore.store.database.sqlite" in modules
     assert sorted(HEAVY & modules) == []
 
 

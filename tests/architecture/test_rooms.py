@@ -40,8 +40,8 @@ def test_there_are_no_circular_imports(source: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "problem"),
     [
-        ("engine/walk.py", "from tidelore.store.cursors import x", "engine imports store, which lies above it"),
-        ("store/issues.py", "import tidelore.sources.http", "store imports sources, which lies beside it"),
+        ("engine/walk.py", "from tidelore.store.mirror.cursors import x", "engine imports store, which lies above it"),
+        ("store/mirror/parents.py", "import tidelore.sources.http", "store imports sources, which lies beside it"),
         ("sources/http.py", "from tidelore import store", "sources imports store, which lies beside it"),
         ("pipeline/ingest.py", "from tidelore.app import App", "pipeline imports app, which lies above it"),
         ("web/pages.py", "from tidelore.cli import main", "web imports cli, which lies above it"),
@@ -49,7 +49,11 @@ def test_there_are_no_circular_imports(source: Path) -> None:
         ("engine/walk.py", "def f():\n    from tidelore.sources import http", "lies above it"),
         ("engine/walk.py", "from ..store import cursors", "lies above it"),
         ("engine/__init__.py", "from ..store import cursors", "lies above it"),
-        ("engine/walk.py", "import importlib\nimportlib.import_module('tidelore.store.cursors')", "lies above it"),
+        (
+            "engine/walk.py",
+            "import importlib\nimportlib.import_module('tidelore.store.mirror.cursors')",
+            "lies above it",
+        ),
         ("engine/walk.py", "if TYPE_CHECKING:\n    from tidelore.cli import main", "lies above it"),
     ],
 )
@@ -67,7 +71,7 @@ def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, tex
     [
         ("cli/main.py", "from tidelore.core.errors import UserError"),
         ("core/config.py", "from tidelore.core.errors import ConfigError"),
-        ("store/issues.py", "from tidelore.engine import walk"),
+        ("store/mirror/parents.py", "from tidelore.engine import walk"),
     ],
 )
 def test_an_import_in_the_right_direction_passes(plant: Plant, path: str, text: str) -> None:

@@ -45,7 +45,7 @@ RECORD_CARRIERS = frozenset(
         *("Item", "Page", "Pages", "Lister", "Batch", "Shelf"),
         *("Intake", "Sorted", "Walk", "Descent", "Scrub", "Timed"),
         *("Children", "Nursery", "DependentSync", "Renewal"),
-        *("Family", "ChildFamily", "ParentShelf", "ParentNursery"),
+        *("Family", "ChildFamily", "PageWriter", "ChildWriter"),
     }
 )
 

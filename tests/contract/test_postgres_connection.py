@@ -13,10 +13,10 @@ from tests.databases.postgres_server import PostgresServer
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed, UserError
-from tidelore.store.database import Database, Transaction
-from tidelore.store.dialect_postgres import PATIENCE
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.postgres import PATIENCE
 
 COUNT = "SELECT COUNT(*) FROM pebbles"
 DEAF_SECONDS = 30

@@ -9,9 +9,9 @@ from tests.databases.postgres_pool import PooledDatabase, PostgresPool
 from tests.databases.postgres_server import PostgresServer
 from tests.databases.samples import add_project
 
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 
 VECTORS = "SELECT 1 FROM pg_attribute WHERE attrelid = 'embeddings'::regclass AND attname = 'vector'"
 CHANGES = (

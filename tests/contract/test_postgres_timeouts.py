@@ -15,11 +15,10 @@ from tidelore.core.config import load_config
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, acquire
-from tidelore.store.database import Database
-from tidelore.store.dialect_postgres import PostgresDatabase
-from tidelore.store.leases import LeaseTable, fence
-from tidelore.store.patience import Limits, Patience
-from tidelore.store.projects import list_projects
+from tidelore.store.database.port import Database, Limits, Patience
+from tidelore.store.database.postgres import PostgresDatabase
+from tidelore.store.mirror.projects import list_projects
+from tidelore.store.work.leases import LeaseTable, fence
 
 NAMES = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
 OTHER = ProcessIdentity("elsewhere", 20, "200")

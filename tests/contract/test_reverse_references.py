@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 NEVER_DELETED = {"projects", "embedding_models"}
 """Tables whose rows stay, or of which there are so few that all that refers to one goes with it."""

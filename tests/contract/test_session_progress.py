@@ -15,8 +15,8 @@ from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.mirror import MirrorRequest, RequestCount, mirror
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent
 from tidelore.session import Session, Workshop, open_session
-from tidelore.store.database import Database
-from tidelore.store.runs import RunRecord, list_records
+from tidelore.store.database.port import Database
+from tidelore.store.work.runs import RunRecord, list_records
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tidelore.core.config import Config
 from tidelore.core.errors import LockHeld
 from tidelore.engine.crashpoint import no_seam
 from tidelore.session import LOOK_AGAIN_SECONDS, Workshop, acquire_lease, open_session
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 
 class Giving(ManualClock):

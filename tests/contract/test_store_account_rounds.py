@@ -6,17 +6,20 @@ from tests.databases.feeds import MIRA, NOOR, OTTO, feed_scope, follow
 from tests.databases.samples import CREATED
 
 from tidelore.engine.cursor import Census, Cursor
-from tidelore.store.account_rounds import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import (
+    Polled,
     count_verifiable,
+    due_accounts,
+    find_account,
     followed_dids,
     known_accounts,
     least_verified,
     make_due,
+    note_polled,
+    pause_account,
 )
-from tidelore.store.account_states import Polled, note_polled, pause_account
-from tidelore.store.accounts import due_accounts, find_account
-from tidelore.store.cursors import save_cursor
-from tidelore.store.database import Database
+from tidelore.store.mirror.cursors import save_cursor
 
 LATER = CREATED + 900_000
 

@@ -10,24 +10,15 @@ from tests.databases.samples import CREATED, dump
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import Position, Rejected
 from tidelore.engine.cursor import Cursor, Gap
-from tidelore.store.account_states import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import (
     FIRST_PAUSE_MS,
     LONGEST_PAUSE_MS,
-    Polled,
-    note_failed,
-    note_polled,
-    note_unavailable,
-    pause_account,
-    pause_ms,
-    remove_account,
-    reset_account,
-    resume_account,
-)
-from tidelore.store.accounts import (
     NO_HANDLE,
     AccountRow,
     Added,
     NewAccount,
+    Polled,
     account_scope,
     add_accounts,
     count_accounts,
@@ -35,12 +26,19 @@ from tidelore.store.accounts import (
     find_account,
     list_accounts,
     next_due_at,
+    note_failed,
     note_home,
+    note_polled,
+    note_unavailable,
+    pause_account,
+    pause_ms,
+    remove_account,
     rename_account,
+    reset_account,
+    resume_account,
 )
-from tidelore.store.cursors import list_cursors
-from tidelore.store.database import Database
-from tidelore.store.post_rows import PostFilter, list_posts
+from tidelore.store.mirror.cursors import list_cursors
+from tidelore.store.reading.posts import PostFilter, list_posts
 
 MINUTE = 60_000
 WHOLE = Cursor(watermark=Position(CREATED - 1626, uri_of(MIRA, "a")), complete=True)

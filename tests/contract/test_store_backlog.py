@@ -12,15 +12,14 @@ from tidelore.core.config import Sync
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
 from tidelore.engine.whole import Children
-from tidelore.store.backlog import Backlog, count_due, read_backlog, wanted_children
-from tidelore.store.child_sync import ParentNursery
-from tidelore.store.database import Database
-from tidelore.store.discussions import DISCUSSIONS
-from tidelore.store.issues import ISSUES
-from tidelore.store.kinds import ISSUE, MERGE_REQUEST, PARENT_KINDS
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.child_progress import Backlog, count_due, read_backlog, wanted_children
+from tidelore.store.mirror.child_writer import ChildWriter
+from tidelore.store.mirror.children import DISCUSSIONS
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, PARENT_KINDS
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.projects import ProjectRow
 
 NOTHING: Children[Any] = Children((), (), 1, None)
 
@@ -30,15 +29,15 @@ def project(database: Database, clock: ManualClock) -> ProjectRow:
     """A project of five issues and one merge request, and a neighbour that must not be counted."""
     for number, path in ((2, "port/quay"), (1, "port/harbour")):
         row = add_project(database, number, path)
-        shelf = ParentShelf(database, scope_of(row), ISSUES, clock.now_ms)
+        shelf = PageWriter(database, scope_of(row), ISSUES, clock.now_ms)
         shelf.commit(Batch([issue(number * 100 + n) for n in range(5)], Cursor()))
-        changes = ParentShelf(database, scope_of(row, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
+        changes = PageWriter(database, scope_of(row, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
         changes.commit(Batch([merge_request(number * 100)], Cursor()))
     return row
 
 
-def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> ParentNursery:
-    return ParentNursery(database, scope_of(project), ISSUE, DISCUSSIONS, clock.now_ms)
+def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> ChildWriter:
+    return ChildWriter(database, scope_of(project), ISSUE, DISCUSSIONS, clock.now_ms)
 
 
 def test_parents_are_counted_by_the_state_of_their_children(
@@ -65,7 +64,7 @@ def test_a_new_parent_version_makes_its_children_due_instead_of_settling(
     parents = nursery(database, clock, project)
     for parent in parents.due(10):
         parents.replace(parent, NOTHING, settled=False)
-    shelf = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+    shelf = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
     shelf.commit(Batch([issue(100, CREATED + 1000)], Cursor()))
     found = read_backlog(database, ISSUE, "discussions", project.id)
     assert (found.due, found.settling) == (5, 4)
@@ -73,7 +72,7 @@ def test_a_new_parent_version_makes_its_children_due_instead_of_settling(
 
 def test_deleted_parents_are_not_counted_as_due(database: Database, clock: ManualClock, project: ProjectRow) -> None:
     assert read_backlog(database, ISSUE, "discussions", project.id).due == 5
-    shelf = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+    shelf = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
     shelf.commit(Batch([], Cursor(), gone=[100]))
     assert read_backlog(database, ISSUE, "discussions", project.id).due == 4
 

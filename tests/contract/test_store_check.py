@@ -18,14 +18,13 @@ from tidelore.core.content import digest
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.cursor import SKEW_MS
 from tidelore.engine.ledger import Run
-from tidelore.store import check
-from tidelore.store.check import Finding, check_database
-from tidelore.store.database import Database
-from tidelore.store.kinds import PARENT_KINDS
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.rules import HOMES, LINKS, TIMES
-from tidelore.store.runs import RunTable
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror import check
+from tidelore.store.mirror.check import HOMES, LINKS, TIMES, CheckFinding, check_database
+from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.work.runs import RunTable
 
 CHECKS = [
     "database", "schema", "payloads-intact", "windows", "runs", "vectors", "payloads-present", "content-hash",
@@ -67,10 +66,10 @@ class Undone(Exception):
     """Ends a transaction whose changes are not kept."""
 
 
-def found_after(database: Database, clock: ManualClock, sql: str, **params: object) -> dict[str, Finding]:
+def found_after(database: Database, clock: ManualClock, sql: str, **params: object) -> dict[str, CheckFinding]:
     """Return what is found after a change, and take the change back."""
     stop_constraints(database)
-    found: dict[str, Finding] = {}
+    found: dict[str, CheckFinding] = {}
     with suppress(Undone), database.transaction() as tx:
         assert tx.change(sql, params) >= 1, sql
         found = failures(database, clock)
@@ -78,7 +77,7 @@ def found_after(database: Database, clock: ManualClock, sql: str, **params: obje
     return found
 
 
-def failures(database: Database, clock: ManualClock) -> dict[str, Finding]:
+def failures(database: Database, clock: ManualClock) -> dict[str, CheckFinding]:
     found = check_database(database, clock.now_ms())
     assert [finding.check for finding in found] == CHECKS
     for finding in found:
@@ -87,7 +86,7 @@ def failures(database: Database, clock: ManualClock) -> dict[str, Finding]:
     return {finding.check: finding for finding in found if not finding.ok}
 
 
-def only(database: Database, clock: ManualClock, name: str) -> Finding:
+def only(database: Database, clock: ManualClock, name: str) -> CheckFinding:
     found = failures(database, clock)
     assert found.keys() == {name}
     return found[name]

@@ -9,11 +9,11 @@ from tests.databases.letters import TITLES, document, embedded, retitle
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
 
-from tidelore.store import vector_check
-from tidelore.store.check import Finding, check_database
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.vectors import in_rows
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import CheckFinding, check_database
+from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.reading import vectors as vector_check
+from tidelore.store.reading.vectors import in_rows
 
 FIRST = "(SELECT MIN({0}) FROM {1})"
 IN_BLOCKS = pytest.mark.parametrize("dialect", ["sqlite", "postgres-without-pgvector"], indirect=True)
@@ -63,7 +63,7 @@ def break_it(copy: Database) -> Execute:
     return execute
 
 
-def findings(database: Database) -> dict[str, Finding]:
+def findings(database: Database) -> dict[str, CheckFinding]:
     return {found.check: found for found in check_database(database, CREATED + 9000) if not found.ok}
 
 

@@ -10,9 +10,8 @@ import pytest
 from tests.databases.feedback_samples import NOW, REPO, TOKEN, repository
 
 from tidelore.core.process import ProcessIdentity
-from tidelore.store.claims import free_dead, holder_of, new_claim
-from tidelore.store.database import Database
-from tidelore.store.outbox import OutboxRow, claim, find_outbox, plan
+from tidelore.store.database.port import Database
+from tidelore.store.work.outbox import OutboxRow, claim, find_outbox, free_dead, holder_of, new_claim, plan
 
 CLAIM = 60_000
 US = ProcessIdentity.current()

@@ -24,15 +24,12 @@ from tests.databases.talk import (
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import ProjectRecord
 from tidelore.core.references import Kind, Reference
-from tidelore.store.conversation import read_conversation
-from tidelore.store.conversation_rows import Conversation, MergeRequestRow
-from tidelore.store.counts import NoteCount, count_discussions, count_events, count_files, count_notes
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.listing import ListFilter, Talk, list_parents
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow, save_project
-from tidelore.store.resolve import resolve
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.projects import ProjectRow, save_project
+from tidelore.store.reading.conversations import Conversation, MergeRequestRow, read_conversation, resolve
+from tidelore.store.reading.lists import DiscussionCounts, ListFilter, list_parents
+from tidelore.store.reading.totals import NoteCount, count_discussions, count_events, count_files, count_notes
 
 SPOKEN = discussion("b", placed(20, "Why?", "src/a.py", 45), note(21, "Because."))
 RESOLVED = discussion(
@@ -218,9 +215,9 @@ def test_children_are_counted_for_one_project_and_for_live_parents_only(filled: 
 
 def test_a_list_includes_discussion_counts_only_when_requested(filled: Database) -> None:
     said = {row.iid: row.talk for row in list_parents(filled, MERGE_REQUESTS, ListFilter(with_talk=True)).items}
-    assert said == {1: Talk(discussions=2, unresolved=1), 2: Talk(discussions=1)}
+    assert said == {1: DiscussionCounts(discussions=2, unresolved=1), 2: DiscussionCounts(discussions=1)}
     unasked = list_parents(filled, MERGE_REQUESTS, ListFilter()).items
-    assert {row.talk for row in unasked} == {Talk()}
+    assert {row.talk for row in unasked} == {DiscussionCounts()}
 
 
 def test_issues_are_listed_by_their_status(filled: Database) -> None:
@@ -232,8 +229,8 @@ def test_issues_are_listed_by_their_status(filled: Database) -> None:
 
 
 def test_a_conversation_is_read_without_table_scans(tmp_path: Any) -> None:
-    from tidelore.store.dialect_sqlite import SqliteDatabase
-    from tidelore.store.migrate import migrate
+    from tidelore.store.database.migrate import migrate
+    from tidelore.store.database.sqlite import SqliteDatabase
 
     asked: list[tuple[str, Any]] = []
 

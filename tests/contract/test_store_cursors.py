@@ -8,7 +8,8 @@ from tests.databases.samples import add_project, scope_of
 
 from tidelore.core.model import Position, Scope
 from tidelore.engine.cursor import Census, Cursor, Gap, Validator, Window
-from tidelore.store.cursors import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import (
     last_polled,
     list_cursors,
     load_cursor,
@@ -18,8 +19,7 @@ from tidelore.store.cursors import (
     save_gaps,
     set_aside,
 )
-from tidelore.store.database import Database
-from tidelore.store.projects import list_projects
+from tidelore.store.mirror.projects import list_projects
 
 NOW = 1_772_000_000_000
 URI = "at://did:plc:abc/app.bsky.feed.post/3k"

@@ -17,14 +17,13 @@ from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
 from tidelore.sources.gitlab.threads import read_discussion
-from tidelore.store.child_sync import ParentNursery
-from tidelore.store.database import Database
-from tidelore.store.discussions import DISCUSSIONS
-from tidelore.store.issues import ISSUES
-from tidelore.store.kinds import ISSUE, MERGE_REQUEST, ParentKind
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.quarantine import list_quarantine
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.child_writer import ChildWriter
+from tidelore.store.mirror.children import DISCUSSIONS
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.quarantine import list_quarantine
 
 PLACE = {"old_path": "a.py", "new_path": "b.py", "position_type": "text", "old_line": 3, "new_line": 4}
 
@@ -58,10 +57,10 @@ class Berth:
 
     def add_parent(self, remote_id: int) -> int:
         if self.kind is ISSUE:
-            issues = ParentShelf(self.database, self.scope, ISSUES, self.clock.now_ms)
+            issues = PageWriter(self.database, self.scope, ISSUES, self.clock.now_ms)
             issues.commit(Batch([issue(remote_id)], Cursor()))
         else:
-            requests = ParentShelf(self.database, self.scope, MERGE_REQUESTS, self.clock.now_ms)
+            requests = PageWriter(self.database, self.scope, MERGE_REQUESTS, self.clock.now_ms)
             requests.commit(Batch([merge_request(remote_id)], Cursor()))
         return int(self.rows(f"SELECT id FROM {self.kind.table} WHERE remote_id = :id", id=remote_id)[0][0])
 
@@ -71,7 +70,7 @@ class Berth:
     def replace(self, *items: Item[DiscussionRecord], parent: int | None = None, **options: Any) -> int:
         """Make the parent hold these; return how many discussions that changed."""
         self.clock.advance(5)
-        nursery = ParentNursery(self.database, self.scope, self.kind, DISCUSSIONS, self.clock.now_ms, **options)
+        nursery = ChildWriter(self.database, self.scope, self.kind, DISCUSSIONS, self.clock.now_ms, **options)
         return nursery.replace(self.parent(parent), Children(items, (), 1, None), settled=True)
 
     def rows(self, sql: str, **params: Any) -> list[Any]:
@@ -265,7 +264,7 @@ def test_a_failure_inside_the_commit_leaves_children_and_watermark_as_they_were(
 def test_a_discussion_that_cannot_be_parsed_is_quarantined_and_stored_rows_are_kept(berth: Berth) -> None:
     berth.replace(thread("a", note(1)), thread("b", note(2)))
     held = berth.notes()
-    nursery = ParentNursery(berth.database, berth.scope, berth.kind, DISCUSSIONS, berth.clock.now_ms)
+    nursery = ChildWriter(berth.database, berth.scope, berth.kind, DISCUSSIONS, berth.clock.now_ms)
     nursery.record_failure(berth.parent(), "1 of 2 unreadable", [Rejected("a", None, b"{}", "notes[0]: $.id")])
     assert berth.notes() == held
     assert [(row.remote_key, row.error) for row in list_quarantine(berth.database)] == [("a", "notes[0]: $.id")]

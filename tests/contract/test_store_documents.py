@@ -15,14 +15,13 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.pipeline.documents import BATCH, make_documents
 from tidelore.pipeline.report import DocumentReport
 from tidelore.session import Workshop, open_session
-from tidelore.store.check import check_database
-from tidelore.store.database import Database
-from tidelore.store.dirty import Source, count_dirty, due_sources, mark, marks_of, wipe
-from tidelore.store.issues import ISSUES
-from tidelore.store.merge_requests import MERGE_REQUESTS
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import check_database
+from tidelore.store.mirror.documents import DocumentSource, count_dirty, due_sources, mark, marks_of, wipe
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 
 
-def made(database: Database, only: list[Source] | None = None, seam: Crashpoint = no_seam) -> DocumentReport:
+def made(database: Database, only: list[DocumentSource] | None = None, seam: Crashpoint = no_seam) -> DocumentReport:
     async def run() -> DocumentReport:
         shop = Workshop(database, Config(), ManualClock(CREATED + 5000), seam, "test")
         async with open_session(shop, force=True, phase="docs") as session:
@@ -112,14 +111,14 @@ def test_a_restored_parent_gets_its_document_again(database: Database) -> None:
 def test_only_the_named_documents_are_built_and_other_marks_stay(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2), issue(3)])
-    assert made(database, [Source("issue", 2), Source("issue", 99)]).regenerated == 1
+    assert made(database, [DocumentSource("issue", 2), DocumentSource("issue", 99)]).regenerated == 1
     assert marked(database) == {("issue", 1), ("issue", 3)}
 
 
 def test_a_mark_set_while_its_document_is_being_built_stays(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1)])
-    (seen,) = marks_of(database, [Source("issue", 1)])
+    (seen,) = marks_of(database, [DocumentSource("issue", 1)])
     with database.transaction() as tx:
         mark(tx, "issue", [1], seen.queued_at + 1)
         wipe(tx, [seen])

@@ -9,14 +9,12 @@ from msgspec.structs import replace
 from tests.databases.feedback_samples import NOW, REPO, TOKEN, add_events, comment, followed, repository
 
 from tidelore.engine.cursor import SKEW_MS
-from tidelore.store.check import Finding, check_database
-from tidelore.store.database import Database
-from tidelore.store.effects import NewEvent, NewFollowup
-from tidelore.store.feedback_events import lease_next
-from tidelore.store.feedback_rules import FEEDBACK_RULES
-from tidelore.store.issue_cursors import add_followups, batch_followups, follow_issue
-from tidelore.store.outbox import claim, mark_observed, note_attempt, plan
-from tidelore.store.tracked import move
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import FEEDBACK_RULES, CheckFinding, check_database
+from tidelore.store.work.events import NewEvent, NewFollowup, lease_next
+from tidelore.store.work.followed_issues import add_followups, batch_followups, follow_issue
+from tidelore.store.work.outbox import claim, mark_observed, note_attempt, plan
+from tidelore.store.work.tracked_pull_requests import move
 
 Break = Callable[[str], None]
 
@@ -62,7 +60,7 @@ def break_it(filled: Database) -> Break:
     return execute
 
 
-def failures(database: Database) -> dict[str, Finding]:
+def failures(database: Database) -> dict[str, CheckFinding]:
     found = check_database(database, NOW)
     assert {rule.check for rule in FEEDBACK_RULES} <= {finding.check for finding in found}
     return {finding.check: finding for finding in found if not finding.ok}

@@ -36,27 +36,37 @@ from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ports import Batch, Page
-from tidelore.store.cursors import load_cursor
-from tidelore.store.database import Database, Transaction
-from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewFollowup, NewRedirect, PlannedReply, TokenSeen
-from tidelore.store.feedback_comments import body_digest
-from tidelore.store.feedback_events import peek
-from tidelore.store.feedback_shelf import (
-    FeedbackShelf,
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.cursors import load_cursor, upsert_poll_cursor
+from tidelore.store.mirror.feedback_writer import (
+    FeedbackWriter,
+    IgnoredAuthor,
     Interpret,
-    Judged,
+    JudgedComment,
     ScanBatch,
-    Written,
+    WrittenEffects,
+    body_digest,
+    count_ignored,
+    ignored_authors,
+    ignored_comments,
     ingest_feedback_scan_batch,
 )
-from tidelore.store.ignored_comments import IgnoredAuthor, count_ignored, ignored_authors, ignored_comments
-from tidelore.store.issue_cursors import follow_issue
-from tidelore.store.leases import LeaseTable
-from tidelore.store.metric_counters import add, read_all
-from tidelore.store.outbox import list_outbox, plan
-from tidelore.store.poll_cursors import upsert_poll_cursor
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import find_tracked, note_pull, note_reviews_read, track
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import (
+    Effect,
+    IgnoredComment,
+    NewCommand,
+    NewFollowup,
+    NewRedirect,
+    PlannedReply,
+    TokenSeen,
+    peek,
+)
+from tidelore.store.work.followed_issues import follow_issue
+from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.outbox import list_outbox, plan
+from tidelore.store.work.service_records import add_to_counter, read_counters
+from tidelore.store.work.tracked_pull_requests import find_tracked, note_pull, note_reviews_read, track
 
 
 @pytest.fixture
@@ -86,9 +96,9 @@ def shelf(
     *,
     lease: Lease | None = None,
     seam: Crashpoint = no_seam,
-    on_effects: Callable[[Written], None] | None = None,
-) -> FeedbackShelf:
-    return FeedbackShelf(
+    on_effects: Callable[[WrittenEffects], None] | None = None,
+) -> FeedbackWriter:
+    return FeedbackWriter(
         database, feed(project), "issue_comment", interpret, lambda number: number == 12, lambda: NOW,
         lease=lease, seam=seam, on_effects=on_effects,
     )  # fmt: skip
@@ -107,7 +117,7 @@ def one_of_each(project: ProjectRow) -> ScanBatch:
         (comment(7), [IgnoredComment(comment(7), "not_allowed")]),
     ]  # fmt: skip
     return ScanBatch(
-        project.id, REPO, "issue_comment", [Judged(item(record), effects) for record, effects in records],
+        project.id, REPO, "issue_comment", [JudgedComment(item(record), effects) for record, effects in records],
         [(feed(project), cursor_at(NOW, 5)), (feed(project, "pr_issue_comments", 12), cursor_at(NOW, 3))],
         rejected=[Rejected("99", "99", b"{", "cannot be read")],
     )  # fmt: skip
@@ -139,7 +149,7 @@ def test_an_ignored_comment_is_kept_whole_until_a_version_of_it_is_an_event(
     author = IgnoredAuthor(12, "mira", "NONE", "not_allowed")
 
     def ingest(record: CommentRecord, effect: Effect) -> None:
-        judged = [Judged(item(record), [effect])]
+        judged = [JudgedComment(item(record), [effect])]
         ingest_feedback_scan_batch(database, ScanBatch(project.id, REPO, "issue_comment", judged), NOW)
 
     for record, held in ((odd, odd), (newer, newer), (odd, newer)):
@@ -176,7 +186,7 @@ BROKEN: dict[str, Callable[[ScanBatch], ScanBatch]] = {
 
 
 def with_effects(batch: ScanBatch, effect: Effect) -> ScanBatch:
-    return replace(batch, judged=[*batch.judged, Judged(item(comment(6)), [effect])])
+    return replace(batch, judged=[*batch.judged, JudgedComment(item(comment(6)), [effect])])
 
 
 @pytest.mark.parametrize("part", BROKEN)
@@ -192,8 +202,8 @@ def test_a_failure_in_any_part_of_a_page_rolls_back_all_parts(
 
 
 def test_a_failure_in_the_callers_addition_rolls_back_the_page(database: Database, project: ProjectRow) -> None:
-    def also(tx: Transaction, written: Written) -> None:
-        add(tx, "feedback_events_ingested_total", {}, len(written.events))
+    def also(tx: Transaction, written: WrittenEffects) -> None:
+        add_to_counter(tx, "feedback_events_ingested_total", {}, len(written.events))
         raise KeyError("anything")
 
     before = everything(database)
@@ -209,12 +219,12 @@ def test_counters_and_the_reviews_that_were_read_are_written_with_the_page(
         tracked = track(tx, project.id, REPO, 12, issue_number=None, tracked_by="rule", now_ms=NOW)
         note_pull(tx, tracked, pull(), NOW)
 
-    def also(tx: Transaction, written: Written) -> None:
-        add(tx, "feedback_events_ingested_total", {"repo": REPO}, len(written.events))
+    def also(tx: Transaction, written: WrittenEffects) -> None:
+        add_to_counter(tx, "feedback_events_ingested_total", {"repo": REPO}, len(written.events))
         note_reviews_read(tx, tracked.id, NOW)
 
     ingest_feedback_scan_batch(database, one_of_each(project), NOW, also=also)
-    assert [(counter.name, counter.labels, counter.value) for counter in read_all(database)] == [
+    assert [(counter.name, counter.labels, counter.value) for counter in read_counters(database)] == [
         ("feedback_events_ingested_total", {"repo": REPO}, 1)
     ]
     found = find_tracked(database, project.id, 12)
@@ -225,9 +235,9 @@ def test_counters_and_the_reviews_that_were_read_are_written_with_the_page(
 KILLED = """
 import os, signal
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.store.feedback_shelf import ingest_feedback_scan_batch
-from tidelore.store.opening import open_database
-from tidelore.store.projects import list_projects
+from tidelore.store.mirror.feedback_writer import ingest_feedback_scan_batch
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.projects import list_projects
 from tests.contract.test_store_feedback_ingestion import NOW, one_of_each
 def die(seam):
     assert seam is Seam.INSIDE_COMMIT
@@ -333,7 +343,7 @@ def test_effects_are_reported_after_the_commit_and_not_before(
     other = connect()
     seen: list[tuple[int, int]] = []
 
-    def count(written: Written) -> None:
+    def count(written: WrittenEffects) -> None:
         seen.append((len(written.events), count_events(other, project.id)))
 
     def seam(_seam: Seam) -> None:
@@ -345,7 +355,7 @@ def test_effects_are_reported_after_the_commit_and_not_before(
 
 def test_an_action_token_counts_only_in_its_planned_thread(database: Database, project: ProjectRow) -> None:
     for number, status in ((13, "planned"), (12, "observed")):
-        page = [Judged(item(comment(5, number)), [TokenSeen(TOKEN, 5, NOW), TokenSeen("00" * 32, 5, NOW)])]
+        page = [JudgedComment(item(comment(5, number)), [TokenSeen(TOKEN, 5, NOW), TokenSeen("00" * 32, 5, NOW)])]
         ingest_feedback_scan_batch(database, ScanBatch(project.id, REPO, "issue_comment", page), NOW)
         found = read_action_token(database, TOKEN)
         assert found is not None

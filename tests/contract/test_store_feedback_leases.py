@@ -12,10 +12,13 @@ from tests.databases.feedback_samples import NOW, REPO, add_events, comment, eve
 from tests.databases.racing import race
 
 from tidelore.core.errors import LockHeld, NotFound
-from tidelore.store.database import Database
-from tidelore.store.effects import NewEvent, NewFollowup
-from tidelore.store.feedback_events import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.reading.totals import read_totals
+from tidelore.store.work.events import (
     EventRow,
+    NewEvent,
+    NewFollowup,
     ack,
     find_event,
     lease_next,
@@ -25,7 +28,7 @@ from tidelore.store.feedback_events import (
     pending_counts,
     retry_now,
 )
-from tidelore.store.issue_cursors import (
+from tidelore.store.work.followed_issues import (
     FollowupRow,
     IssueCursor,
     add_followups,
@@ -37,9 +40,7 @@ from tidelore.store.issue_cursors import (
     unfollow_issue,
     waiting_followups,
 )
-from tidelore.store.projects import ProjectRow
-from tidelore.store.totals import read_totals
-from tidelore.store.tracked import move, set_paused
+from tidelore.store.work.tracked_pull_requests import move, set_paused
 
 LEASE = 600_000
 
@@ -201,8 +202,8 @@ def test_a_retry_resets_attempts_and_pause(database: Database, project: ProjectR
 
 
 PREPARE = """
-from tidelore.store.opening import open_database
-from tidelore.store.feedback_events import ack, lease_next, peek
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.events import ack, lease_next, peek
 database = open_database(sys.argv[1])
 """
 ALL_AT_ONCE = """

@@ -11,7 +11,9 @@ from tests.databases.feedback_samples import NOW, REPO, TOKEN, comment, reposito
 from tests.databases.racing import race
 
 from tidelore.core.errors import IntegrityError, LockHeld, NotFound
-from tidelore.store.action_tokens import (
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.action_tokens import (
     observe_in_project,
     record_action_token_failed,
     record_action_token_observed,
@@ -20,9 +22,8 @@ from tidelore.store.action_tokens import (
     token_counts,
     unobserved,
 )
-from tidelore.store.database import Database, Transaction
-from tidelore.store.effects import NewCommand
-from tidelore.store.operator_commands import (
+from tidelore.store.work.events import NewCommand
+from tidelore.store.work.operator_commands import (
     CommandKey,
     find_command,
     finish,
@@ -30,7 +31,7 @@ from tidelore.store.operator_commands import (
     list_commands,
     pending,
 )
-from tidelore.store.outbox import (
+from tidelore.store.work.outbox import (
     OutboxRow,
     claim,
     find_outbox,
@@ -43,7 +44,6 @@ from tidelore.store.outbox import (
     postpone,
     release,
 )
-from tidelore.store.projects import ProjectRow
 
 CLAIM = 60_000
 
@@ -226,8 +226,8 @@ def test_the_outbox_list_is_filtered_by_project_status_and_number(database: Data
 
 PREPARE = """
 import os
-from tidelore.store.opening import open_database
-from tidelore.store.outbox import claim
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.outbox import claim
 database = open_database(sys.argv[1])
 """
 ACT = """

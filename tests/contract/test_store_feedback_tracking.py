@@ -9,20 +9,21 @@ from tests.databases.feedback_samples import NOW, REPO, cursor_at, feed, followe
 from tidelore.core.errors import IllegalTransition, IntegrityError
 from tidelore.core.model import Position
 from tidelore.engine.cursor import Census, Cursor, Validator, Window
-from tidelore.store.cursors import load_cursor, save_cursor
-from tidelore.store.database import Database
-from tidelore.store.metric_counters import add, read_all
-from tidelore.store.poll_cursors import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import (
     THREADS,
     forget_thread,
     get_poll_cursor,
     list_poll_cursors,
+    load_cursor,
     poll_scope,
     repo_of,
+    save_cursor,
     upsert_poll_cursor,
 )
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import (
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.service_records import add_to_counter, read_counters
+from tidelore.store.work.tracked_pull_requests import (
     TrackedPr,
     find_tracked,
     history,
@@ -227,7 +228,7 @@ def test_a_durable_transaction_syncs_to_disk_and_the_next_one_does_not(database:
     if not sqlite:
         database.read("SET synchronous_commit = off")
     with database.transaction(durable=True) as tx:
-        add(tx, "written", {}, 1)
+        add_to_counter(tx, "written", {}, 1)
         assert tx.execute(level) == [(careful,)]
     assert database.read(level) == [(usual,)]
     with pytest.raises(IntegrityError), database.transaction(durable=True) as tx:
@@ -235,14 +236,14 @@ def test_a_durable_transaction_syncs_to_disk_and_the_next_one_does_not(database:
     assert database.read(level) == [(usual,)]
     with database.transaction() as tx:
         assert tx.execute(level) == [(usual,)]
-    assert [(counter.name, counter.value) for counter in read_all(database)] == [("written", 1)]
+    assert [(counter.name, counter.value) for counter in read_counters(database)] == [("written", 1)]
 
 
 def test_counters_are_summed_per_normalised_label_set(database: Database) -> None:
     with database.transaction() as tx:
-        add(tx, "seen", {"b": "2", "a": "é"}, 2)
-        add(tx, "seen", {"a": "é", "b": "2"}, 3)
-        add(tx, "seen", {}, 0)
-        add(tx, "done", {}, 1)
-    found = [(counter.name, counter.labels, counter.value) for counter in read_all(database)]
+        add_to_counter(tx, "seen", {"b": "2", "a": "é"}, 2)
+        add_to_counter(tx, "seen", {"a": "é", "b": "2"}, 3)
+        add_to_counter(tx, "seen", {}, 0)
+        add_to_counter(tx, "done", {}, 1)
+    found = [(counter.name, counter.labels, counter.value) for counter in read_counters(database)]
     assert found == [("done", {}, 1), ("seen", {"a": "é", "b": "2"}, 5)]

@@ -9,10 +9,10 @@ from tests.databases.samples import CREATED, add_project, merge_request
 from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note, placed
 
 from tidelore.core.errors import NotFound, UserError
-from tidelore.store.database import Database
-from tidelore.store.file_history import FileHistory, FileQuestion, read_file_history
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import MERGE_REQUESTS
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.reading.file_history import FileHistory, FileQuestion, read_file_history
 
 HOUR = 3_600_000
 

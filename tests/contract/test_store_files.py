@@ -15,8 +15,8 @@ import pytest
 from tests.databases.samples import add_project
 
 from tidelore.core.errors import IntegrityError, NotFound, StorageFailed
-from tidelore.store.dialect_sqlite import SqliteDatabase
-from tidelore.store.migrate import migrate
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.sqlite import SqliteDatabase
 
 
 @pytest.fixture

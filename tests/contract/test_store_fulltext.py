@@ -16,14 +16,10 @@ from tidelore.search.finding import Found, Request, find
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import rank_lexical
 from tidelore.search.query import parse_query
-from tidelore.store.database import Database
-from tidelore.store.dirty import Source
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.documents import write_documents
-from tidelore.store.fulltext import full_text
-from tidelore.store.fulltext_port import Ask, FullText, Gate, Term
-from tidelore.store.issues import ISSUES
-from tidelore.store.merge_requests import MERGE_REQUESTS
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.documents import DocumentSource, write_documents
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.reading.fulltext import Ask, DocumentFilter, FullText, Gate, Term, full_text
 
 DAY = 86_400_000
 FILLER = "Nothing of note was said about this at the meeting on the quay."
@@ -40,7 +36,9 @@ def document(source_type: str, source_id: int, thread: tuple[str, int], title: s
 
 def write(database: Database, *documents: Document) -> None:
     with database.transaction() as tx:
-        write_documents(tx, [Source(entry.source_type, entry.source_id) for entry in documents], documents, CREATED)
+        write_documents(
+            tx, [DocumentSource(entry.source_type, entry.source_id) for entry in documents], documents, CREATED
+        )
 
 
 @pytest.fixture
@@ -251,7 +249,7 @@ def test_documents_are_counted_per_term_and_for_several_terms(filled: Database) 
 def test_the_best_matches_are_found_with_any_shortlist_size(
     filled: Database, monkeypatch: pytest.MonkeyPatch, shortlist: int
 ) -> None:
-    monkeypatch.setattr("tidelore.store.fulltext_sqlite._SHORTLIST", shortlist)
+    monkeypatch.setattr("tidelore.store.reading.fulltext._SHORTLIST", shortlist)
     text = full_text(filled)
     ask = Ask((Term("crane"), Term("nothing"), Term("invoices")), counts=(3, 5, 2))
     whole = text.rank(ask, DocumentFilter(), 50)
@@ -266,8 +264,8 @@ def test_the_best_matches_are_found_with_any_shortlist_size(
 def test_the_count_of_a_common_term_is_estimated_from_oldest_and_newest_documents(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidelore.store.fulltext_sqlite._SAMPLE", 4)
-    monkeypatch.setattr("tidelore.store.fulltext_sqlite._BEYOND_DOUBT", 1)
+    monkeypatch.setattr("tidelore.store.reading.fulltext._SAMPLE", 4)
+    monkeypatch.setattr("tidelore.store.reading.fulltext._BEYOND_DOUBT", 1)
     old = [document("discussion", 100 + n, ("issue", 1), "t", "quokka" if n < 8 else "other") for n in range(40)]
     both = [
         replace(entry, content=f"{entry.content} wombat" if n % 2 else entry.content) for n, entry in enumerate(old)

@@ -14,8 +14,8 @@ from tests.support.manual_clock import ManualClock
 from tidelore.core.errors import LeaseLost, LockHeld
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import Lease, LeaseRow, acquire
-from tidelore.store.database import Database
-from tidelore.store.leases import LeaseTable, fence
+from tidelore.store.database.port import Database
+from tidelore.store.work.leases import LeaseTable, fence
 
 ME = ProcessIdentity("here", 10, "100")
 OTHER = ProcessIdentity("there", 20, "200")
@@ -177,8 +177,8 @@ from tidelore.core.clock import SystemClock
 from tidelore.engine.lease import acquire
 from tidelore.core.errors import LockHeld
 from tidelore.core.process import ProcessIdentity
-from tidelore.store.opening import open_database
-from tidelore.store.leases import LeaseTable
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.leases import LeaseTable
 database = open_database(sys.argv[1])
 """
     act = """

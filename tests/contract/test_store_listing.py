@@ -10,13 +10,11 @@ from tests.databases.samples import CREATED, add_project, issue, merge_request, 
 from tidelore.core.model import Item
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
-from tidelore.store.database import Database
-from tidelore.store.family import Family
-from tidelore.store.issues import ISSUES
-from tidelore.store.listing import ListFilter, list_parents
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.reading.lists import ListFilter, list_parents
 
 CHANGES = [
     merge_request(1, CREATED + 10, state="merged", author_username="arjun", labels=("bug", "ledger")),
@@ -27,7 +25,7 @@ CHANGES = [
 
 
 def keep(database: Database, project: ProjectRow, family: Family, items: list[Item[Any]], **more: Any) -> None:
-    shelf = ParentShelf(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
+    shelf = PageWriter(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
     shelf.commit(Batch(items, Cursor(), **more))
 
 

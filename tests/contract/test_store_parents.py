@@ -17,13 +17,11 @@ from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.intake import Intake
 from tidelore.engine.lease import acquire
 from tidelore.engine.ports import Batch, Page
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.leases import LeaseTable
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.parents import count_by_state, count_deleted
-from tidelore.store.quarantine import list_quarantine
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, count_by_state, count_deleted
+from tidelore.store.mirror.quarantine import list_quarantine
+from tidelore.store.work.leases import LeaseTable
 
 CURSOR = Cursor(watermark=Position(CREATED, 1))
 Make = Callable[..., Item[Any]]
@@ -42,10 +40,10 @@ class Parents:
         self.scope: Scope = scope_of(add_project(database), f"gitlab.{kind}")
         self.database = database
 
-    def shelf(self, **options: Any) -> ParentShelf:
-        return ParentShelf(self.database, self.scope, self.family, self.clock.now_ms, **options)
+    def shelf(self, **options: Any) -> PageWriter:
+        return PageWriter(self.database, self.scope, self.family, self.clock.now_ms, **options)
 
-    def commit(self, *items: Item[Any], **batch: Any) -> ParentShelf:
+    def commit(self, *items: Item[Any], **batch: Any) -> PageWriter:
         shelf = self.shelf()
         shelf.commit(Batch(items, batch.pop("cursor", CURSOR), **batch))
         return shelf
@@ -155,8 +153,8 @@ def test_a_replayed_page_writes_no_row_but_the_cursor(parents: Parents) -> None:
 
 
 def test_a_replayed_page_changes_one_row_by_sqlites_change_counter(sqlite_address: str, clock: ManualClock) -> None:
-    from tidelore.store.dialect_sqlite import SqliteDatabase
-    from tidelore.store.migrate import migrate
+    from tidelore.store.database.migrate import migrate
+    from tidelore.store.database.sqlite import SqliteDatabase
 
     database = SqliteDatabase(sqlite_address)
     try:

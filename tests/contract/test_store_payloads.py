@@ -9,8 +9,8 @@ from tests.databases.samples import CREATED, add_project, stored_payload
 
 from tidelore.core.content import digest
 from tidelore.core.model import Item, Version
-from tidelore.store.database import Database
-from tidelore.store.payloads import packer, store_payloads
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.payloads import packer, store_payloads
 
 
 def item(payload: bytes, key: int | str = 1) -> Item[None]:

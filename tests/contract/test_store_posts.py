@@ -24,15 +24,21 @@ from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ports import Batch, ListRequest, Page
 from tidelore.search.finding import Request, find
 from tidelore.search.query import parse_query
-from tidelore.store.check import check_database
-from tidelore.store.database import Database
-from tidelore.store.dirty import due_sources
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.leases import LeaseTable
-from tidelore.store.post_rows import PostFilter, count_deleted_posts, count_posts, list_posts, read_post, resolve_post
-from tidelore.store.post_shelf import PostShelf
-from tidelore.store.posts import SETTLING_MS, bury_author
-from tidelore.store.trending import trending
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import check_database
+from tidelore.store.mirror.documents import due_sources
+from tidelore.store.mirror.posts import SETTLING_MS, PostWriter, bury_author
+from tidelore.store.reading.fulltext import DocumentFilter
+from tidelore.store.reading.posts import (
+    PostFilter,
+    count_deleted_posts,
+    count_posts,
+    list_posts,
+    read_post,
+    resolve_post,
+    trending,
+)
+from tidelore.store.work.leases import LeaseTable
 
 HOUR = 3_600_000
 
@@ -118,9 +124,9 @@ def test_a_deleted_post_is_not_restored_by_a_list_read_within_the_settling_time(
     item = post(MIRA, "a", links=(link("https://a.test/1"),))
     share(database, item)
     share(database, gone=[item.record.uri], now_ms=CREATED)
-    soon = PostShelf(database, feed_scope(MIRA), lambda: CREATED + SETTLING_MS - 1)
+    soon = PostWriter(database, feed_scope(MIRA), lambda: CREATED + SETTLING_MS - 1)
     assert sort_out([item], soon.stored([item.record.uri])).replayed == 1
-    later = PostShelf(database, feed_scope(MIRA), lambda: CREATED + SETTLING_MS)
+    later = PostWriter(database, feed_scope(MIRA), lambda: CREATED + SETTLING_MS)
     assert sort_out([item], later.stored([item.record.uri])).created == [item]
     share(database, item, now_ms=CREATED + SETTLING_MS)
     assert rows(database, "deleted_at") == [(None,)]
@@ -137,13 +143,13 @@ def test_a_page_is_committed_with_its_cursor_gaps_and_quarantine_or_not_at_all(d
         if seam is Seam.INSIDE_COMMIT:
             raise RuntimeError("killed")
 
-    broken = PostShelf(database, feed_scope(MIRA), lambda: CREATED, seam=die)
+    broken = PostWriter(database, feed_scope(MIRA), lambda: CREATED, seam=die)
     with pytest.raises(RuntimeError):
         broken.commit(Batch([post(MIRA, "a", links=(link("https://a.test"),))], cursor, rejected, gaps))
     assert dump(database) == before
     shelf = share(database, post(MIRA, "a"), cursor=cursor, gaps=gaps, rejected=rejected)
     assert (shelf.load(), shelf.gaps()) == (cursor, gaps)
-    later = PostShelf(database, feed_scope(MIRA), lambda: CREATED + HOUR)
+    later = PostWriter(database, feed_scope(MIRA), lambda: CREATED + HOUR)
     assert [entry.locator for entry in later.due_quarantined(10)] == [uri_of(MIRA, "bad")]
     assert [("post", entry.id) for entry in due_sources(database, 10)] == [
         ("post", *row) for row in rows(database, "id")
@@ -161,7 +167,7 @@ def test_no_post_is_written_after_the_lease_was_lost(database: Database, clock: 
 
     lost = hold(1)
     hold(2)
-    shelf = PostShelf(database, feed_scope(MIRA), clock.now_ms, lease=lost)
+    shelf = PostWriter(database, feed_scope(MIRA), clock.now_ms, lease=lost)
     with pytest.raises(LeaseLost):
         shelf.commit(Batch([post(MIRA, "a")], Cursor()))
     with pytest.raises(LeaseLost):
@@ -192,7 +198,7 @@ def test_a_descending_walk_stores_every_post_once(database: Database, size: int)
     items = [post(MIRA, f"k{number}", CREATED + number * 1000) for number in range(12)]
     for known in (4, 12):
         for _ in range(20):
-            shelf = PostShelf(database, feed_scope(MIRA), lambda: CREATED + HOUR)
+            shelf = PostWriter(database, feed_scope(MIRA), lambda: CREATED + HOUR)
             intake = Intake(shelf, lambda: CREATED + HOUR)
             plan = DescentPlan(max_pages=3)
             asyncio.run(Descent(Feed(items[:known], size), intake, plan).run())

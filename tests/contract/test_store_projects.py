@@ -8,11 +8,10 @@ from tests.databases.talk import keep
 
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import ProjectRecord
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.outbox import list_outbox, plan
-from tidelore.store.poll_cursors import list_poll_cursors, poll_scope, upsert_poll_cursor
-from tidelore.store.projects import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import list_poll_cursors, poll_scope, upsert_poll_cursor
+from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.mirror.projects import (
     find_configured,
     find_remote,
     list_projects,
@@ -21,7 +20,8 @@ from tidelore.store.projects import (
     save_project,
     was_renamed,
 )
-from tidelore.store.tracked import list_tracked, track
+from tidelore.store.work.outbox import list_outbox, plan
+from tidelore.store.work.tracked_pull_requests import list_tracked, track
 
 
 def test_a_renamed_project_keeps_its_row(database: Database) -> None:

@@ -7,8 +7,8 @@ from tests.databases.samples import add_project, scope_of
 
 from tidelore.core.model import Rejected, Scope
 from tidelore.engine.ports import Quarantined
-from tidelore.store.database import Database
-from tidelore.store.quarantine import QuarantineRow, admit, due_entries, list_quarantine, pause_ms, release
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.quarantine import QuarantineRow, admit, due_entries, list_quarantine, pause_ms, release
 
 NOW = 1_772_000_000_000
 DAY = 86_400_000

@@ -7,10 +7,9 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run, Surgery
-from tidelore.store import run_retention
-from tidelore.store.database import Database
-from tidelore.store.run_retention import forget_runs
-from tidelore.store.runs import RunTable, find_record, last_success_at, list_runs
+from tidelore.store.database.port import Database
+from tidelore.store.work import runs as run_retention
+from tidelore.store.work.runs import RunTable, find_record, forget_runs, last_success_at, list_runs
 
 ME = ProcessIdentity("here", 10, "100")
 DAY = 86_400

@@ -12,12 +12,19 @@ from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
 from tidelore.service.metrics import REGISTRY, export_all
 from tidelore.service.status import LEASE, read_overview, read_service
-from tidelore.store.database import Database
-from tidelore.store.dirty import mark
-from tidelore.store.leases import LeaseTable
-from tidelore.store.service_jobs import JobRow, keep_jobs, list_jobs, save_jobs
-from tidelore.store.source_budgets import BudgetRow, list_budgets, save_budgets
-from tidelore.store.totals import has_answers_to_send, lacks_vectors, read_totals
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.documents import mark
+from tidelore.store.reading.totals import has_answers_to_send, lacks_vectors, read_totals
+from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.service_records import (
+    BudgetRow,
+    JobRow,
+    keep_jobs,
+    list_budgets,
+    list_jobs,
+    save_budgets,
+    save_jobs,
+)
 
 POLL = JobRow("github:hub/o/r", "hub", "poll", "o/r", "idle", 10, 20, 30, 40, 2, 'no "answer"\n', 60.5, 7, 50)
 STREAM = JobRow("bluesky:stream", "stream", "stream", "wss://x", "running")

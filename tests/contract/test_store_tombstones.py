@@ -23,13 +23,12 @@ from tests.databases.talk import (
 )
 
 from tidelore.core.model import Item, Rejected
-from tidelore.store.check import check_database
-from tidelore.store.child_sync import ParentNursery
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.kinds import PARENT_KINDS
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import check_database
+from tidelore.store.mirror.child_writer import ChildWriter
+from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.projects import ProjectRow
 
 SECRET = "xyzzy"
 """In every word of the item that is deleted."""
@@ -79,9 +78,9 @@ class Copy:
     def attach(self, kind: Any, *items: Item[Any], iid: int) -> None:
         attach(self.database, self.project, self.table, iid, kind, *items)
 
-    def nursery(self) -> ParentNursery:
+    def nursery(self) -> ChildWriter:
         scope = scope_of(self.project, f"gitlab.{self.table}")
-        return ParentNursery(self.database, scope, PARENT_KINDS[self.table], DISCUSSIONS, lambda: CREATED + 99)
+        return ChildWriter(self.database, scope, PARENT_KINDS[self.table], DISCUSSIONS, lambda: CREATED + 99)
 
     def progress(self) -> dict[str, tuple[int, int | None, int | None]]:
         """How far the children of the doomed item were read, by kind."""

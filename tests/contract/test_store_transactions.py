@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tidelore.core.errors import IntegrityError, StorageFailed
-from tidelore.store.database import Database, Transaction
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database, Transaction
 
 INSERT = (
     "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at)"

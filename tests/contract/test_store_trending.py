@@ -8,8 +8,8 @@ import pytest
 from tests.databases.feeds import MIRA, NOOR, OTTO, follow, link, post, share, uri_of
 from tests.databases.samples import CREATED
 
-from tidelore.store.database import Database
-from tidelore.store.trending import Trend, ranking, trending
+from tidelore.store.database.port import Database
+from tidelore.store.reading.posts import Trend, ranking, trending
 
 HOUR = 3_600_000
 A, B = "https://a.test/article", "https://b.test/article"

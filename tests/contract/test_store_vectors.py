@@ -27,10 +27,10 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.embed import MOST, next_step
 from tidelore.pipeline.report import EmbedReport
 from tidelore.search.semantic import VectorIndex
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.vector_models import Model, ensure_model, find_model
-from tidelore.store.vectors import Embedded, Piece, VectorTable, count_due, in_rows
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.reading.vector_models import VectorModel, ensure_model, find_model
+from tidelore.store.reading.vectors import Embedded, Piece, VectorTable, count_due, in_rows
 
 
 class Killed(BaseException):
@@ -383,7 +383,7 @@ def test_vectors_of_two_models_are_never_mixed(copy: Database) -> None:
     write(copy, VectorTable(copy, first), row, [rows[0]])
     write(copy, VectorTable(copy, second), row, [rows[1]])
 
-    def found(model: Model, vector: np.ndarray) -> int:
+    def found(model: VectorModel, vector: np.ndarray) -> int:
         return len(VectorIndex(copy, model).nearest(copy, vector, 10))
 
     assert (found(first, rows[0]), found(first, rows[1])) == (1, 0)

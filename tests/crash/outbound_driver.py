@@ -20,7 +20,7 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.outbox import Outbox
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.registry import Wiring
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
 
 
 async def send(address: str, base_url: str, settle_seconds: float, deadly: str) -> None:

@@ -24,10 +24,10 @@ from tests.support.fork_server import ForkedProcess, fork_lore, fork_script
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Window, decode_window
-from tidelore.store.check import check_database
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
-from tidelore.store.payloads import unpacked
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import check_database
+from tidelore.store.mirror.payloads import unpacked
 from tidelore_world.gitlab.state import Kind
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World

@@ -14,7 +14,7 @@ from tests.crash.stage import PROJECTS, Ended, Stage, open_stage
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.embed import cut
-from tidelore.store.vectors import read_texts
+from tidelore.store.reading.vectors import read_texts
 from tidelore_world.gitlab.state import Kind
 from tidelore_world.world import World
 

@@ -16,8 +16,8 @@ from tests.support.fork_server import fork_script
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import GitHubHost
 from tidelore.engine.crashpoint import Seam
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 from tidelore_world.server import serve
 
 DRIVER = Path(__file__).with_name("outbound_driver.py")

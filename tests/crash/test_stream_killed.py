@@ -21,8 +21,8 @@ from tests.crash.stage import Ended, Process, wait_until
 from tests.properties.effort import is_deep
 
 from tidelore.core.clock import SystemClock, format_instant
-from tidelore.store.check import check_database
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.check import check_database
 from tidelore_world.bluesky.records import POST, REPOST
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 _COLUMNS = (
     "SELECT 'column', table_name, ordinal_position::text, column_name, data_type, is_nullable, column_default"

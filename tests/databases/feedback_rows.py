@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.databases.feedback_samples import REPO
 
-from tidelore.store.action_tokens import ActionToken
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
+from tidelore.store.work.action_tokens import ActionToken
 
 
 def read_action_token(database: Database, token: str, repo: str = REPO) -> ActionToken | None:

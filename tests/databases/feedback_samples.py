@@ -12,13 +12,12 @@ from tests.databases.samples import add_project
 from tidelore.core.content import digest
 from tidelore.core.model import CommentRecord, Item, Position, PullRecord, Scope, Version
 from tidelore.engine.cursor import Cursor
-from tidelore.store.database import Database
-from tidelore.store.effects import NewEvent
-from tidelore.store.feedback_comments import save_comments
-from tidelore.store.feedback_events import insert_events
-from tidelore.store.poll_cursors import poll_scope
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import TrackedPr, track
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import poll_scope
+from tidelore.store.mirror.feedback_writer import save_comments
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import NewEvent, insert_events
+from tidelore.store.work.tracked_pull_requests import TrackedPr, track
 
 NOW = 1_772_000_000_000
 REPO = "port/harbour"

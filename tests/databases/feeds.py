@@ -13,9 +13,9 @@ from tidelore.core.content import digest
 from tidelore.core.model import Item, LinkRecord, PostRecord, Scope, Version
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
-from tidelore.store.accounts import AccountRow, NewAccount, add_accounts, find_account
-from tidelore.store.database import Database
-from tidelore.store.post_shelf import PostShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import AccountRow, NewAccount, add_accounts, find_account
+from tidelore.store.mirror.posts import PostWriter
 
 MIRA, NOOR, OTTO = (f"did:plc:{name * 6}" for name in ("mira", "noor", "otto"))
 HANDLES = {MIRA: "mira.test", NOOR: "noor.test", OTTO: "otto.test"}
@@ -61,8 +61,8 @@ def feed_scope(did: str) -> Scope:
 
 def share(
     database: Database, *items: Item[PostRecord], now_ms: int = CREATED, gone: Sequence[str] = (), **more: Any
-) -> PostShelf:
+) -> PostWriter:
     """Store posts as one page of a feed; `gone` buries some."""
-    shelf = PostShelf(database, feed_scope(MIRA), lambda: now_ms)
+    shelf = PostWriter(database, feed_scope(MIRA), lambda: now_ms)
     shelf.commit(Batch(list(items), more.pop("cursor", Cursor()), gone=list(gone), **more))
     return shelf

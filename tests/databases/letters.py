@@ -20,8 +20,8 @@ from tidelore.pipeline.embed import embed_documents
 from tidelore.pipeline.report import EmbedReport
 from tidelore.search.semantic import VectorIndex, open_index
 from tidelore.session import Workshop, open_session
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import ISSUES
 
 T = TypeVar("T")
 DIMENSION = 16

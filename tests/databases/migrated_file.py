@@ -6,8 +6,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
 
 
 @cache

@@ -14,8 +14,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from tests.databases.postgres_server import PostgresServer
 
-from tidelore.store.dialect_postgres import PostgresDatabase
-from tidelore.store.migrate import migrate
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.postgres import PostgresDatabase
 
 _TABLES = (
     "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"

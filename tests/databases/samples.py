@@ -10,9 +10,9 @@ from tests.databases.catalogue import columns_of
 
 from tidelore.core.content import digest
 from tidelore.core.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Scope, Version
-from tidelore.store.database import Database
-from tidelore.store.payloads import unpacked
-from tidelore.store.projects import ProjectRow, save_project
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.projects import ProjectRow, save_project
 
 CREATED = 1_700_000_000_000
 TABLES = (

@@ -27,24 +27,22 @@ from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
 from tidelore.engine.ledger import Run
 from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
-from tidelore.store.account_states import Polled, note_polled
-from tidelore.store.child_sync import ChildFamily, ParentNursery
-from tidelore.store.children import DIFFS, RESOURCE_EVENTS
-from tidelore.store.database import Database
-from tidelore.store.discussions import DISCUSSIONS
-from tidelore.store.issues import ISSUES
-from tidelore.store.kinds import PARENT_KINDS, ParentKind
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow
-from tidelore.store.runs import RunTable
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import Polled, note_polled
+from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
+from tidelore.store.mirror.children import DIFFS, DISCUSSIONS, RESOURCE_EVENTS
+from tidelore.store.mirror.kinds import PARENT_KINDS, ParentKind
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.runs import RunTable
 
 
 def fill(database: Database, clock: ManualClock) -> None:
     for number, path in ((1, "port/harbour"), (2, "port/quay")):
         project = add_project(database, number, path)
         window = Window(instant=CREATED, since=None, token="page=2")
-        issues = ParentShelf(database, scope_of(project), ISSUES, clock.now_ms)
+        issues = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
         issues.commit(
             Batch(
                 [issue(number * 10 + n, labels=("bug", path), description="long " * 50) for n in range(3)],
@@ -53,7 +51,7 @@ def fill(database: Database, clock: ManualClock) -> None:
                 gaps=[Gap(Position(9, 1), "t", 9), Gap(None, None, 3), Gap(Position(2, 1), "t", None)],
             )
         )
-        changes = ParentShelf(database, scope_of(project, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
+        changes = PageWriter(database, scope_of(project, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
         changes.commit(Batch([merge_request(number * 10, labels=("bug",))], Cursor(watermark=Position(0, 0))))
         for kind in PARENT_KINDS.values():
             converse(database, clock, project, kind)
@@ -86,7 +84,7 @@ def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: 
         families.append((DIFFS, [child("a -> a", FileChangeRecord("a", "a", True, False, False))]))
     for family, items in families:
         scope = scope_of(project, f"gitlab.{kind.table}")
-        nursery = ParentNursery(database, scope, kind, family, clock.now_ms)
+        nursery = ChildWriter(database, scope, kind, family, clock.now_ms)
         parent = Parent(parent_id, 1, CREATED, None, None)
         nursery.replace(parent, Children(items, (), 1, None), settled=True)
 

@@ -22,21 +22,20 @@ from tidelore.core.model import (
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
-from tidelore.store.child_sync import ChildFamily, ParentNursery
-from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS
-from tidelore.store.database import Database
-from tidelore.store.discussions import DISCUSSIONS
-from tidelore.store.family import Family
-from tidelore.store.kinds import PARENT_KINDS
-from tidelore.store.projects import ProjectRow
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
+from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS
+from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import Family
+from tidelore.store.mirror.projects import ProjectRow
 
 __all__ = ["CLOSES_ISSUES", "DIFFS", "DISCUSSIONS", "RESOURCE_EVENTS"]
 
 
 def keep(database: Database, project: ProjectRow, family: Family, items: Sequence[Item[Any]], **more: Any) -> None:
     """Store parents; `gone` buries some."""
-    shelf = ParentShelf(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
+    shelf = PageWriter(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
     shelf.commit(Batch(list(items), Cursor(), **more))
 
 
@@ -47,7 +46,7 @@ def attach(database: Database, project: ProjectRow, table: str, iid: int, kind: 
         {"project": project.id, "iid": iid},
     )
     scope = scope_of(project, f"gitlab.{table}")
-    nursery = ParentNursery(database, scope, PARENT_KINDS[table], kind, lambda: CREATED + 99)
+    nursery = ChildWriter(database, scope, PARENT_KINDS[table], kind, lambda: CREATED + 99)
     nursery.replace(Parent(row_id, number, updated_at, None, None), Children(items, (), 1, None), settled=True)
 
 

@@ -18,8 +18,8 @@ from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.cli.main import main
 from tidelore.core.clock import SystemClock
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 from tidelore_world.world import World
 
 LEDGER = "harbor/platform/ledger"

@@ -20,10 +20,9 @@ from tests.databases.talk import (
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.store.issues import ISSUES
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 
 REQUESTS = 1_234
 

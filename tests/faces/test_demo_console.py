@@ -69,7 +69,8 @@ def test_both_demos_together_answer_with_the_documented_fields(desk: Desk) -> No
 
 
 def test_the_demo_detects_a_comment_that_never_became_an_event(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelore.store import feedback_events, post_rows
+    from tidelore.store.reading import posts as post_rows
+    from tidelore.store.work import events as feedback_events
 
     events, posts = feedback_events.list_events, post_rows.list_posts
 

@@ -21,8 +21,8 @@ from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
 from tidelore.search.finding import Request
 from tidelore.search.query import parse_query
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.leases import LeaseTable
+from tidelore.store.reading.fulltext import DocumentFilter
+from tidelore.store.work.leases import LeaseTable
 
 DOWN = '[embedding]\nprovider = "ollama"\nbase_url = "http://127.0.0.1:9"\n'
 KILLED = """

@@ -22,9 +22,9 @@ from tidelore.core.config import Config, Embedding, Http
 from tidelore.core.extras import EXTRAS
 from tidelore.embedding.embedder import Unavailable
 from tidelore.embedding.registry import missing_extra, open_embedder
-from tidelore.store.issues import ISSUES
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.parents import ISSUES
 
 HIDING = """
 import contextlib, io, json, sys

@@ -13,9 +13,9 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.core.clock import SystemClock
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.parents import MERGE_REQUESTS
 from tidelore_world.gitlab.state import FileDiff
 
 DAY = 86_400_000

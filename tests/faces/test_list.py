@@ -9,7 +9,7 @@ from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since
 from tidelore.core.text import width
-from tidelore.store.projects import match_project
+from tidelore.store.mirror.projects import match_project
 
 NOW = 1_772_442_000_000
 

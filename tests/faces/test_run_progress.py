@@ -12,9 +12,9 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.process import ProcessIdentity
 from tidelore.core.progress import RunProgress
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.runs import RunTable
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.runs import RunTable
 
 ME = ProcessIdentity("here", 10, "100")
 NOTE = "group/app issues discussions: 512 pages"

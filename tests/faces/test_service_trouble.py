@@ -19,7 +19,7 @@ from tests.situations.service.station import LAB, Program, Station, Watch, end, 
 from tests.support.fork_server import fork_lore
 
 from tidelore.core.clock import SystemClock
-from tidelore.store.check import check_database
+from tidelore.store.mirror.check import check_database
 
 PATIENCE_SECONDS = 60.0
 GENERAL = '[service]\nmetrics_port = 0\n[embedding]\nprovider = "none"\n'
@@ -302,7 +302,7 @@ def count_issues(path: Path) -> int:
 
 def sound(path: Path) -> bool:
     """Tell whether a database holds what it must."""
-    from tidelore.store.opening import open_database
+    from tidelore.store.database.opening import open_database
 
     database = open_database(str(path), create=False)
     try:

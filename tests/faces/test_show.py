@@ -28,12 +28,10 @@ from tests.faces.test_documented_shapes import compare
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.model import Scope
-from tidelore.store.issues import ISSUES
-from tidelore.store.kinds import MERGE_REQUEST
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.tombstones import bury
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.kinds import MERGE_REQUEST
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, bury
 
 ADDRESS = "https://forge.test/port/harbour/-/merge_requests/847"
 WORDS = "Moving away from session cookies to JWT-based authentication for better mobile client support."

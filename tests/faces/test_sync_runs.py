@@ -14,9 +14,9 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, Run, close_crashed
 from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.runs import RunRecord, RunTable
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.runs import RunRecord, RunTable
 
 ME = ProcessIdentity("here", 10, "100")
 ERROR = "the server did not answer within 30 seconds, " * 4

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 from tests.faces.desk import LEDGER, Desk, Outcome
 
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
 
 TOKEN = "s3cr3t/Tok+en=value"
 MODES = [[], ["--verbose"], ["--robot"], ["--robot", "--verbose"], ["--quiet"]]

@@ -163,7 +163,7 @@ def test_the_surgical_refresh_of_the_demo_costs_only_its_own_requests(demonstrat
 
 
 def test_the_demo_would_detect_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelore.store import parents
+    from tidelore.store.mirror import parents
 
     whole = parents.live_payloads
 

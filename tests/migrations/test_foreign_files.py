@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tidelore.core.errors import DatabaseUnusable
-from tidelore.store.dialect_sqlite import SqliteDatabase
-from tidelore.store.migrate import migrate
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.sqlite import SqliteDatabase
 
 
 def refused(path: Path) -> DatabaseUnusable:

@@ -13,10 +13,10 @@ from tests.databases.racing import race
 from tests.databases.samples import TABLES, add_project, dump
 
 from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
-from tidelore.store import migrate as module
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate, migrations
-from tidelore.store.opening import open_database
+from tidelore.store.database import migrate as module
+from tidelore.store.database.migrate import migrate, migrations
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
 
 VIEWS = {
     *("sync_cursors", "github_comment_poll_cursors", "poll_state"),
@@ -33,7 +33,7 @@ EXTRA = (
 @pytest.fixture
 def with_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], int]:
     """Let the program ship one more step than it does."""
-    shipped = Path(module.__file__).parent / "migrations"
+    shipped = Path(module.__file__).parent / "schema"
 
     def ship(sql: str) -> int:
         number = max(step.version for step in migrations("sqlite")) + 1
@@ -220,7 +220,9 @@ def test_a_schema_version_table_of_another_program_is_refused(postgres_address: 
         assert schema_of(database) == before
 
 
-PREPARE = "from tidelore.store.opening import open_database\nfrom tidelore.store.migrate import migrate\n"
+PREPARE = (
+    "from tidelore.store.database.opening import open_database\nfrom tidelore.store.database.migrate import migrate\n"
+)
 ACT = "database = open_database(sys.argv[1])\nprint(migrate(database, 5))\ndatabase.close()\n"
 
 

@@ -15,7 +15,7 @@ FENCE = (
     Mutant(
         name="fence-removed-from-the-commit",
         invariant="lease fencing",
-        file="store/writer.py",
+        file="store/mirror/page_writer.py",
         before="""            if self._lease is not None:
                 fence(tx, self._lease)
             if batch.items:
@@ -27,7 +27,7 @@ FENCE = (
     Mutant(
         name="fence-passes-a-released-lease",
         invariant="lease fencing",
-        file="store/leases.py",
+        file="store/work/leases.py",
         before="""        " AND holder_host IS NOT NULL",\n""",
         after="""        "",\n""",
         test=f"{_LEASES}::test_a_fence_stops_a_holder_that_released_its_lease[sqlite]",
@@ -45,7 +45,7 @@ FENCE = (
     Mutant(
         name="fence-that-only-looks",
         invariant="lease fencing",
-        file="store/leases.py",
+        file="store/work/leases.py",
         before="""    held = tx.change(
         "UPDATE leases SET generation = generation WHERE name = :name AND generation = :generation"
         " AND holder_host IS NOT NULL",
@@ -68,7 +68,7 @@ TAKEOVER = (
     Mutant(
         name="swap-without-comparing",
         invariant="lease takeover race",
-        file="store/leases.py",
+        file="store/work/leases.py",
         before=" WHERE name = :name AND generation = :expected",
         after=" WHERE name = :name",
         test=f"{_LEASES}::test_a_lease_update_succeeds_only_for_the_expected_generation[sqlite]",
@@ -125,7 +125,7 @@ LEDGER = (
     Mutant(
         name="ended-run-rewritten",
         invariant="ledger transitions",
-        file="store/runs.py",
+        file="store/work/runs.py",
         before="""WHERE id = :run_id AND status = 'running'",\n""",
         after="""WHERE id = :run_id",\n""",
         test="tests/contract/test_store_runs.py::test_a_run_ends_once_and_cannot_be_changed_afterwards",

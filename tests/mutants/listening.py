@@ -29,7 +29,7 @@ STORED = (
     Mutant(
         name="comments-cursor-in-a-transaction-of-its-own",
         invariant=INTENTS,
-        file="store/feedback_shelf.py",
+        file="store/mirror/feedback_writer.py",
         before='''in one transaction, or nothing."""
     with database.transaction(durable=_plans(batch)) as tx:
 ''',
@@ -44,7 +44,7 @@ STORED = (
     Mutant(
         name="event-stored-without-its-body",
         invariant=INTENTS,
-        file="store/feedback_events.py",
+        file="store/work/events.py",
         before="""        "ingested_at": now_ms,
     }
 """,
@@ -58,7 +58,7 @@ STORED = (
     Mutant(
         name="command-not-stored-before-it-is-applied",
         invariant=INTENTS,
-        file="store/feedback_shelf.py",
+        file="store/mirror/feedback_writer.py",
         before="commands=[command for command in commands if insert_command(tx, project_id, repo, command, now_ms)],",
         after="commands=list(commands),",
         test=f"{DELTAS}::test_a_command_survives_a_crash_between_commit_and_execution[repo]",
@@ -104,7 +104,7 @@ IDENTITY = (
     Mutant(
         name="comments-filtered-by-tuple",
         invariant=VERSIONS,
-        file="store/feedback_shelf.py",
+        file="store/mirror/feedback_writer.py",
         before="                self.judge(batch.items),\n",
         after="""                self.judge(
                     [

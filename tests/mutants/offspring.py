@@ -14,7 +14,7 @@ SETTLING = (
     Mutant(
         name="watermark-moved-though-not-settled",
         invariant="settling",
-        file="store/child_progress.py",
+        file="store/mirror/child_progress.py",
         before="""{'synced_for = :version, ' if settled else ''}""",
         after="""{'synced_for = :version, '}""",
         test=f"{_SILENT_MINUTE}[in-step]",
@@ -23,7 +23,7 @@ SETTLING = (
     Mutant(
         name="settled-by-the-local-clock",
         invariant="settling",
-        file="store/child_progress.py",
+        file="store/mirror/child_progress.py",
         before="""{'synced_for = :version, ' if settled else ''}""",
         after="""{'synced_for = :version, ' if now_ms - parent.updated_at >= 75_000 else ''}""",
         test=f"{_SILENT_MINUTE}[ahead]",
@@ -32,7 +32,7 @@ SETTLING = (
     Mutant(
         name="early-reading-not-remembered",
         invariant="settling",
-        file="store/child_progress.py",
+        file="store/mirror/child_progress.py",
         before="""fetched_for = :version,"\n""",
         after=""""\n""",
         test=f"{_SILENT_MINUTE}[in-step]",
@@ -41,7 +41,7 @@ SETTLING = (
     Mutant(
         name="watermark-moved-on-failure",
         invariant="children read whole",
-        file="store/child_progress.py",
+        file="store/mirror/child_progress.py",
         before="SET last_attempt_at = :now, attempts = attempts + 1,",
         after="SET synced_for = parent_updated_at, last_attempt_at = :now, attempts = attempts + 1,",
         test=f"{CHILDREN}::test_children_that_could_not_be_read_are_requested_again",
@@ -92,7 +92,7 @@ SILENT = (
     Mutant(
         name="silent-change-makes-nothing-due",
         invariant="silent changes",
-        file="store/parents.py",
+        file="store/mirror/parents.py",
         before="            if row[0] == before[remote_id][0] and any(",
         after="            if row[0] != before[remote_id][0] and any(",
         test=f"{_ROW_SHOWS}[note]",
@@ -101,7 +101,7 @@ SILENT = (
     Mutant(
         name="notes-of-a-deleted-parent-kept",
         invariant="deletion leaves nothing",
-        file="store/tombstones.py",
+        file="store/mirror/parents.py",
         before="    _remove_discussions(tx, scope.project, kind, buried)\n",
         after="",
         test="tests/contract/test_store_tombstones.py::test_no_table_contains_text_of_a_deleted_item[issues-sqlite]",
@@ -110,7 +110,7 @@ SILENT = (
     Mutant(
         name="push-makes-no-files-due",
         invariant="silent changes",
-        file="store/kinds.py",
+        file="store/mirror/kinds.py",
         before="""            "diffs": ("head_sha", "target_branch"),\n""",
         after="""            "diffs": ("target_branch",),\n""",
         test=f"{_ROW_SHOWS}[push]",
@@ -119,7 +119,7 @@ SILENT = (
     Mutant(
         name="newest-verification-first",
         invariant="silent changes",
-        file="store/child_progress.py",
+        file="store/mirror/child_progress.py",
         before="""        " ORDER BY c.last_attempt_at LIMIT :limit",
 """,
         after="""        " ORDER BY c.last_attempt_at DESC LIMIT :limit",
@@ -151,7 +151,7 @@ DELETION = (
     Mutant(
         name="vanished-thread-not-swept",
         invariant="deletion leaves nothing",
-        file="store/discussions.py",
+        file="store/mirror/children.py",
         before="for remote_id, (row_id, _) in held.items() if remote_id not in seen}\n",
         after="for remote_id, (row_id, _) in held.items() if remote_id not in seen and not row_id}\n",
         test=f"{_DELETED}[thread]",
@@ -160,7 +160,7 @@ DELETION = (
     Mutant(
         name="payload-of-a-deleted-note-kept",
         invariant="deletion leaves nothing",
-        file="store/discussions.py",
+        file="store/mirror/children.py",
         before=""""notes", [str(remote_id) for remote_id in deleted])\n""",
         after=""""notes", [])\n""",
         test=f"{_DELETED}[reply]",
@@ -169,7 +169,7 @@ DELETION = (
     Mutant(
         name="earlier-versions-of-its-thread-kept",
         invariant="deletion leaves nothing",
-        file="store/discussions.py",
+        file="store/mirror/children.py",
         before="""        forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(known))\n""",
         after="",
         test=f"{_DELETED}[reply]",
@@ -178,7 +178,7 @@ DELETION = (
     Mutant(
         name="payload-of-a-system-note-stored",
         invariant="deletion leaves nothing",
-        file="store/discussions.py",
+        file="store/mirror/children.py",
         before=" for _, note in notes if not note.is_system or note.is_placed}\n",
         after=" for _, note in notes if note.remote_id}\n",
         test=f"{_DELETED}[reply]",

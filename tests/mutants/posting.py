@@ -16,13 +16,13 @@ STREAMING = "tests/situations/bluesky/test_stream.py"
 SOCKETS = "tests/contract/test_bluesky_stream.py"
 POSTS = "tests/contract/test_store_posts.py"
 _POSITIONS = "tests/unit/pipeline/test_record_positions.py"
-_SHELF = "store/post_shelf.py"
+_WRITER = "store/mirror/posts.py"
 
 FEEDS = (
     Mutant(
         name="feed-stored-without-its-gap",
         invariant=FEED,
-        file=_SHELF,
+        file=_WRITER,
         before="            if batch.gaps is not None:\n",
         after="            if batch.gaps is not None and not batch.gaps:\n",
         test=f"{POLLING}::test_three_thousand_posts_between_two_polls_are_all_stored[feed]",
@@ -40,7 +40,7 @@ FEEDS = (
     Mutant(
         name="interrupted-first-reading-starts-over",
         invariant=FEED,
-        file=_SHELF,
+        file=_WRITER,
         before="        return load_gaps(self._database, self._scope)\n",
         after="        return load_gaps(self._database, self._scope) if self.load().complete else []\n",
         test=f"{STATES}::test_an_interrupted_first_backfill_does_not_start_over",
@@ -52,7 +52,7 @@ RECORD_KEYS = (
     Mutant(
         name="record-key-saved-before-its-rows",
         invariant=RECORD_KEY,
-        file=_SHELF,
+        file=_WRITER,
         before="        links = 0\n        with self._database.transaction() as tx:\n",
         after="""        links = 0
         with self._database.transaction() as tx:
@@ -97,7 +97,7 @@ DELETIONS = (
     Mutant(
         name="deleted-post-raised-by-a-late-list",
         invariant=TOMBSTONES,
-        file="store/posts.py",
+        file="store/mirror/posts.py",
         before="posts WHERE (deleted_at IS NULL OR deleted_at > :settled)",
         after="posts WHERE (deleted_at IS NULL OR deleted_at > :settled + 36000000)",
         test=f"{STREAMING}::test_a_post_deleted_on_the_stream_is_not_restored_by_a_late_list",
@@ -106,7 +106,7 @@ DELETIONS = (
     Mutant(
         name="deletion-believed-for-ever",
         invariant=TOMBSTONES,
-        file="store/posts.py",
+        file="store/mirror/posts.py",
         before="posts WHERE (deleted_at IS NULL OR deleted_at > :settled)",
         after="posts WHERE (deleted_at IS NULL OR deleted_at > :settled - :settled)",
         test=f"{POSTS}::test_a_deleted_post_is_not_restored_by_a_list_read_within_the_settling_time",
@@ -115,7 +115,7 @@ DELETIONS = (
     Mutant(
         name="deleted-post-goes-on-sharing",
         invariant=TOMBSTONES,
-        file="store/posts.py",
+        file="store/mirror/posts.py",
         before="    unlink_posts(tx, ids)\n    remove_documents(tx, SOURCE_TYPE, ids)\n",
         after="    remove_documents(tx, SOURCE_TYPE, ids)\n",
         test=f"{POSTS}::test_a_deleted_post_is_kept_as_tombstone_and_not_shown_anywhere",
@@ -124,7 +124,7 @@ DELETIONS = (
     Mutant(
         name="reposts-of-a-deleted-account-kept",
         invariant=TOMBSTONES,
-        file="store/posts.py",
+        file="store/mirror/posts.py",
         before='        {"length": len(prefix), "prefix": prefix},\n    )\n    _empty(tx, [*rows, *reposts], now_ms)\n',
         after='        {"length": len(prefix), "prefix": prefix},\n    )\n    _empty(tx, rows, now_ms)\n',
         test=f"{POSTS}::test_posts_of_a_deleted_account_disappear_from_lists_search_and_trends",

@@ -15,7 +15,7 @@ MUTANTS = (
     Mutant(
         name="fetched-version-overwrites-a-newer-row",
         invariant=SURGERY,
-        file="store/surgical.py",
+        file="store/mirror/page_writer.py",
         before="        return local.updated_at > updated_at\n",
         after="        return False\n",
         test=f"{INGEST}::test_stale_payload_is_skipped_when_local_updated_at_is_newer",
@@ -24,7 +24,7 @@ MUTANTS = (
     Mutant(
         name="equal-instant-overwrites-what-was-seen-later",
         invariant=SURGERY,
-        file="store/surgical.py",
+        file="store/mirror/page_writer.py",
         before="    return local.last_seen_at > fetched_since or (local.deleted_at or 0) > fetched_since\n",
         after="    return (local.deleted_at or 0) > fetched_since\n",
         test=f"{INGEST}::test_equal_updated_at_but_newer_last_seen_is_skipped",
@@ -51,7 +51,7 @@ MUTANTS = (
     Mutant(
         name="children-of-a-named-item-not-made-due",
         invariant=SURGERY,
-        file="store/surgical.py",
+        file="store/mirror/page_writer.py",
         before="    for name in family.kind.children:\n        make_due(tx, family.kind, name, project.id, [row_id])\n",
         after="",
         test=f"{INGEST}::test_ingest_mr_by_iid_resets_discussion_watermark",

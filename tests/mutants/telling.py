@@ -13,7 +13,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="changed-parent-not-marked",
         invariant="documents follow",
-        file="store/family.py",
+        file="store/mirror/parents.py",
         before="    mark_parents(tx, family.kind, ids.values(), now_ms)\n",
         after="",
         test=_MARKS,
@@ -22,7 +22,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="changed-thread-not-marked",
         invariant="documents follow",
-        file="store/discussions.py",
+        file="store/mirror/children.py",
         before='    mark(tx, "discussion", [ids[item.record.remote_id] for item in changed], renewal.now_ms)\n',
         after="",
         test=_MARKS,
@@ -31,7 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="gone-thread-not-marked",
         invariant="documents follow",
-        file="store/discussions.py",
+        file="store/mirror/children.py",
         before='    mark(tx, "discussion", gone.values(), renewal.now_ms)\n',
         after="",
         test=f"{DOCUMENTS}::test_deleting_an_item_deletes_its_documents[sqlite]",
@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="mark-made-anew-is-wiped",
         invariant="documents follow",
-        file="store/dirty.py",
+        file="store/mirror/documents.py",
         before=' AND source_id = :id AND queued_at = :queued_at",\n',
         after=' AND source_id = :id AND queued_at >= :queued_at",\n',
         test=f"{DOCUMENTS}::test_a_mark_set_while_its_document_is_being_built_stays[sqlite]",
@@ -49,7 +49,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="same-document-written-again",
         invariant="documents follow",
-        file="store/documents.py",
+        file="store/mirror/documents.py",
         before='(0, b""))[1] != hashes[source]]\n',
         after='(0, b""))[1] is not None]\n',
         test=f"{DOCUMENTS}::test_a_document_whose_content_is_the_same_is_not_written_again[sqlite]",
@@ -71,7 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="changed-document-not-due",
         invariant="vectors follow",
-        file="store/vectors.py",
+        file="store/reading/vectors.py",
         before=" WHERE (e.content_hash IS NULL OR e.content_hash <> d.content_hash){narrowed}",
         after=" WHERE (e.content_hash IS NULL){narrowed}",
         test=f"{_VECTORS}::test_a_changed_document_is_embedded_again_and_its_old_vector_deleted[sqlite]",
@@ -80,7 +80,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="vector-of-an-older-text-stored",
         invariant="vectors follow",
-        file="store/vectors.py",
+        file="store/reading/vectors.py",
         before="            if hashes.get(embedded.document_id) == embedded.content_hash\n",
         after="            if embedded.document_id in hashes\n",
         test=f"{_VECTORS}::test_a_document_that_changes_while_it_is_embedded_stays_due[sqlite]",

@@ -32,7 +32,7 @@ MALFORMED = (
     Mutant(
         name="quarantine-never-written",
         invariant="7",
-        file="store/writer.py",
+        file="store/mirror/page_writer.py",
         before="            if batch.rejected:\n",
         after="            if batch.rejected and not batch.cursor:\n",
         test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_parsed_is_shown_in_quarantine",
@@ -80,7 +80,7 @@ RETRY = (
     Mutant(
         name="quarantine-pauses-do-not-grow",
         invariant="quarantine retried",
-        file="store/quarantine.py",
+        file="store/mirror/quarantine.py",
         before="        attempts += 1\n",
         after="        attempts = 1\n",
         test="tests/contract/test_store_quarantine.py::test_an_entry_seen_again_keeps_its_first_date_and_waits_longer",

@@ -17,7 +17,7 @@ ONE_TRANSACTION = (
     Mutant(
         name="cursor-saved-before-its-records",
         invariant="1",
-        file="store/writer.py",
+        file="store/mirror/page_writer.py",
         before="""        links = LinkCounts()
         with self._database.transaction() as tx:
             if self._lease is not None:
@@ -39,7 +39,7 @@ ONE_TRANSACTION = (
     Mutant(
         name="cursor-saved-in-its-own-transaction",
         invariant="1",
-        file="store/writer.py",
+        file="store/mirror/page_writer.py",
         before="""            save_cursor(tx, self._scope, batch.cursor, now)
             self._seam(Seam.INSIDE_COMMIT)
 """,

@@ -15,9 +15,9 @@ from tidelore.core.clock import parse_instant
 from tidelore.core.model import Position, Version
 from tidelore.engine.cursor import order_key
 from tidelore.engine.ports import Batch
-from tidelore.store.database import Database
-from tidelore.store.payloads import unpacked
-from tidelore.store.writer import ParentShelf
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.payloads import unpacked
 from tidelore_world.world import World
 
 TABLES = {"issues": ("issue_id", "issue"), "merge_requests": ("merge_request_id", "mr")}
@@ -48,13 +48,13 @@ class Journal:
 def journal() -> Iterator[Journal]:
     """Listen to every commit of a shelf of parents."""
     kept = Journal()
-    commit = ParentShelf.commit
+    commit = PageWriter.commit
 
-    def recording(self: ParentShelf, batch: Batch[Any]) -> None:
+    def recording(self: PageWriter, batch: Batch[Any]) -> None:
         commit(self, batch)
         kept.note(self._scope.surface, batch)
 
-    with patch.object(ParentShelf, "commit", recording):
+    with patch.object(PageWriter, "commit", recording):
         yield kept
 
 

@@ -23,10 +23,9 @@ from tidelore.core.config import Config, parse_config
 from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.patience import Patience
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database, Patience
 from tidelore_world.faults import SimulatedDisconnect, SimulatedTimeout
 from tidelore_world.wire import Request
 from tidelore_world.world import World

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tests.situations.feedback.bench import REPO, Bench, instant
 
-from tidelore.store.feedback_comments import body_digest
-from tidelore.store.tracked import TERMINAL
+from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 from tidelore_world.world import World
 
 PULLS = 3

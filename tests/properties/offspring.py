@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tidelore.core.clock import parse_instant
-from tidelore.store.database import Database
-from tidelore.store.payloads import unpacked
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.payloads import unpacked
 from tidelore_world.gitlab.forge import GitLabForge
 from tidelore_world.gitlab.state import Kind
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tidelore.store.database import Database
-from tidelore.store.kinds import PARENT_KINDS
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.kinds import PARENT_KINDS
 
 Task = tuple[int, str, int, str]
 _CHILD = re.compile(r"/projects/(\d+)/(issues|merge_requests)/(\d+)/(\w+)")

@@ -17,7 +17,7 @@ from tests.properties.effort import examples
 from tests.properties.inprocess import Reaper, scratch
 from tests.situations.bluesky.house import CYCLE, Waters
 
-from tidelore.store.check import check_database
+from tidelore.store.mirror.check import check_database
 from tidelore_world.bluesky.records import POST
 
 NAMES = ("alice.test", "bob.test", "carol.test")

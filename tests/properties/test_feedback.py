@@ -24,7 +24,7 @@ from tests.properties.listening import (
 )
 from tests.situations.feedback.bench import Bench
 
-from tidelore.store.tracked import TERMINAL
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 from tidelore_world.wire import Request
 from tidelore_world.world import World
 

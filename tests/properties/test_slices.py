@@ -23,7 +23,7 @@ from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
 from tidelore.service.rounds import Rounds
 from tidelore.sources.registry import RESOURCES
-from tidelore.store.runs import last_success_at
+from tidelore.store.work.runs import last_success_at
 from tidelore_world.world import World
 
 HOUR = 3600

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tidelore.cli.main import main
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
 from tidelore_world.server import serve
 from tidelore_world.world import World
 

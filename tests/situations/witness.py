@@ -9,8 +9,8 @@ from tests.properties.inprocess import Reaper
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ledger import PROGRESS_SECONDS
-from tidelore.store.opening import open_database
-from tidelore.store.runs import RunView, list_runs
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.runs import RunView, list_runs
 
 
 class Witness(Reaper):

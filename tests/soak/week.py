@@ -28,10 +28,10 @@ from tidelore.app.feedback.tracking import track
 from tidelore.core.config import load_config
 from tidelore.feedback.places import choose_place
 from tidelore.service.status import read_service
-from tidelore.store.check import check_database
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
-from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.check import check_database
+from tidelore.store.work.service_records import JobRow, list_jobs
 from tidelore_world.demo.comparison import Difference, compare
 from tidelore_world.demo.truth import true_rows
 from tidelore_world.server import Server, serve

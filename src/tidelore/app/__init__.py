@@ -15,11 +15,10 @@ from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import Config, database_address
 from tidelore.core.errors import Cancelled, NotFound, TideloreError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.patience import Limits, Patience
-from tidelore.store.projects import ProjectRow, list_projects
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database, Limits, Patience
+from tidelore.store.mirror.projects import ProjectRow, list_projects
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -178,7 +177,7 @@ def _choose_items(app: App, asked: Sequence[Asked], flags: Flags) -> list[Choice
     """Return the items that are meant: those that were named, or what is left of an earlier run."""
     from tidelore.pipeline.selection import choose_again, select
     from tidelore.session import Workshop, close_dead
-    from tidelore.store.runs import find_record
+    from tidelore.store.work.runs import find_record
 
     if flags.retry_failed is None:
         return select(app.config, _known_projects(app), asked, flags.project)
@@ -198,7 +197,7 @@ async def document(
     from tidelore.pipeline.documents import make_documents
     from tidelore.pipeline.ledger_progress import also_to_ledger
     from tidelore.session import Workshop, open_session
-    from tidelore.store.dirty import mark_all
+    from tidelore.store.mirror.documents import mark_all
 
     database = app.open_store()
     try:
@@ -281,7 +280,7 @@ def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     from tidelore.core.extras import install_command
     from tidelore.embedding.embedder import InProcess, Unavailable
     from tidelore.embedding.registry import missing_extra, open_embedder
-    from tidelore.store.vector_models import has_vectors
+    from tidelore.store.reading.vector_models import has_vectors
 
     if app.config.embedding.provider == "none" or not text.strip():
         return Meaning()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
     from tidelore.session import Workshop
     from tidelore.sources.bluesky.source import BlueskySource
-    from tidelore.store.accounts import AccountRow, Mode
+    from tidelore.store.mirror.accounts import AccountRow, Mode
 
 
 class Opened(Struct, frozen=True):
@@ -67,7 +67,7 @@ async def poll_accounts(
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
     """Verify followed accounts against their repositories; None when there are none."""
     from tidelore.pipeline.poll_accounts import scrub
-    from tidelore.store.accounts import count_accounts
+    from tidelore.store.mirror.accounts import count_accounts
 
     async with open_network(app, "lore scrub") as opened:
         if not count_accounts(opened.shop.database):
@@ -104,7 +104,7 @@ async def follow_follows(app: App, name: str, mode: Mode | None) -> Following:
 async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[AccountRow], list[tuple[str, str]]]:
     """Learn the handles of today, of these accounts or of all; return who was asked, and what changed."""
     from tidelore.pipeline.accounts import refresh
-    from tidelore.store.accounts import find_account, list_accounts
+    from tidelore.store.mirror.accounts import find_account, list_accounts
 
     async with open_network(app, "lore accounts refresh", create=False) as opened:
         database = opened.shop.database
@@ -117,7 +117,7 @@ async def audit_accounts(
 ) -> AuditReport:
     """Compare an account, or all of them, with the network; nothing is written."""
     from tidelore.pipeline.audit_accounts import audit_accounts as compare
-    from tidelore.store.accounts import find_account, list_accounts
+    from tidelore.store.mirror.accounts import find_account, list_accounts
 
     started = app.clock.monotonic()
     async with open_network(app, "lore audit bluesky", create=False) as opened:

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from tidelore.core.clock import Clock
 from tidelore.core.errors import TideloreError
-from tidelore.store.database import Database
-from tidelore.store.source_budgets import paused_until, save_pause
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import paused_until, save_pause
 
 _LONGEST_MS = 86_400_000
 """A server that asks for more than a day is asked again after a day: it may have been a mistake."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidelore.core.config import Config
     from tidelore.engine.cursor import Cursor, Gap
     from tidelore.pipeline.accounts import Following
-    from tidelore.store.accounts import AccountRow
+    from tidelore.store.mirror.accounts import AccountRow
 
     Standing = tuple[str, Cursor, Sequence[Gap]]
 

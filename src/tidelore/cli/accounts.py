@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.core.references import FileNames, MemberList
     from tidelore.pipeline.accounts import Following
-    from tidelore.store.accounts import AccountRow, Mode
-    from tidelore.store.database import Database, Transaction
+    from tidelore.store.database.port import Database, Transaction
+    from tidelore.store.mirror.accounts import AccountRow, Mode
 
 STATES = ("new", "established", "unavailable", "paused")
 MODES = ("feed", "records")
@@ -100,7 +100,7 @@ def follows_command(ctx: click.Context, name: str, mode: str | None) -> Answer:
 @click.pass_context
 def list_command(ctx: click.Context, state: str | None) -> Answer:
     """List followed accounts with their state and next poll."""
-    from tidelore.store.accounts import configured_only, count_accounts, list_accounts
+    from tidelore.store.mirror.accounts import configured_only, count_accounts, list_accounts
 
     face = face_of(ctx)
     config = face.app().config
@@ -132,8 +132,8 @@ def list_command(ctx: click.Context, state: str | None) -> Answer:
 @click.pass_context
 def show_command(ctx: click.Context, name: str) -> Answer:
     """Show the state, reading positions and problems of an account."""
-    from tidelore.store.accounts import account_scope, find_account
-    from tidelore.store.cursors import load_cursor, load_gaps
+    from tidelore.store.mirror.accounts import account_scope, find_account
+    from tidelore.store.mirror.cursors import load_cursor, load_gaps
 
     face = face_of(ctx)
     database = face.open_store()
@@ -156,7 +156,7 @@ def pause_command(ctx: click.Context, names: tuple[str, ...], reason: str | None
 
     Stored posts are kept.
     """
-    from tidelore.store.account_states import pause_account
+    from tidelore.store.mirror.accounts import pause_account
 
     return _change(face_of(ctx), names, "paused", lambda tx, row, now: pause_account(tx, row.id, reason, now))
 
@@ -169,7 +169,7 @@ def resume_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
 
     Polling continues where it stopped.
     """
-    from tidelore.store.account_states import resume_account
+    from tidelore.store.mirror.accounts import resume_account
 
     return _change(face_of(ctx), names, "resumed", lambda tx, row, now: resume_account(tx, row.id, now))
 
@@ -183,7 +183,7 @@ def remove_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> A
 
     Deletes their reading positions and keeps their posts.
     """
-    from tidelore.store.account_states import remove_account
+    from tidelore.store.mirror.accounts import remove_account
 
     return _change_alone(face_of(ctx), names, "removed", lambda tx, row, _now: remove_account(tx, row.id), force=force)
 
@@ -197,7 +197,7 @@ def reset_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> An
 
     The next poll reads each one like a new account. Stored posts are kept.
     """
-    from tidelore.store.account_states import reset_account
+    from tidelore.store.mirror.accounts import reset_account
 
     return _change_alone(face_of(ctx), names, "reset", lambda tx, row, now: reset_account(tx, row.id, now), force=force)
 
@@ -278,7 +278,7 @@ def _change_alone(
     from tidelore.app import run_until_signalled
     from tidelore.pipeline.poll_accounts import LEASE
     from tidelore.session import Workshop, open_session
-    from tidelore.store.leases import fence
+    from tidelore.store.work.leases import fence
 
     app = face.app()
     database = face.open_store()
@@ -300,7 +300,7 @@ def _change_alone(
 
 
 def _find(database: Database, names: tuple[str, ...]) -> list[AccountRow]:
-    from tidelore.store.accounts import find_account
+    from tidelore.store.mirror.accounts import find_account
 
     rows = [find_account(database, name) for name in names]
     return list({row.id: row for row in rows}.values())

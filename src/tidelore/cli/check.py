@@ -8,7 +8,7 @@ from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import IntegrityError
-from tidelore.store.check import check_database
+from tidelore.store.mirror.check import check_database
 
 
 @click.command("check", cls=LoreCommand, example="lore check")

@@ -10,7 +10,7 @@ from tidelore.cli.status import budget_data
 if TYPE_CHECKING:
     from tidelore.cli.face import Face
     from tidelore.service.panels import Glance, SourcePanel
-    from tidelore.store.runs import RunRecord
+    from tidelore.store.work.runs import RunRecord
 
 
 def tell_once(face: Face) -> Answer:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tidelore.cli.conversation_text import View, choose_threads
 from tidelore.cli.render import instant
-from tidelore.store.conversation_rows import Conversation, IssueRow, MergeRequestRow, NoteRow, Thread
+from tidelore.store.reading.conversations import Conversation, IssueRow, MergeRequestRow, NoteRow, Thread
 
 
 def conversation_data(talk: Conversation, view: View) -> dict[str, Any]:

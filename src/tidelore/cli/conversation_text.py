@@ -11,7 +11,15 @@ from msgspec.structs import replace
 from tidelore.core.clock import format_instant
 from tidelore.core.model import FileChangeRecord
 from tidelore.core.text import block, one_line
-from tidelore.store.conversation_rows import Conversation, IssueRow, MergeRequestRow, NoteRow, ParentRow, Thread, place
+from tidelore.store.reading.conversations import (
+    Conversation,
+    IssueRow,
+    MergeRequestRow,
+    NoteRow,
+    ParentRow,
+    Thread,
+    place,
+)
 
 _RULE = "=" * 80
 _STEP = "  "

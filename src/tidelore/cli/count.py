@@ -11,11 +11,11 @@ from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, Kind
-from tidelore.store.counts import NoteCount, count_discussions, count_events, count_files, count_notes
-from tidelore.store.database import Database
-from tidelore.store.parents import count_by_state, count_deleted
-from tidelore.store.post_rows import count_deleted_posts, count_links, count_posts
-from tidelore.store.projects import match_project
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import count_by_state, count_deleted
+from tidelore.store.mirror.projects import match_project
+from tidelore.store.reading.posts import count_deleted_posts, count_links, count_posts
+from tidelore.store.reading.totals import NoteCount, count_discussions, count_events, count_files, count_notes
 
 Counted = tuple[dict[str, Any], list[str]]
 """What was counted, for programs and for people."""

@@ -11,7 +11,7 @@ from tidelore.cli.render import Answer
 from tidelore.cli.sync_status import cursor_data, cursor_table
 from tidelore.cli.table import fields
 from tidelore.core.errors import UserError
-from tidelore.store.cursors import find_cursor, list_cursors, reset_cursor
+from tidelore.store.mirror.cursors import find_cursor, list_cursors, reset_cursor
 
 
 @click.group(

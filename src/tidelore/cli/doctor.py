@@ -78,7 +78,7 @@ def _followed(app: App) -> Finding | None:
     except TideloreError:
         return None
     try:
-        from tidelore.store.accounts import count_accounts
+        from tidelore.store.mirror.accounts import count_accounts
 
         if not count_accounts(database):
             return None
@@ -96,8 +96,8 @@ def _refused(app: App) -> list[Finding]:
     except TideloreError:
         return []
     try:
-        from tidelore.store.projects import list_projects
-        from tidelore.store.refusals import list_refusals
+        from tidelore.store.mirror.child_progress import list_refusals
+        from tidelore.store.mirror.projects import list_projects
 
         projects = {project.id: project for project in list_projects(database)}
         findings = []
@@ -120,8 +120,8 @@ def _ignored(app: App) -> list[Finding]:
         return []
     try:
         from tidelore.feedback.allowed_users import describe_ignored
-        from tidelore.store.ignored_comments import count_ignored
-        from tidelore.store.projects import list_projects
+        from tidelore.store.mirror.feedback_writer import count_ignored
+        from tidelore.store.mirror.projects import list_projects
 
         projects = {project.id: project for project in list_projects(database)}
         return [

@@ -16,7 +16,7 @@ from tidelore.app import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
 
@@ -54,7 +54,7 @@ class Face:
 
     def open_store(self) -> Database:
         """Open the database for reading and remember when it was last synced."""
-        from tidelore.store.runs import last_success_at
+        from tidelore.store.work.runs import last_success_at
 
         database = self.app().open_store()
         self.choices.synced_at = last_success_at(database)

@@ -7,12 +7,12 @@ from typing import Any
 
 from tidelore.cli.render import instant
 from tidelore.core.errors import TideloreError
-from tidelore.store.feedback_events import EventRow, PendingCount
-from tidelore.store.issue_cursors import IssueCursor
-from tidelore.store.operator_commands import CommandRow
-from tidelore.store.outbox import OutboxRow
-from tidelore.store.poll_cursors import PollCursor
-from tidelore.store.tracked import StatusStep, TrackedPr
+from tidelore.store.mirror.cursors import PollCursor
+from tidelore.store.work.events import EventRow, PendingCount
+from tidelore.store.work.followed_issues import IssueCursor
+from tidelore.store.work.operator_commands import CommandRow
+from tidelore.store.work.outbox import OutboxRow
+from tidelore.store.work.tracked_pull_requests import StatusStep, TrackedPr
 
 Waiting = Mapping[tuple[int, int], PendingCount]
 

@@ -13,8 +13,8 @@ from tidelore.cli.table import Column, on_terminal, table
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import UserError
 from tidelore.core.text import block, one_line
-from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
-from tidelore.store.tracked import TERMINAL
+from tidelore.store.work.events import EventRow, PendingCount, peek, pending_counts
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 _LARGEST_ID = 2**63 - 1
 _WIDTH = 100
@@ -139,7 +139,7 @@ def nack_command(ctx: click.Context, event: int | None, lease: str | None, error
     handler_max_attempts failures the pull request is blocked.
     """
     from tidelore.app.feedback.events import nack_event
-    from tidelore.store.tracked import BLOCKED, find_tracked
+    from tidelore.store.work.tracked_pull_requests import BLOCKED, find_tracked
 
     face = face_of(ctx)
     handle = _handle(event, lease)

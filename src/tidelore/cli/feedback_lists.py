@@ -22,14 +22,14 @@ from tidelore.cli.table import Column, table
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import NotFound
 from tidelore.core.text import one_line, shorten
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import list_events, pending_counts
-from tidelore.store.issue_cursors import followed_issues
-from tidelore.store.operator_commands import list_commands
-from tidelore.store.outbox import list_outbox
-from tidelore.store.poll_cursors import list_poll_cursors
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import STATUSES, TrackedPr, find_tracked, history, list_tracked
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import list_poll_cursors
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import list_events, pending_counts
+from tidelore.store.work.followed_issues import followed_issues
+from tidelore.store.work.operator_commands import list_commands
+from tidelore.store.work.outbox import list_outbox
+from tidelore.store.work.tracked_pull_requests import STATUSES, TrackedPr, find_tracked, history, list_tracked
 
 _LATEST = 20
 
@@ -99,7 +99,7 @@ def chosen_name(face: Face, repo: str | None) -> str | None:
     if repo is None:
         return None
     from tidelore.feedback.places import choose_place
-    from tidelore.store.projects import find_configured
+    from tidelore.store.mirror.projects import find_configured
 
     place = choose_place(face.app().config, repo)
     database = face.open_store()

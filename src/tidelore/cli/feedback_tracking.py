@@ -106,7 +106,7 @@ def blocked_command() -> None:
 def blocked_list_command(ctx: click.Context, repo: str | None) -> Answer:
     """List blocked pull requests and why they are blocked."""
     from tidelore.cli.feedback_lists import chosen_name
-    from tidelore.store.tracked import BLOCKED, history, list_tracked
+    from tidelore.store.work.tracked_pull_requests import BLOCKED, history, list_tracked
 
     face = face_of(ctx)
     name = chosen_name(face, repo)

@@ -12,7 +12,7 @@ from tidelore.cli.table import Column, table
 from tidelore.core.errors import UserError
 from tidelore.core.renames import describe_lineage
 from tidelore.core.text import one_line
-from tidelore.store.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
+from tidelore.store.reading.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
 
 _CHANGES = (
     Column("NUMBER", colour="cyan"),

@@ -14,7 +14,7 @@ from tidelore.cli.table import Column, on_terminal, table
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since
-from tidelore.store.post_rows import KINDS, PostFilter, PostList, PostRow, list_posts
+from tidelore.store.reading.posts import KINDS, PostFilter, PostList, PostRow, list_posts
 
 _NO_POST = PostRow(
     0, "", "", "", "", None, "", "", None, None, None, None, 0, None, 0, None, None, None, None, "", "", ""

@@ -17,11 +17,9 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since
 from tidelore.core.text import one_line
-from tidelore.store.family import Family
-from tidelore.store.issues import ISSUES
-from tidelore.store.listing import ListedParent, ListFilter, Listing, Talk, list_parents
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import match_project
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.projects import match_project
+from tidelore.store.reading.lists import DiscussionCounts, ListedParent, ListFilter, Listing, list_parents
 
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
@@ -107,7 +105,7 @@ def _list(ctx: click.Context, family: Family, wanted: dict[str, Any]) -> Answer:
     wanted["since"] = parse_since(wanted["since"], SystemClock().now_ms()) if wanted["since"] else None
     wanted["after"] = _parse_token(wanted["after"]) if wanted["after"] else None
     # Only programs are told how much is said, so only they wait for the count.
-    wanted["with_talk"] = face.choices.robot and not chosen.isdisjoint(Talk._fields)
+    wanted["with_talk"] = face.choices.robot and not chosen.isdisjoint(DiscussionCounts._fields)
     database = face.open_store()
     try:
         project_id = match_project(database, project).id if project else None

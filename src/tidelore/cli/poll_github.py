@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tidelore.core.config import Config
     from tidelore.feedback.after_poll import Deeds
     from tidelore.feedback.report import RepoReport
-    from tidelore.store.feedback_events import EventRow
+    from tidelore.store.work.events import EventRow
 
 EFFECTS = ("events", "deduped", "tokens", "commands", "followups", "planned")
 _WIDTH = 100

@@ -10,7 +10,7 @@ import click
 from tidelore.cli.render import ago, instant, when
 from tidelore.core.clock import format_instant
 from tidelore.core.text import block, one_line, shorten
-from tidelore.store.post_rows import PostRow, PostView
+from tidelore.store.reading.posts import PostDetails, PostRow
 
 _RULE = "=" * 80
 _STEP = "  "
@@ -40,7 +40,7 @@ def post_item(row: PostRow) -> dict[str, Any]:
     }
 
 
-def post_data(view: PostView) -> dict[str, Any]:
+def post_data(view: PostDetails) -> dict[str, Any]:
     """Return a post with what belongs to it."""
     return {
         **post_item(view.post),
@@ -62,7 +62,7 @@ def post_row(row: PostRow) -> list[str]:
     return [when(row.sort_at), row.kind, f"@{row.author}", row.text or row.alt_text, row.uri]
 
 
-def post_lines(view: PostView, columns: int) -> list[str]:
+def post_lines(view: PostDetails, columns: int) -> list[str]:
     """Return the whole page of a post."""
     post = view.post
     deleted = click.style(" [DELETED]", fg="red") if post.deleted_at is not None else ""
@@ -85,7 +85,7 @@ def post_lines(view: PostView, columns: int) -> list[str]:
     return lines
 
 
-def _facts(view: PostView) -> Iterator[tuple[str, str | None]]:
+def _facts(view: PostDetails) -> Iterator[tuple[str, str | None]]:
     post = view.post
     yield "Address", post.uri
     yield "Page", post.url

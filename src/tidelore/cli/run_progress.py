@@ -10,7 +10,7 @@ from tidelore.core.text import block, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tidelore.store.runs import RunRecord, RunView
+    from tidelore.store.work.runs import RunRecord, RunView
 
 
 def headway(run: RunView | RunRecord) -> str | None:

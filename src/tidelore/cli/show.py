@@ -13,8 +13,7 @@ from tidelore.cli.show_post import post_command
 from tidelore.cli.table import page_columns
 from tidelore.core.errors import UserError
 from tidelore.core.references import Kind, parse_reference
-from tidelore.store.conversation import read_conversation
-from tidelore.store.resolve import resolve
+from tidelore.store.reading.conversations import read_conversation, resolve
 
 
 @click.group(

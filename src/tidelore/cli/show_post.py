@@ -10,7 +10,7 @@ from tidelore.cli.render import Answer
 from tidelore.cli.table import page_columns
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_post_reference
-from tidelore.store.post_rows import read_post, resolve_post
+from tidelore.store.reading.posts import read_post, resolve_post
 
 
 @click.command("post", cls=LoreCommand, example="lore show post https://bsky.app/profile/alice.bsky.social/post/3kabc")

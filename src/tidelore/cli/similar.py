@@ -11,9 +11,9 @@ from tidelore.cli.render import Answer
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.extras import require
 from tidelore.core.references import KINDS, SIGNS, Kind, PostReference, Reference, parse_post_reference, parse_reference
-from tidelore.store.database import Database
-from tidelore.store.post_rows import resolve_post
-from tidelore.store.resolve import resolve
+from tidelore.store.database.port import Database
+from tidelore.store.reading.conversations import resolve
+from tidelore.store.reading.posts import resolve_post
 
 _TYPES: dict[Kind, str] = {"issue": "issue", "mr": "merge_request"}
 
@@ -37,7 +37,7 @@ def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
     from tidelore.search.finding import Found
     from tidelore.search.query import Query
     from tidelore.search.similar import find_similar
-    from tidelore.store.document_rows import ThreadKey
+    from tidelore.store.reading.documents import ThreadKey
 
     face = face_of(ctx)
     face.choices.robot |= wanted["as_json"]

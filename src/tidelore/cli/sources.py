@@ -16,7 +16,7 @@ from tidelore.core.text import one_line
 if TYPE_CHECKING:
     from tidelore.app.feedback.sources import Accepted, SourceEntry
     from tidelore.cli.face import Face
-    from tidelore.store.projects import ProjectRow
+    from tidelore.store.mirror.projects import ProjectRow
 
 
 @click.group(
@@ -68,7 +68,7 @@ def accept_command(ctx: click.Context, source: str, path: str, force: bool) -> A
 
 
 def _stored(face: Face) -> list[ProjectRow]:
-    from tidelore.store.projects import list_projects
+    from tidelore.store.mirror.projects import list_projects
 
     try:
         database = face.open_store()

@@ -17,10 +17,9 @@ from tidelore.core.text import one_line, shorten
 if TYPE_CHECKING:
     from tidelore.service.health import SourceHealth
     from tidelore.service.status import Overview, ServiceStatus
-    from tidelore.store.runs import RunView
-    from tidelore.store.service_jobs import JobRow
-    from tidelore.store.source_budgets import BudgetRow
-    from tidelore.store.totals import Totals
+    from tidelore.store.reading.totals import Totals
+    from tidelore.store.work.runs import RunView
+    from tidelore.store.work.service_records import BudgetRow, JobRow
 
 _INSTANTS = ("due_at", "started_at", "finished_at", "succeeded_at", "updated_at")
 _CLEAR = "\x1b[H\x1b[J"

@@ -80,7 +80,7 @@ def _embed(app: App) -> Answer:
 
 
 def _follows(app: App) -> bool:
-    from tidelore.store.accounts import count_accounts
+    from tidelore.store.mirror.accounts import count_accounts
 
     try:
         database = app.open_store()

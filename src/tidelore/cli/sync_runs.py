@@ -14,7 +14,7 @@ from tidelore.cli.table import Column, fields, on_terminal, page_columns, table
 from tidelore.core.errors import UserError
 from tidelore.core.text import block, one_line
 from tidelore.service.recovery import recovery_actions
-from tidelore.store.runs import RunRecord, find_record, list_records
+from tidelore.store.work.runs import RunRecord, find_record, list_records
 
 _LARGEST_ID = 2**63 - 1
 _INSTANTS = ("started_at", "heartbeat_at", "finished_at", "cancelled_at", "mirrored_at")

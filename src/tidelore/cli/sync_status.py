@@ -14,10 +14,10 @@ from tidelore.cli.run_progress import running_lines
 from tidelore.cli.runs import CHILD_NAMES
 from tidelore.cli.table import Column, page_columns, table
 from tidelore.service.status import ListStatus, Status, read_status
-from tidelore.store.account_totals import STATES, AccountTotals, read_account_totals
-from tidelore.store.accounts import SURFACES
-from tidelore.store.cursors import CursorRow
-from tidelore.store.runs import RunView
+from tidelore.store.mirror.accounts import SURFACES
+from tidelore.store.mirror.cursors import CursorRow
+from tidelore.store.reading.totals import STATES, AccountTotals, read_account_totals
+from tidelore.store.work.runs import RunView
 
 QUARANTINE_SHOWN = 10
 

@@ -11,7 +11,7 @@ from tidelore.cli.render import Answer, ago, instant, plural
 from tidelore.cli.table import line_columns
 from tidelore.core.clock import SystemClock
 from tidelore.core.text import one_line, shorten
-from tidelore.store.trending import Trend, trending
+from tidelore.store.reading.posts import Trend, trending
 
 _HOUR_MS = 3_600_000
 _STEP = "  "

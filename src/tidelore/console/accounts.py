@@ -13,9 +13,9 @@ from textual.widgets import Input
 from tidelore.console.browsing import BrowseScreen
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, span, state
-from tidelore.store import pulse
-from tidelore.store.accounts import AccountRow
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import AccountRow
+from tidelore.store.work import activity
 
 ACCOUNTS = (
     Column("ACCOUNT", yields="end"),
@@ -39,7 +39,7 @@ class AccountsScreen(BrowseScreen):
         yield RowTable(ACCOUNTS, id="accounts", title="Accounts", empty=EMPTY)
 
     def question(self, database: Database, now_ms: int) -> list[AccountRow]:  # noqa: ARG002
-        return pulse.accounts(database, self.query_one("#filter", Input).value.strip().removeprefix("@"))
+        return activity.accounts(database, self.query_one("#filter", Input).value.strip().removeprefix("@"))
 
     def show(self, answer: list[AccountRow], now_ms: int) -> None:
         table = self.query_one("#accounts", RowTable)

@@ -13,10 +13,10 @@ from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, state
 from tidelore.core.text import harmless
 from tidelore.service.panels import Talk, read_talk
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow, PendingCount
-from tidelore.store.outbox import OutboxRow
-from tidelore.store.tracked import BLOCKED, TrackedPr
+from tidelore.store.database.port import Database
+from tidelore.store.work.events import EventRow, PendingCount
+from tidelore.store.work.outbox import OutboxRow
+from tidelore.store.work.tracked_pull_requests import BLOCKED, TrackedPr
 
 PULLS = (
     Column("PULL REQUEST", yields="beginning"),

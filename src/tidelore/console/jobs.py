@@ -17,7 +17,7 @@ from textual.widgets import Footer, Static
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import remote, since, state
 from tidelore.service.panels import SourcePanel
-from tidelore.store.service_jobs import JobRow
+from tidelore.store.work.service_records import JobRow
 
 JOBS = (
     Column("JOB"),

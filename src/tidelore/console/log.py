@@ -18,8 +18,8 @@ from tidelore.console.logbook import KEPT, Entry, from_ledger, read_tail
 from tidelore.console.panel import PanelScreen
 from tidelore.console.themes import tones
 from tidelore.console.words import remote
-from tidelore.store import pulse
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
+from tidelore.store.work import activity
 
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad", "debug": "dim"}
 _LEDGER = 150
@@ -59,7 +59,7 @@ class LogScreen(PanelScreen):
         if file:
             return file, read_tail(file)
         return "the run history (set log.file to see the log of another process)", from_ledger(
-            pulse.newest_runs(database, _LEDGER)
+            activity.newest_runs(database, _LEDGER)
         )
 
     def show(self, answer: tuple[str, list[Entry]], now_ms: int) -> None:  # noqa: ARG002

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tidelore.core.clock import format_instant
 from tidelore.sources.redact import RedactFilter
-from tidelore.store.runs import RunRecord
+from tidelore.store.work.runs import RunRecord
 
 KEPT = 2_000
 _TAIL_BYTES = 256_000

@@ -19,10 +19,10 @@ from tidelore.console.runs import RUNS, ledger_line
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import many, remote, span, state
 from tidelore.service.panels import Glance, SourcePanel, read_glance
-from tidelore.store.database import Database
-from tidelore.store.pulse import MOST
-from tidelore.store.runs import RunRecord
-from tidelore.store.source_budgets import BudgetRow
+from tidelore.store.database.port import Database
+from tidelore.store.work.activity import MOST
+from tidelore.store.work.runs import RunRecord
+from tidelore.store.work.service_records import BudgetRow
 
 SOURCES = (
     Column("SOURCE"),

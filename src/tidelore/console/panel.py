@@ -21,8 +21,8 @@ from tidelore.console.desk import Desk
 from tidelore.console.words import moment, remote, span
 from tidelore.core.errors import TideloreError
 from tidelore.service.status import ServiceStatus, read_service
-from tidelore.store.database import Database
-from tidelore.store.service_jobs import JobRow
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import JobRow
 
 PLACES = {
     "overview": "Overview",

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tidelore.core.errors import TideloreError
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidelore.console.table import Cell, Column, Line
 from tidelore.console.words import remote, since
 from tidelore.engine.ledger import PHASES
-from tidelore.store.runs import RunRecord
+from tidelore.store.work.runs import RunRecord
 
 RUNNING = (
     Column("RUN", right=True, descending=True),

@@ -15,9 +15,9 @@ from tidelore.console.words import fields, moment, remote, since, span, state
 from tidelore.engine.ledger import PHASES
 from tidelore.pipeline.surgical_report import read_outcomes
 from tidelore.service.recovery import jobs_again, recovery_actions
-from tidelore.store import pulse
-from tidelore.store.database import Database
-from tidelore.store.runs import RunRecord
+from tidelore.store.database.port import Database
+from tidelore.store.work import activity
+from tidelore.store.work.runs import RunRecord
 
 RUNS = (
     Column("RUN", right=True, descending=True),
@@ -48,7 +48,7 @@ class RunsScreen(BrowseScreen):
         yield RowTable(RUNS, id="runs", title="Runs")
 
     def question(self, database: Database, now_ms: int) -> list[RunRecord]:  # noqa: ARG002
-        return pulse.newest_unfinished(database, _MOST) if self.unfinished else pulse.newest_runs(database, _MOST)
+        return activity.newest_unfinished(database, _MOST) if self.unfinished else activity.newest_runs(database, _MOST)
 
     def show(self, answer: list[RunRecord], now_ms: int) -> None:
         table = self.query_one("#runs", RowTable)

@@ -26,7 +26,7 @@ from tidelore.core.errors import TideloreError
 from tidelore.search.finding import Found
 from tidelore.search.results import ThreadResult
 from tidelore.service.threads import read_thread
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 RESULTS = (
     Column("THREAD", yields="beginning"),

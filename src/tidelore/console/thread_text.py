@@ -10,13 +10,13 @@ from rich.text import Text
 from tidelore.console.words import fields, moment, remote
 from tidelore.core.text import harmless
 from tidelore.search.results import ThreadResult
-from tidelore.store.conversation_rows import Conversation, MergeRequestRow, NoteRow, Thread, place
-from tidelore.store.post_rows import PostRow, PostView
+from tidelore.store.reading.conversations import Conversation, MergeRequestRow, NoteRow, Thread, place
+from tidelore.store.reading.posts import PostDetails, PostRow
 
 _STEP = "    "
 
 
-def thread_text(thread: Conversation | PostView, columns: int = 0, *, titled: bool = True) -> Text:
+def thread_text(thread: Conversation | PostDetails, columns: int = 0, *, titled: bool = True) -> Text:
     """Return a whole thread, for so many columns; without its title where that has been told."""
     return _conversation(thread, columns, titled) if isinstance(thread, Conversation) else _post(thread, columns)
 
@@ -95,7 +95,7 @@ def _note(note: NoteRow, indent: str, *, resolved: bool) -> Text:
     return text
 
 
-def _post(view: PostView, columns: int) -> Text:
+def _post(view: PostDetails, columns: int) -> Text:
     post = view.post
     text = Text()
     text.append(f"{post.kind.capitalize()} by @{remote(post.author)}\n\n", "bold")

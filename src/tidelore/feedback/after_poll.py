@@ -20,11 +20,11 @@ from tidelore.feedback.handler import HandlerRunner
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.outbox import Outbox
 from tidelore.sources.github.source import GitHubSource
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow
-from tidelore.store.operator_commands import CommandRow, find_command
-from tidelore.store.outbox import OutboxRow
-from tidelore.store.projects import ProjectRow
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import EventRow
+from tidelore.store.work.operator_commands import CommandRow, find_command
+from tidelore.store.work.outbox import OutboxRow
 
 MOST_ANSWERS = 100
 """How many answers one poll sends to a host; the next one goes on."""

@@ -19,12 +19,12 @@ from tidelore.engine.crashpoint import Crashpoint
 from tidelore.feedback.outbox import Outbox, Poster
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, with_marker
 from tidelore.sources.github.transform import REVIEW_COMMENT
-from tidelore.store.action_tokens import FAILED, OBSERVED, signing_secret
-from tidelore.store.database import Database
-from tidelore.store.feedback_comments import stored_comments
-from tidelore.store.feedback_events import EventRow, list_events
-from tidelore.store.outbox import OutboxRow, find_outbox, plan
-from tidelore.store.projects import ProjectRow
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.feedback_writer import stored_comments
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
+from tidelore.store.work.events import EventRow, list_events
+from tidelore.store.work.outbox import OutboxRow, find_outbox, plan
 
 _TALK = ("issue_comment", "review_summary")
 _REASONS = {

@@ -23,14 +23,19 @@ from tidelore.feedback.events import event_key, interpret, own_tokens, qualifies
 from tidelore.feedback.metrics import EVENTS_INGESTED
 from tidelore.feedback.tokens import find_markers
 from tidelore.sources.github.source import GitHubSource
-from tidelore.store.action_tokens import ActionToken, find_tokens, signing_secret
-from tidelore.store.database import Database
-from tidelore.store.feedback_comments import body_digest, stored_bodies
-from tidelore.store.feedback_events import FOLLOWUPS, EventRow, list_events
-from tidelore.store.feedback_shelf import Judged, ScanBatch, ingest_feedback_scan_batch
-from tidelore.store.metric_counters import add
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.feedback_writer import (
+    JudgedComment,
+    ScanBatch,
+    body_digest,
+    ingest_feedback_scan_batch,
+    stored_bodies,
+)
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.action_tokens import ActionToken, find_tokens, signing_secret
+from tidelore.store.work.events import FOLLOWUPS, EventRow, list_events
+from tidelore.store.work.service_records import add_to_counter
+from tidelore.store.work.tracked_pull_requests import (
     AWAITING,
     CLOSED,
     MERGED,
@@ -173,7 +178,7 @@ def mend(
         events = list_events(database, project.id, thread.number)
         known = _by_comment(event for event in events if event.kind == kind)
         judged = [
-            Judged(found.item, interpret(found.item, _taken(found.item.record, known), context, signed) or ())
+            JudgedComment(found.item, interpret(found.item, _taken(found.item.record, known), context, signed) or ())
             for found, signed in ((found, _signed(database, project, found.item)) for found in surface.missing)
         ]
         if not judged:
@@ -184,7 +189,7 @@ def mend(
             batch,
             now_ms,
             lease=lease,
-            also=lambda tx, done: add(tx, EVENTS_INGESTED, {}, len(done.events)),
+            also=lambda tx, done: add_to_counter(tx, EVENTS_INGESTED, {}, len(done.events)),
         )
         total += len(written.events)
     return total

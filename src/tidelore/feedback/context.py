@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from tidelore.core.config import RepoSettings
 from tidelore.feedback.tokens import ScopeKind
-from tidelore.store.action_tokens import find_secret
-from tidelore.store.database import Database
-from tidelore.store.issue_cursors import IssueCursor, followed_issues
-from tidelore.store.poll_cursors import get_poll_cursor
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import CLOSED, TERMINAL, TrackedPr, history, list_tracked
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import get_poll_cursor
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.action_tokens import find_secret
+from tidelore.store.work.followed_issues import IssueCursor, followed_issues
+from tidelore.store.work.tracked_pull_requests import CLOSED, TERMINAL, TrackedPr, history, list_tracked
 
 _SAME_CLOCK_MS = 2000
 """How far behind ours a server's clock may seem without being wrong: it tells whole seconds, and answers take time."""

@@ -18,11 +18,11 @@ from tidelore.feedback.lifecycle import block
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.tracking import HANDLER_FAILED
 from tidelore.sources.redact import redact
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow, ack, find_event, lease_next, nack
-from tidelore.store.issue_cursors import batch_followups, waiting_followups
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import AWAITING, find_tracked
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import EventRow, ack, find_event, lease_next, nack
+from tidelore.store.work.followed_issues import batch_followups, waiting_followups
+from tidelore.store.work.tracked_pull_requests import AWAITING, find_tracked
 
 LONGEST_PAUSE_SECONDS = 3600.0
 _LONGEST_ERROR = 4000

@@ -18,9 +18,9 @@ from tidelore.feedback.context import Context
 from tidelore.feedback.routing import route_comment
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.sources.github.transform import ISSUE_COMMENT
-from tidelore.store.action_tokens import ActionToken
-from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewEvent, PlannedReply, TokenSeen
-from tidelore.store.feedback_comments import body_digest
+from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.work.action_tokens import ActionToken
+from tidelore.store.work.events import Effect, IgnoredComment, NewCommand, NewEvent, PlannedReply, TokenSeen
 
 COMMAND_SOURCE = "operator_command"
 _LONGEST_COMMAND = 200

@@ -26,9 +26,9 @@ from tidelore.core.concurrency import gather
 from tidelore.core.config import HANDLER_ENV, RepoSettings
 from tidelore.core.errors import ConfigError, LockHeld
 from tidelore.feedback.delivery import fail, next_event, succeed
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow, nack
-from tidelore.store.projects import ProjectRow
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import EventRow, nack
 
 _PR_SET_PDEATHSIG = 1
 _TAIL_BYTES = 8192

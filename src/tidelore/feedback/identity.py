@@ -13,8 +13,8 @@ from typing import Protocol
 from tidelore.core.errors import RepositoryReplaced
 from tidelore.core.model import ProjectRecord, PullRecord
 from tidelore.engine.ports import Page
-from tidelore.store.database import Database, Transaction
-from tidelore.store.projects import ProjectRow, find_remote, rename_repository, save_project
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.projects import ProjectRow, find_remote, rename_repository, save_project
 
 
 class Repositories(Protocol):

@@ -16,13 +16,13 @@ from tidelore.core.config import GitHubHost, repo_settings
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import PullRecord
 from tidelore.feedback.tracking import check_step, judge_pull
-from tidelore.store import tracked as store
-from tidelore.store.database import Database, Transaction
-from tidelore.store.feedback_events import retry_now
-from tidelore.store.issue_cursors import follow_issue, unfollow_issue
-from tidelore.store.poll_cursors import forget_thread, get_poll_cursor, poll_scope, upsert_poll_cursor
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import AWAITING, BLOCKED, CLOSED, MERGED, TERMINAL, TrackedPr
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.cursors import forget_thread, get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work import tracked_pull_requests as store
+from tidelore.store.work.events import retry_now
+from tidelore.store.work.followed_issues import follow_issue, unfollow_issue
+from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, CLOSED, MERGED, TERMINAL, TrackedPr
 
 _FEEDS = {"pr_issue_comments": "issue_comments", "pr_review_comments": "review_comments"}
 """The lists of a pull request that are read for events, and the list of the repository that covers each."""

@@ -12,11 +12,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tidelore.store.action_tokens import token_counts, unobserved
-from tidelore.store.cursors import CursorRow, list_cursors
-from tidelore.store.database import Database
-from tidelore.store.metric_counters import read_all
-from tidelore.store.tracked import TERMINAL, list_tracked
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import CursorRow, list_cursors
+from tidelore.store.work.action_tokens import token_counts, unobserved
+from tidelore.store.work.service_records import read_counters
+from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
 
 FETCH_REQUESTS = "github_comment_fetch_requests_total"
 FETCH_PAGES = "github_comment_fetch_pages_total"
@@ -79,7 +79,7 @@ REGISTRY: tuple[Metric, ...] = (
 
 def collect(database: Database, now_ms: int) -> list[Sample]:
     """Return every value as it stands."""
-    samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_all(database)]
+    samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_counters(database)]
     ended = {f"{pull.repo_full_name}#{pull.pr_number}" for pull in list_tracked(database, statuses=TERMINAL)}
     lags = cursor_lags(list_cursors(database), ended, now_ms)
     samples += [Sample(CURSOR_LAG, {"surface": surface}, seconds) for surface, seconds in lags.items()]

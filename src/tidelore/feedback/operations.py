@@ -21,15 +21,22 @@ from tidelore.feedback.lifecycle import Lifecycle, Pulls
 from tidelore.feedback.metrics import COMMANDS_APPLIED
 from tidelore.feedback.tokens import with_marker
 from tidelore.feedback.tracking import HANDLER_FAILED
-from tidelore.store import metric_counters, outbox
-from tidelore.store.action_tokens import signing_secret
-from tidelore.store.database import Database, Transaction
-from tidelore.store.feedback_events import pending_counts, retry_now
-from tidelore.store.issue_cursors import find_issue
-from tidelore.store.operator_commands import CommandRow, finish, pending
-from tidelore.store.poll_cursors import forget_thread
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import AWAITING, BLOCKED, TrackedPr, find_tracked, list_tracked, set_paused
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.cursors import forget_thread
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work import outbox, service_records
+from tidelore.store.work.action_tokens import signing_secret
+from tidelore.store.work.events import pending_counts, retry_now
+from tidelore.store.work.followed_issues import find_issue
+from tidelore.store.work.operator_commands import CommandRow, finish, pending
+from tidelore.store.work.tracked_pull_requests import (
+    AWAITING,
+    BLOCKED,
+    TrackedPr,
+    find_tracked,
+    list_tracked,
+    set_paused,
+)
 
 Act = Callable[[Transaction], object]
 _ATTEMPTS = 3
@@ -95,7 +102,7 @@ class Operations:
             for act in outcome.acts:
                 act(tx)
             if outcome.status == "applied":
-                metric_counters.add(tx, COMMANDS_APPLIED, {}, 1)
+                service_records.add_to_counter(tx, COMMANDS_APPLIED, {}, 1)
             outbox.plan(
                 tx,
                 project_id=self._project.id,

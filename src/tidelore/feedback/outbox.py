@@ -20,11 +20,10 @@ from tidelore.core.model import CommentRecord
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.feedback.readback import Threads, find_posted
-from tidelore.store import outbox as rows
-from tidelore.store.claims import free_dead, new_claim
-from tidelore.store.database import Database
-from tidelore.store.outbox import OutboxRow
-from tidelore.store.projects import ProjectRow, list_projects
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.work import outbox as rows
+from tidelore.store.work.outbox import OutboxRow, free_dead, new_claim
 
 _LOG = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from tidelore.feedback.report import PollReport, RepoReport
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.github.source import GitHubSource
-from tidelore.store.leases import fence
-from tidelore.store.projects import ProjectRow, find_configured
+from tidelore.store.mirror.projects import ProjectRow, find_configured
+from tidelore.store.work.leases import fence
 
 LEASE = "github"
 SIDE_BY_SIDE = 4

@@ -25,11 +25,10 @@ from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.tracking import HISTORY_REWRITTEN, check_step, judge_head, judge_pull, matches_rule
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
-from tidelore.store.cursors import load_cursor, save_cursor, set_aside
-from tidelore.store.leases import fence
-from tidelore.store.poll_cursors import poll_scope
-from tidelore.store.quarantine import admit
-from tidelore.store.tracked import BLOCKED, TERMINAL, TrackedPr, move, note_pull, set_head, track
+from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, set_aside
+from tidelore.store.mirror.quarantine import admit
+from tidelore.store.work.leases import fence
+from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, TrackedPr, move, note_pull, set_head, track
 
 _LOG = logging.getLogger(__name__)
 _WHOLE_SECOND_MS = 1000

@@ -17,7 +17,7 @@ from tidelore.core.errors import RemoteTransient
 from tidelore.core.model import CommentRecord, RemoteId
 from tidelore.engine.ports import Lister, ListRequest
 from tidelore.feedback.tokens import find_markers, is_same_login
-from tidelore.store.outbox import OutboxRow
+from tidelore.store.work.outbox import OutboxRow
 
 SKEW_MS = 300_000
 """How far the two clocks may be apart before that is looked at: the intent has our time, the comment the server's."""

@@ -14,18 +14,23 @@ from tidelore.feedback.allowed_users import why_ignored
 from tidelore.feedback.context import read_context
 from tidelore.feedback.events import interpret
 from tidelore.feedback.metrics import EVENTS_DEDUPED, EVENTS_INGESTED
-from tidelore.store.database import Database, Transaction
-from tidelore.store.feedback_comments import body_digest
-from tidelore.store.feedback_shelf import Judged, Written, ingest_stored_comments
-from tidelore.store.ignored_comments import ignored_authors, ignored_comments
-from tidelore.store.metric_counters import add
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import TERMINAL, list_tracked
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.feedback_writer import (
+    JudgedComment,
+    WrittenEffects,
+    body_digest,
+    ignored_authors,
+    ignored_comments,
+    ingest_stored_comments,
+)
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.service_records import add_to_counter
+from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
 
 
 def reconsider(
     database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int, lease: Lease | None = None
-) -> list[Written]:
+) -> list[WrittenEffects]:
     """Judge comments again that were left out because of their authors; return what those led to that are not now."""
     authors = ignored_authors(database, project.id)
     if not authors:
@@ -33,7 +38,7 @@ def reconsider(
     # Also of pull requests that have ended: what was said on them was said before. Blocked ones wait for their end.
     ended = {row.pr_number for row in list_tracked(database, project_id=project.id, statuses=tuple(TERMINAL))}
     context = read_context(database, project, settings, ending=ended & {one.number for one in authors})
-    found: dict[str, list[Judged]] = defaultdict(list)
+    found: dict[str, list[JudgedComment]] = defaultdict(list)
     for one in authors:
         records = ignored_comments(database, project.id, one, limit=1)
         if not records or why_ignored(records[0], context) is not None:
@@ -41,7 +46,7 @@ def reconsider(
         for record in ignored_comments(database, project.id, one):
             effects = interpret(_item(record), None, context)
             if effects is not None and why_ignored(record, context) is None:
-                found[record.kind].append(Judged(_item(record), effects))
+                found[record.kind].append(JudgedComment(_item(record), effects))
     return [
         ingest_stored_comments(
             database, project.id, project.path, kind, sorted(judged, key=_order), now_ms, lease=lease, also=_count
@@ -50,7 +55,7 @@ def reconsider(
     ]
 
 
-def _order(judged: Judged) -> tuple[int, int]:
+def _order(judged: JudgedComment) -> tuple[int, int]:
     return judged.item.record.updated_at, judged.item.record.remote_id
 
 
@@ -59,6 +64,6 @@ def _item(record: CommentRecord) -> Item[CommentRecord]:
     return Item(version, record.updated_at, b"", record)
 
 
-def _count(tx: Transaction, written: Written) -> None:
-    add(tx, EVENTS_INGESTED, {}, len(written.events))
-    add(tx, EVENTS_DEDUPED, {}, written.deduped)
+def _count(tx: Transaction, written: WrittenEffects) -> None:
+    add_to_counter(tx, EVENTS_INGESTED, {}, len(written.events))
+    add_to_counter(tx, EVENTS_DEDUPED, {}, written.deduped)

@@ -35,15 +35,21 @@ from tidelore.feedback.watch import Watch, following, watches
 from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
-from tidelore.store.action_tokens import signing_secret
-from tidelore.store.cursors import load_cursor, save_cursor
-from tidelore.store.issue_cursors import batch_followups, followed_issues, waiting_followups
-from tidelore.store.leases import fence
-from tidelore.store.poll_costs import PollCost, load_cost, save_cost
-from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
-from tidelore.store.projects import ProjectRow, rename_repository
-from tidelore.store.quarantine import due_entries
-from tidelore.store.tracked import AWAITING, BLOCKED, TERMINAL, TrackedPr, list_tracked, note_reviews_read
+from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, upsert_poll_cursor
+from tidelore.store.mirror.projects import ProjectRow, rename_repository
+from tidelore.store.mirror.quarantine import due_entries
+from tidelore.store.work.action_tokens import signing_secret
+from tidelore.store.work.followed_issues import batch_followups, followed_issues, waiting_followups
+from tidelore.store.work.leases import fence
+from tidelore.store.work.service_records import PollCost, load_cost, save_cost
+from tidelore.store.work.tracked_pull_requests import (
+    AWAITING,
+    BLOCKED,
+    TERMINAL,
+    TrackedPr,
+    list_tracked,
+    note_reviews_read,
+)
 
 _LOG = logging.getLogger(__name__)
 

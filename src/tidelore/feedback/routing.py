@@ -13,11 +13,10 @@ from tidelore.core.content import digest
 from tidelore.core.model import CommentRecord
 from tidelore.feedback.context import Context, FollowedIssue
 from tidelore.feedback.tokens import Intent, action_token, with_marker
-from tidelore.store.effects import Effect, NewEvent, NewFollowup, NewRedirect
-from tidelore.store.feedback_events import FOLLOWUPS
-from tidelore.store.feedback_shelf import REDIRECT_SOURCE
-from tidelore.store.issue_cursors import FollowupRow, IssueCursor
-from tidelore.store.tracked import TERMINAL
+from tidelore.store.mirror.feedback_writer import REDIRECT_SOURCE
+from tidelore.store.work.events import FOLLOWUPS, Effect, NewEvent, NewFollowup, NewRedirect
+from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 _LONGEST_BATCH = 1_000_000
 """Characters of one batched body: as much as a handler can be expected to read in one go."""

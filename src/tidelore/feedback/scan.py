@@ -34,10 +34,10 @@ from tidelore.feedback.metrics import (
 from tidelore.feedback.report import RepoReport
 from tidelore.feedback.tokens import find_markers
 from tidelore.session import Session
-from tidelore.store.action_tokens import ActionToken, find_tokens
-from tidelore.store.database import Transaction
-from tidelore.store.feedback_shelf import Also, FeedbackShelf, Written
-from tidelore.store.metric_counters import add
+from tidelore.store.database.port import Transaction
+from tidelore.store.mirror.feedback_writer import Also, FeedbackWriter, WrittenEffects
+from tidelore.store.work.action_tokens import ActionToken, find_tokens
+from tidelore.store.work.service_records import add_to_counter
 
 _LOG = logging.getLogger(__name__)
 _WHOLE_SECONDS_MS = 1000
@@ -80,7 +80,7 @@ class Rationed:
 class FromTheStart:
     """A shelf whose list is read from its beginning; the stored position stays, and only moves forward."""
 
-    def __init__(self, shelf: FeedbackShelf) -> None:
+    def __init__(self, shelf: FeedbackWriter) -> None:
         self._shelf = shelf
         self._known = shelf.load()
 
@@ -115,18 +115,18 @@ class Scanner(Struct, frozen=True):
     report: RepoReport
     context: Context
 
-    def shelf(self, scope: Scope, kind: str, also: Also | None = None) -> FeedbackShelf:
+    def shelf(self, scope: Scope, kind: str, also: Also | None = None) -> FeedbackWriter:
         """Return the durable side of a list; what its pages lead to is counted in their own transactions."""
         shop = self.session.shop
 
-        def in_transaction(tx: Transaction, written: Written) -> None:
-            add(tx, EVENTS_INGESTED, {}, len(written.events))
-            add(tx, EVENTS_DEDUPED, {}, written.deduped)
-            add(tx, COMMANDS_SEEN, {}, len(written.commands))
+        def in_transaction(tx: Transaction, written: WrittenEffects) -> None:
+            add_to_counter(tx, EVENTS_INGESTED, {}, len(written.events))
+            add_to_counter(tx, EVENTS_DEDUPED, {}, written.deduped)
+            add_to_counter(tx, COMMANDS_SEEN, {}, len(written.commands))
             if also is not None:
                 also(tx, written)
 
-        return FeedbackShelf(
+        return FeedbackWriter(
             shop.database,
             scope,
             kind,
@@ -144,7 +144,7 @@ class Scanner(Struct, frozen=True):
         assert scope.project_id is not None
         return find_tokens(self.session.shop.database, scope.project_id, find_markers(item.record.body))
 
-    def _note(self, scope: Scope, written: Written) -> None:
+    def _note(self, scope: Scope, written: WrittenEffects) -> None:
         found = {
             "events": len(written.events),
             "deduped": written.deduped,
@@ -212,7 +212,7 @@ class Scanner(Struct, frozen=True):
         found.replayed += tally.replayed
         with self.session.shop.database.transaction() as tx:
             for name, amount in amounts.items():
-                add(tx, name, {"surface": surface}, amount)
+                add_to_counter(tx, name, {"surface": surface}, amount)
         self.session.note()
 
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from tidelore.core.config import RepoSettings
 from tidelore.core.errors import IllegalTransition
 from tidelore.core.model import PullRecord
-from tidelore.store.tracked import TERMINAL
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 Status = Literal["awaiting_feedback", "blocked", "merged", "closed"]
 PullVerdict = Literal["merged", "closed", "compare", "same"]

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from tidelore.feedback.mode import Following
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
-from tidelore.store.issue_cursors import IssueCursor
-from tidelore.store.tracked import BLOCKED, TERMINAL, TrackedPr
+from tidelore.store.work.followed_issues import IssueCursor
+from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, TrackedPr
 
 
 class Watch(Struct, frozen=True):

@@ -16,9 +16,9 @@ from tidelore.core.references import clean_name
 from tidelore.pipeline.diagnosis import Finding, trouble
 from tidelore.sources.bluesky.source import NOBODY, BlueskySource
 from tidelore.sources.bluesky.stream_address import protocol_of, stream_url
-from tidelore.store.account_totals import STATES
-from tidelore.store.accounts import NO_HANDLE, count_accounts, list_accounts
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import NO_HANDLE, count_accounts, list_accounts
+from tidelore.store.reading.totals import STATES
 
 
 async def examine_bluesky(opening: AbstractAsyncContextManager[BlueskySource], settings: Bluesky) -> list[Finding]:

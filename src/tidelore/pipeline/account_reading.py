@@ -25,11 +25,11 @@ from tidelore.pipeline.record_positions import COLLECTIONS, OVERLAP_MS, key_befo
 from tidelore.pipeline.record_walk import RecordPlan, RecordWalk
 from tidelore.session import Session
 from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.store.accounts import NO_HANDLE, SURFACES, AccountRow, Mode, account_scope, note_home
-from tidelore.store.cursors import reset_cursor, save_cursor, without_cursor
-from tidelore.store.leases import fence
-from tidelore.store.payloads import Pack
-from tidelore.store.post_shelf import PostShelf
+from tidelore.store.mirror.accounts import NO_HANDLE, SURFACES, AccountRow, Mode, account_scope, note_home
+from tidelore.store.mirror.cursors import reset_cursor, save_cursor, without_cursor
+from tidelore.store.mirror.payloads import Pack
+from tidelore.store.mirror.posts import PostWriter
+from tidelore.store.work.leases import fence
 
 _LOG = logging.getLogger(__name__)
 _ASKED_AGAIN = 10
@@ -91,11 +91,11 @@ class Reader(Struct, frozen=True):
         """Return how an account is read."""
         return account.mode or self.session.shop.config.bluesky.mode
 
-    def shelf(self, account: AccountRow, mode: Mode) -> PostShelf:
+    def shelf(self, account: AccountRow, mode: Mode) -> PostWriter:
         """Return the durable side of one way of reading an account."""
         shop = self.session.shop
         scope = account_scope(account, mode)
-        return PostShelf(
+        return PostWriter(
             shop.database, scope, shop.clock.now_ms, lease=self.session.lease, pack=self.pack, seam=shop.seam
         )
 
@@ -160,7 +160,7 @@ class Reader(Struct, frozen=True):
         report.behind = walk.behind
         return Found(max((one.newest_at for one in listers.values() if one.newest_at is not None), default=None), None)
 
-    def _begin(self, account: AccountRow, shelf: PostShelf, mode: Mode) -> int:
+    def _begin(self, account: AccountRow, shelf: PostWriter, mode: Mode) -> int:
         """Return where a first reading begins; since when the account is held is made durable before it."""
         cursor = shelf.load()
         known = cursor.log
@@ -217,7 +217,7 @@ class Telling(Struct):
 
     handle: str
     report: AccountReport
-    shelf: PostShelf
+    shelf: PostWriter
     first: int = 0
     said: bool = False
 
@@ -255,7 +255,7 @@ def _reach(mode: Mode, start: int, floor: int | None = None) -> LogPosition:
     return LogPosition(start if floor is None else floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
 
 
-def _left_off(shelf: PostShelf, reach: LogPosition) -> int:
+def _left_off(shelf: PostWriter, reach: LogPosition) -> int:
     """Return up to where the other way of reading has everything: to its mark, or to what it had not read yet."""
     cursor = shelf.load()
     mark = cursor.watermark.at - OVERLAP_MS if cursor.complete and cursor.watermark else reach.floor

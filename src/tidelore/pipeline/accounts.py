@@ -18,7 +18,8 @@ from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent, T
 from tidelore.core.references import MemberList
 from tidelore.sources.bluesky.client import MOST_PROFILES
 from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.store.accounts import (
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import (
     CONFIGURED,
     NO_HANDLE,
     AccountRow,
@@ -29,7 +30,6 @@ from tidelore.store.accounts import (
     list_accounts,
     rename_account,
 )
-from tidelore.store.database import Database
 
 
 class Following(Struct):

@@ -23,12 +23,12 @@ from tidelore.pipeline.dependents import CHILDREN, kinds_of
 from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.projects import find_chosen, reason_to_skip
 from tidelore.pipeline.report import OnProgress, Progress, silent
-from tidelore.store.cursors import list_cursors
-from tidelore.store.database import Database
-from tidelore.store.holdings import Holding, holdings
-from tidelore.store.parents import held_between
-from tidelore.store.projects import ProjectRow
-from tidelore.store.runs import last_success_at
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import list_cursors
+from tidelore.store.mirror.parents import held_between
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.reading.inventory import Holding, holdings
+from tidelore.store.work.runs import last_success_at
 
 T = TypeVar("T")
 

@@ -22,10 +22,10 @@ from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.verify_accounts import first_key, is_wanted
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.store.accounts import SOURCE, SURFACES, AccountRow, account_scope
-from tidelore.store.cursors import load_cursor
-from tidelore.store.database import Database
-from tidelore.store.posts import held_between, stored_versions
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import SOURCE, SURFACES, AccountRow, account_scope
+from tidelore.store.mirror.cursors import load_cursor
+from tidelore.store.mirror.posts import held_between, stored_versions
 
 PER_PAGE = 100
 

@@ -10,8 +10,7 @@ import re
 
 from tidelore.core.clock import format_instant
 from tidelore.core.model import Document
-from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
-from tidelore.store.post_sources import PostSource, SharedLink
+from tidelore.store.reading.documents import NoteSource, ParentSource, PostSource, SharedLink, ThreadSource
 
 PART = "\n\f\n"
 _RUN = re.compile(r"[\w./:-]+")

@@ -22,12 +22,10 @@ from tidelore.pipeline.ingest import FAMILIES, SIDE_BY_SIDE, Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport, silent
 from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
-from tidelore.store.backlog import count_due, wanted_children
-from tidelore.store.child_sync import ChildFamily, ParentNursery
-from tidelore.store.children import CLOSES_ISSUES, DIFFS, RESOURCE_EVENTS, REVIEWERS
-from tidelore.store.discussions import DISCUSSIONS
-from tidelore.store.projects import ProjectRow
-from tidelore.store.refusals import find_refusal
+from tidelore.store.mirror.child_progress import count_due, find_refusal, wanted_children
+from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
+from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS, REVIEWERS
+from tidelore.store.mirror.projects import ProjectRow
 
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
     {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
@@ -121,7 +119,7 @@ class Brood:
         refused = find_refusal(shop.database, FAMILIES[target.resource].kind, child.kind, project.id)
         child.unavailable = None if refused is None else refused.error
         self.is_paused = refused is not None and shop.clock.now_ms() < refused.next_attempt_at
-        self.nursery = ParentNursery(
+        self.nursery = ChildWriter(
             shop.database,
             Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
             FAMILIES[target.resource].kind,

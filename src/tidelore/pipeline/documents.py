@@ -13,17 +13,24 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.composition import compose_parent, compose_post, compose_thread
 from tidelore.pipeline.report import DocumentReport, OnProgress, Progress, silent
 from tidelore.session import Session, Workshop
-from tidelore.store.dirty import Mark, Source, count_dirty, due_sources, marks_of, record_trouble, wipe
-from tidelore.store.document_sources import FAMILIES, read_parents, read_threads
-from tidelore.store.documents import write_documents
-from tidelore.store.leases import fence
-from tidelore.store.post_sources import read_posts
+from tidelore.store.mirror.documents import (
+    DirtyMark,
+    DocumentSource,
+    count_dirty,
+    due_sources,
+    marks_of,
+    record_trouble,
+    wipe,
+    write_documents,
+)
+from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads
+from tidelore.store.work.leases import fence
 
 BATCH = 200
 
 
 async def make_documents(
-    session: Session, on_progress: OnProgress = silent, only: Sequence[Source] | None = None
+    session: Session, on_progress: OnProgress = silent, only: Sequence[DocumentSource] | None = None
 ) -> DocumentReport:
     """Make the documents of all marked sources, or of these; the heart beats between two batches."""
     shop, report = session.shop, DocumentReport()
@@ -37,18 +44,18 @@ async def make_documents(
     return report
 
 
-def _batches(shop: Workshop, only: Sequence[Source] | None) -> Iterator[list[Mark]]:
+def _batches(shop: Workshop, only: Sequence[DocumentSource] | None) -> Iterator[list[DirtyMark]]:
     if only is not None:
         marks = marks_of(shop.database, only)
         yield from (marks[start : start + BATCH] for start in range(0, len(marks), BATCH))
         return
-    last: Mark | None = None
+    last: DirtyMark | None = None
     while marks := due_sources(shop.database, BATCH, last):
         last = marks[-1]
         yield marks
 
 
-def _batch(session: Session, marks: list[Mark], report: DocumentReport) -> None:
+def _batch(session: Session, marks: list[DirtyMark], report: DocumentReport) -> None:
     shop = session.shop
     documents, troubled = _compose(shop, marks)
     done = [mark for mark in marks if mark not in troubled]
@@ -69,9 +76,9 @@ def _batch(session: Session, marks: list[Mark], report: DocumentReport) -> None:
     report.document_ids += written.ids
 
 
-def _compose(shop: Workshop, marks: list[Mark]) -> tuple[list[Document], dict[Mark, str]]:
+def _compose(shop: Workshop, marks: list[DirtyMark]) -> tuple[list[Document], dict[DirtyMark, str]]:
     documents: list[Document] = []
-    troubled: dict[Mark, str] = {}
+    troubled: dict[DirtyMark, str] = {}
     threads = read_threads(shop.database, [mark.id for mark in marks if mark.type == "discussion"])
     posts = read_posts(shop.database, [mark.id for mark in marks if mark.type == "post"])
     parents = {

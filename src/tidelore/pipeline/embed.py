@@ -20,11 +20,11 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.pipeline.composition import PART
 from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent
 from tidelore.session import Workshop
-from tidelore.store.vector_models import Model, drop_other_models, ensure_model, forget_vectors
-from tidelore.store.vectors import (
+from tidelore.store.reading.vector_models import VectorModel, drop_other_models, ensure_model, forget_vectors
+from tidelore.store.reading.vectors import (
+    DocumentText,
     Embedded,
     Piece,
-    Text,
     VectorTable,
     count_due,
     due_documents,
@@ -46,7 +46,7 @@ _PATIENCE = 5
 class _Cut(Struct, frozen=True):
     """A document in pieces: their hashes, and the texts of those that have no vector yet, by position."""
 
-    text: Text
+    text: DocumentText
     hashes: tuple[bytes, ...]
     missing: dict[int, str]
 
@@ -155,7 +155,7 @@ class _Stage:
         report.chunks += stored.chunks
         report.removed += stored.removed
 
-    def _cuts(self, model: Model, only: Sequence[int] | None) -> Iterator[_Cut]:
+    def _cuts(self, model: VectorModel, only: Sequence[int] | None) -> Iterator[_Cut]:
         database, settings = self._shop.database, self._shop.config.embedding
         last = 0
         while ids := due_documents(database, model.id, last, READ, only):
@@ -165,7 +165,7 @@ class _Stage:
                 yield cut(text, held.get(text.id, {}), settings.chunk_words, settings.chunk_overlap)
 
 
-def cut(text: Text, held: dict[int, bytes], words: int, overlap: int) -> _Cut:
+def cut(text: DocumentText, held: dict[int, bytes], words: int, overlap: int) -> _Cut:
     """Return a document in pieces: its title, then what was said; a document without a word is one empty piece."""
     pieces = chunk([text.title, *text.content.split(PART)], words=words, overlap=overlap)
     pieces = pieces or [""]

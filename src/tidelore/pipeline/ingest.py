@@ -28,14 +28,12 @@ from tidelore.pipeline.slices import IsOver, ScopeKey, Timed, TimeIsUp, never
 from tidelore.session import Session
 from tidelore.sources.attendance import Attendance
 from tidelore.sources.registry import ProjectSource
-from tidelore.store.child_sync import reset_watermarks
-from tidelore.store.cursors import reset_cursor
-from tidelore.store.family import Family
-from tidelore.store.issues import ISSUES
-from tidelore.store.leases import fence
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.projects import ProjectRow, was_renamed
-from tidelore.store.writer import ParentShelf
+from tidelore.store.mirror.child_writer import reset_watermarks
+from tidelore.store.mirror.cursors import reset_cursor
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.projects import ProjectRow, was_renamed
+from tidelore.store.work.leases import fence
 
 SIDE_BY_SIDE = 8
 FAMILIES: dict[str, Family] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
@@ -112,11 +110,11 @@ async def _follow_rename(session: Session, target: Target, report: ScopeReport) 
         report.project = report.home.path
 
 
-def shelf_for(session: Session, target: Target, project: ProjectRow) -> ParentShelf:
+def shelf_for(session: Session, target: Target, project: ProjectRow) -> PageWriter:
     """Return the durable side of a target."""
     scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
     shop = session.shop
-    return ParentShelf(
+    return PageWriter(
         shop.database,
         scope,
         FAMILIES[target.resource],

@@ -26,8 +26,8 @@ from tidelore.pipeline.verification import verify
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.governor import Budget
 from tidelore.sources.http import RequestMetric
-from tidelore.store.cursors import last_polled
-from tidelore.store.runs import LEFT_OFF
+from tidelore.store.mirror.cursors import last_polled
+from tidelore.store.work.runs import LEFT_OFF
 
 
 class MirrorRequest(Struct, frozen=True):

@@ -36,19 +36,22 @@ from tidelore.pipeline.verify_accounts import verify, verify_whole
 from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.store.account_states import Polled, note_failed, note_polled, note_unavailable
-from tidelore.store.accounts import (
+from tidelore.store.mirror.accounts import (
     SURFACES,
     AccountRow,
+    Polled,
     count_due,
     due_accounts,
     find_account,
     list_accounts,
+    note_failed,
+    note_polled,
+    note_unavailable,
     rename_account,
 )
-from tidelore.store.leases import fence
-from tidelore.store.payloads import packer
-from tidelore.store.posts import bury_author
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.posts import bury_author
+from tidelore.store.work.leases import fence
 
 _LOG = logging.getLogger(__name__)
 

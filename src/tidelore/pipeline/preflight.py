@@ -29,9 +29,9 @@ from tidelore.engine.ports import Page
 from tidelore.pipeline.selection import RESOURCES, Choice
 from tidelore.pipeline.surgical_report import FETCH, EntityOutcome
 from tidelore.sources.registry import ProjectSource
-from tidelore.store.database import Database
-from tidelore.store.projects import ProjectRow, find_configured
-from tidelore.store.surgical import holds
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.page_writer import holds
+from tidelore.store.mirror.projects import ProjectRow, find_configured
 
 T = TypeVar("T")
 

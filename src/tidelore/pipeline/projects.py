@@ -19,9 +19,9 @@ from tidelore.core.model import ProjectRecord
 from tidelore.engine.crashpoint import Seam
 from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
-from tidelore.store.database import Database
-from tidelore.store.leases import fence
-from tidelore.store.projects import ProjectRow, find_configured, find_remote, save_project
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow, find_configured, find_remote, save_project
+from tidelore.store.work.leases import fence
 
 REFRESH_MS = 24 * 3600 * 1000
 

@@ -12,8 +12,8 @@ from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
 from tidelore.pipeline.slices import ScopeKey
 from tidelore.sources.governor import Budget
-from tidelore.store.parents import LinkCounts
-from tidelore.store.projects import ProjectRow
+from tidelore.store.mirror.parents import LinkCounts
+from tidelore.store.mirror.projects import ProjectRow
 
 
 class Progress(Struct, frozen=True):

@@ -22,8 +22,8 @@ from tidelore.pipeline.surgical_report import (
     reference_of,
     to_retry,
 )
-from tidelore.store.projects import ProjectRow
-from tidelore.store.runs import RunRecord
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.runs import RunRecord
 
 MOST = 100
 RESOURCES: dict[Kind, str] = {"issue": "issues", "mr": "merge_requests"}

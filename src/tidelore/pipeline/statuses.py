@@ -22,8 +22,8 @@ from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeRep
 from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
 from tidelore.sources.registry import ProjectSource
-from tidelore.store.projects import ProjectRow
-from tidelore.store.statuses import DueIssue, StatusBoard
+from tidelore.store.mirror.child_writer import DueIssue, StatusWriter
+from tidelore.store.mirror.projects import ProjectRow
 
 AT_ONCE = 100
 """How many statuses one request asks for."""
@@ -36,7 +36,7 @@ class _Project(Struct):
 
     source: ProjectSource
     home: ProjectRow
-    board: StatusBoard
+    board: StatusWriter
     report: ScopeReport
     child: ChildReport
 
@@ -71,7 +71,7 @@ class StatusStage:
 
     def _open(self, target: Target, report: ScopeReport, home: ProjectRow) -> _Project:
         shop = self._session.shop
-        board = StatusBoard(shop.database, home.id, shop.clock.now_ms, self._session.lease, shop.seam)
+        board = StatusWriter(shop.database, home.id, shop.clock.now_ms, self._session.lease, shop.seam)
         child = report.children.setdefault(KIND, ChildReport(KIND, vital=False))
         due, live = board.count()
         child.due += due

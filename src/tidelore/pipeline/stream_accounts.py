@@ -37,15 +37,21 @@ from tidelore.sources.bluesky.stream_events import (
     StreamEvent,
     Unreadable,
 )
-from tidelore.store.account_rounds import followed_dids, known_accounts, make_due
-from tidelore.store.account_states import note_unavailable
-from tidelore.store.accounts import NO_HANDLE, SOURCE, SURFACES, rename_account
-from tidelore.store.database import Transaction
-from tidelore.store.leases import fence
-from tidelore.store.payloads import packer
-from tidelore.store.post_shelf import PostShelf
-from tidelore.store.posts import bury_author
-from tidelore.store.quarantine import admit
+from tidelore.store.database.port import Transaction
+from tidelore.store.mirror.accounts import (
+    NO_HANDLE,
+    SOURCE,
+    SURFACES,
+    followed_dids,
+    known_accounts,
+    make_due,
+    note_unavailable,
+    rename_account,
+)
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.posts import PostWriter, bury_author
+from tidelore.store.mirror.quarantine import admit
+from tidelore.store.work.leases import fence
 
 LEASE = "bluesky.stream"
 """Streams exclude each other; polls go on beside them, and cover their holes."""
@@ -160,7 +166,9 @@ class Ingestion:
         self._session = session
         self._report = report
         self._on_progress = on_progress
-        self._shelf = PostShelf(shop.database, scope, shop.clock.now_ms, lease=session.lease, pack=pack, seam=shop.seam)
+        self._shelf = PostWriter(
+            shop.database, scope, shop.clock.now_ms, lease=session.lease, pack=pack, seam=shop.seam
+        )
         self._marked = True
 
     def cursor(self) -> StreamCursor | None:

@@ -38,8 +38,8 @@ from tidelore.pipeline.surgical_report import (
 )
 from tidelore.session import Session, Workshop, open_run
 from tidelore.sources.registry import ProjectSource
-from tidelore.store.payloads import packer
-from tidelore.store.surgical import Landed, Primary, sources_of, store_primaries
+from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_of, store_fetched_items
+from tidelore.store.mirror.payloads import packer
 
 Embed = Callable[[Sequence[int], EmbedReport, OnProgress], Awaitable[None]]
 
@@ -141,7 +141,7 @@ class _Operation(Struct):
         with self._stage("ingest"):
             targets = [self._target(one.choice) for one in fetched]
             primaries = [_primary(one, target) for one, target in zip(fetched, targets, strict=True)]
-            landed = store_primaries(
+            landed = store_fetched_items(
                 shop.database,
                 self.session.lease,
                 primaries,
@@ -223,11 +223,11 @@ class _Operation(Struct):
         self.session.run.set_outcomes(write_outcomes(self.report.entity_outcomes))
 
 
-def _primary(one: Fetched, target: Target) -> Primary:
+def _primary(one: Fetched, target: Target) -> FetchedItem:
     choice, home = one.choice, one.home
-    return Primary(choice.kind, choice.source, target.surface, choice.configured, home.row, home.record, one.item)
+    return FetchedItem(choice.kind, choice.source, target.surface, choice.configured, home.row, home.record, one.item)
 
 
-def _kin(one: Fetched, target: Target, place: Landed) -> Kin:
+def _kin(one: Fetched, target: Target, place: StoredItem) -> Kin:
     assert place.parent is not None, "only what was stored has children to be read"
     return Kin(one.choice, one.outcome, target, place.project, place.parent, place.sources)

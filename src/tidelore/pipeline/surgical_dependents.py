@@ -24,8 +24,8 @@ from tidelore.pipeline.report import ChildReport
 from tidelore.pipeline.selection import Choice
 from tidelore.pipeline.surgical_report import EntityOutcome
 from tidelore.session import Session
-from tidelore.store.dirty import Source
-from tidelore.store.projects import ProjectRow
+from tidelore.store.mirror.documents import DocumentSource
+from tidelore.store.mirror.projects import ProjectRow
 
 STAGES = {"closes_issues": "mr_closes_issues", "diffs": "mr_diffs", "reviewers": "mr_reviewers"}
 """How a kind of children is called in a report, where that is not its own name."""
@@ -39,7 +39,7 @@ class Kin(Struct, frozen=True):
     target: Target
     project: ProjectRow
     parent: Parent
-    sources: tuple[Source, ...]
+    sources: tuple[DocumentSource, ...]
 
 
 async def read_dependents(session: Session, kin: Sequence[Kin], tell: Callable[[int, int], None]) -> Counter[str]:

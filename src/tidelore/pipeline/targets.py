@@ -10,7 +10,7 @@ from tidelore.core.references import match_one
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import Chosen, name_projects
 from tidelore.sources.registry import RESOURCES, ProjectSource
-from tidelore.store.projects import ProjectRow
+from tidelore.store.mirror.projects import ProjectRow
 
 
 def check_resources(resources: Sequence[str]) -> None:

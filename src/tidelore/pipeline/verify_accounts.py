@@ -25,10 +25,9 @@ from tidelore.pipeline.record_walk import following
 from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.payloads import POST
-from tidelore.store.account_rounds import count_verifiable, least_verified, make_due
-from tidelore.store.accounts import AccountRow
-from tidelore.store.leases import fence
-from tidelore.store.post_shelf import PostShelf
+from tidelore.store.mirror.accounts import AccountRow, count_verifiable, least_verified, make_due
+from tidelore.store.mirror.posts import PostWriter
+from tidelore.store.work.leases import fence
 
 MAX_QUESTIONS = 20
 """How many missing posts one stride asks for; if more are missing, the next starts at the same place."""
@@ -113,7 +112,7 @@ class Verification:
         self._reader = reader
         self._account = account
         self._report = report
-        self._shelf: PostShelf = reader.shelf(account, reader.mode_of(account))
+        self._shelf: PostWriter = reader.shelf(account, reader.mode_of(account))
         self._intake: Intake[PostRecord] = Intake(self._shelf, shop.clock.now_ms, shop.seam)
         self._per_page = 100
         report.tally = self._intake.tally

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidelore.core.errors import UserError
-from tidelore.store.database import Database
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.projects import match_project
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import match_project
+from tidelore.store.reading.fulltext import DocumentFilter
 
 TYPES = {
     "issue": "issue",

@@ -15,10 +15,9 @@ from tidelore.search.fuse import RANK_CONSTANT, Ranking
 from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
 from tidelore.search.query import FIELDS, Query
 from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
-from tidelore.store.database import Database
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.document_rows import Readiness, read_documents, read_openings, read_threads_of, readiness
-from tidelore.store.fulltext import full_text
+from tidelore.store.database.port import Database
+from tidelore.store.reading.documents import Readiness, read_documents, read_openings, read_threads_of, readiness
+from tidelore.store.reading.fulltext import DocumentFilter, full_text
 
 Mode = Literal["hybrid", "lexical", "semantic"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -16,10 +16,8 @@ from msgspec.structs import replace
 
 from tidelore.search.fuse import Ranking, fuse
 from tidelore.search.query import Query
-from tidelore.store.database import Database
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.fulltext import full_text
-from tidelore.store.fulltext_port import Ask, FullText, Gate, Share, Term
+from tidelore.store.database.port import Database
+from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Term, full_text
 
 DEPTH = 200
 """How many documents a ranking holds at most."""
@@ -113,7 +111,7 @@ class _ByWords(Struct, frozen=True):
 
 
 def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int) -> _ByWords:
-    share = text.share(wanted) if wanted.narrows else Share()
+    share = text.share(wanted) if wanted.narrows else FilterShare()
     ask = replace(ask, is_narrow=share.by_rows < NARROW)
     complete: dict[int, float] = {}
     if len(present) > 1:

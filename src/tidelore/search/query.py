@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from tidelore.search.stop_words import STOP_WORDS
-from tidelore.store.fulltext_port import Term
+from tidelore.store.reading.fulltext import Term
 
 FIELDS = ("author", "label", "state", "type", "project", "path", "since")
 MOST_TERMS = 32

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from tidelore.core.text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
-from tidelore.store.document_rows import DocumentRow, ThreadKey
-from tidelore.store.fulltext_port import CLOSING, OPENING
+from tidelore.store.reading.documents import DocumentRow, ThreadKey
+from tidelore.store.reading.fulltext import CLOSING, OPENING
 
 _MARKS = re.compile(f"([{OPENING}{CLOSING}])")
 _SIGNS = {"issue": "#", "merge_request": "!"}

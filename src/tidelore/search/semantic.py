@@ -16,14 +16,11 @@ from numpy.typing import NDArray
 from tidelore.embedding.embedder import Embedder, InProcess, ModelIdentity
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import ENOUGH, NARROW
-from tidelore.store.database import Database
-from tidelore.store.document_filter import DocumentFilter
-from tidelore.store.fulltext import full_text
-from tidelore.store.fulltext_port import Term
-from tidelore.store.nearest import nearest_rows, rows_of
-from tidelore.store.vector_blocks import BLOCK, Block, read_states
-from tidelore.store.vector_models import Model, find_model
-from tidelore.store.vectors import in_rows
+from tidelore.store.database.port import Database
+from tidelore.store.reading.fulltext import DocumentFilter, Term, full_text
+from tidelore.store.reading.vector_blocks import BLOCK, Block, read_states
+from tidelore.store.reading.vector_models import VectorModel, find_model
+from tidelore.store.reading.vectors import in_rows, nearest_rows, rows_of
 
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector
@@ -60,7 +57,7 @@ class _Compared(Struct, frozen=True):
 class VectorIndex:
     """The vectors of one model: held here where they are in blocks, left in the database where it can compare."""
 
-    def __init__(self, database: Database, model: Model) -> None:
+    def __init__(self, database: Database, model: VectorModel) -> None:
         self.model = model
         self._in_rows = in_rows(database)
         self._blocks: dict[int, Block] = {}

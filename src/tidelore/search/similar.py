@@ -9,10 +9,10 @@ from tidelore.core.errors import UserError
 from tidelore.search.fuse import Fused
 from tidelore.search.results import ThreadGroup, ThreadResult, group_by_thread, make_result, read_snippet
 from tidelore.search.semantic import NAME, VectorIndex, mean_direction
-from tidelore.store.database import Database
-from tidelore.store.document_rows import ThreadKey, read_documents, read_openings, read_threads_of
-from tidelore.store.vector_models import models_of
-from tidelore.store.vectors import documents_of
+from tidelore.store.database.port import Database
+from tidelore.store.reading.documents import ThreadKey, read_documents, read_openings, read_threads_of
+from tidelore.store.reading.vector_models import models_of
+from tidelore.store.reading.vectors import documents_of
 
 _OPENING_LENGTH = 240
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tidelore.store.service_jobs import JobRow
+from tidelore.store.work.service_records import JobRow
 
 
 class SourceHealth(Struct, frozen=True):

@@ -20,9 +20,9 @@ from tidelore.feedback.metrics import Metric, Sample
 from tidelore.feedback.metrics import collect as collect_feedback
 from tidelore.service.health import lag_seconds
 from tidelore.service.status import ServiceStatus, read_service
-from tidelore.store.database import Database
-from tidelore.store.service_jobs import JobRow
-from tidelore.store.totals import Totals, read_totals
+from tidelore.store.database.port import Database
+from tidelore.store.reading.totals import Totals, read_totals
+from tidelore.store.work.service_records import JobRow
 
 UP = "lore_service_up"
 HEALTHY = "lore_source_healthy"

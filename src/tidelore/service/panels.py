@@ -1,6 +1,6 @@
 """What a screen shows at a glance. Owns the read models that are read anew every few seconds; never asks a network.
 
-Only bounded and indexed questions are put (`store.pulse`), so a look costs the same at any length of history. The
+Only bounded and indexed questions are put (`activity`), so a look costs the same at any length of history. The
 verdict over the jobs is that of `health`, the one `/healthz` gives.
 """
 
@@ -15,18 +15,17 @@ from msgspec.structs import replace
 from tidelore.core.config import Config, sync_settings
 from tidelore.service.health import SourceHealth
 from tidelore.service.status import ServiceStatus, read_service
-from tidelore.store import pulse
-from tidelore.store.backlog import wanted_children
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow, PendingCount, peek, pending_counts
-from tidelore.store.kinds import PARENT_KINDS
-from tidelore.store.outbox import OutboxRow
-from tidelore.store.projects import ProjectRow, list_projects
-from tidelore.store.pulse import Positions
-from tidelore.store.runs import RunRecord
-from tidelore.store.service_jobs import JobRow
-from tidelore.store.source_budgets import BudgetRow
-from tidelore.store.tracked import AWAITING, BLOCKED, TrackedPr, list_tracked
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.child_progress import wanted_children
+from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.work import activity
+from tidelore.store.work.activity import Positions
+from tidelore.store.work.events import EventRow, PendingCount, peek, pending_counts
+from tidelore.store.work.outbox import OutboxRow
+from tidelore.store.work.runs import RunRecord
+from tidelore.store.work.service_records import BudgetRow, JobRow
+from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, TrackedPr, list_tracked
 
 MINUTE_MS = 60_000
 MINUTES = 60
@@ -86,21 +85,21 @@ def read_glance(database: Database, config: Config, now_ms: int) -> Glance:
     """Read what the first screen shows."""
     service = read_service(database, now_ms)
     since = now_ms - MINUTES * MINUTE_MS
-    work = pulse.efforts(database, since)
-    arrived = pulse.arrivals(database, since)
+    work = activity.run_costs(database, since)
+    arrived = activity.arrivals(database, since)
     return Glance(
         now_ms=now_ms,
         service=service,
         sources=tuple(_sources(database, config, service, now_ms)),
-        runs=tuple(pulse.running(database)),
-        newest=tuple(pulse.newest_runs(database, _NEWEST)),
+        runs=tuple(activity.running(database)),
+        newest=tuple(activity.newest_runs(database, _NEWEST)),
         requests=by_minute(((e.started_at, e.ended_at, e.requests) for e in work), now_ms),
         items=by_minute([*((e.ended_at, e.ended_at, e.items) for e in work), *((at, at, 1) for at in arrived)], now_ms),
-        events=pulse.waiting_events(database),
-        answers=pulse.waiting_answers(database),
-        blocked=pulse.blocked_pulls(database),
-        documents=pulse.waiting_documents(database),
-        quarantined=pulse.quarantined(database),
+        events=activity.waiting_events(database),
+        answers=activity.waiting_answers(database),
+        blocked=activity.blocked_pulls(database),
+        documents=activity.waiting_documents(database),
+        quarantined=activity.quarantined(database),
     )
 
 
@@ -112,7 +111,7 @@ def read_talk(database: Database, now_ms: int) -> Talk:
         tuple(sorted(pulls, key=lambda pull: pull.status != BLOCKED)),
         waiting,
         tuple(peek(database, limit=_LATEST)),
-        tuple(pulse.answers(database)),
+        tuple(activity.answers(database)),
     )
 
 
@@ -138,10 +137,10 @@ def kinds_of(config: Config) -> dict[str, str]:
 
 def _sources(database: Database, config: Config, service: ServiceStatus, now_ms: int) -> Iterable[SourcePanel]:
     health = {entry.source: entry for entry in service.health.sources}
-    read = pulse.positions(database)
+    read = activity.positions(database)
     kinds = kinds_of(config)
     behind = _behind(database, config, list_projects(database))
-    behind["bluesky"] = pulse.due_accounts(database, now_ms)
+    behind["bluesky"] = activity.due_accounts(database, now_ms)
     for name in sorted({*kinds, *(job.source for job in service.jobs), *(position.source for position in read)}):
         kind = kinds.get(name) or ("Bluesky" if name == "bluesky" else "")
         jobs = [job for job in service.jobs if job.source == name]
@@ -187,7 +186,7 @@ def _behind(database: Database, config: Config, projects: Sequence[ProjectRow]) 
     found: dict[str, int] = {}
     for kind in PARENT_KINDS.values():
         for name in kind.children:
-            for project_id, count in pulse.due_parents(database, kind, name).items():
+            for project_id, count in activity.due_parents(database, kind, name).items():
                 project = homes.get(project_id)
                 if project is None:
                     continue

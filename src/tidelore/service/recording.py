@@ -13,9 +13,8 @@ from tidelore.core.clock import Clock
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed
 from tidelore.service.schedule import NEVER, JobSpec, Schedule, Standing
 from tidelore.sources.governor import Budget
-from tidelore.store.database import Database
-from tidelore.store.service_jobs import JobRow, keep_jobs, list_jobs, save_jobs
-from tidelore.store.source_budgets import BudgetRow, save_budgets
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import BudgetRow, JobRow, keep_jobs, list_jobs, save_budgets, save_jobs
 
 _LOG = logging.getLogger(__name__)
 

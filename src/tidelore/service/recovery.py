@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidelore.store.runs import UNFINISHED, RunRecord
-from tidelore.store.service_jobs import JobRow
+from tidelore.store.work.runs import UNFINISHED, RunRecord
+from tidelore.store.work.service_records import JobRow
 
 _KINDS = {
     "lore sync": ("sync", ""),

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.retry_after import backoff_seconds
-from tidelore.store.service_jobs import State
+from tidelore.store.work.service_records import State
 
 JITTER = 0.1
 """By which share an interval is shortened or lengthened, so that many machines do not ask at the same instant."""

@@ -12,17 +12,16 @@ from tidelore.core.config import Config, sync_settings
 from tidelore.core.process import is_dead
 from tidelore.engine.lease import LeaseRow, why_takeable
 from tidelore.service.health import Health, judge
-from tidelore.store.backlog import Backlog, read_backlog, wanted_children
-from tidelore.store.cursors import CursorRow, list_cursors
-from tidelore.store.database import Database
-from tidelore.store.kinds import PARENT_KINDS
-from tidelore.store.leases import LeaseTable
-from tidelore.store.projects import ProjectRow, list_projects
-from tidelore.store.quarantine import QuarantineRow, list_quarantine
-from tidelore.store.runs import RunView, last_sync, list_runs
-from tidelore.store.service_jobs import JobRow, list_jobs
-from tidelore.store.source_budgets import BudgetRow, list_budgets
-from tidelore.store.totals import Totals, read_totals
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.child_progress import Backlog, read_backlog, wanted_children
+from tidelore.store.mirror.cursors import CursorRow, list_cursors
+from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.mirror.quarantine import QuarantineRow, list_quarantine
+from tidelore.store.reading.totals import Totals, read_totals
+from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.runs import RunView, last_sync, list_runs
+from tidelore.store.work.service_records import BudgetRow, JobRow, list_budgets, list_jobs
 
 LEASE = "service"
 """Whoever holds it is the service of a database."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from tidelore.core.signals import heard
 from tidelore.service.control import Control
-from tidelore.store.patience import Patience
+from tidelore.store.database.port import Patience
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, parse_post_reference, parse_reference
 from tidelore.search.results import ThreadResult
-from tidelore.store.conversation import read_conversation
-from tidelore.store.conversation_rows import Conversation
-from tidelore.store.database import Database
-from tidelore.store.post_rows import PostView, read_post, resolve_post
-from tidelore.store.resolve import resolve
+from tidelore.store.database.port import Database
+from tidelore.store.reading.conversations import Conversation, read_conversation, resolve
+from tidelore.store.reading.posts import PostDetails, read_post, resolve_post
 
 
-def read_thread(database: Database, found: ThreadResult) -> Conversation | PostView:
+def read_thread(database: Database, found: ThreadResult) -> Conversation | PostDetails:
     """Return the issue, merge request or post a result leads to."""
     if found.type == "post":
         return read_post(database, resolve_post(database, parse_post_reference(found.reference)))

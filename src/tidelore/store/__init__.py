@@ -1,5 +1,6 @@
-"""SQL and nothing but SQL: the durable side of every port, on SQLite and on PostgreSQL.
+"""SQL on SQLite and PostgreSQL: the only room that talks to a database.
 
-Queries are plain text with named parameters, one module per table family. Transactions are short and
-synchronous, so none can span network I/O (invariant 1).
+`database` opens it and brings its schema up to date, `mirror` writes what a sync fetched, `reading` queries the
+mirror, `work` keeps leases, runs, events and planned answers. Queries are plain text with named parameters.
+Transactions are short and synchronous, so none can span network I/O (invariant 1).
 """

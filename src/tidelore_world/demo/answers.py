@@ -80,7 +80,7 @@ class Answers:
     def _search(self, text: str) -> list[ThreadResult]:
         from tidelore.search.finding import Request, find
         from tidelore.search.query import parse_query
-        from tidelore.store.document_filter import DocumentFilter
+        from tidelore.store.reading.fulltext import DocumentFilter
 
         database = self._app.open_store()
         try:

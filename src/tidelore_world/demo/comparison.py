@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
 
 Rows = dict[Hashable, Any]
 
@@ -73,9 +73,9 @@ def count_copies(database: Database, paths: Sequence[str]) -> dict[str, int]:
 
 def copied_rows(database: Database, name: str, path: str) -> Rows:
     """Return everything the copy holds of one list of a project."""
-    from tidelore.store.inventory import held_children, held_discussions, held_statuses
-    from tidelore.store.kinds import ISSUE, MERGE_REQUEST
-    from tidelore.store.parents import live_payloads
+    from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
+    from tidelore.store.mirror.parents import live_payloads
+    from tidelore.store.reading.inventory import held_children, held_discussions, held_statuses
 
     if name in PARENTS:
         return {key: msgspec.json.decode(payload) for key, payload in live_payloads(database, name, path).items()}

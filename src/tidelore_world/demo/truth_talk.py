@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidelore_world.demo.comparison import Difference, Rows
 
 if TYPE_CHECKING:
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
     from tidelore_world.bluesky import BlueskyForge
     from tidelore_world.github import GitHubForge
 
@@ -51,10 +51,10 @@ def compare_talk(
 
 def count_talk(database: Database) -> dict[str, int]:
     """Return how much the copy holds of what is said: pull requests that are followed, events, answers, posts."""
-    from tidelore.store.feedback_events import list_events
-    from tidelore.store.outbox import list_outbox
-    from tidelore.store.post_rows import count_posts
-    from tidelore.store.tracked import list_tracked
+    from tidelore.store.reading.posts import count_posts
+    from tidelore.store.work.events import list_events
+    from tidelore.store.work.outbox import list_outbox
+    from tidelore.store.work.tracked_pull_requests import list_tracked
 
     pulls = list_tracked(database)
     return {
@@ -82,15 +82,15 @@ def _is_heard(row: Payload, listened_to: Collection[str], prefix: str) -> bool:
 
 
 def _followed(database: Database, repo: str) -> set[int]:
-    from tidelore.store.tracked import AWAITING, list_tracked
+    from tidelore.store.work.tracked_pull_requests import AWAITING, list_tracked
 
     return {pull.pr_number for pull in list_tracked(database, repo=repo, statuses=(AWAITING,))}
 
 
 def _heard(database: Database, repo: str, pulls: Collection[int], kind: str, shown: Collection[int]) -> Rows:
     """Return the newest words the copy holds of each comment that is still there."""
-    from tidelore.store.feedback_events import list_events
-    from tidelore.store.tracked import list_tracked
+    from tidelore.store.work.events import list_events
+    from tidelore.store.work.tracked_pull_requests import list_tracked
 
     events = [
         event
@@ -103,6 +103,6 @@ def _heard(database: Database, repo: str, pulls: Collection[int], kind: str, sho
 
 
 def _posted(database: Database, actor: str) -> Rows:
-    from tidelore.store.post_rows import PostFilter, list_posts
+    from tidelore.store.reading.posts import PostFilter, list_posts
 
     return {post.uri: post.cid for post in list_posts(database, PostFilter(author=actor, limit=_EVERY)).items}

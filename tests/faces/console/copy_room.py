@@ -18,17 +18,15 @@ from tidelore.core.model import ProjectRecord
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import LeaseRow
 from tidelore.engine.ledger import Counters, Run, Surgery
-from tidelore.store import tracked
-from tidelore.store.account_states import note_unavailable, pause_account
-from tidelore.store.database import Database
-from tidelore.store.issues import ISSUES
-from tidelore.store.leases import LeaseTable
-from tidelore.store.merge_requests import MERGE_REQUESTS
-from tidelore.store.outbox import plan
-from tidelore.store.projects import ProjectRow, save_project
-from tidelore.store.runs import RunTable
-from tidelore.store.service_jobs import JobRow, save_jobs
-from tidelore.store.source_budgets import BudgetRow, save_budgets
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import note_unavailable, pause_account
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.projects import ProjectRow, save_project
+from tidelore.store.work import tracked_pull_requests as tracked
+from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.outbox import plan
+from tidelore.store.work.runs import RunTable
+from tidelore.store.work.service_records import BudgetRow, JobRow, save_budgets, save_jobs
 
 HOST = "http://127.0.0.1:9"
 NOW = 1_772_442_000_000

@@ -16,7 +16,7 @@ from tidelore.app.service.serving import ServeRequest, serve
 from tidelore.core.config import load_config
 from tidelore.core.errors import NotFound
 from tidelore.service.control import Control
-from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore.store.work.service_records import JobRow, list_jobs
 
 SETTINGS = '[service]\nmetrics_port = 0\n[embedding]\nprovider = "none"\n'
 

@@ -12,9 +12,9 @@ from tests.faces.following import Follower
 
 from tidelore.app import App
 from tidelore.core.config import load_config
-from tidelore.store.accounts import find_account
-from tidelore.store.feedback_events import peek
-from tidelore.store.tracked import BLOCKED, list_tracked, move
+from tidelore.store.mirror.accounts import find_account
+from tidelore.store.work.events import peek
+from tidelore.store.work.tracked_pull_requests import BLOCKED, list_tracked, move
 
 WRITING = (
     ("feedback", ("u",), "Unblock harborline/quay#15?"),

@@ -11,8 +11,8 @@ import pytest
 from tidelore.app import App
 from tidelore.service.panels import read_glance, read_talk
 from tidelore.service.status import read_service
-from tidelore.store import pulse
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
+from tidelore.store.work import activity
 
 HISTORY = ("issues", "merge_requests", "discussions", "notes", "documents", "raw_payloads", "posts", "post_links",
            "feedback_events", "feedback_comments", "outbox", "sync_runs", "embeddings")  # fmt: skip
@@ -20,9 +20,9 @@ LOOKS: dict[str, Callable[[App, Database, int], Any]] = {
     "overview": lambda app, database, now: read_glance(database, app.config, now),
     "bar": lambda _app, database, now: read_service(database, now),
     "feedback": lambda _app, database, now: read_talk(database, now),
-    "accounts": lambda _app, database, _now: pulse.accounts(database, ""),
-    "runs": lambda _app, database, _now: pulse.newest_runs(database, 300),
-    "failed runs": lambda _app, database, _now: pulse.newest_unfinished(database, 300),
+    "accounts": lambda _app, database, _now: activity.accounts(database, ""),
+    "runs": lambda _app, database, _now: activity.newest_runs(database, 300),
+    "failed runs": lambda _app, database, _now: activity.newest_unfinished(database, 300),
 }
 
 

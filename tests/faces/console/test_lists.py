@@ -10,7 +10,7 @@ from tests.support.manual_clock import ManualClock
 from tidelore.app import App
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
-from tidelore.store.runs import RunTable
+from tidelore.store.work.runs import RunTable
 
 
 def test_an_empty_list_says_why_it_is_empty(copy: App) -> None:

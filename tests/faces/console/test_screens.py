@@ -20,8 +20,7 @@ from tidelore.console.screens import ConsoleApp
 from tidelore.console.table import RowTable
 from tidelore.console.themes import DARK, LIGHT
 from tidelore.service.panels import read_glance
-from tidelore.store.database import Database
-from tidelore.store.patience import Patience
+from tidelore.store.database.port import Database, Patience
 
 SHOWN = {
     "overview": (

@@ -24,7 +24,7 @@ from tests.support.deep import deep
 
 from tidelore.app import App
 from tidelore.core.errors import TideloreError
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
 
 QUIET = "[service]\nmetrics_port = 0\n"
 _COLOUR = re.compile(rb"\x1b\[(?:[\d;]*;)?(?:3[0-8]|4[0-8]|9\d|10[0-7])[\d;]*m")

@@ -9,7 +9,7 @@ from tests.situations.answers.hub import REPO, Hub, LateWorld
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.config import GitHubHost
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 from tidelore_world.server import serve
 
 

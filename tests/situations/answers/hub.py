@@ -19,10 +19,10 @@ from tidelore.feedback.tokens import Intent, action_token, with_marker
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring
-from tidelore.store.action_tokens import signing_secret
-from tidelore.store.database import Database
-from tidelore.store.outbox import OutboxRow, find_outbox, plan
-from tidelore.store.projects import ProjectRow, save_project
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow, save_project
+from tidelore.store.work.action_tokens import signing_secret
+from tidelore.store.work.outbox import OutboxRow, find_outbox, plan
 from tidelore_world.damage import SimulatedDisconnect
 from tidelore_world.github.records import Comment, ReviewComment
 from tidelore_world.wire import Request, Response

@@ -21,10 +21,9 @@ from tidelore.core.config import RepoSettings, repo_settings
 from tidelore.core.errors import ConfigError
 from tidelore.feedback.handler import HandlerRunner, run_handler
 from tidelore.feedback.lifecycle import Lifecycle
-from tidelore.store.effects import NewEvent, NewFollowup
-from tidelore.store.feedback_events import EventRow, find_event, insert_events, lease_next
-from tidelore.store.issue_cursors import add_followups, find_issue, follow_issue
-from tidelore.store.tracked import TrackedPr, find_tracked, track
+from tidelore.store.work.events import EventRow, NewEvent, NewFollowup, find_event, insert_events, lease_next
+from tidelore.store.work.followed_issues import add_followups, find_issue, follow_issue
+from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked, track
 
 FAILS = "import sys; sys.stdin.read(); print('first', file=sys.stderr); sys.exit('it does not build')"
 

@@ -17,9 +17,8 @@ from tests.situations.answers.test_handler import add_event, assert_gone, handle
 from tests.unit.feedback.people import comment
 
 from tidelore.feedback.handler import HandlerRunner
-from tidelore.store.effects import NewEvent
-from tidelore.store.feedback_events import find_event, insert_events
-from tidelore.store.tracked import find_tracked, track
+from tidelore.store.work.events import NewEvent, find_event, insert_events
+from tidelore.store.work.tracked_pull_requests import find_tracked, track
 
 TOKEN = f"ghp_{'x7' * 18}"
 SEES = "import json, os, sys; json.dump(dict(os.environ), open({!r}, 'w'))"

@@ -13,9 +13,9 @@ from tidelore.core.config import repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
 from tidelore.feedback.context import read_context
 from tidelore.feedback.lifecycle import Lifecycle, block
-from tidelore.store.issue_cursors import find_issue
-from tidelore.store.poll_cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
-from tidelore.store.tracked import TrackedPr, find_tracked, history, move
+from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.work.followed_issues import find_issue
+from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked, history, move
 
 T = TypeVar("T")
 DAY = 86_400

@@ -15,15 +15,14 @@ from tidelore.feedback.events import command_key
 from tidelore.feedback.lifecycle import Lifecycle, block
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.tokens import find_markers
-from tidelore.store.database import Database, Transaction
-from tidelore.store.effects import NewCommand, NewEvent
-from tidelore.store.feedback_events import insert_events, lease_next, nack
-from tidelore.store.issue_cursors import follow_issue
-from tidelore.store.metric_counters import read_all
-from tidelore.store.operator_commands import CommandRow, insert_command, list_commands
-from tidelore.store.outbox import OutboxRow, list_outbox
-from tidelore.store.poll_cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
-from tidelore.store.tracked import TrackedPr, find_tracked
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.work.events import NewCommand, NewEvent, insert_events, lease_next, nack
+from tidelore.store.work.followed_issues import follow_issue
+from tidelore.store.work.operator_commands import CommandRow, insert_command, list_commands
+from tidelore.store.work.outbox import OutboxRow, list_outbox
+from tidelore.store.work.service_records import read_counters
+from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked
 
 OPERATIONS_ISSUE = 50
 
@@ -202,7 +201,7 @@ def test_a_command_is_applied_once_across_retries(hub: Hub, tracked: TrackedPr) 
     assert [row.command for row in apply(hub)] == ["pause"]
     assert apply(hub) == []
     assert len(list_outbox(hub.database)) == 1
-    assert [(counter.name, counter.value) for counter in read_all(hub.database)] == [
+    assert [(counter.name, counter.value) for counter in read_counters(hub.database)] == [
         ("operator_commands_applied_total", 1)
     ]
 
@@ -231,7 +230,7 @@ def test_a_command_that_fails_half_way_stays_pending_without_a_reply(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("tidelore.store.outbox.plan", dies)
+        broken.setattr("tidelore.store.work.outbox.plan", dies)
         with pytest.raises(KeyboardInterrupt):
             apply(hub)
     assert (now_tracked(hub).paused, list_outbox(hub.database)) == (0, [])

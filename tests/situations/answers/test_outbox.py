@@ -15,9 +15,9 @@ from tests.situations.answers.hub import REPO, Hub
 from tidelore.core.errors import CredentialsRejected
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import marker
-from tidelore.store.action_tokens import observe_in_project
-from tidelore.store.database import Database
-from tidelore.store.outbox import claim, note_attempt
+from tidelore.store.database.port import Database
+from tidelore.store.work.action_tokens import observe_in_project
+from tidelore.store.work.outbox import claim, note_attempt
 from tidelore_world.wire import Request
 
 REPLIES = "POST /repos/:owner/:repo/issues/:n/comments"

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from tests.situations.answers.hub import REPO, Hub
 
 from tidelore.feedback.answers import Answering, plan_answer
-from tidelore.store.action_tokens import signing_secret
-from tidelore.store.database import Database
-from tidelore.store.projects import list_projects
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import list_projects
+from tidelore.store.work.action_tokens import signing_secret
 
 
 def test_our_marker_posted_by_another_user_does_not_suppress_a_reply(hub: Hub) -> None:

@@ -23,10 +23,10 @@ from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
 from tidelore.core.config import Config, parse_config
 from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport
-from tidelore.store.accounts import AccountRow, find_account
-from tidelore.store.database import Database
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import AccountRow, find_account
 from tidelore_world.bluesky.records import POST, REPOST
 from tidelore_world.world import World
 

@@ -8,7 +8,7 @@ import pytest
 from tests.situations.bluesky.house import CYCLE, DAY, Reaper, Waters
 
 from tidelore.core.errors import UserError
-from tidelore.store.account_states import FIRST_PAUSE_MS, pause_account, reset_account, resume_account
+from tidelore.store.mirror.accounts import FIRST_PAUSE_MS, pause_account, reset_account, resume_account
 
 ALICE = "alice.test"
 

@@ -295,7 +295,7 @@ def test_an_account_added_while_streaming_is_received_without_a_restart(tmp_path
 
         def add() -> None:
             with waters.database() as database, database.transaction() as tx:
-                from tidelore.store.accounts import NewAccount, add_accounts
+                from tidelore.store.mirror.accounts import NewAccount, add_accounts
 
                 did = waters.sky.network.account("carol.test").did
                 add_accounts(tx, [NewAccount(did, "carol.test")], "test", 900, 0)

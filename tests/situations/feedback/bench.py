@@ -26,12 +26,12 @@ from tidelore.session import Workshop, open_session
 from tidelore.sources.github.opening import open_github
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.registry import Wiring
-from tidelore.store.database import Database
-from tidelore.store.issue_cursors import follow_issue
-from tidelore.store.migrate import migrate
-from tidelore.store.opening import open_database
-from tidelore.store.projects import ProjectRow
-from tidelore.store.tracked import TrackedPr, find_tracked
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.followed_issues import follow_issue
+from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked
 from tidelore_world.github.forge import GitHubForge
 from tidelore_world.github.records import Comment, ReviewComment, Thread
 from tidelore_world.world import World

@@ -8,9 +8,9 @@ from tests.situations.feedback.bench import REPO, Bench, instant, key
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.tokens import Intent, action_token, with_marker
-from tidelore.store.action_tokens import signing_secret
-from tidelore.store.feedback_events import ack, lease_next, list_events
-from tidelore.store.outbox import plan
+from tidelore.store.work.action_tokens import signing_secret
+from tidelore.store.work.events import ack, lease_next, list_events
+from tidelore.store.work.outbox import plan
 
 WAYS = pytest.mark.parametrize("way", ["repo", "thread", "full"])
 

@@ -11,7 +11,7 @@ from tests.properties.inprocess import Mortal, Reaper
 from tests.situations.feedback.bench import REPO, Bench, open_pulls
 
 from tidelore.core.errors import LeaseLost
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 TABLES = (
     *("tracked_prs", "tracked_pr_history", "cursors", "issue_comment_cursors", "poll_costs", "quarantine"),

@@ -7,7 +7,7 @@ from tests.situations.feedback.bench import REPO, Bench
 
 from tidelore.feedback.answers import Answering, post
 from tidelore.feedback.tokens import find_markers, marker
-from tidelore.store.outbox import OutboxRow
+from tidelore.store.work.outbox import OutboxRow
 
 BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
 

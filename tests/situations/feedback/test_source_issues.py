@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.situations.feedback.bench import REPO, Bench
 
-from tidelore.store.feedback_events import EventRow, ack, lease_next
+from tidelore.store.work.events import EventRow, ack, lease_next
 
 BY = pytest.mark.parametrize("fetch", ["repo", "thread", "full"])
 

@@ -6,7 +6,7 @@ import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
 from tidelore.core.errors import RemoteError, UserError
-from tidelore.store.tracked import history
+from tidelore.store.work.tracked_pull_requests import history
 from tidelore_world.github.records import Comment, ReviewComment
 
 BY = pytest.mark.parametrize("fetch", ["repo", "thread"])

@@ -11,8 +11,8 @@ from typing import Any
 
 from tests.faces.desk import Desk, Outcome
 
-from tidelore.store.opening import open_database
-from tidelore.store.payloads import unpacked
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.payloads import unpacked
 from tidelore_world.gitlab.state import Discussion, Item, MergeRequest
 from tidelore_world.wire import Request, Response
 from tidelore_world.world import World

@@ -30,9 +30,9 @@ from tidelore.app.service.serving import ServeRequest, ServiceReport, serve
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.core.config import load_config
 from tidelore.service.control import Control
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
-from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import JobRow, list_jobs
 from tidelore_world import server
 from tidelore_world.world import World
 

@@ -14,7 +14,7 @@ from tests.situations.service.station import LAB, OWNER, REPOS, Program, Station
 from tests.situations.service.test_sources import catch_up, follow
 
 from tidelore.core.clock import SystemClock
-from tidelore.store.check import check_database
+from tidelore.store.mirror.check import check_database
 
 SECONDS = 12.0
 """An end within seconds, on a machine that has other things to do."""

@@ -15,8 +15,8 @@ from tests.situations.service.test_sources import catch_up, follow
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import DatabaseUnusable
-from tidelore.store import dialect_sqlite
-from tidelore.store.check import check_database
+from tidelore.store.database import sqlite
+from tidelore.store.mirror.check import check_database
 
 HOLD = """
 import sqlite3, sys, time
@@ -86,7 +86,7 @@ def test_a_repeatedly_killed_service_loses_duplicates_and_leaves_open_nothing(
 
 
 def test_a_database_locked_by_another_program_is_waited_for(post: Station, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialect_sqlite, "BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 50)
     post.lab()
     post.write()
     post.once()

@@ -13,12 +13,12 @@ from tidelore.core.model import Item, ProjectRecord
 from tidelore.core.process import ProcessIdentity
 from tidelore.core.references import Kind
 from tidelore.engine.lease import acquire
-from tidelore.store.database import Database
-from tidelore.store.dirty import Source, marks_of
-from tidelore.store.leases import LeaseTable
-from tidelore.store.payloads import packer
-from tidelore.store.projects import ProjectRow, list_projects
-from tidelore.store.surgical import FAMILIES, Landed, LocalRow, Primary, is_stale, store_primaries
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.documents import DocumentSource, marks_of
+from tidelore.store.mirror.page_writer import FAMILIES, FetchedItem, LocalRow, StoredItem, is_stale, store_fetched_items
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.work.leases import LeaseTable
 
 ME = ProcessIdentity("here", 10, "100")
 CHILDREN = {
@@ -33,16 +33,16 @@ def an_item(kind: Kind, remote_id: int, updated_at: int = CREATED, **changes: An
     )
 
 
-def primary(project: ProjectRow, kind: Kind, item: Item[Any]) -> Primary:
-    return Primary(kind, "gitlab", f"gitlab.{FAMILIES[kind].table}", project.path, project, None, item)
+def primary(project: ProjectRow, kind: Kind, item: Item[Any]) -> FetchedItem:
+    return FetchedItem(kind, "gitlab", f"gitlab.{FAMILIES[kind].table}", project.path, project, None, item)
 
 
-def land(database: Database, clock: ManualClock, *primaries: Primary, since: int = CREATED) -> list[Landed]:
+def land(database: Database, clock: ManualClock, *primaries: FetchedItem, since: int = CREATED) -> list[StoredItem]:
     lease = acquire(
         LeaseTable(database), "sync", ME, "lore sync", clock, stale_after_ms=600_000, is_dead=lambda _: False
     )
     try:
-        return store_primaries(
+        return store_fetched_items(
             database, lease, primaries, fetched_since=since, now_ms=clock.now_ms, pack=packer(compress=False)
         )
     finally:
@@ -75,7 +75,7 @@ def inserts_and_marks_dirty(database: Database, clock: ManualClock, kind: Kind) 
     assert database.read(f"SELECT id, iid, last_seen_at FROM {FAMILIES[kind].table}") == [
         (landed.parent.id, 7, clock.now_ms())
     ]
-    source = Source("issue" if kind == "issue" else "merge_request", landed.parent.id)
+    source = DocumentSource("issue" if kind == "issue" else "merge_request", landed.parent.id)
     assert landed.sources == (source,)
     assert [mark.source for mark in marks_of(database, landed.sources)] == [source]
 
@@ -230,8 +230,8 @@ def test_one_refused_item_rolls_back_all_items(database: Database, clock: Manual
 def test_an_unknown_project_is_stored_with_its_items_or_not_at_all(database: Database, clock: ManualClock) -> None:
     record = ProjectRecord(9, "port/quay", "quay", None, archived=False)
 
-    def of_the_quay(item: Item[Any]) -> Primary:
-        return Primary("issue", "gitlab", "gitlab.issues", "port/quay", None, record, item)
+    def of_the_quay(item: Item[Any]) -> FetchedItem:
+        return FetchedItem("issue", "gitlab", "gitlab.issues", "port/quay", None, record, item)
 
     with pytest.raises(TideloreError):
         land(database, clock, of_the_quay(issue(8, title=None)))
@@ -248,7 +248,7 @@ def test_a_surgical_sync_writes_nothing_without_the_lease(database: Database, cl
     )
     lease.release()
     with pytest.raises(LeaseLost):
-        store_primaries(
+        store_fetched_items(
             database, lease, [primary(project, "issue", issue(7))],
             fetched_since=0, now_ms=clock.now_ms, pack=packer(compress=False),
         )  # fmt: skip

@@ -15,8 +15,8 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.lease import LeaseRow
-from tidelore.store.leases import LeaseTable
-from tidelore.store.opening import open_database
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.leases import LeaseTable
 
 SIGNALLED = {
     "preflight": Seam.RUN_STARTED,

@@ -9,7 +9,7 @@ import pytest
 from tidelore.cli.conversation_text import describe_duration, describe_file
 from tidelore.core.model import FileChangeRecord
 from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden
-from tidelore.store.conversation_rows import NoteRow, place
+from tidelore.store.reading.conversations import NoteRow, place
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tidelore.embedding.local import DIMENSION, LocalEmbedder, LocalFiles, find_
 TEXTS = [
     "The cache is dropped when a merge request is rebased.",
     "rebase",
-    "src/tidelore/store/writer.py:120  def commit(self) -> None:",
+    "src/tidelore/store/mirror/page_writer.py:120  def commit(self) -> None:",
     "Grüße, 漢字 and \U0001f600; <s> is no token here?",
     "a" * 500,
     "word " * 400,

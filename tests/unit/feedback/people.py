@@ -10,8 +10,8 @@ from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
 from tidelore.core.content import digest
 from tidelore.core.model import CommentRecord, Item, PullRecord, Version
 from tidelore.feedback.context import Context, FollowedIssue, FollowedPull
-from tidelore.store.action_tokens import ActionToken
-from tidelore.store.feedback_comments import body_digest
+from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.work.action_tokens import ActionToken
 
 REPO = "harbor/cranes"
 REPO_ID = 2_200_000_003

@@ -8,11 +8,11 @@ from tests.unit.feedback.people import REPO, START, context, issue, pull, settin
 
 from tidelore.core.model import ProjectRecord
 from tidelore.feedback.context import FollowedIssue, FollowedPull, read_context
-from tidelore.store.database import Database
-from tidelore.store.issue_cursors import follow_issue
-from tidelore.store.poll_cursors import poll_scope, upsert_poll_cursor
-from tidelore.store.projects import ProjectRow, save_project
-from tidelore.store.tracked import move, track
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import poll_scope, upsert_poll_cursor
+from tidelore.store.mirror.projects import ProjectRow, save_project
+from tidelore.store.work.followed_issues import follow_issue
+from tidelore.store.work.tracked_pull_requests import move, track
 
 
 @pytest.fixture

@@ -12,8 +12,16 @@ from tidelore.core.model import CommentRecord, Version
 from tidelore.feedback.allowed_users import why_ignored
 from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key
 from tidelore.feedback.tokens import find_markers, marker
-from tidelore.store.effects import Effect, IgnoredComment, NewCommand, NewEvent, NewFollowup, PlannedReply, TokenSeen
-from tidelore.store.feedback_comments import body_digest
+from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.work.events import (
+    Effect,
+    IgnoredComment,
+    NewCommand,
+    NewEvent,
+    NewFollowup,
+    PlannedReply,
+    TokenSeen,
+)
 
 TOKEN = "5" * 64
 BLOCKED = pull(status="blocked", blocked_at=START - 60_000, entered_at=START - 60_000)

@@ -12,13 +12,12 @@ from tidelore.core.model import Position, ProjectRecord
 from tidelore.engine.cursor import Cursor
 from tidelore.feedback.metrics import REGISTRY, collect, cursor_lags
 from tidelore.service.metrics import export_all
-from tidelore.store.action_tokens import record_action_token_observed, record_action_token_planned
-from tidelore.store.cursors import CursorRow, save_cursor
-from tidelore.store.database import Database
-from tidelore.store.metric_counters import add
-from tidelore.store.poll_cursors import poll_scope
-from tidelore.store.projects import save_project
-from tidelore.store.tracked import move, track
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import CursorRow, poll_scope, save_cursor
+from tidelore.store.mirror.projects import save_project
+from tidelore.store.work.action_tokens import record_action_token_observed, record_action_token_planned
+from tidelore.store.work.service_records import add_to_counter
+from tidelore.store.work.tracked_pull_requests import move, track
 
 NAMES = {
     "github_comment_fetch_requests_total": ("surface",),
@@ -107,8 +106,8 @@ def test_stored_counters_are_exported_unchanged(database: Database, clock: Manua
     now = clock.now_ms()
     with database.transaction() as tx:
         project = save_project(tx, "github", REPO, ProjectRecord(1, REPO, "cranes", None, archived=False), now)
-        add(tx, "github_comment_fetched_total", {"surface": "issue_comments"}, 7)
-        add(tx, "feedback_events_ingested_total", {}, 2)
+        add_to_counter(tx, "github_comment_fetched_total", {"surface": "issue_comments"}, 7)
+        add_to_counter(tx, "feedback_events_ingested_total", {}, 2)
         for place, name in enumerate("ab"):
             record_action_token_planned(
                 tx,

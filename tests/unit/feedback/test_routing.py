@@ -8,8 +8,8 @@ from tests.unit.feedback.people import START, comment, context, issue, pull
 
 from tidelore.feedback.routing import batch_event, route_comment
 from tidelore.feedback.tokens import find_markers
-from tidelore.store.effects import NewFollowup, NewRedirect
-from tidelore.store.issue_cursors import FollowupRow, IssueCursor
+from tidelore.store.work.events import NewFollowup, NewRedirect
+from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
 
 RECORD = comment("And a test, please.", number=7, author="harbor")
 PULL = pull(followed_from=START - 10_000)

@@ -9,7 +9,7 @@ from tests.unit.feedback.people import remote_pull, settings
 
 from tidelore.core.errors import IllegalTransition
 from tidelore.feedback.tracking import STEPS, check_step, judge_head, judge_pull, matches_rule
-from tidelore.store.tracked import TERMINAL
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 LEGAL = {
     (None, "awaiting_feedback"),

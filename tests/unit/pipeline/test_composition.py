@@ -18,7 +18,7 @@ from tidelore.pipeline.composition import (
     place_of,
     without_endless_words,
 )
-from tidelore.store.document_sources import NoteSource, ParentSource, ThreadSource
+from tidelore.store.reading.documents import NoteSource, ParentSource, ThreadSource
 
 AT = 1_700_000_000_000
 PARENT = ParentSource(

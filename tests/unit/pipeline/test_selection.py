@@ -11,8 +11,8 @@ from tidelore.core.errors import NotFound, UserError
 from tidelore.core.references import Kind, Reference
 from tidelore.pipeline.selection import Asked, Choice, Flags, check_flags, choose_again, read_asked, select
 from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
-from tidelore.store.projects import ProjectRow
-from tidelore.store.runs import RunRecord
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.runs import RunRecord
 
 FORGE = "https://forge.test"
 FLAGS = Flags()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from tidelore.search.lexical import GATE_ROOM, Counted, choose_gates
-from tidelore.store.fulltext_port import Gate, Term
+from tidelore.store.reading.fulltext import Gate, Term
 
 A, B, C = Term("a"), Term("b"), Term("c")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelore.search.query import FIELDS, LONGEST_TERM, MOST_NAMES, MOST_TERMS, Query, is_identifier, parse_query
-from tidelore.store.fulltext_port import Term
+from tidelore.store.reading.fulltext import Term
 
 
 def words(query: Query) -> list[str]:

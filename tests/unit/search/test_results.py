@@ -10,8 +10,8 @@ from tidelore.core.errors import UserError
 from tidelore.search.finding import Choice, choose_mode, describe_missing
 from tidelore.search.fuse import Fused, Ranking
 from tidelore.search.results import ThreadGroup, fuse_by_thread, group_by_thread, read_snippet
-from tidelore.store.document_rows import Readiness, ThreadKey
-from tidelore.store.fulltext_port import CLOSING, OPENING
+from tidelore.store.reading.documents import Readiness, ThreadKey
+from tidelore.store.reading.fulltext import CLOSING, OPENING
 
 
 def marked(text: str) -> str:

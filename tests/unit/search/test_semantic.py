@@ -18,10 +18,10 @@ from tidelore.embedding.registry import open_embedder
 from tidelore.search.finding import Request
 from tidelore.search.query import parse_query
 from tidelore.search.semantic import MeaningRanker, VectorIndex, best_places, mean_direction, open_index, rank_now
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
-from tidelore.store.vector_blocks import BLOCK, WORTH_FILLING, Entry, choose_blocks, put, quantised
-from tidelore.store.vector_models import Model, ensure_model
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.reading.vector_blocks import BLOCK, WORTH_FILLING, VectorEntry, choose_blocks, put, quantised
+from tidelore.store.reading.vector_models import VectorModel, ensure_model
 
 DIMENSION = 32
 
@@ -33,7 +33,7 @@ def database(tmp_path: Path) -> Database:
 
 
 @pytest.fixture
-def model(database: Database) -> Model:
+def model(database: Database) -> VectorModel:
     return ensure_model(database, "m", "1", DIMENSION, "180/30", 1)
 
 
@@ -43,18 +43,18 @@ def directions(count: int, seed: int = 1) -> NDArray[np.float32]:
     return rows
 
 
-def store(database: Database, model: Model, owners: list[int], rows: NDArray[np.float32]) -> None:
+def store(database: Database, model: VectorModel, owners: list[int], rows: NDArray[np.float32]) -> None:
     with database.transaction() as tx:
         tx.execute("UPDATE embedding_models SET generation = generation + 1")
         put(
             tx,
             model.id,
             DIMENSION,
-            [Entry(owner, at, row) for at, (owner, row) in enumerate(zip(owners, rows, strict=True))],
+            [VectorEntry(owner, at, row) for at, (owner, row) in enumerate(zip(owners, rows, strict=True))],
         )
 
 
-def test_an_index_scan_finds_the_same_as_a_full_comparison(database: Database, model: Model) -> None:
+def test_an_index_scan_finds_the_same_as_a_full_comparison(database: Database, model: VectorModel) -> None:
     owners = [at // 3 + 1 for at in range(2 * BLOCK + 100)]
     rows = directions(len(owners))
     store(database, model, owners, rows)
@@ -72,7 +72,7 @@ def test_an_index_scan_finds_the_same_as_a_full_comparison(database: Database, m
         assert all(owners[hit.position] == hit.document_id for hit in hits)
 
 
-def test_deleted_and_filtered_documents_are_not_found(database: Database, model: Model) -> None:
+def test_deleted_and_filtered_documents_are_not_found(database: Database, model: VectorModel) -> None:
     rows = directions(40)
     store(database, model, list(range(1, 41)), rows)
     with database.transaction() as tx:
@@ -83,7 +83,7 @@ def test_deleted_and_filtered_documents_are_not_found(database: Database, model:
     assert len(index.vectors_of(database, [5, 8])) == 1
 
 
-def test_a_reused_index_reads_only_new_vectors(database: Database, model: Model) -> None:
+def test_a_reused_index_reads_only_new_vectors(database: Database, model: VectorModel) -> None:
     rows = directions(BLOCK + 10)
     store(database, model, list(range(1, BLOCK + 1)), rows[:BLOCK])
     index = VectorIndex(database, model)
@@ -97,7 +97,7 @@ def test_a_reused_index_reads_only_new_vectors(database: Database, model: Model)
     assert index.nearest(database, rows[0], 1)[0].document_id == 1
 
 
-def test_a_model_that_was_never_used_has_no_index(database: Database, model: Model) -> None:
+def test_a_model_that_was_never_used_has_no_index(database: Database, model: VectorModel) -> None:
     assert open_index(database, ModelIdentity("m", "2", DIMENSION)) is None
     index = open_index(database, ModelIdentity("m", "1", DIMENSION))
     assert index is not None
@@ -146,7 +146,7 @@ def test_free_slots_are_reused_only_when_that_is_cheaper_than_appending(
 
 
 def test_a_filtered_search_equals_a_search_within_the_listed_documents(
-    database: Database, model: Model, monkeypatch: pytest.MonkeyPatch
+    database: Database, model: VectorModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = directions(300)
     store(database, model, list(range(1, 301)), rows)
@@ -188,7 +188,7 @@ def test_a_ranker_uses_its_embedders_weight_and_only_vectors_of_its_model(databa
     with database.transaction() as tx:
         tx.execute("UPDATE embedding_models SET generation = generation + 1")
         vectors = embedder.embed_now(texts)  # type: ignore[attr-defined]
-        put(tx, stored.id, 256, [Entry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
+        put(tx, stored.id, 256, [VectorEntry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
     ranker = rank_now(database, embedder, "duplicate payment by card")
     assert ranker is not None
     ranking = ranker(database, Request(query=parse_query("duplicate payment by card")), 10, alone=True)
@@ -204,7 +204,7 @@ def test_a_query_below_the_similarity_floor_finds_nothing(database: Database) ->
     with database.transaction() as tx:
         tx.execute("UPDATE embedding_models SET generation = generation + 1")
         vectors = embedder.embed_now(texts)  # type: ignore[attr-defined]
-        put(tx, stored.id, 256, [Entry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
+        put(tx, stored.id, 256, [VectorEntry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
     for text in ("zzxqv wqpfk", "marmalade saxophone", "qjxv"):
         ranker = rank_now(database, embedder, text)
         assert ranker is not None

@@ -14,9 +14,9 @@ from tidelore.service.loop import Loop
 from tidelore.service.outcome import Done, Job
 from tidelore.service.recording import Recorder
 from tidelore.service.schedule import JobSpec
-from tidelore.store.database import Database
-from tidelore.store.opening import open_database
-from tidelore.store.service_jobs import JobRow, list_jobs
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import JobRow, list_jobs
 
 Run = Callable[[], Awaitable[Done]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelore.service.health import is_fresh, judge, lag_seconds
-from tidelore.store.service_jobs import JobRow
+from tidelore.store.work.service_records import JobRow
 
 NOW = 10_000_000
 

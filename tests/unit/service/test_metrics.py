@@ -15,8 +15,8 @@ from tests.support.manual_clock import ManualClock
 from tidelore.feedback.metrics import REGISTRY as FEEDBACK
 from tidelore.feedback.metrics import Metric, Sample
 from tidelore.service.metrics import REGISTRY, MetricsCollector, render
-from tidelore.store.database import Database
-from tidelore.store.metric_counters import add
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import add_to_counter
 
 EVERY = {metric.name: metric for metric in (*FEEDBACK, *REGISTRY)}
 Parse = Callable[[str], Iterable[Family]]
@@ -73,8 +73,8 @@ def test_a_scrape_collects_every_name_from_the_database(
             return (lambda: None) if name == "close" else getattr(database, name)
 
     with database.transaction() as tx:
-        add(tx, "feedback_events_ingested_total", {}, 2)
-        add(tx, "left_behind_total", {}, 3)
+        add_to_counter(tx, "feedback_events_ingested_total", {}, 2)
+        add_to_counter(tx, "left_behind_total", {}, 3)
     registry = CollectorRegistry()
     registry.register(MetricsCollector(lambda: Kept(), clock))  # type: ignore[arg-type, return-value]
     families = {family.name: family for family in parse(generate(registry).decode())}

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from tidelore.service.recovery import jobs_again
-from tidelore.store.runs import RunRecord
-from tidelore.store.service_jobs import JobRow
+from tidelore.store.work.runs import RunRecord
+from tidelore.store.work.service_records import JobRow
 
 JOBS = [
     JobRow("gitlab:main", "main", "sync", "", "idle"),

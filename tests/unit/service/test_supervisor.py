@@ -13,7 +13,7 @@ STUCK = """
     import threading
     from tidelore.service import supervisor
     from tidelore.service.control import Control
-    from tidelore.store.patience import Patience
+    from tidelore.store.database.port import Patience
 
     async def stuck():
         print("begun", flush=True)
@@ -26,7 +26,7 @@ STUCK = """
 WAITING = """
     from tidelore.service import supervisor
     from tidelore.service.control import Control
-    from tidelore.store.patience import Patience
+    from tidelore.store.database.port import Patience
 
     patience = Patience()
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.app.console.thread import ServiceThread
     from tidelore.feedback.places import Place
-    from tidelore.store.accounts import AccountRow
-    from tidelore.store.database import Database, Transaction
-    from tidelore.store.feedback_events import EventRow
-    from tidelore.store.service_jobs import JobRow
-    from tidelore.store.tracked import TrackedPr
+    from tidelore.store.database.port import Database, Transaction
+    from tidelore.store.mirror.accounts import AccountRow
+    from tidelore.store.work.events import EventRow
+    from tidelore.store.work.service_records import JobRow
+    from tidelore.store.work.tracked_pull_requests import TrackedPr
 
 
 class Hands:
@@ -39,7 +39,7 @@ class Hands:
 
     def pause_pull(self, pull: TrackedPr) -> str:
         """Hold the events of a pull request back, or hand them out again."""
-        from tidelore.store.tracked import set_paused
+        from tidelore.store.work.tracked_pull_requests import set_paused
 
         self._change(lambda tx, now: set_paused(tx, pull.id, not pull.paused, now))
         done = "delivered again" if pull.paused else "paused"
@@ -47,14 +47,14 @@ class Hands:
 
     def retry_thread(self, event: EventRow) -> str:
         """Let what waits in a thread be handed out at once, its failures forgotten."""
-        from tidelore.store.feedback_events import retry_now
+        from tidelore.store.work.events import retry_now
 
         count = self._change(lambda tx, _now: retry_now(tx, event.project_id, event.thread_number))
         return f"{event.repo_full_name}#{event.thread_number}: retrying {count} pending"
 
     def pause_account(self, account: AccountRow) -> str:
         """Ask an account no more, or one that is paused again."""
-        from tidelore.store.account_states import pause_account, resume_account
+        from tidelore.store.mirror.accounts import pause_account, resume_account
 
         if account.state == "paused":
             self._change(lambda tx, now: resume_account(tx, account.id, now))
@@ -79,7 +79,7 @@ class Hands:
     def run_now(self, service: ServiceThread, jobs: Sequence[JobRow]) -> str:
         """Let jobs run at once. A poll of accounts asks whoever is due: so all of them are."""
         from tidelore.app.service.bluesky_jobs import SOURCE
-        from tidelore.store.account_rounds import followed_dids, make_due
+        from tidelore.store.mirror.accounts import followed_dids, make_due
 
         if not service.running:
             raise UserError("the service of this console has stopped", fix="restart the console")
@@ -93,7 +93,7 @@ class Hands:
 
     def _place(self, pull: TrackedPr) -> Place:
         from tidelore.feedback.places import choose_places
-        from tidelore.store.projects import list_projects
+        from tidelore.store.mirror.projects import list_projects
 
         with self._store() as database:
             project = next(row for row in list_projects(database) if row.id == pull.project_id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.embedding.embedder import Embedder
     from tidelore.search.semantic import MeaningRanker
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
 
 _IN_PROCESS = frozenset({"local", "minilm"})
 
@@ -45,7 +45,7 @@ class Finder:
         return find(database, Request(query=query, wanted=wanted, mode=mode, limit=limit), ranker)
 
     def _ranker(self, database: Database, text: str) -> MeaningRanker | None:
-        from tidelore.store.vector_models import has_vectors
+        from tidelore.store.reading.vector_models import has_vectors
 
         if not text.strip() or not has_vectors(database):
             return None

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tidelore.app.feedback.hub import Hub, open_hub
 from tidelore.core.errors import RemoteError
 from tidelore.feedback.places import Place, choose_places
-from tidelore.store.projects import ProjectRow
+from tidelore.store.mirror.projects import ProjectRow
 
 if TYPE_CHECKING:
     from tidelore.app import App

@@ -17,9 +17,9 @@ from tidelore.core.process import ProcessIdentity
 from tidelore.feedback.delivery import fail, next_event, succeed
 from tidelore.feedback.places import Place
 from tidelore.feedback.reconsider import reconsider
-from tidelore.store.database import Database
-from tidelore.store.feedback_events import EventRow, count_of_ended, find_event
-from tidelore.store.projects import ProjectRow, find_configured, list_projects
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow, find_configured, list_projects
+from tidelore.store.work.events import EventRow, count_of_ended, find_event
 
 if TYPE_CHECKING:
     from tidelore.app import App

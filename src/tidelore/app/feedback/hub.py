@@ -14,8 +14,8 @@ from msgspec import Struct
 from tidelore.core.errors import NotFound
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.places import Place
-from tidelore.store.database import Database
-from tidelore.store.projects import ProjectRow, find_configured
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow, find_configured
 
 if TYPE_CHECKING:
     from tidelore.app import App

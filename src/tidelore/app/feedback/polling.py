@@ -13,8 +13,8 @@ from msgspec import Struct
 from tidelore.app.feedback.hub import Hub, open_hub
 from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.feedback.places import choose_places
-from tidelore.store.projects import list_projects
-from tidelore.store.runs import count_later_requests
+from tidelore.store.mirror.projects import list_projects
+from tidelore.store.work.runs import count_later_requests
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -94,7 +94,7 @@ async def own_logins(hub: Hub) -> dict[str, str | TideloreError | None]:
 
     Only then can a forged mark stand for it; a quiet poll asks nobody.
     """
-    from tidelore.store.action_tokens import unobserved
+    from tidelore.store.work.action_tokens import unobserved
 
     homes = {project.id: project.source for project in list_projects(hub.database)}
     waiting = {homes.get(token.project_id) for token in unobserved(hub.database)}

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tidelore.core.errors import NotFound, RemoteNotFound
 from tidelore.core.references import match_one
 from tidelore.feedback.places import Place
-from tidelore.store.projects import ProjectRow
+from tidelore.store.mirror.projects import ProjectRow
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -84,8 +84,8 @@ async def accept_repository(app: App, place: Place, *, force: bool = False) -> A
         note = f"{place.name}: id {record.remote_id} accepted in place of {known.remote_id}"
         async with open_session(shop, force=force, lease=LEASE, note=note) as session:
             from tidelore.feedback.identity import learn
-            from tidelore.store.leases import fence
-            from tidelore.store.projects import rename_repository, set_configured
+            from tidelore.store.mirror.projects import rename_repository, set_configured
+            from tidelore.store.work.leases import fence
 
             with hub.database.transaction() as tx:
                 fence(tx, session.lease)
@@ -105,6 +105,6 @@ async def _name_now(hub: Hub, place: Place, known: ProjectRow) -> str:
 
 
 def _projects(hub: Hub) -> list[ProjectRow]:
-    from tidelore.store.projects import list_projects
+    from tidelore.store.mirror.projects import list_projects
 
     return list_projects(hub.database)

@@ -10,13 +10,13 @@ from tidelore.app.feedback.hub import find_followed, open_hub
 from tidelore.core.errors import NotFound
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.places import Place
-from tidelore.store.database import Database
+from tidelore.store.database.port import Database
 
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.core.model import PullRecord
-    from tidelore.store.issue_cursors import IssueCursor
-    from tidelore.store.tracked import TrackedPr
+    from tidelore.store.work.followed_issues import IssueCursor
+    from tidelore.store.work.tracked_pull_requests import TrackedPr
 
 
 class Followed(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Followed(Struct, frozen=True):
 async def track(app: App, place: Place, *, pr: int | None, issue: int | None) -> Followed:
     """Follow a pull request, with its source issue if one is named; or a source issue whose pull request is to come."""
     from tidelore.engine.ports import ListRequest
-    from tidelore.store.issue_cursors import find_issue, follow_issue
+    from tidelore.store.work.followed_issues import find_issue, follow_issue
 
     async with open_hub(app, [place]) as hub:
         project = await hub.project(place)
@@ -60,8 +60,8 @@ async def unblock(app: App, place: Place, pr: int, head_sha: str | None) -> Trac
 
 def untrack(app: App, database: Database, place: Place, *, pr: int | None, issue: int | None) -> Followed:
     """Stop following a pull request, or a source issue; asks nobody."""
-    from tidelore.store.issue_cursors import find_issue, unfollow_issue
-    from tidelore.store.poll_cursors import forget_thread
+    from tidelore.store.mirror.cursors import forget_thread
+    from tidelore.store.work.followed_issues import find_issue, unfollow_issue
 
     project = find_followed(database, place)
     if pr is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.core.errors import TideloreError
     from tidelore.pipeline.poll_report import PollReport
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
 
 COMMAND = "lore poll bluesky"
 SOURCE = "bluesky"
@@ -25,7 +25,7 @@ LOOK_SECONDS = 30.0
 
 def follows_somebody(app: App, database: Database) -> bool:
     """Tell whether there is anybody to poll."""
-    from tidelore.store.accounts import next_due_at
+    from tidelore.store.mirror.accounts import next_due_at
 
     return bool(app.config.bluesky.accounts) or next_due_at(database) is not None
 
@@ -67,7 +67,7 @@ class _Polling:
         return Done(report.requests, _verdict(report), wakes=wakes, budget=opened.count.budgets.get(SOURCE))
 
     def _is_due(self) -> bool:
-        from tidelore.store.accounts import due_accounts
+        from tidelore.store.mirror.accounts import due_accounts
 
         if self._app.clock.monotonic() >= self._resolve_at:
             return True

@@ -158,9 +158,9 @@ async def _answer(app: App, places: list[Place]) -> Done:
 
 
 def _has_answers(app: App, places: list[Place]) -> bool:
-    from tidelore.store.claims import free_dead
-    from tidelore.store.projects import find_configured
-    from tidelore.store.totals import has_answers_to_send
+    from tidelore.store.mirror.projects import find_configured
+    from tidelore.store.reading.totals import has_answers_to_send
+    from tidelore.store.work.outbox import free_dead
 
     database = app.open_store()
     try:
@@ -174,7 +174,7 @@ def _has_answers(app: App, places: list[Place]) -> bool:
 
 def _unread(hub: Hub) -> set[tuple[str, str]]:
     """Return the repositories of which nothing could be read the last time: nothing is written there either."""
-    from tidelore.store.service_jobs import list_jobs
+    from tidelore.store.work.service_records import list_jobs
 
     failing = {row.name for row in list_jobs(hub.database) if row.failures}
     known = [(place, hub.known(place)) for place in hub.places if _poll_name(place) in failing]
@@ -184,7 +184,7 @@ def _unread(hub: Hub) -> set[tuple[str, str]]:
 async def _handle(app: App, place: Place) -> Done:
     """Run the handler of one repository until no event is ready; asks nobody."""
     from tidelore.feedback.handler import HandlerRunner
-    from tidelore.store.projects import find_configured
+    from tidelore.store.mirror.projects import find_configured
 
     database = app.open_store()
     try:

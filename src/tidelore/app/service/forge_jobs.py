@@ -144,7 +144,7 @@ def judge_sync(report: RunReport, source: str) -> TideloreError | None:
 
 async def _keep_ledger(app: App) -> Done:
     """Forget runs that are old enough."""
-    from tidelore.store.run_retention import forget_runs
+    from tidelore.store.work.runs import forget_runs
 
     database = app.open_store()
     try:
@@ -156,7 +156,7 @@ async def _keep_ledger(app: App) -> Done:
 
 async def _make_documents(app: App) -> Done:
     from tidelore.app import document
-    from tidelore.store.dirty import due_sources
+    from tidelore.store.mirror.documents import due_sources
 
     database = app.open_store()
     try:
@@ -183,7 +183,7 @@ class _Embedding:
 
     async def _embed(self) -> Done:
         from tidelore.app import embed
-        from tidelore.store.totals import lacks_vectors
+        from tidelore.store.reading.totals import lacks_vectors
 
         database = self._app.open_store()
         try:

@@ -14,7 +14,7 @@ from tidelore.core.errors import ConfigError
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.service.outcome import Job
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
 
 
 def build_jobs(app: App, database: Database) -> list[Job]:

@@ -16,8 +16,8 @@ from tidelore.app.service.jobs import build_jobs
 from tidelore.app.service.pages import build_pages
 from tidelore.core.errors import DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
 from tidelore.service.exposition import Exposition
-from tidelore.store.leases import LeaseTable
-from tidelore.store.patience import Limits, Patience
+from tidelore.store.database.port import Limits, Patience
+from tidelore.store.work.leases import LeaseTable
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelore.service.control import Control
     from tidelore.service.outcome import Job
     from tidelore.service.reload import Reloading
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
 
 _LOG = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
     from tidelore.core.clock import Clock
-    from tidelore.store.database import Database
+    from tidelore.store.database.port import Database
 
 
 def build_pages(open_store: Callable[[], Database], clock: Clock) -> Mapping[str, WSGIApplication]:

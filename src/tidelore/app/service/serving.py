@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tidelore.engine.lease import Lease
     from tidelore.service.exposition import Exposition
     from tidelore.session import Workshop
-    from tidelore.store.database import Database
-    from tidelore.store.service_jobs import JobRow
+    from tidelore.store.database.port import Database
+    from tidelore.store.work.service_records import JobRow
 
 _LOG = logging.getLogger(__name__)
 
@@ -166,7 +166,7 @@ def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[
 
 
 def _report(database: Database, errors: dict[str, TideloreError], ended: int, seconds: float) -> ServiceReport:
-    from tidelore.store.service_jobs import list_jobs
+    from tidelore.store.work.service_records import list_jobs
 
     jobs: list[JobRow] = []
     # Locked or out of reach at the very end: the service has still ended in order.

@@ -1,0 +1,256 @@
+"""Implements the database port on PostgreSQL with psycopg 3.
+
+Responsible for the connection, the translation of `:named` parameters and of errors. A connection that was cut is
+opened again only before a read or before a transaction, so a transaction never continues on another connection.
+Imported only when a postgresql:// address is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+from tidelore.core.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
+from tidelore.core.extras import extra_missing
+from tidelore.store.database.port import BRIEF_SECONDS, Limits, Params, Patience, Row
+
+try:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+except ImportError as missing:
+    raise extra_missing("postgres", "a PostgreSQL database") from missing
+
+PATIENCE: dict[str, int] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""How soon a server that does not answer counts as gone; what the address says comes first."""
+
+_CANCEL_SECONDS = 1.0
+_INDEXED_BYTES = 250_000
+"""A tsvector holds less than 1 MB, and words need up to four times their own length in it."""
+_SET = "SELECT set_config(%(name)s, %(value)s, false)"
+_SET_ALL = (
+    "SELECT set_config(name, setting, false)"
+    " FROM unnest(%(names)s::text[], %(settings)s::text[]) AS wanted (name, setting)"
+)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+
+
+@lru_cache(maxsize=512)
+def translated(sql: str) -> str:
+    """Return a query with psycopg's placeholders."""
+    return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+class PostgresDatabase:
+    """One connection to one database."""
+
+    dialect = "postgres"
+
+    def __init__(self, address: str, patience: Patience | None = None) -> None:
+        self._place = _parsed(address).get("dbname") or "postgres"
+        self._address = address
+        self._patience = patience or Patience()
+        self._limits = self._patience.limits or Limits()
+        self._within = 0
+        self._closed = False
+        self._brief = False
+        with self._translated():
+            self._connection = _connect(address, self._limits)
+        self._patience.join(id(self), self._interrupt)
+
+    @contextmanager
+    def transaction(self, *, durable: bool = False) -> Iterator[PostgresDatabase]:
+        with self._translated(), ExitStack() as stack:
+            self._begin(stack)
+            if durable:
+                # Only where it is off: a server may be told to wait for more than its own disk.
+                self._connection.execute(
+                    "SELECT set_config('synchronous_commit', 'on', true)"
+                    " WHERE current_setting('synchronous_commit') = 'off'"
+                )
+            self._within += 1
+            try:
+                yield self
+            finally:
+                self._within -= 1
+            if self._connection.closed:
+                # The driver commits nothing then, and says nothing either.
+                raise psycopg.OperationalError("the connection was lost before the commit")
+
+    def _begin(self, stack: ExitStack) -> None:
+        self._hurry()
+        try:
+            stack.enter_context(self._connection.transaction())
+        except psycopg.OperationalError:
+            if not self._may_connect_again():
+                raise
+            self._connection = _connect(self._address, self._limits)
+            stack.enter_context(self._connection.transaction())
+
+    def _may_connect_again(self) -> bool:
+        """Tell whether nothing is lost with the connection: it is gone, and nothing had begun."""
+        gone = bool(self._connection.closed) and not self._within and not self._closed
+        return gone and not self._patience.ended
+
+    def _hurry(self) -> None:
+        """Once the program is asked to stop, let no statement wait for a lock."""
+        if self._patience.ended and not self._brief and not self._within and not self._connection.closed:
+            self._brief = True
+            self._connection.execute(
+                _SET, {"name": "lock_timeout", "value": f"{int(BRIEF_SECONDS * 1000)}ms"}, prepare=False
+            )
+
+    def _interrupt(self) -> None:
+        """End the statement that waits; called from another thread."""
+        # Not `cancel`: it holds the interpreter's lock until the server answers, which it may never do.
+        with suppress(psycopg.Error):
+            self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
+
+    def read(self, sql: str, params: Params | None = None) -> list[Row]:
+        with self._translated():
+            try:
+                self._hurry()
+                return self._run(sql, params)
+            except psycopg.OperationalError:
+                if not self._may_connect_again():
+                    raise
+                self._connection = _connect(self._address, self._limits)
+                return self._run(sql, params)
+
+    def execute(self, sql: str, params: Params | None = None) -> list[Row]:
+        with self._translated():
+            return self._run(sql, params)
+
+    def _run(self, sql: str, params: Params | None) -> list[Row]:
+        cursor = self._connection.execute(translated(sql), params or {})
+        return cursor.fetchall() if cursor.description else []
+
+    def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
+        with self._translated(), self._connection.cursor() as cursor:
+            cursor.executemany(translated(sql), rows)
+
+    def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
+        self.execute_many(sql, (dict(zip(names, row, strict=True)) for row in rows))
+
+    def change(self, sql: str, params: Params | None = None) -> int:
+        with self._translated():
+            return self._connection.execute(translated(sql), params or {}).rowcount
+
+    def among(self, parameter: str) -> str:
+        return f"= ANY(:{parameter})"
+
+    def integers(self, values: Iterable[int]) -> Any:
+        return list(values)
+
+    def texts(self, values: Iterable[str]) -> Any:
+        return list(values)
+
+    def by_index(self, name: str) -> str:  # noqa: ARG002 - this planner knows how few rows a partial index holds
+        return ""
+
+    def passing_locked(self) -> str:
+        return " FOR UPDATE SKIP LOCKED"
+
+    def indexable(self, text: str) -> str:
+        return text if len(text) * 4 <= _INDEXED_BYTES else text.encode()[:_INDEXED_BYTES].decode(errors="ignore")
+
+    def script(self, sql: str) -> None:
+        with self._translated():
+            self._connection.execute(sql)
+
+    def problems(self) -> list[str]:
+        return [
+            f"constraint {name} of {table} was never validated"
+            for name, table in self.read(
+                "SELECT conname, conrelid::regclass::text FROM pg_constraint WHERE NOT convalidated"
+            )
+        ]
+
+    def close(self) -> None:
+        self._closed = True
+        self._patience.leave(id(self))
+        self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.DataCorrupted as error:
+            raise DatabaseUnusable(
+                f"database {self._place} reports corruption: {_said(error)}", fix="restore it from a backup"
+            ) from error
+        except (psycopg.IntegrityError, psycopg.DataError) as error:
+            raise IntegrityError(f"database {self._place} refused a row: {_said(error)}") from error
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
+            raise StorageFailed(
+                f"database {self._place} cannot be written: permission denied: {_said(error)}",
+                fix="connect to a primary server with a role that owns the tables",
+            ) from error
+        except psycopg.errors.LockNotAvailable as error:
+            raise StorageFailed(
+                f"database {self._place}: another program holds a lock for more than"
+                f" {BRIEF_SECONDS if self._brief else self._limits.lock:g} s",
+                fix="look into pg_stat_activity for the program that holds it, or raise storage.lock_timeout_seconds",
+            ) from error
+        except psycopg.errors.QueryCanceled as error:
+            raise StorageFailed(
+                f"database {self._place}: a statement was cancelled: {_said(error)}",
+                fix="look into pg_stat_activity for what it waits for, or raise storage.statement_timeout_seconds",
+            ) from error
+        except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
+            # Without a connection none could be opened.
+            connection = getattr(self, "_connection", None)
+            if connection is None or connection.closed:
+                raise DatabaseUnreachable(
+                    f"database {self._place} cannot be reached: {_said(error)}",
+                    fix="check the address and that the server runs, then try again",
+                ) from error
+            raise StorageFailed(
+                f"database {self._place} cannot be written: {_said(error)}",
+                fix="see what the server's log says, then try again",
+            ) from error
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what the server said, on one line."""
+    return " ".join(str(error).split())
+
+
+def _parsed(address: str) -> dict[str, Any]:
+    """Return the parts of an address; nothing of one that cannot be understood is repeated: it may hold a password."""
+    fix = "use the form postgresql://user@host/database, special characters of the password percent-encoded (/ is %2F)"
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.ProgrammingError as error:
+        # The driver quotes the part that it does not understand.
+        raise UserError(
+            f"invalid PostgreSQL address: {_said(error).partition(chr(34))[0].rstrip(' :')}", fix=fix
+        ) from None
+    if any("@" in str(parts.get(name, "")) for name in ("host", "dbname", "port")):
+        raise UserError("invalid PostgreSQL address: a special character in it is not percent-encoded", fix=fix)
+    return parts
+
+
+def _connect(address: str, limits: Limits) -> psycopg.Connection[Row]:
+    said = _parsed(address)
+    patient = PATIENCE | {"connect_timeout": min(PATIENCE["connect_timeout"], max(int(limits.connect), 2))}
+    ours = {name: seconds for name, seconds in patient.items() if name not in said}
+    connection = psycopg.connect(make_conninfo(address, **ours), autocommit=True)
+    asked = str(said.get("options", ""))
+    timeouts = {
+        "lock_timeout": limits.lock,
+        "statement_timeout": limits.statement,
+        "idle_in_transaction_session_timeout": limits.idle,
+    }
+    # What the address itself says comes first. Not by `options`: a connection pooler may refuse them.
+    wanted = {name: f"{int(seconds * 1000)}ms" for name, seconds in timeouts.items() if name not in asked}
+    connection.execute(_SET_ALL, {"names": list(wanted), "settings": list(wanted.values())}, prepare=False)
+    return connection

@@ -1,0 +1,329 @@
+"""Tracks how far the children of issues and merge requests were read, and what is due, failing or refused.
+
+Responsible for the tables `child_sync` and `refused_children`. A row for each parent and kind of children says for
+which version of the parent (its `updated_at`) they were read; what is due is found by a partial index, so that it costs
+what is due and not the length of history. A tombstone has no rows. A kind counts as unavailable in a project when
+several parents in a row were refused it, or all of them where none could ever be read; one success clears that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.core.config import Sync
+from tidelore.engine.ports import Parent
+from tidelore.engine.refusals import IN_A_ROW, pause_ms
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.kinds import ParentKind
+
+_KEPT = 10
+"""How many refused parents are remembered by id."""
+
+
+class ChildRefusal(Struct, frozen=True):
+    """One kind of children that is unavailable in one project."""
+
+    project_id: int
+    parent_kind: str
+    kind: str
+    attempts: int
+    error: str
+    first_refused_at: int
+    next_attempt_at: int
+
+
+_REFUSAL_COLUMNS = ", ".join(ChildRefusal.__struct_fields__)
+_KEY = "project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
+
+
+def list_refusals(database: Database, project_id: int | None = None) -> list[ChildRefusal]:
+    """Return what is unavailable, by project."""
+    rows = database.read(
+        f"SELECT {_REFUSAL_COLUMNS} FROM refused_children WHERE attempts > 0"
+        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id)"
+        " ORDER BY project_id, parent_kind, kind",
+        {"project_id": project_id},
+    )
+    return [ChildRefusal(*row) for row in rows]
+
+
+def find_refusal(database: Database, kind: ParentKind, name: str, project_id: int) -> ChildRefusal | None:
+    """Return why a kind of children is unavailable, or None."""
+    refusals = list_refusals(database, project_id)
+    return next((one for one in refusals if (one.parent_kind, one.kind) == (kind.table, name)), None)
+
+
+def record_refusal(
+    tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int], error: str, now_ms: int
+) -> bool:
+    """Add refused parents; return whether the kind is unavailable by now. Then its next attempt has a date."""
+    key = {"project_id": project_id, "parent_kind": kind.table, "kind": name}
+    rows = tx.execute(f"SELECT parents, attempts, first_refused_at FROM refused_children WHERE {_KEY}", key)
+    known, attempts, since = rows[0] if rows else ("[]", 0, now_ms)
+    refused = sorted({*msgspec.json.decode(known, type=list[int]), *parents})[:_KEPT]
+    if attempts or len(refused) >= IN_A_ROW or _are_all(tx, kind, name, project_id, len(refused)):
+        attempts += 1
+    tx.execute(
+        "INSERT INTO refused_children (project_id, parent_kind, kind, parents, attempts, error, first_refused_at,"
+        " next_attempt_at) VALUES (:project_id, :parent_kind, :kind, :parents, :attempts, :error, :since, :next)"
+        " ON CONFLICT (project_id, parent_kind, kind) DO UPDATE SET parents = excluded.parents,"
+        " attempts = excluded.attempts, error = excluded.error, next_attempt_at = excluded.next_attempt_at",
+        {
+            **key,
+            "parents": msgspec.json.encode(refused).decode(),
+            "attempts": attempts,
+            "error": error,
+            "since": since,
+            "next": now_ms + pause_ms(attempts) if attempts else None,
+        },
+    )
+    return bool(attempts)
+
+
+def has_refusals(database: Database, kind: ParentKind, name: str, project_id: int) -> bool:
+    """Return whether a parent was refused this kind since the last success."""
+    key = {"project_id": project_id, "parent_kind": kind.table, "kind": name}
+    return bool(database.read(f"SELECT 1 FROM refused_children WHERE {_KEY}", key))
+
+
+def clear_refusals(tx: Transaction, kind: ParentKind, project_id: int, name: str | None = None) -> None:
+    """Forget the refusals of one kind of children, or of all kinds."""
+    tx.execute(
+        "DELETE FROM refused_children WHERE project_id = :project_id AND parent_kind = :parent_kind"
+        " AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)",
+        {"project_id": project_id, "parent_kind": kind.table, "kind": name},
+    )
+
+
+def _are_all(tx: Transaction, kind: ParentKind, name: str, project_id: int, refused: int) -> bool:
+    """Return whether no parent of the project is left that was not refused, and none was ever read."""
+    live, read = tx.execute(
+        f"SELECT COUNT(*), COUNT(fetched_for) FROM child_sync WHERE {_KEY}",
+        {"project_id": project_id, "parent_kind": kind.table, "kind": name},
+    )[0]
+    return int(read) == 0 and refused >= int(live)
+
+
+PATIENCE = 3
+"""How many failures in a row are tried again by the next run; after that the pauses grow to a day."""
+_PAUSE_MS = 600_000
+_LONGEST_PAUSE_MS = 86_400_000
+
+IS_DUE = "c.parent_updated_at > COALESCE(c.synced_for, -1)"
+"""The condition under which a parent's children are not synced for its version."""
+_OF_KIND = "c.project_id = :project_id AND c.parent_kind = :parent_kind AND c.kind = :kind"
+_COLUMNS = ("project_id", "parent_kind", "kind", "parent_id", "parent_updated_at")
+_NOTE = (
+    f"INSERT INTO child_sync ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
+    " ON CONFLICT (project_id, parent_kind, kind, parent_id)"
+    " DO UPDATE SET parent_updated_at = excluded.parent_updated_at, attempts = 0"
+)
+
+
+def due_rows(database: Database) -> str:
+    """Return the FROM and WHERE of the due rows of one kind in one project, as `c`."""
+    return f"FROM child_sync c {database.by_index('idx_child_sync_due')} WHERE {_OF_KIND} AND {IS_DUE}"
+
+
+def kind_params(kind: ParentKind, name: str, project_id: int) -> dict[str, object]:
+    """Return the parameters that name one kind of children of one project."""
+    return {"project_id": project_id, "parent_kind": kind.table, "kind": name}
+
+
+def note_parents(tx: Transaction, kind: ParentKind, project_id: int, versions: Mapping[int, int]) -> None:
+    """Record the stored version of parents (row id to `updated_at`); children read for another one become due."""
+    rows = [
+        (project_id, kind.table, name, parent_id, updated_at)
+        for name in kind.kinds
+        for parent_id, updated_at in versions.items()
+    ]
+    tx.execute_rows(_NOTE, _COLUMNS, rows)
+
+
+def make_due(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> None:
+    """Make one kind of children of these parents due again, whatever is known of them."""
+    ids = list(parents)
+    if ids:
+        tx.execute(
+            "UPDATE child_sync SET synced_for = NULL, fetched_for = NULL, attempts = 0, last_error = NULL"
+            " WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
+            f" AND parent_id {tx.among('ids')}",
+            {**kind_params(kind, name, project_id), "ids": tx.integers(ids)},
+        )
+
+
+def make_all_due(tx: Transaction, kind: ParentKind, project_id: int) -> None:
+    """Make all children of all parents of a project due again."""
+    tx.execute(
+        "UPDATE child_sync SET synced_for = NULL, fetched_for = NULL, attempts = 0, last_error = NULL"
+        " WHERE project_id = :project_id AND parent_kind = :parent_kind",
+        {"project_id": project_id, "parent_kind": kind.table},
+    )
+
+
+def forget_parents(tx: Transaction, kind: ParentKind, project_id: int, parents: Sequence[int]) -> None:
+    """Remove the rows of parents that are tombstones from now on."""
+    for name in kind.kinds:
+        tx.execute(
+            "DELETE FROM child_sync WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
+            f" AND parent_id {tx.among('ids')}",
+            {**kind_params(kind, name, project_id), "ids": tx.integers(parents)},
+        )
+
+
+def record_read(
+    tx: Transaction, kind: ParentKind, name: str, project_id: int, parent: Parent, *, settled: bool, now_ms: int
+) -> None:
+    """Record that a parent's children were read for its version; only a settled reading counts as synced."""
+    tx.execute(
+        f"UPDATE child_sync SET {'synced_for = :version, ' if settled else ''}fetched_for = :version,"
+        " last_attempt_at = :now, attempts = 0, last_error = NULL WHERE project_id = :project_id"
+        " AND parent_kind = :parent_kind AND kind = :kind AND parent_id = :parent_id",
+        {
+            **kind_params(kind, name, project_id),
+            "parent_id": parent.id,
+            "version": parent.updated_at,
+            "now": now_ms,
+        },
+    )
+
+
+def record_failure(
+    tx: Transaction, kind: ParentKind, name: str, project_id: int, parent_id: int, error: str, now_ms: int
+) -> None:
+    """Record that a parent's children could not be read."""
+    tx.execute(
+        "UPDATE child_sync SET last_attempt_at = :now, attempts = attempts + 1, last_error = :error"
+        " WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind AND parent_id = :parent_id",
+        {**kind_params(kind, name, project_id), "parent_id": parent_id, "now": now_ms, "error": error},
+    )
+
+
+def due_parents(
+    database: Database,
+    kind: ParentKind,
+    name: str,
+    project_id: int,
+    *,
+    after: tuple[int, int],
+    now_ms: int,
+    failed_before: int,
+    limit: int,
+) -> list[Parent]:
+    """Return parents whose children are due, oldest change first, behind a place in that order.
+
+    One that failed is left out if that was not before `failed_before`, or if its pause is not over.
+    """
+    rows = database.read(
+        f"SELECT c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for FROM child_sync c"
+        f" {database.by_index('idx_child_sync_due')} JOIN {kind.table} p ON p.id = c.parent_id"
+        f" WHERE {_OF_KIND} AND {IS_DUE} AND (c.attempts = 0 OR c.last_attempt_at < :failed_before)"
+        " AND (c.parent_updated_at, c.parent_id) > (:at, :id)"
+        f" AND (c.attempts < {PATIENCE} OR c.last_attempt_at + c.attempts * {_PAUSE_MS} <= :now"
+        f" OR c.last_attempt_at + {_LONGEST_PAUSE_MS} <= :now)"
+        " ORDER BY c.parent_updated_at, c.parent_id LIMIT :limit",
+        {
+            **kind_params(kind, name, project_id),
+            "at": after[0],
+            "id": after[1],
+            "now": now_ms,
+            "failed_before": failed_before,
+            "limit": limit,
+        },
+    )
+    return [Parent(*row) for row in rows]
+
+
+def least_verified(
+    database: Database, kind: ParentKind, name: str, project_id: int, *, before: int, limit: int
+) -> list[tuple[int, Parent]]:
+    """Return synced parents and when their children were last read, the longest ago first."""
+    rows = database.read(
+        "SELECT c.last_attempt_at, c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for"
+        f" FROM child_sync c {database.by_index('idx_child_sync_verified')} JOIN {kind.table} p ON p.id = c.parent_id"
+        f" WHERE {_OF_KIND} AND c.last_attempt_at < :before AND c.synced_for = c.parent_updated_at"
+        " ORDER BY c.last_attempt_at LIMIT :limit",
+        {**kind_params(kind, name, project_id), "limit": limit, "before": before},
+    )
+    return [(row[0], Parent(*row[1:])) for row in rows]
+
+
+def oldest_reading(database: Database, kind: ParentKind, name: str, project_id: int) -> int | None:
+    """Return when the children that were not read for the longest time were read."""
+    rows = database.read(
+        f"SELECT c.last_attempt_at FROM child_sync c {database.by_index('idx_child_sync_verified')}"
+        f" WHERE {_OF_KIND} AND c.last_attempt_at IS NOT NULL ORDER BY c.last_attempt_at LIMIT 1",
+        kind_params(kind, name, project_id),
+    )
+    return rows[0][0] if rows else None
+
+
+def last_failure(database: Database, kind: ParentKind, name: str, project_id: int, parent_id: int) -> str | None:
+    """Return what the last reading of one kind of children met, if it failed."""
+    rows = database.read(
+        f"SELECT c.last_error FROM child_sync c WHERE {_OF_KIND} AND c.parent_id = :parent_id AND c.attempts > 0",
+        {**kind_params(kind, name, project_id), "parent_id": parent_id},
+    )
+    return None if not rows else rows[0][0]
+
+
+class Backlog(Struct, frozen=True):
+    """One kind of children of one list.
+
+    `due` parents are not synced for their version. Of these the `settling` were read too soon after their change to
+    be sure, and the `failing` could not be read the last time: `error` is what the latest of them met. `oldest` is
+    when the children that were not read for the longest time were read. `unavailable` is why the server refuses this
+    kind for the whole project: then nothing of it counts as failing, and it is tried again at `next_attempt_at`.
+    """
+
+    kind: str
+    due: int
+    settling: int
+    failing: int
+    error: str | None
+    oldest: int | None
+    unavailable: str | None = None
+    next_attempt_at: int | None = None
+
+
+def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
+    """Return the kinds of children that are to be read for a list."""
+    wanted = {
+        "discussions": True,
+        "resource_events": settings.fetch_resource_events,
+        "closes_issues": settings.fetch_mr_closes_issues,
+        "diffs": settings.fetch_mr_diffs,
+        "reviewers": settings.verify_reviewers,
+    }
+    return tuple(name for name in kind.children if wanted[name])
+
+
+def count_due(database: Database, kind: ParentKind, name: str, project_id: int) -> tuple[int, int]:
+    """Return how many parents of a project are due for one kind of children, and how many there are."""
+    due = database.read(f"SELECT COUNT(*) {due_rows(database)}", kind_params(kind, name, project_id))
+    live = database.read(
+        f"SELECT COUNT(*) FROM {kind.table} WHERE project_id = :project_id AND deleted_at IS NULL",
+        {"project_id": project_id},
+    )
+    return int(due[0][0]), int(live[0][0])
+
+
+def read_backlog(database: Database, kind: ParentKind, name: str, project_id: int) -> Backlog:
+    """Return how far one kind of children of a project is behind."""
+    params, behind = kind_params(kind, name, project_id), due_rows(database)
+    due, settling, failing = database.read(
+        "SELECT COUNT(*), COUNT(CASE WHEN c.fetched_for = c.parent_updated_at THEN 1 END),"
+        f" COUNT(CASE WHEN c.attempts > 0 THEN 1 END) {behind}",
+        params,
+    )[0]
+    errors = database.read(
+        f"SELECT c.last_error {behind} AND c.attempts > 0 ORDER BY c.last_attempt_at DESC, c.parent_id LIMIT 1", params
+    )
+    read_at = oldest_reading(database, kind, name, project_id)
+    refused = find_refusal(database, kind, name, project_id)
+    if refused is not None:
+        return Backlog(name, int(due), int(settling), 0, None, read_at, refused.error, refused.next_attempt_at)
+    return Backlog(name, int(due), int(settling), int(failing), errors[0][0] if errors else None, read_at)

@@ -1,0 +1,295 @@
+"""Stores the children of one parent, and the statuses of issues, each in one transaction.
+
+If fetching fails, only the parent's row in `child_sync` changes, and items that could not be parsed go to quarantine
+(invariant 7). A status is stored together with the version of the issue it was read for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeGuard, TypeVar
+
+from msgspec import Struct
+
+from tidelore.core.model import ChildRecord, Item, R_co, Rejected, Scope, StatusRecord
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.lease import Lease
+from tidelore.engine.ports import Parent
+from tidelore.engine.whole import Children
+from tidelore.store.database.port import Database, Params, Row, Transaction
+from tidelore.store.mirror.child_progress import (
+    IS_DUE,
+    clear_refusals,
+    count_due,
+    due_parents,
+    find_refusal,
+    has_refusals,
+    kind_params,
+    last_failure,
+    least_verified,
+    make_all_due,
+    record_failure,
+    record_read,
+    record_refusal,
+)
+from tidelore.store.mirror.documents import SOURCE_TYPES, mark
+from tidelore.store.mirror.kinds import ISSUE, ParentKind
+from tidelore.store.mirror.parents import bury, is_buried
+from tidelore.store.mirror.payloads import Pack, packer
+from tidelore.store.mirror.quarantine import admit, release_scope
+from tidelore.store.work.leases import fence
+
+C = TypeVar("C")
+Read = Callable[[str, Params], list[Row]]
+
+
+class Renewal(Struct, Generic[R_co], frozen=True):
+    """One parent's children, about to replace those we hold."""
+
+    project_id: int
+    kind: ParentKind
+    parent_id: int
+    items: Collection[Item[R_co]]
+    now_ms: int
+    pack: Pack
+
+
+class ChildFamily(Struct, frozen=True):
+    """One kind of children: the prefix of its columns, and what its tables can do.
+
+    `write` makes a parent hold exactly these children and counts what that changed; `held` names what a parent
+    holds, each with its content hash; `tell` counts children by what people call them.
+    """
+
+    name: str
+    write: Callable[[Transaction, Renewal[ChildRecord]], int]
+    held: Callable[[Read, ParentKind, int], dict[str, bytes]]
+    tell: Callable[[Collection[Item[ChildRecord]]], dict[str, int]]
+
+
+def child_family(
+    name: str,
+    record: type[C],
+    write: Callable[[Transaction, Renewal[C]], int],
+    held: Callable[[Read, ParentKind, int], dict[str, bytes]],
+    tell: Callable[[Collection[Item[C]]], dict[str, int]],
+) -> ChildFamily:
+    """Describe a kind of children whose items all have the same type of record; any other record is a TypeError."""
+
+    def write_children(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
+        items = _items_of(record, renewal.items)
+        own = Renewal(renewal.project_id, renewal.kind, renewal.parent_id, items, renewal.now_ms, renewal.pack)
+        return write(tx, own)
+
+    return ChildFamily(name, write_children, held, lambda items: tell(_items_of(record, items)))
+
+
+def _items_of(record: type[C], items: Collection[Item[object]]) -> Collection[Item[C]]:
+    if not _have_record(items, record):
+        raise TypeError(f"expected items with a {record.__name__}")
+    return items
+
+
+def _have_record(items: Collection[Item[object]], record: type[C]) -> TypeGuard[Collection[Item[C]]]:
+    return all(isinstance(item.record, record) for item in items)
+
+
+class ChildWriter:
+    """Implements the engine's `ChildStore` for one project and one kind of children.
+
+    One object serves one run: a parent comes up at most once.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope,
+        kind: ParentKind,
+        family: ChildFamily,
+        now_ms: Callable[[], int],
+        *,
+        lease: Lease | None = None,
+        compress: bool = True,
+        seam: Crashpoint = no_seam,
+        seen: Counter[str] | None = None,
+        failed_since: int | None = None,
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._kind = kind
+        self._family = family
+        self._now_ms = now_ms
+        self._lease = lease
+        self._pack = packer(compress=compress)
+        self._seam = seam
+        # What failed since then is left for the next run; None leaves nothing.
+        self._failed_since = 2**62 if failed_since is None else failed_since
+        self._after = (-1, -1)
+        self.seen: Counter[str] = Counter() if seen is None else seen
+
+    def due(self, limit: int) -> Sequence[Parent]:
+        parents = due_parents(
+            self._database,
+            self._kind,
+            self._family.name,
+            self._scope.project,
+            after=self._after,
+            now_ms=self._now_ms(),
+            failed_before=self._failed_since,
+            limit=limit,
+        )
+        if parents:
+            self._after = (parents[-1].updated_at, parents[-1].id)
+        return parents
+
+    def replace(self, parent: Parent, children: Children[ChildRecord], *, settled: bool) -> int:
+        name, now = self._family.name, self._now_ms()
+        renewal = Renewal(self._scope.project, self._kind, parent.id, children.items, now, self._pack)
+        with self._writing() as tx:
+            if is_buried(tx, self._kind, parent.id):
+                # Found deleted while its children were being fetched.
+                return 0
+            changed = self._family.write(tx, renewal)
+            if changed:
+                mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now)
+            record_read(tx, self._kind, name, self._scope.project, parent, settled=settled, now_ms=now)
+            release_scope(tx, self._home(parent))
+            self._seam(Seam.INSIDE_COMMIT)
+        self.seen.update(self._family.tell(children.items))
+        return changed
+
+    def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
+        now = self._now_ms()
+        with self._writing() as tx:
+            if is_buried(tx, self._kind, parent.id):
+                return
+            record_failure(tx, self._kind, self._family.name, self._scope.project, parent.id, error, now)
+            admit(tx, self._home(parent), rejected, now)
+
+    def last_failure(self, parent: Parent) -> str | None:
+        """Return what the last reading of a parent's children met, if it failed."""
+        return last_failure(self._database, self._kind, self._family.name, self._scope.project, parent.id)
+
+    def bury(self, parents: Sequence[int]) -> None:
+        """Tombstone parents that the forge does not know any more."""
+        with self._writing() as tx:
+            bury(tx, self._scope, self._kind, parents, self._now_ms())
+
+    def is_unavailable(self) -> bool:
+        return find_refusal(self._database, self._kind, self._family.name, self._scope.project) is not None
+
+    def record_refusal(self, parents: Sequence[Parent], error: str) -> bool:
+        ids = [parent.id for parent in parents]
+        with self._writing() as tx:
+            return record_refusal(tx, self._kind, self._family.name, self._scope.project, ids, error, self._now_ms())
+
+    def clear_refusals(self) -> None:
+        if has_refusals(self._database, self._kind, self._family.name, self._scope.project):
+            with self._writing() as tx:
+                clear_refusals(tx, self._kind, self._scope.project, self._family.name)
+
+    def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
+        """Return synced parents and when their children were last read, the longest ago first."""
+        return least_verified(
+            self._database, self._kind, self._family.name, self._scope.project, before=before, limit=limit
+        )
+
+    def _home(self, parent: Parent) -> Scope:
+        """Return where the quarantine keeps what belongs to one parent."""
+        scope = self._scope
+        surface = f"{scope.surface}.{self._family.name}"
+        return Scope(scope.source, surface, f"{scope.key}/{parent.iid}", scope.project_id, scope.title)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            yield tx
+
+
+def reset_watermarks(tx: Transaction, kind: ParentKind, project_id: int) -> None:
+    """Make every parent of a project due again, by an operator's word."""
+    make_all_due(tx, kind, project_id)
+    clear_refusals(tx, kind, project_id)
+
+
+_COLUMNS = ("status_name", "status_category", "status_color", "status_icon_name")
+_WRITE = (
+    f"UPDATE issues SET {', '.join(f'{column} = :{column}' for column in _COLUMNS)}"
+    " WHERE id = :id AND deleted_at IS NULL"
+)
+_KIND = "status"
+
+
+class DueIssue(Struct, frozen=True):
+    """An issue whose status must be read, and the status we hold of it."""
+
+    id: int
+    iid: int
+    updated_at: int
+    held: StatusRecord | None
+
+
+class StatusWriter:
+    """The statuses of one project's issues. One object serves one run: an issue comes up at most once."""
+
+    def __init__(
+        self,
+        database: Database,
+        project_id: int,
+        now_ms: Callable[[], int],
+        lease: Lease,
+        seam: Crashpoint = no_seam,
+    ) -> None:
+        self._database = database
+        self._now_ms = now_ms
+        self._project_id = project_id
+        self._lease = lease
+        self._seam = seam
+        self._after = (-1, -1)
+
+    def count(self) -> tuple[int, int]:
+        """Return how many issues are due, and how many there are."""
+        return count_due(self._database, ISSUE, _KIND, self._project_id)
+
+    def due(self, limit: int) -> Sequence[DueIssue]:
+        """Return the next issues that are due, the oldest change first."""
+        rows = self._database.read(
+            f"SELECT c.parent_id, p.iid, c.parent_updated_at, {', '.join(f'p.{name}' for name in _COLUMNS)}"
+            f" FROM child_sync c {self._database.by_index('idx_child_sync_due')} JOIN issues p ON p.id = c.parent_id"
+            " WHERE c.project_id = :project_id AND c.parent_kind = :parent_kind AND c.kind = :kind"
+            f" AND {IS_DUE} AND (c.parent_updated_at, c.parent_id) > (:at, :id)"
+            " ORDER BY c.parent_updated_at, c.parent_id LIMIT :limit",
+            {
+                **kind_params(ISSUE, _KIND, self._project_id),
+                "at": self._after[0],
+                "id": self._after[1],
+                "limit": limit,
+            },
+        )
+        issues = [
+            DueIssue(key, iid, at, None if name is None else StatusRecord(name, *rest))
+            for key, iid, at, name, *rest in rows
+        ]
+        if issues:
+            self._after = (issues[-1].updated_at, issues[-1].id)
+        return issues
+
+    def write(self, issues: Sequence[DueIssue], statuses: Mapping[int, StatusRecord | None]) -> int:
+        """Store what these issues show, nothing for those that are not named, and count the changes."""
+        shown = [statuses.get(issue.iid) for issue in issues]
+        rows = [
+            (*((s.name, s.category, s.color, s.icon_name) if s else (None,) * len(_COLUMNS)), issue.id)
+            for issue, s in zip(issues, shown, strict=True)
+        ]
+        with self._database.transaction() as tx:
+            fence(tx, self._lease)
+            tx.execute_rows(_WRITE, (*_COLUMNS, "id"), rows)
+            for issue in issues:
+                parent = Parent(issue.id, issue.iid, issue.updated_at, None, None)
+                record_read(tx, ISSUE, _KIND, self._project_id, parent, settled=True, now_ms=self._now_ms())
+            self._seam(Seam.INSIDE_COMMIT)
+        return sum(issue.held != status for issue, status in zip(issues, shown, strict=True))

@@ -1,0 +1,354 @@
+"""Describes the kinds of children: discussions with notes, events, closed issues, files, reviewers.
+
+Each kind is a `ChildFamily` for `child_writer.py`. A row whose content is unchanged is not written again; one that
+was not seen is removed. A deleted note or discussion leaves no payload behind; an edited one keeps its earlier
+payloads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.core.content import digest
+from tidelore.core.model import (
+    ChildRecord,
+    ClosedIssueRecord,
+    DiscussionRecord,
+    FileChangeRecord,
+    Item,
+    LabelEventRecord,
+    MilestoneEventRecord,
+    NoteRecord,
+    ReviewerRecord,
+    StateEventRecord,
+    Version,
+)
+from tidelore.engine.whole import in_chunks
+from tidelore.store.database.port import Row, Transaction
+from tidelore.store.mirror.child_writer import ChildFamily, Read, Renewal, child_family
+from tidelore.store.mirror.documents import mark
+from tidelore.store.mirror.kinds import ParentKind
+from tidelore.store.mirror.parents import relink_people
+from tidelore.store.mirror.payloads import forget_payloads, store_payloads
+
+
+class ChildTable(Struct, frozen=True):
+    """One table: which records it takes, its own columns, and how a row is known again.
+
+    `key` are the columns that, after `prefix`, make up an item's id; `unique` is what the database holds unique.
+    """
+
+    table: str
+    record: type[Struct]
+    prefix: str
+    key: tuple[str, ...]
+    unique: tuple[str, ...]
+    own: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return self.record.__struct_fields__
+
+
+_OF_A_PROJECT = ("project_id", "issue_id", "merge_request_id")
+_EVENT = {"key": ("remote_id",), "unique": ("project_id", "remote_id"), "own": _OF_A_PROJECT}
+_EVENTS = (
+    ChildTable("resource_state_events", StateEventRecord, "state:", **_EVENT),
+    ChildTable("resource_label_events", LabelEventRecord, "label:", **_EVENT),
+    ChildTable("resource_milestone_events", MilestoneEventRecord, "milestone:", **_EVENT),
+)
+_CLOSES = ChildTable(
+    "mr_closes_issues",
+    ClosedIssueRecord,
+    "",
+    key=("issue_key",),
+    unique=("merge_request_id", "issue_key"),
+    own=("merge_request_id",),
+)
+_FILES = ChildTable(
+    "mr_file_changes",
+    FileChangeRecord,
+    "",
+    key=("old_path", "new_path"),
+    unique=("merge_request_id", "head_sha", "old_path", "new_path"),
+    own=("merge_request_id", "project_id", "head_sha"),
+)
+
+
+def _own_values(read: Read, kind: ParentKind, parent_id: int, project_id: int) -> dict[str, Any]:
+    values: dict[str, Any] = {"project_id": project_id, "issue_id": None, "merge_request_id": None}
+    values[kind.column] = parent_id
+    return values | {"head_sha": _head(read, parent_id) if kind.column == "merge_request_id" else ""}
+
+
+def _head(read: Read, parent_id: int) -> str:
+    return str(read("SELECT COALESCE(head_sha, '') FROM merge_requests WHERE id = :id", {"id": parent_id})[0][0])
+
+
+def _held(read: Read, table: ChildTable, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
+    """Return what a parent holds in a table; of files, those of its newest head."""
+    params: dict[str, Any] = {"parent": parent_id}
+    head = ""
+    if "head_sha" in table.own:
+        params["head"] = _head(read, parent_id)
+        head = " AND head_sha = :head"
+    rows = read(
+        f"SELECT id, content_hash, {', '.join(table.key)} FROM {table.table} WHERE {kind.column} = :parent{head}",
+        params,
+    )
+    return {_key(table, key): (row_id, bytes(found)) for row_id, found, *key in rows}
+
+
+def _key(table: ChildTable, values: Sequence[object]) -> str:
+    return table.prefix + " -> ".join(map(str, values))
+
+
+def _write(tx: Transaction, renewal: Renewal[ChildRecord], table: ChildTable) -> int:
+    held = _held(tx.execute, table, renewal.kind, renewal.parent_id)
+    own = _own_values(tx.execute, renewal.kind, renewal.parent_id, renewal.project_id)
+    changes = 0
+    seen: set[str] = set()
+    for chunk in in_chunks(item for item in renewal.items if isinstance(item.record, table.record)):
+        seen.update(str(item.version.id) for item in chunk)
+        changed = [item for item in chunk if held.get(str(item.version.id), (0, b""))[1] != item.version.digest]
+        _upsert(tx, table, [_row(table, own, item) for item in changed])
+        changes += len(changed)
+    gone = [row_id for key, (row_id, _) in held.items() if key not in seen]
+    if gone:
+        tx.execute(f"DELETE FROM {table.table} WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
+    return changes + len(gone)
+
+
+def _upsert(tx: Transaction, table: ChildTable, rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    names = (*table.own, *table.fields, "content_hash")
+    updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in table.unique)
+    tx.execute_rows(
+        f"INSERT INTO {table.table} ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
+        f" ON CONFLICT ({', '.join(table.unique)}) DO UPDATE SET {updates}",
+        names,
+        rows,
+    )
+
+
+def _row(table: ChildTable, own: dict[str, Any], item: Item[ChildRecord]) -> Row:
+    values = [getattr(item.record, name) for name in table.fields]
+    # Flags are integers because both databases store them so.
+    plain = [int(value) if isinstance(value, bool) else value for value in values]
+    return (*[own[name] for name in table.own], *plain, item.version.digest)
+
+
+def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily:
+    def write(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
+        return sum(_write(tx, renewal, table) for table in tables)
+
+    def held(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for table in tables:
+            found |= {key: value for key, (_, value) in _held(read, table, kind, parent_id).items()}
+        return found
+
+    return ChildFamily(name, write, held, _counter(word))
+
+
+def _counter(word: str) -> Callable[[Collection[Item[ChildRecord]]], dict[str, int]]:
+    return lambda items: {word: len(items)}
+
+
+def _held_reviewers(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+    rows = read(f"SELECT username FROM mr_reviewers WHERE {kind.column} = :parent", {"parent": parent_id})
+    return {username: b"" for (username,) in rows}
+
+
+def _write_reviewers(tx: Transaction, renewal: Renewal[ReviewerRecord]) -> int:
+    before = set(_held_reviewers(tx.execute, renewal.kind, renewal.parent_id))
+    names = [item.record.username for item in renewal.items]
+    if before == set(names):
+        return 0
+    relink_people(tx, "mr_reviewers", renewal.kind.column, {renewal.parent_id: names}, fresh=False)
+    return len(before ^ set(names))
+
+
+RESOURCE_EVENTS = _family("resource_events", "events", *_EVENTS)
+CLOSES_ISSUES = _family("closes_issues", "closed_issues", _CLOSES)
+DIFFS = _family("diffs", "files", _FILES)
+REVIEWERS = child_family("reviewers", ReviewerRecord, _write_reviewers, _held_reviewers, _counter("reviewers"))
+
+
+_PAYLOAD = "(SELECT id FROM raw_payloads WHERE remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash)"
+_DISCUSSION = (
+    "remote_id", "project_id", "issue_id", "merge_request_id", "noteable_type", "individual_note", "first_note_at",
+    "last_note_at", "last_seen_at", "resolvable", "resolved", "content_hash",
+)  # fmt: skip
+_FLAGS = ("is_system", "is_internal", "resolvable", "resolved")
+_PLAIN = tuple(name for name in NoteRecord.__struct_fields__ if name not in (*_FLAGS, "payload"))
+_NOTE = (*_PLAIN, *_FLAGS, "project_id", "discussion_id", "last_seen_at")
+_plain_values = attrgetter(*_PLAIN)
+
+
+def _upsert_sql(table: str, names: Sequence[str], payload: str) -> str:
+    kept = {"remote_id", "project_id"}
+    updates = ", ".join(f"{name} = excluded.{name}" for name in (*names, "raw_payload_id") if name not in kept)
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({', '.join(f':{name}' for name in names)},"
+        f" {payload}) ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates}"
+    )
+
+
+_UPSERT_DISCUSSION = _upsert_sql("discussions", _DISCUSSION, _PAYLOAD)
+_UPSERT_NOTE = _upsert_sql("notes", _NOTE, _PAYLOAD)
+
+
+def held_discussions(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+    """Return what a parent holds: the remote id and the content hash of each discussion."""
+    return {remote_id: found for remote_id, (_, found) in _held_threads(read, kind, parent_id).items()}
+
+
+def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
+    """Make a parent hold exactly these discussions with exactly these notes; return how many changed."""
+    held = _held_threads(tx.execute, renewal.kind, renewal.parent_id)
+    if held:
+        _mark_seen(tx, renewal)
+    seen = {item.record.remote_id for item in renewal.items}
+    gone = {remote_id: row_id for remote_id, (row_id, _) in held.items() if remote_id not in seen}
+    changes = len(gone)
+    if gone:
+        _remove(tx, renewal, gone)
+    for chunk in in_chunks(renewal.items):
+        changed = [item for item in chunk if held.get(item.record.remote_id, (0, b""))[1] != item.version.digest]
+        if changed:
+            _renew(
+                tx, renewal, changed, {key: held[key][0] for item in changed if (key := item.record.remote_id) in held}
+            )
+        changes += len(changed)
+    return changes
+
+
+def _remove(tx: Transaction, renewal: Renewal[DiscussionRecord], gone: Mapping[str, int]) -> None:
+    """Delete discussions that the server does not list any more, their notes and what was stored of both."""
+    notes = _note_ids(tx, list(gone.values()))
+    mark(tx, "discussion", gone.values(), renewal.now_ms)
+    tx.execute(f"DELETE FROM discussions WHERE id {tx.among('ids')}", {"ids": tx.integers(gone.values())})
+    forget_payloads(tx, renewal.project_id, "note", "notes", [str(remote_id) for remote_id in notes])
+    forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(gone))
+
+
+def _renew(
+    tx: Transaction,
+    renewal: Renewal[DiscussionRecord],
+    changed: Sequence[Item[DiscussionRecord]],
+    known: Mapping[str, int],
+) -> None:
+    """Write discussions that differ from the stored ones, and delete those of their notes that are gone."""
+    before = _note_ids(tx, list(known.values()))
+    _write_threads(tx, renewal, changed)
+    notes = {note.remote_id for item in changed for note in item.record.notes}
+    deleted = [remote_id for remote_id in before if remote_id not in notes]
+    if deleted:
+        tx.execute(
+            f"DELETE FROM notes WHERE discussion_id {tx.among('known')} AND remote_id {tx.among('ids')}",
+            {"known": tx.integers(known.values()), "ids": tx.integers(deleted)},
+        )
+        forget_payloads(tx, renewal.project_id, "note", "notes", [str(remote_id) for remote_id in deleted])
+        forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(known))
+
+
+def tell_discussions(items: Collection[Item[DiscussionRecord]]) -> dict[str, int]:
+    """Count discussions and their notes."""
+    told = Counter({"discussions": len(items), "notes": 0, "system_notes": 0, "diff_notes": 0})
+    for item in items:
+        for note in item.record.notes:
+            told["system_notes" if note.is_system else "notes"] += 1
+            told["diff_notes"] += note.is_placed
+    return dict(told)
+
+
+DISCUSSIONS = child_family("discussions", DiscussionRecord, write_discussions, held_discussions, tell_discussions)
+
+
+def _held_threads(read: Read, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
+    rows = read(
+        f"SELECT remote_id, id, content_hash FROM discussions WHERE {kind.column} = :parent", {"parent": parent_id}
+    )
+    return {remote_id: (row_id, bytes(found)) for remote_id, row_id, found in rows}
+
+
+def _mark_seen(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> None:
+    params = {"now": renewal.now_ms, "parent": renewal.parent_id}
+    ours = f"SELECT id FROM discussions WHERE {renewal.kind.column} = :parent"
+    tx.execute(f"UPDATE notes SET last_seen_at = :now WHERE discussion_id IN ({ours})", params)
+    tx.execute(f"UPDATE discussions SET last_seen_at = :now WHERE {renewal.kind.column} = :parent", params)
+
+
+def _note_ids(tx: Transaction, discussions: Sequence[int]) -> list[int]:
+    if not discussions:
+        return []
+    rows = tx.execute(
+        f"SELECT remote_id FROM notes WHERE discussion_id {tx.among('ids')}", {"ids": tx.integers(discussions)}
+    )
+    return [remote_id for (remote_id,) in rows]
+
+
+def _write_threads(
+    tx: Transaction, renewal: Renewal[DiscussionRecord], changed: Sequence[Item[DiscussionRecord]]
+) -> None:
+    if not changed:
+        return
+    _store(tx, renewal, "discussion", changed)
+    tx.execute_rows(_UPSERT_DISCUSSION, _DISCUSSION, [_discussion_row(renewal, item) for item in changed])
+    ids = {
+        remote_id: row_id
+        for remote_id, (row_id, _) in _held_threads(tx.execute, renewal.kind, renewal.parent_id).items()
+    }
+    mark(tx, "discussion", [ids[item.record.remote_id] for item in changed], renewal.now_ms)
+    notes = [(ids[item.record.remote_id], note) for item in changed for note in item.record.notes]
+    # The discussion's payload holds every note; only what people wrote, or placed in a diff, is kept again.
+    kept = {note.remote_id: _as_item(note) for _, note in notes if not note.is_system or note.is_placed}
+    _store(tx, renewal, "note", list(kept.values()))
+    tx.execute_rows(
+        _UPSERT_NOTE,
+        (*_NOTE, "content_hash"),
+        [_note_row(renewal, discussion_id, note, kept.get(note.remote_id)) for discussion_id, note in notes],
+    )
+
+
+def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, items: Sequence[Item[object]]) -> None:
+    if items:
+        store_payloads(tx, renewal.project_id, kind, items, pack=renewal.pack, now_ms=renewal.now_ms)
+
+
+def _as_item(note: NoteRecord) -> Item[NoteRecord]:
+    version = Version(note.remote_id, note.updated_at, digest(note.payload))
+    return Item(version, note.created_at, note.payload, note)
+
+
+def _discussion_row(renewal: Renewal[DiscussionRecord], item: Item[DiscussionRecord]) -> Row:
+    record, on_issue = item.record, renewal.kind.column == "issue_id"
+    return (
+        record.remote_id,
+        renewal.project_id,
+        renewal.parent_id if on_issue else None,
+        None if on_issue else renewal.parent_id,
+        renewal.kind.noteable_type,
+        int(record.individual_note),
+        record.first_note_at,
+        record.last_note_at,
+        renewal.now_ms,
+        int(record.resolvable),
+        int(record.resolved),
+        item.version.digest,
+    )
+
+
+def _note_row(
+    renewal: Renewal[DiscussionRecord], discussion_id: int, note: NoteRecord, stored: Item[NoteRecord] | None
+) -> Row:
+    flags = tuple(int(getattr(note, name)) for name in _FLAGS)
+    own = (renewal.project_id, discussion_id, renewal.now_ms)
+    return (*_plain_values(note), *flags, *own, stored.version.digest if stored else None)

@@ -1,0 +1,341 @@
+"""Stores the cursor and the gaps of every scope (tables `cursors` and `gaps`, invariant 4).
+
+The second half spells GitHub's comment surfaces as scopes of that one table, shows them under their documented names,
+and hands a position over between a repository's feed and its threads. A watermark that is handed over only moves
+forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.core.errors import NotFound
+from tidelore.core.model import Position, Scope
+from tidelore.core.references import match_one
+from tidelore.engine.cursor import (
+    Cursor,
+    Gap,
+    Validator,
+    decode_census,
+    decode_log,
+    decode_window,
+    encode_census,
+    encode_log,
+    encode_window,
+    forward,
+    parse_id,
+)
+from tidelore.store.database.port import Database, Transaction
+
+_MOST_NAMED = 20
+_KEPT = ("watermark_at", "watermark_id", "reading", "log_position")
+_KEY = "source = :source AND surface = :surface AND scope = :scope"
+
+
+class CursorRow(Struct, frozen=True):
+    """A cursor as people ask for it, with the path of its project or the handle of its account."""
+
+    source: str
+    surface: str
+    scope: str
+    project: str | None
+    account: str | None
+    watermark_at: int | None
+    watermark_id: str | None
+    bootstrap_complete: int
+    reading: str | None
+    etag: str | None
+    url: str | None
+    polled_at: int | None
+    verified_at: int | None
+    updated_at: int
+    set_aside: str | None
+    set_aside_at: int | None
+    gaps: int
+
+    @property
+    def place(self) -> str:
+        """What it is a position in, as people name it."""
+        return self.project or self.account or self.scope
+
+
+def scope_params(scope: Scope) -> dict[str, object]:
+    """Return the parameters that name a scope."""
+    return {"source": scope.source, "surface": scope.surface, "scope": scope.key}
+
+
+def load_cursor(database: Database, scope: Scope) -> Cursor:
+    """Return a scope's cursor as it stands, valid or not."""
+    rows = database.read(
+        "SELECT watermark_at, watermark_id, reading, log_position, url, etag, bootstrap_complete, census"
+        f" FROM cursors WHERE {_KEY}",
+        scope_params(scope),
+    )
+    if not rows:
+        return Cursor()
+    at, key, reading, log, url, etag, complete, census = rows[0]
+    return Cursor(
+        watermark=None if at is None else Position(at, parse_id(key or "0")),
+        window=decode_window(reading),
+        log=decode_log(log),
+        validator=Validator(url, etag) if url and etag else None,
+        complete=bool(complete),
+        census=decode_census(census),
+    )
+
+
+def without_cursor(database: Database, source: str, surfaces: Iterable[str], scopes: Sequence[str]) -> set[str]:
+    """Return which of these scopes none of these lists has a cursor for."""
+    rows = database.read(
+        f"SELECT scope FROM cursors WHERE source = :source AND surface {database.among('surfaces')}"
+        f" AND scope {database.among('scopes')}",
+        {"source": source, "surfaces": database.texts(surfaces), "scopes": database.texts(scopes)},
+    )
+    return set(scopes).difference(scope for (scope,) in rows)
+
+
+def last_polled(database: Database, sources: Iterable[str]) -> dict[tuple[str, str, str], int]:
+    """Return when lists of projects were last heard of: by source, configured name of the project, and surface."""
+    rows = database.read(
+        "SELECT c.source, p.configured, c.surface, MAX(c.polled_at)"
+        " FROM cursors c JOIN projects p ON p.id = c.project_id"
+        f" WHERE c.source {database.among('sources')} AND c.polled_at IS NOT NULL"
+        " GROUP BY c.source, p.configured, c.surface",
+        {"sources": database.texts(sources)},
+    )
+    return {(source, configured, surface): int(at) for source, configured, surface, at in rows}
+
+
+def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> None:
+    """Write a cursor beside the rows it covers."""
+    tx.execute(
+        "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, log_position,"
+        " url, etag, bootstrap_complete, census, verified_at, polled_at, updated_at)"
+        " VALUES (:source, :surface, :scope, :project_id, :watermark_at, :watermark_id, :reading, :log, :url,"
+        " :etag, :complete, :census, :verified_at, :now, :now)"
+        " ON CONFLICT (source, surface, scope) DO UPDATE SET project_id = excluded.project_id,"
+        " watermark_at = excluded.watermark_at, watermark_id = excluded.watermark_id,"
+        " reading = excluded.reading, log_position = excluded.log_position, url = excluded.url, etag = excluded.etag,"
+        " bootstrap_complete = excluded.bootstrap_complete, census = excluded.census,"
+        " verified_at = excluded.verified_at,"
+        " polled_at = excluded.polled_at, updated_at = excluded.updated_at",
+        {
+            **scope_params(scope),
+            "project_id": scope.project_id,
+            "watermark_at": cursor.watermark.at if cursor.watermark else None,
+            "watermark_id": str(cursor.watermark.id) if cursor.watermark else None,
+            "reading": encode_window(cursor.window),
+            "log": encode_log(cursor.log),
+            "url": cursor.validator.url if cursor.validator else None,
+            "etag": cursor.validator.etag if cursor.validator else None,
+            "complete": int(cursor.complete),
+            "census": encode_census(cursor.census),
+            "verified_at": cursor.census.verified_at,
+            "now": now_ms,
+        },
+    )
+
+
+def set_aside(tx: Transaction, scope: Scope, reason: str, now_ms: int) -> None:
+    """Keep what an invalid cursor said, and why it was not believed."""
+    rows = tx.execute(f"SELECT {', '.join(_KEPT)} FROM cursors WHERE {_KEY}", scope_params(scope))
+    kept = dict(zip(_KEPT, rows[0], strict=True)) if rows else {}
+    tx.execute(
+        f"UPDATE cursors SET set_aside = :kept, set_aside_at = :now WHERE {_KEY}",
+        {
+            **scope_params(scope),
+            "kept": msgspec.json.encode({**kept, "reason": reason}).decode(),
+            "now": now_ms,
+        },
+    )
+
+
+def reset_cursor(tx: Transaction, source: str, surface: str, scope: str) -> bool:
+    """Forget a position by an operator's command; what is stored stays. False when there was none."""
+    key = {"source": source, "surface": surface, "scope": scope}
+    tx.execute(f"DELETE FROM gaps WHERE {_KEY}", key)
+    return tx.change(f"DELETE FROM cursors WHERE {_KEY}", key) > 0
+
+
+def load_gaps(database: Database, scope: Scope) -> list[Gap]:
+    """Return the open gaps of a scope, newest first."""
+    rows = database.read(
+        f"SELECT top_at, top_id, resume_token, floor_at FROM gaps WHERE {_KEY} ORDER BY place",
+        scope_params(scope),
+    )
+    return [Gap(None if at is None else Position(at, parse_id(key)), token, floor) for at, key, token, floor in rows]
+
+
+def save_gaps(tx: Transaction, scope: Scope, gaps: Sequence[Gap], now_ms: int) -> None:
+    """Replace the open gaps of a scope."""
+    tx.execute(f"DELETE FROM gaps WHERE {_KEY}", scope_params(scope))
+    for place, gap in enumerate(gaps):
+        tx.execute(
+            "INSERT INTO gaps (source, surface, scope, place, top_at, top_id, resume_token, floor_at, opened_at)"
+            " VALUES (:source, :surface, :scope, :place, :top_at, :top_id, :token, :floor, :now)",
+            {
+                **scope_params(scope),
+                "place": place,
+                "top_at": gap.top.at if gap.top else None,
+                "top_id": str(gap.top.id) if gap.top else None,
+                "token": gap.token,
+                "floor": gap.floor,
+                "now": now_ms,
+            },
+        )
+
+
+def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
+    """Return the one cursor that is meant; a scope may be a number, a path, or an ending of one."""
+    everything = list_cursors(database)
+    cursors = [cursor for cursor in everything if cursor.surface == surface]
+    if not cursors:
+        known = "; ".join(f"{cursor.surface} {cursor.place}" for cursor in everything[:_MOST_NAMED])
+        raise NotFound(f"no reading position for {surface}", fix=f"known: {known or 'none yet'}", surface=surface)
+    return match_one(scope, cursors, lambda row: (row.place, row.scope), f"{surface} cursor")
+
+
+def list_cursors(database: Database) -> list[CursorRow]:
+    """Return every cursor with the project or account it belongs to."""
+    rows = database.read(
+        "SELECT c.source, c.surface, c.scope, p.path, a.handle, c.watermark_at, c.watermark_id, c.bootstrap_complete,"
+        " c.reading, c.etag, c.url, c.polled_at, c.verified_at, c.updated_at, c.set_aside, c.set_aside_at,"
+        " (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source AND g.surface = c.surface"
+        " AND g.scope = c.scope)"
+        " FROM cursors c LEFT JOIN projects p ON p.id = c.project_id"
+        " LEFT JOIN accounts a ON a.did = c.scope AND c.source = 'bluesky' ORDER BY c.source, c.surface, c.scope"
+    )
+    return [CursorRow(*row) for row in rows]
+
+
+FEEDS = ("issue_comments", "review_comments", "pulls")
+"""What is listed for a whole repository."""
+THREADS = (
+    "pr_review_comments",
+    "pr_issue_comments",
+    "pr_review_summaries",
+    "issue_pre_pr_followups",
+    "issue_post_pr_redirects",
+    "issue_operator_commands",
+    "pr_review_operator_commands",
+)
+"""What is listed for one thread."""
+_PREFIX = "github."
+
+
+class PollCursor(Struct, frozen=True):
+    """A position as the documented view shows it, its instants in milliseconds. Number 0 is the whole repository."""
+
+    source: str
+    repo_full_name: str
+    surface: str
+    scope_number: int
+    last_updated_at: int | None
+    last_comment_id: int | None
+    bootstrap_complete: bool
+    polled_at: int | None
+    updated_at: int
+
+
+def poll_scope(source: str, project_id: int, repo: str, surface: str, number: int = 0) -> Scope:
+    """Return the scope of a surface: of one thread, or with number 0 of the whole repository."""
+    if surface not in (FEEDS if number == 0 else THREADS):
+        raise ValueError(f"{surface!r} is not listed for {'a thread' if number else 'a repository'}")
+    key = f"{repo}#{number}" if number else repo
+    return Scope(source, f"{_PREFIX}{surface}", key, project_id, f"{key} {surface}")
+
+
+def repo_of(scope: Scope) -> str:
+    """Return the repository a scope belongs to."""
+    return scope.key.partition("#")[0]
+
+
+def get_poll_cursor(
+    database: Database, surface: str, scope_number: int, repo_full_name: str, *, source: str
+) -> PollCursor | None:
+    """Return one position, or None where nothing was ever read."""
+    scope = poll_scope(source, 0, repo_full_name, surface, scope_number)
+    found = _poll_cursors(database, source, " AND surface = :surface AND scope = :scope",
+                          {"surface": scope.surface, "scope": scope.key})  # fmt: skip
+    return found[0] if found else None
+
+
+def list_poll_cursors(database: Database, source: str, repo_full_name: str) -> list[PollCursor]:
+    """Return every position of a repository, its own first."""
+    begin = f"{repo_full_name}#"
+    found = _poll_cursors(database, source, " AND (scope = :repo OR SUBSTR(scope, 1, :size) = :begin)",
+                          {"repo": repo_full_name, "begin": begin, "size": len(begin)})  # fmt: skip
+    return sorted(found, key=lambda cursor: (cursor.scope_number, cursor.surface))
+
+
+def upsert_poll_cursor(
+    tx: Transaction,
+    scope: Scope,
+    *,
+    last_updated_at: int | None,
+    last_comment_id: int = 0,
+    bootstrap_complete: bool,
+    now_ms: int,
+) -> Position | None:
+    """Hand a position over: the watermark becomes at least this one, and is returned.
+
+    Where it moves, or the scope stops being complete, what was being read is begun again from there.
+    """
+    known, complete = _standing(tx, scope)
+    given = None if last_updated_at is None else Position(last_updated_at, last_comment_id)
+    moved = forward(known, given)
+    if (moved, bootstrap_complete) == (known, complete):
+        return moved
+    tx.execute(
+        "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, bootstrap_complete,"
+        " updated_at) VALUES (:source, :surface, :scope, :project_id, :at, :id, :complete, :now)"
+        " ON CONFLICT (source, surface, scope) DO UPDATE SET watermark_at = excluded.watermark_at,"
+        " watermark_id = excluded.watermark_id, bootstrap_complete = excluded.bootstrap_complete, reading = NULL,"
+        " url = NULL, etag = NULL, updated_at = excluded.updated_at",
+        {
+            **scope_params(scope),
+            "project_id": scope.project_id,
+            "at": moved.at if moved else None,
+            "id": str(moved.id) if moved else None,
+            "complete": int(bootstrap_complete),
+            "now": now_ms,
+        },
+    )
+    return moved
+
+
+def forget_thread(tx: Transaction, source: str, repo_full_name: str, number: int) -> int:
+    """Forget every position of one thread; return how many there were."""
+    return tx.change(
+        f"DELETE FROM cursors WHERE source = :source AND surface LIKE '{_PREFIX}%' AND scope = :scope",
+        {"source": source, "scope": f"{repo_full_name}#{number}"},
+    )
+
+
+def _poll_cursors(database: Database, source: str, where: str, params: Mapping[str, object]) -> list[PollCursor]:
+    rows = database.read(
+        "SELECT surface, scope, watermark_at, watermark_id, bootstrap_complete, polled_at, updated_at FROM cursors"
+        f" WHERE source = :source AND surface LIKE '{_PREFIX}%'{where}",
+        {**params, "source": source},
+    )
+    return [
+        PollCursor(source, scope.partition("#")[0], surface.removeprefix(_PREFIX), int(scope.partition("#")[2] or 0),
+                   at, int(key) if key and key.isdecimal() else None, bool(complete), polled_at, updated_at)
+        for surface, scope, at, key, complete, polled_at, updated_at in rows
+    ]  # fmt: skip
+
+
+def _standing(tx: Transaction, scope: Scope) -> tuple[Position | None, bool | None]:
+    """Return a scope's watermark and whether it is complete; None and None where nothing was ever read."""
+    rows = tx.execute(
+        "SELECT watermark_at, watermark_id, bootstrap_complete FROM cursors"
+        " WHERE source = :source AND surface = :surface AND scope = :scope",
+        scope_params(scope),
+    )
+    if not rows:
+        return None, None
+    at, key, complete = rows[0]
+    return (None if at is None else Position(at, parse_id(key or "0"))), bool(complete)

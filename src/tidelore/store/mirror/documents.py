@@ -1,0 +1,206 @@
+"""Stores documents, and the marks of sources whose documents must be generated again.
+
+Tables `dirty_sources` and `documents`. A mark is written in the transaction of the change it belongs to, so no change
+is missed; marking twice has no effect. A deleted source is marked too, because its document has to go. A document
+whose content is unchanged is not written again, so its index entries and vectors stay. Does not compose text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.core.content import digest
+from tidelore.core.model import Document
+from tidelore.engine.lease import Lease
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.kinds import ParentKind
+from tidelore.store.work.leases import fence
+
+SOURCE_TYPES = {"issues": "issue", "merge_requests": "merge_request"}
+_AGAIN = (
+    " ON CONFLICT (source_type, source_id)"
+    " DO UPDATE SET queued_at = excluded.queued_at, attempts = 0, last_error = NULL"
+)
+
+
+class DocumentSource(NamedTuple):
+    """What a document is made of."""
+
+    type: str
+    id: int
+
+
+class DirtyMark(NamedTuple):
+    """A source that is due, and since when."""
+
+    type: str
+    id: int
+    queued_at: int
+
+    @property
+    def source(self) -> DocumentSource:
+        return DocumentSource(self.type, self.id)
+
+
+def mark_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int], now_ms: int) -> None:
+    """Mark parents, and their discussions: those carry the parent's title, labels and state."""
+    ids = list(parents)
+    mark_rows(tx, SOURCE_TYPES[kind.table], kind.table, ids, now_ms)
+    mark_rows(tx, "discussion", "discussions", ids, now_ms, column=kind.column)
+
+
+def mark_rows(
+    tx: Transaction, source_type: str, table: str, ids: Iterable[int], now_ms: int, *, column: str = "id"
+) -> None:
+    """Mark sources that are rows of a table: in one statement, however many they are."""
+    tx.execute(
+        "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
+        f" SELECT :type, id, :now FROM {table} WHERE {column} {tx.among('ids')}{_AGAIN}",
+        {"type": source_type, "now": now_ms, "ids": tx.integers(ids)},
+    )
+
+
+def mark(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> None:
+    """Mark sources by themselves, there or gone."""
+    tx.execute_rows(
+        f"INSERT INTO dirty_sources (source_type, source_id, queued_at) VALUES (:type, :id, :now){_AGAIN}",
+        ("type", "id", "now"),
+        [(source_type, source_id, now_ms) for source_id in ids],
+    )
+
+
+def mark_all(database: Database, lease: Lease, now_ms: int) -> None:
+    """Mark everything there is, and every document whose source is not there any more."""
+    with database.transaction() as tx:
+        fence(tx, lease)
+        for table, source_type in (*SOURCE_TYPES.items(), ("discussions", "discussion"), ("posts", "post")):
+            tx.execute(
+                "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
+                f" SELECT :type, id, :now FROM {table} WHERE id > 0{_AGAIN}",
+                {"type": source_type, "now": now_ms},
+            )
+        tx.execute(
+            "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
+            f" SELECT source_type, source_id, :now FROM documents WHERE id > 0{_AGAIN}",
+            {"now": now_ms},
+        )
+
+
+def due_sources(database: Database, limit: int, after: DirtyMark | None = None) -> list[DirtyMark]:
+    """Return what is marked, the longest first; after one that was looked at, so that each comes up once."""
+    queued_at, source_type, source_id = (after.queued_at, after.type, after.id) if after else (-1, "", -1)
+    rows = database.read(
+        "SELECT source_type, source_id, queued_at FROM dirty_sources"
+        " WHERE (queued_at, source_type, source_id) > (:queued_at, :type, :id)"
+        " ORDER BY queued_at, source_type, source_id LIMIT :limit",
+        {"queued_at": queued_at, "type": source_type, "id": source_id, "limit": limit},
+    )
+    return [DirtyMark(*row) for row in rows]
+
+
+def marks_of(database: Database, sources: Sequence[DocumentSource]) -> list[DirtyMark]:
+    """Return the marks of these sources; one that is not marked has none."""
+    marks: list[DirtyMark] = []
+    for source_type in dict.fromkeys(source.type for source in sources):
+        ids = [source.id for source in sources if source.type == source_type]
+        rows = database.read(
+            "SELECT source_type, source_id, queued_at FROM dirty_sources"
+            f" WHERE source_type = :type AND source_id {database.among('ids')}",
+            {"type": source_type, "ids": database.integers(ids)},
+        )
+        marks += [DirtyMark(*row) for row in rows]
+    return marks
+
+
+def wipe(tx: Transaction, marks: Iterable[DirtyMark]) -> None:
+    """Remove marks that were dealt with; one that was made anew meanwhile stays."""
+    tx.execute_rows(
+        "DELETE FROM dirty_sources WHERE source_type = :type AND source_id = :id AND queued_at = :queued_at",
+        ("type", "id", "queued_at"),
+        [tuple(entry) for entry in marks],
+    )
+
+
+def record_trouble(tx: Transaction, entry: DirtyMark, error: str) -> None:
+    """Note that a source could not be made into a document; it stays marked."""
+    tx.execute(
+        "UPDATE dirty_sources SET attempts = attempts + 1, last_error = :error"
+        " WHERE source_type = :type AND source_id = :id",
+        {"error": error, "type": entry.type, "id": entry.id},
+    )
+
+
+def count_dirty(database: Database) -> int:
+    """Return how many sources are marked."""
+    return int(database.read("SELECT COUNT(*) FROM dirty_sources")[0][0])
+
+
+_COLUMNS = (*Document.__struct_fields__, "generated_at", "content_hash")
+_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in {"source_type", "source_id"})
+_UPSERT = (
+    f"INSERT INTO documents ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
+    f" ON CONFLICT (source_type, source_id) DO UPDATE SET {_UPDATES}"
+)
+
+
+class WrittenDocuments(Struct, frozen=True):
+    """What a batch changed: the documents written, by id, and how many went or stayed as they were."""
+
+    ids: list[int]
+    removed: int
+    unchanged: int
+
+
+def write_documents(
+    tx: Transaction, sources: Sequence[DocumentSource], documents: Sequence[Document], now_ms: int
+) -> WrittenDocuments:
+    """Make these sources have exactly these documents."""
+    held = _held(tx, sources)
+    made = {
+        DocumentSource(document.source_type, document.source_id): replace(
+            document, content=tx.indexable(document.content)
+        )
+        for document in documents
+    }
+    hashes = {source: digest(msgspec.json.encode(document)) for source, document in made.items()}
+    changed = [source for source in made if held.get(source, (0, b""))[1] != hashes[source]]
+    gone = [row_id for source, (row_id, _) in held.items() if source not in made]
+    if gone:
+        tx.execute(f"DELETE FROM documents WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
+    tx.execute_rows(_UPSERT, _COLUMNS, [(*_values(made[source]), now_ms, hashes[source]) for source in changed])
+    ids = [row_id for source, (row_id, _) in _held(tx, changed).items()]
+    return WrittenDocuments(ids, len(gone), len(made) - len(changed))
+
+
+def remove_documents(tx: Transaction, source_type: str, source_ids: Sequence[int]) -> None:
+    """Delete the documents of these sources at once, without waiting for the next run that makes documents."""
+    tx.execute(
+        f"DELETE FROM documents WHERE source_type = :type AND source_id {tx.among('ids')}",
+        {"type": source_type, "ids": tx.integers(source_ids)},
+    )
+
+
+def _held(tx: Transaction, sources: Iterable[DocumentSource]) -> dict[DocumentSource, tuple[int, bytes]]:
+    found: dict[DocumentSource, tuple[int, bytes]] = {}
+    by_type: dict[str, list[int]] = {}
+    for source in sources:
+        by_type.setdefault(source.type, []).append(source.id)
+    for source_type, ids in by_type.items():
+        rows = tx.execute(
+            "SELECT source_id, id, content_hash FROM documents"
+            f" WHERE source_type = :type AND source_id {tx.among('ids')}",
+            {"type": source_type, "ids": tx.integers(ids)},
+        )
+        found |= {DocumentSource(source_type, key): (row_id, bytes(value)) for key, row_id, value in rows}
+    return found
+
+
+def _values(document: Document) -> list[object]:
+    """Return the columns; lists are lines, so that both a person and an index can read them."""
+    values = [getattr(document, name) for name in Document.__struct_fields__]
+    return ["\n".join(value) if isinstance(value, tuple) else value for value in values]

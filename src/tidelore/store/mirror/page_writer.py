@@ -1,0 +1,243 @@
+"""Stores a page of issues or merge requests, or the items of a surgical sync, in one transaction.
+
+Invariant 1: payloads, rows, links, quarantine, gaps and the cursor commit together or not at all, and only under the
+lease. A surgical sync stores all its items, with their projects, marks and due children, or none. No lock is held
+while its items are fetched, so a row that became newer meanwhile is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from tidelore.core.model import Item, ParentRecord, ProjectRecord, RemoteId, Scope, Version
+from tidelore.core.references import Kind
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.cursor import Cursor, Gap
+from tidelore.engine.lease import Lease
+from tidelore.engine.ports import Batch, Parent, Quarantined
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.child_progress import make_due
+from tidelore.store.mirror.child_writer import Read
+from tidelore.store.mirror.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
+from tidelore.store.mirror.documents import SOURCE_TYPES, DocumentSource
+from tidelore.store.mirror.parents import (
+    ISSUES,
+    MERGE_REQUESTS,
+    Family,
+    LinkCounts,
+    bury,
+    held_between,
+    row_ids,
+    stored_versions,
+    write_parents,
+)
+from tidelore.store.mirror.payloads import Pack, packer, store_payloads
+from tidelore.store.mirror.projects import ProjectRow, save_project
+from tidelore.store.mirror.quarantine import admit, due_entries, release
+from tidelore.store.work.leases import fence
+
+
+class PageWriter:
+    """Implements the engine's `ScopeStore` for issues and merge requests."""
+
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope,
+        family: Family,
+        now_ms: Callable[[], int],
+        *,
+        lease: Lease | None = None,
+        compress: bool = True,
+        seam: Crashpoint = no_seam,
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._family = family
+        self._now_ms = now_ms
+        self._lease = lease
+        self._pack = packer(compress=compress)
+        self._seam = seam
+        self.links = LinkCounts()
+
+    def load(self) -> Cursor:
+        return load_cursor(self._database, self._scope)
+
+    def gaps(self) -> Sequence[Gap]:
+        return load_gaps(self._database, self._scope)
+
+    def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
+        return stored_versions(self._database, self._family.table, self._scope.project, _numbers(ids))
+
+    def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
+        return held_between(self._database, self._family.table, self._scope.project, created_from, created_before)
+
+    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
+        return due_entries(self._database, self._scope, self._now_ms(), limit)
+
+    def set_aside(self, reason: str) -> None:
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            set_aside(tx, self._scope, reason, self._now_ms())
+
+    def commit(self, batch: Batch[ParentRecord]) -> None:
+        now = self._now_ms()
+        links = LinkCounts()
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            if batch.items:
+                links = self._write(tx, batch.items, now)
+            if batch.gone:
+                gone = row_ids(tx, self._family.table, self._scope.project, _numbers(batch.gone))
+                bury(tx, self._scope, self._family.kind, gone.values(), now)
+            if batch.rejected:
+                admit(tx, self._scope, batch.rejected, now)
+            released = [*batch.released, *(str(item.version.id) for item in batch.items)]
+            if released:
+                release(tx, self._scope, released)
+            if batch.gaps is not None:
+                save_gaps(tx, self._scope, batch.gaps, now)
+            save_cursor(tx, self._scope, batch.cursor, now)
+            self._seam(Seam.INSIDE_COMMIT)
+        self.links.add(links)
+
+    def _write(self, tx: Transaction, items: Sequence[Item[ParentRecord]], now_ms: int) -> LinkCounts:
+        project_id = self._scope.project
+        store_payloads(tx, project_id, self._family.resource_type, items, pack=self._pack, now_ms=now_ms)
+        known = tx.execute(
+            f"SELECT remote_id FROM {self._family.table} WHERE project_id = :project_id"
+            f" AND remote_id {tx.among('ids')}",
+            {"project_id": project_id, "ids": tx.integers(_numbers(item.version.id for item in items))},
+        )
+        return write_parents(tx, self._family, project_id, items, {row[0] for row in known}, now_ms)
+
+
+def _numbers(ids: Iterable[RemoteId]) -> list[int]:
+    return [key for key in ids if isinstance(key, int)]
+
+
+FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
+
+
+class FetchedItem(Struct, frozen=True):
+    """An item about to be stored. Without a `row` its project is stored first, from the `record`."""
+
+    kind: Kind
+    source: str
+    surface: str
+    configured: str
+    row: ProjectRow | None
+    record: ProjectRecord | None
+    item: Item[ParentRecord]
+
+
+class StoredItem(Struct, frozen=True):
+    """An item that is stored, and whose documents it changes; a stale one has no `parent`: its row is newer."""
+
+    project: ProjectRow
+    parent: Parent | None = None
+    sources: tuple[DocumentSource, ...] = ()
+
+
+class LocalRow(Struct, frozen=True):
+    """What decides whether a row is newer than what was fetched."""
+
+    updated_at: int
+    last_seen_at: int
+    deleted_at: int | None
+
+
+def is_stale(local: LocalRow | None, updated_at: int, fetched_since: int) -> bool:
+    """Return whether our row is fresher than a payload: newer, or of the same instant and seen, or found to be gone,
+    since the fetching began."""
+    if local is None:
+        return False
+    if local.updated_at != updated_at:
+        return local.updated_at > updated_at
+    return local.last_seen_at > fetched_since or (local.deleted_at or 0) > fetched_since
+
+
+def store_fetched_items(
+    database: Database,
+    lease: Lease,
+    primaries: Sequence[FetchedItem],
+    *,
+    fetched_since: int,
+    now_ms: Callable[[], int],
+    pack: Pack,
+    seam: Crashpoint = no_seam,
+) -> list[StoredItem]:
+    """Store all items in one transaction, each unless our row is newer; the answers come in the items' order."""
+    seam(Seam.BEFORE_COMMIT)
+    with database.transaction() as tx:
+        fence(tx, lease)
+        now = now_ms()
+        projects: dict[tuple[str, str], ProjectRow] = {}
+        landed = []
+        for primary in primaries:
+            home = (primary.source, primary.configured)
+            if home not in projects:
+                projects[home] = _project(tx, primary, now)
+            landed.append(_store(tx, primary, projects[home], fetched_since, now, pack))
+        seam(Seam.INSIDE_COMMIT)
+    seam(Seam.AFTER_COMMIT)
+    return landed
+
+
+def sources_of(read: Read, kind: Kind, parent_id: int) -> tuple[DocumentSource, ...]:
+    """Return what the documents of an item are made of: itself, and its discussions."""
+    family = FAMILIES[kind]
+    rows = read(f"SELECT id FROM discussions WHERE {family.parent_column} = :id ORDER BY id", {"id": parent_id})
+    return DocumentSource(SOURCE_TYPES[family.table], parent_id), *(
+        DocumentSource("discussion", row[0]) for row in rows
+    )
+
+
+def holds(database: Database, kind: Kind, project_id: int, iid: int) -> bool:
+    """Return whether the copy has an item that is not known to be gone."""
+    return bool(
+        database.read(
+            f"SELECT 1 FROM {FAMILIES[kind].table} WHERE project_id = :project_id AND iid = :iid"
+            " AND deleted_at IS NULL LIMIT 1",
+            {"project_id": project_id, "iid": iid},
+        )
+    )
+
+
+def _project(tx: Transaction, primary: FetchedItem, now_ms: int) -> ProjectRow:
+    if primary.row is not None:
+        return primary.row
+    assert primary.record is not None, "an item comes with its project"
+    return save_project(tx, primary.source, primary.configured, primary.record, now_ms)
+
+
+def _store(
+    tx: Transaction, primary: FetchedItem, project: ProjectRow, fetched_since: int, now_ms: int, pack: Pack
+) -> StoredItem:
+    family, item = FAMILIES[primary.kind], primary.item
+    remote_id, updated_at = item.record.remote_id, item.version.updated_at
+    local = _local(tx, family.table, project.id, remote_id)
+    if is_stale(local, updated_at, fetched_since):
+        return StoredItem(project)
+    store_payloads(tx, project.id, family.resource_type, [item], pack=pack, now_ms=now_ms)
+    write_parents(tx, family, project.id, [item], set() if local is None else {remote_id}, now_ms)
+    row_id = row_ids(tx, family.table, project.id, [remote_id])[remote_id]
+    for name in family.kind.children:
+        make_due(tx, family.kind, name, project.id, [row_id])
+    scope = Scope(primary.source, primary.surface, str(project.remote_id), project.id, project.path)
+    release(tx, scope, [str(remote_id)])
+    parent = Parent(row_id, item.record.iid, updated_at, None, None)
+    return StoredItem(project, parent, sources_of(tx.execute, primary.kind, row_id))
+
+
+def _local(tx: Transaction, table: str, project_id: int, remote_id: int) -> LocalRow | None:
+    rows = tx.execute(
+        f"SELECT updated_at, last_seen_at, deleted_at FROM {table}"
+        " WHERE project_id = :project_id AND remote_id = :remote_id",
+        {"project_id": project_id, "remote_id": remote_id},
+    )
+    return LocalRow(*rows[0]) if rows else None

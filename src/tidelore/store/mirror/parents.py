@@ -1,0 +1,411 @@
+"""Stores issues and merge requests: their rows, labels, people and tombstones.
+
+A `Family` describes one table as data, and one function writes both tables. Labels and people are linked anew on
+every upsert, so what was removed remotely is removed here. A tombstone (`bury`) keeps identity and times only: title,
+text, people, labels, children, payloads, documents and vectors are removed in the same transaction. The row then
+refers to one empty payload, because its columns require one. An item that is seen again is written like a new one,
+and all its children become due (`upsert_sql`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.core.content import digest
+from tidelore.core.model import Item, ParentRecord, RemoteId, Scope, Version
+from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.mirror.child_progress import forget_parents, make_due, note_parents
+from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
+from tidelore.store.mirror.payloads import forget_payloads, unpacked
+from tidelore.store.mirror.quarantine import release, release_children
+
+
+def relink_labels(
+    tx: Transaction,
+    project_id: int,
+    table: str,
+    column: str,
+    names_by_parent: Mapping[int, Sequence[str]],
+    fresh: bool,  # noqa: FBT001 - rows that were just created have no links to clear
+) -> int:
+    """Make each parent carry exactly these labels; return how many labels are new to the project."""
+    if not fresh:
+        _unlink(tx, table, column, names_by_parent)
+    wanted = {name for names in names_by_parent.values() for name in names}
+    if not wanted:
+        return 0
+    known = _label_ids(tx, project_id)
+    created = sorted(wanted - known.keys())
+    if created:
+        tx.execute_many(
+            "INSERT INTO labels (project_id, name) VALUES (:project_id, :name)"
+            " ON CONFLICT (project_id, name) DO NOTHING",
+            [{"project_id": project_id, "name": name} for name in created],
+        )
+        known = _label_ids(tx, project_id)
+    tx.execute_rows(
+        f"INSERT INTO {table} ({column}, label_id) VALUES (:parent, :label) ON CONFLICT DO NOTHING",
+        ("parent", "label"),
+        [(parent, known[name]) for parent, names in names_by_parent.items() for name in names],
+    )
+    return len(created)
+
+
+def relink_people(
+    tx: Transaction,
+    table: str,
+    column: str,
+    names_by_parent: Mapping[int, Sequence[str]],
+    fresh: bool,  # noqa: FBT001 - as above
+) -> int:
+    """Make each parent name exactly these people; return how many links that is."""
+    if not fresh:
+        _unlink(tx, table, column, names_by_parent)
+    rows = [(parent, name) for parent, names in names_by_parent.items() for name in dict.fromkeys(names)]
+    if rows:
+        tx.execute_rows(
+            f"INSERT INTO {table} ({column}, username) VALUES (:parent, :username)", ("parent", "username"), rows
+        )
+    return len(rows)
+
+
+def _unlink(tx: Transaction, table: str, column: str, parents: Mapping[int, Sequence[str]]) -> None:
+    tx.execute(f"DELETE FROM {table} WHERE {column} {tx.among('ids')}", {"ids": tx.integers(parents)})
+
+
+def _label_ids(tx: Transaction, project_id: int) -> dict[str, int]:
+    rows = tx.execute("SELECT name, id FROM labels WHERE project_id = :project_id", {"project_id": project_id})
+    return dict(rows)
+
+
+class LinkCounts(Struct):
+    """What a page brought besides its rows."""
+
+    labels_created: int = 0
+    assignees: int = 0
+    reviewers: int = 0
+
+    def add(self, other: LinkCounts) -> None:
+        self.labels_created += other.labels_created
+        self.assignees += other.assignees
+        self.reviewers += other.reviewers
+
+
+IDENTITY = ("remote_id", "project_id", "last_seen_at", "content_hash")
+"""What every parent's row ends with, after the columns of its own table."""
+
+
+def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
+    """Return the upsert of a parent table; a row seen again is no longer a tombstone."""
+    table = kind.table
+    names = (*columns, *IDENTITY)
+    values = ", ".join(f":{name}" for name in names)
+    updates = ", ".join(f"{name} = excluded.{name}" for name in (*columns, "last_seen_at", "content_hash"))
+    address = "remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash"
+    payload = f"(SELECT id FROM raw_payloads WHERE {address})"
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({values}, {payload})"
+        f" ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates},"
+        " raw_payload_id = excluded.raw_payload_id, deleted_at = NULL"
+    )
+
+
+def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int]) -> dict[int, int]:
+    """Return our row id of each remote id."""
+    rows = tx.execute(
+        f"SELECT remote_id, id FROM {table} WHERE project_id = :project_id AND remote_id {tx.among('ids')}",
+        {"project_id": project_id, "ids": tx.integers(remote_ids)},
+    )
+    return dict(rows)
+
+
+def silent_changes(
+    tx: Transaction, kind: ParentKind, project_id: int, before: Mapping[int, Row], ids: Mapping[int, int]
+) -> dict[str, list[int]]:
+    """Return, for each kind of children, the parents that changed what tells of it while `updated_at` stood still.
+
+    `before` are the rows as `telling_rows` returned them before the parents were written.
+    """
+    after = telling_rows(tx, kind, project_id, before)
+    columns = telling_columns(kind)
+    return {
+        name: [
+            ids[remote_id]
+            for remote_id, row in after.items()
+            if row[0] == before[remote_id][0] and any(row[i] != before[remote_id][i] for i in places)
+        ]
+        for name, tells in kind.children.items()
+        if (places := [columns.index(column) for column in tells])
+    }
+
+
+def telling_columns(kind: ParentKind) -> tuple[str, ...]:
+    """Return `updated_at` and the columns that tell of changed children."""
+    return ("updated_at", *dict.fromkeys(column for tells in kind.children.values() for column in tells))
+
+
+def telling_rows(tx: Transaction, kind: ParentKind, project_id: int, remote_ids: Iterable[int]) -> dict[int, Row]:
+    """Return the values of `telling_columns` of each live parent."""
+    rows = tx.execute(
+        f"SELECT remote_id, {', '.join(telling_columns(kind))} FROM {kind.table}"
+        f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {tx.among('ids')}",
+        {"project_id": project_id, "ids": tx.integers(remote_ids)},
+    )
+    return {remote_id: tuple(values) for remote_id, *values in rows}
+
+
+def stored_versions(
+    database: Database, table: str, project_id: int, remote_ids: Iterable[int]
+) -> dict[RemoteId, Version]:
+    """Return the version we hold of each remote id; a tombstone holds none."""
+    rows = database.read(
+        f"SELECT remote_id, updated_at, content_hash FROM {table}"
+        f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {database.among('ids')}",
+        {"project_id": project_id, "ids": database.integers(remote_ids)},
+    )
+    return {remote_id: Version(remote_id, updated_at, bytes(digest)) for remote_id, updated_at, digest in rows}
+
+
+def held_between(
+    database: Database, table: str, project_id: int, created_from: int, created_before: int | None
+) -> dict[RemoteId, str]:
+    """Return what we hold that was created in a span: remote id and iid."""
+    rows = database.read(
+        f"SELECT remote_id, iid FROM {table} WHERE project_id = :project_id AND deleted_at IS NULL"
+        " AND created_at >= :created_from AND created_at < :created_before",
+        {
+            "project_id": project_id,
+            "created_from": created_from,
+            "created_before": 2**62 if created_before is None else created_before,
+        },
+    )
+    return {remote_id: str(iid) for remote_id, iid in rows}
+
+
+def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:
+    """Return how many live rows there are of each state."""
+    rows = database.read(
+        f"SELECT state, COUNT(*) FROM {table} WHERE deleted_at IS NULL"
+        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id) GROUP BY state ORDER BY state",
+        {"project_id": project_id},
+    )
+    return dict(rows)
+
+
+def count_deleted(database: Database, table: str, project_id: int | None) -> int:
+    """Return how many tombstones there are."""
+    rows = database.read(
+        f"SELECT COUNT(*) FROM {table} WHERE deleted_at IS NOT NULL"
+        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id)",
+        {"project_id": project_id},
+    )
+    return int(rows[0][0])
+
+
+def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]:
+    """Return the stored payload of every live row of a project: for comparisons, not for big projects."""
+    rows = database.read(
+        f"SELECT t.remote_id, r.encoding, r.payload FROM {table} t JOIN raw_payloads r ON r.id = t.raw_payload_id"
+        " JOIN projects p ON p.id = t.project_id WHERE p.path = :path AND t.deleted_at IS NULL",
+        {"path": path},
+    )
+    return {remote_id: unpacked(encoding, payload) for remote_id, encoding, payload in rows}
+
+
+class Family:
+    """The facts about one table of parents. `people` maps a field of the record to its junction table."""
+
+    def __init__(
+        self,
+        kind: ParentKind,
+        resource_type: str,
+        *,
+        columns: Sequence[str],
+        flags: Sequence[str],
+        label_table: str,
+        people: Mapping[str, str],
+    ) -> None:
+        self.kind = kind
+        self.table = kind.table
+        self.resource_type = resource_type
+        self.parent_column = kind.column
+        self.label_table = label_table
+        self.people = people
+        self.names = (*columns, *flags, *IDENTITY)
+        self.upsert = upsert_sql(kind, (*columns, *flags))
+        self._values = attrgetter(*columns)
+        self._flags = tuple(flags)
+
+    def row(self, project_id: int, item: Item[ParentRecord], now_ms: int) -> Row:
+        """Return the values of `names`; flags are integers because both databases store them so."""
+        record = item.record
+        return (
+            *self._values(record),
+            *[int(getattr(record, flag)) for flag in self._flags],
+            record.remote_id,
+            project_id,
+            now_ms,
+            item.version.digest,
+        )
+
+
+def write_parents(
+    tx: Transaction, family: Family, project_id: int, items: Sequence[Item[ParentRecord]], known: set[int], now_ms: int
+) -> LinkCounts:
+    """Upsert parents whose payloads are stored, and link their labels and people anew.
+
+    Children of a new version become due, and those that a change without a new `updated_at` may concern.
+    """
+    before = telling_rows(tx, family.kind, project_id, known) if known else {}
+    tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
+    ids = row_ids(tx, family.table, project_id, [item.record.remote_id for item in items])
+    versions = {ids[item.record.remote_id]: item.record.updated_at for item in items}
+    note_parents(tx, family.kind, project_id, versions)
+    for name, changed in silent_changes(tx, family.kind, project_id, before, ids).items() if before else ():
+        make_due(tx, family.kind, name, project_id, changed)
+    mark_parents(tx, family.kind, ids.values(), now_ms)
+    counts = LinkCounts()
+    for fresh in (True, False):
+        group = [item.record for item in items if (item.record.remote_id not in known) is fresh]
+        if not group:
+            continue
+        labels = {ids[record.remote_id]: record.labels for record in group}
+        counts.labels_created += relink_labels(tx, project_id, family.label_table, family.parent_column, labels, fresh)
+        for field, table in family.people.items():
+            names = {ids[record.remote_id]: getattr(record, field) for record in group}
+            linked = relink_people(tx, table, family.parent_column, names, fresh)
+            setattr(counts, field, getattr(counts, field) + linked)
+    return counts
+
+
+ISSUES = Family(
+    ISSUE,
+    "issue",
+    columns=(
+        "iid", "title", "description", "state", "author_username", "milestone_title", "due_date",
+        "issue_type", "user_notes_count", "time_estimate_seconds", "time_spent_seconds",
+        "references_short", "references_full", "created_at", "updated_at", "closed_at", "web_url",
+    ),
+    flags=("confidential", "discussion_locked"),
+    label_table="issue_labels",
+    people={"assignees": "issue_assignees"},
+)  # fmt: skip
+
+
+MERGE_REQUESTS = Family(
+    MERGE_REQUEST,
+    "merge_request",
+    columns=(
+        "iid", "title", "description", "state", "author_username", "source_branch", "target_branch",
+        "head_sha", "references_short", "references_full", "detailed_merge_status", "merge_user_username",
+        "milestone_title", "user_notes_count", "created_at", "updated_at", "merged_at", "closed_at", "web_url",
+    ),
+    flags=("draft",),
+    label_table="mr_labels",
+    people={"assignees": "mr_assignees", "reviewers": "mr_reviewers"},
+)  # fmt: skip
+
+
+EMPTY = digest(b"")
+_FAMILIES: Mapping[str, Family] = MappingProxyType({family.table: family for family in (ISSUES, MERGE_REQUESTS)})
+_CHILD_TABLES = {
+    "issues": ("resource_state_events", "resource_label_events", "resource_milestone_events"),
+    "merge_requests": (
+        "resource_state_events",
+        "resource_label_events",
+        "resource_milestone_events",
+        "mr_closes_issues",
+        "mr_file_changes",
+    ),
+}
+_CLEARED = {
+    "issues": (
+        "title = '', description = NULL, author_username = NULL, milestone_title = NULL, due_date = NULL,"
+        " discussion_locked = 0, issue_type = NULL, user_notes_count = 0, time_estimate_seconds = 0,"
+        " time_spent_seconds = 0, status_name = NULL, status_category = NULL, status_color = NULL,"
+        " status_icon_name = NULL"
+    ),
+    "merge_requests": (
+        "title = '', description = NULL, author_username = NULL, milestone_title = NULL, draft = 0,"
+        " source_branch = NULL, target_branch = NULL, head_sha = NULL, detailed_merge_status = NULL,"
+        " merge_user_username = NULL, user_notes_count = 0"
+    ),
+}
+
+
+def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], now_ms: int) -> None:
+    """Turn rows that the forge no longer has into tombstones, and remove everything below them."""
+    rows = tx.execute(
+        f"SELECT id, iid, remote_id FROM {kind.table} WHERE deleted_at IS NULL AND id {tx.among('ids')}",
+        {"ids": tx.integers(ids)},
+    )
+    if not rows:
+        return
+    buried = [row_id for row_id, _, _ in rows]
+    remote_ids = [remote_id for _, _, remote_id in rows]
+    # Before the discussions go: a document that is being made of one of them has to go too.
+    mark_parents(tx, kind, buried, now_ms)
+    _remove_discussions(tx, scope.project, kind, buried)
+    _remove_links(tx, scope, _FAMILIES[kind.table], buried, remote_ids)
+    forget_parents(tx, kind, scope.project, buried)
+    _clear_rows(tx, kind, buried, now_ms)
+    family = _FAMILIES[kind.table]
+    forget_payloads(tx, scope.project, family.resource_type, kind.table, [str(key) for key in remote_ids])
+    # A document that is being written at this moment is left to its mark: two that wait for each other would both fail.
+    tx.execute(
+        "DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE thread_type = :type"
+        f" AND thread_id {tx.among('ids')}{tx.passing_locked()})",
+        {"type": SOURCE_TYPES[kind.table], "ids": tx.integers(buried)},
+    )
+    release_children(tx, scope, [iid for _, iid, _ in rows])
+    release(tx, scope, [str(key) for key in remote_ids])
+
+
+def is_buried(tx: Transaction, kind: ParentKind, row_id: int) -> bool:
+    """Return whether a row is a tombstone: nothing may be stored below it."""
+    return bool(tx.execute(f"SELECT 1 FROM {kind.table} WHERE id = :id AND deleted_at IS NOT NULL", {"id": row_id}))
+
+
+def _remove_discussions(tx: Transaction, project_id: int, kind: ParentKind, ids: Sequence[int]) -> None:
+    params: dict[str, Any] = {"ids": tx.integers(ids)}
+    ours = f"{kind.column} {tx.among('ids')}"
+    threads = tx.execute(f"SELECT remote_id FROM discussions WHERE {ours}", params)
+    notes = tx.execute(
+        f"SELECT n.remote_id FROM notes n JOIN discussions d ON d.id = n.discussion_id WHERE d.{ours}", params
+    )
+    tx.execute(f"DELETE FROM discussions WHERE {ours}", params)
+    forget_payloads(tx, project_id, "note", "notes", [str(key) for (key,) in notes])
+    forget_payloads(tx, project_id, "discussion", "discussions", [key for (key,) in threads])
+
+
+def _remove_links(tx: Transaction, scope: Scope, family: Family, ids: Sequence[int], remote_ids: Sequence[int]) -> None:
+    for table in (*_CHILD_TABLES[family.table], family.label_table, *family.people.values()):
+        tx.execute(f"DELETE FROM {table} WHERE {family.parent_column} {tx.among('ids')}", {"ids": tx.integers(ids)})
+    if family is ISSUES:
+        # The merge requests that close it repeat its title.
+        tx.execute(
+            f"DELETE FROM mr_closes_issues WHERE issue_remote_id {tx.among('ids')} AND merge_request_id IN"
+            " (SELECT m.id FROM merge_requests m JOIN projects p ON p.id = m.project_id WHERE p.source = :source)",
+            {"ids": tx.integers(remote_ids), "source": scope.source},
+        )
+
+
+def _clear_rows(tx: Transaction, kind: ParentKind, ids: Sequence[int], now_ms: int) -> None:
+    tx.execute(
+        "INSERT INTO raw_payloads (content_hash, project_id, resource_type, remote_id, encoding, payload, fetched_at)"
+        " VALUES (:empty, NULL, 'tombstone', '', 'identity', :payload, :now)"
+        " ON CONFLICT (remote_id, content_hash) DO NOTHING",
+        {"empty": EMPTY, "payload": b"", "now": now_ms},
+    )
+    tx.execute(
+        f"UPDATE {kind.table} SET deleted_at = :now, {_CLEARED[kind.table]}, content_hash = :empty,"
+        " raw_payload_id = (SELECT id FROM raw_payloads WHERE remote_id = '' AND content_hash = :empty)"
+        f" WHERE id {tx.among('ids')}",
+        {"now": now_ms, "empty": EMPTY, "ids": tx.integers(ids)},
+    )

@@ -1,0 +1,411 @@
+"""Stores Bluesky posts and the links they share (tables `posts`, `links`, `post_links`).
+
+`PostWriter` commits payloads, posts, links, marks, tombstones, quarantine, gaps and the cursor together, under the
+lease (invariant 1), for one account's list or for a stream of many. A reading that knows less of a version (no
+handle, no index time, no text of the reposted post) never removes what is known. A repost shares the links of the
+post it repeats, whichever arrives first; an edit replaces links; a tombstone keeps identity and times only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+from tidelore.core.content import digest
+from tidelore.core.model import Item, LinkRecord, PostRecord, RemoteId, Scope, Version
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.cursor import Cursor, Gap
+from tidelore.engine.lease import Lease
+from tidelore.engine.ports import Batch, Quarantined
+from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.mirror.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
+from tidelore.store.mirror.documents import mark_rows, remove_documents
+from tidelore.store.mirror.payloads import Content, Pack, packer, store_contents
+from tidelore.store.mirror.quarantine import admit, due_entries, release
+from tidelore.store.work.leases import fence
+
+_LINK = (
+    "INSERT INTO links (url, title, description, thumb, first_shared_at, last_shared_at)"
+    " VALUES (:url, :title, :description, :thumb, :shared_at, :shared_at) ON CONFLICT (url) DO UPDATE SET"
+    " title = COALESCE(excluded.title, links.title),"
+    " description = COALESCE(excluded.description, links.description),"
+    " thumb = COALESCE(excluded.thumb, links.thumb),"
+    " first_shared_at = CASE WHEN excluded.first_shared_at < links.first_shared_at THEN excluded.first_shared_at"
+    " ELSE links.first_shared_at END,"
+    " last_shared_at = CASE WHEN excluded.last_shared_at > links.last_shared_at THEN excluded.last_shared_at"
+    " ELSE links.last_shared_at END"
+)
+_SHARE = (
+    "INSERT INTO post_links (post_id, link_id, raw, shared_at, sharer)"
+    " VALUES (:post_id, :link_id, :raw, :shared_at, :sharer)"
+    " ON CONFLICT (post_id, link_id) DO NOTHING"
+)
+
+
+class LinkShare(NamedTuple):
+    """A link in a post, when it was shared and by whom."""
+
+    post_id: int
+    shared_at: int
+    sharer: str
+    link: LinkRecord
+
+
+def link_posts(tx: Transaction, records: Mapping[int, PostRecord], edited: Sequence[int], *, repeated: bool) -> int:
+    """Link posts, by row id, to what they share; what an edit left out goes. Return how many links there are.
+
+    `repeated` tells whether there are reposts among them or of them.
+    """
+    unlink_posts(tx, edited)
+    own = [
+        LinkShare(row_id, record.sort_at, record.author_did, link)
+        for row_id, record in records.items()
+        for link in record.links
+    ]
+    write_shares(tx, own)
+    if repeated:
+        write_shares(tx, _repeated(tx, records))
+    return len(own)
+
+
+def unlink_posts(tx: Transaction, ids: Sequence[int]) -> None:
+    """Let posts share nothing."""
+    if ids:
+        tx.execute(f"DELETE FROM post_links WHERE post_id {tx.among('ids')}", {"ids": tx.integers(ids)})
+
+
+def write_shares(tx: Transaction, shares: Sequence[LinkShare]) -> None:
+    """Store links and who shares them; a share that is there stays as it is."""
+    if not shares:
+        return
+    tx.execute_rows(
+        _LINK,
+        ("url", "title", "description", "thumb", "shared_at"),
+        [
+            (share.link.url, share.link.title, share.link.description, share.link.thumb, share.shared_at)
+            for share in shares
+        ],
+    )
+    ids = _link_ids(tx, {share.link.url for share in shares})
+    tx.execute_rows(
+        _SHARE,
+        ("post_id", "link_id", "raw", "shared_at", "sharer"),
+        [(share.post_id, ids[share.link.url], share.link.raw, share.shared_at, share.sharer) for share in shares],
+    )
+
+
+def _repeated(tx: Transaction, records: Mapping[int, PostRecord]) -> list[LinkShare]:
+    """Return what reposts share by what they repeat: these reposts, and the stored reposts of these posts."""
+    reposts = [row_id for row_id, record in records.items() if record.subject_uri is not None]
+    subjects = [row_id for row_id, record in records.items() if record.links and record.subject_uri is None]
+    found: dict[tuple[int, str], LinkShare] = {}
+    for column, ids in (("r.id", reposts), ("s.id", subjects)):
+        if not ids:
+            continue
+        rows = tx.execute(
+            "SELECT r.id, r.sort_at, r.author_did, k.url, l.raw FROM posts r JOIN posts s ON s.uri = r.subject_uri"
+            " JOIN post_links l ON l.post_id = s.id JOIN links k ON k.id = l.link_id"
+            f" WHERE r.subject_uri IS NOT NULL AND r.deleted_at IS NULL AND {column} {tx.among('ids')}",
+            {"ids": tx.integers(ids)},
+        )
+        for post_id, shared_at, sharer, url, raw in rows:
+            found[post_id, url] = LinkShare(post_id, shared_at, sharer, LinkRecord(url, raw, None, None, None))
+    return list(found.values())
+
+
+def _link_ids(tx: Transaction, urls: Iterable[str]) -> dict[str, int]:
+    return dict(tx.execute(f"SELECT url, id FROM links WHERE url {tx.among('urls')}", {"urls": tx.texts(urls)}))
+
+
+SOURCE_TYPE = "post"
+SETTLING_MS = 3_600_000
+"""How long a deletion is believed more than a list that still shows the same version: lists are late."""
+_NO_PAYLOAD = b"{}"
+"""What a tombstone keeps of its payload."""
+VERSION_AT = 0
+"""An edit has no time of its own, so every version has the same: the digest alone tells them apart."""
+
+_PLAIN = (
+    *("uri", "cid", "author_did", "kind", "text", "reply_parent", "reply_root", "quoted_uri", "subject_uri"),
+    *("created_at", "indexed_at", "sort_at", "url", "embed_kind"),
+)
+_MADE = ("author_handle", "langs", "alt_text", "labels", "tags", "account_id", "payload_hash", "content_hash", "now")
+_NAMES = (*_PLAIN, *_MADE)
+_KEPT = ("author_handle", "account_id", "indexed_at", "url", "embed_kind")
+"""Where a reading that does not know leaves what is known."""
+_TAKEN = ("author_did", "kind", "reply_parent", "reply_root", "quoted_uri", "subject_uri", "created_at")
+# A feed may show a repost without its cid, and nobody edits a repost: it has nothing of its own.
+_EDITED = "(excluded.cid <> posts.cid AND posts.kind <> 'repost')"
+_TEXTS = ("text", "alt_text", "labels", "tags")
+
+
+def _texts() -> str:
+    """Return how texts are updated: a reading that has none takes none away, unless it is another version."""
+    return ", ".join(
+        f"{name} = CASE WHEN excluded.{name} = '' AND NOT {_EDITED} THEN posts.{name} ELSE excluded.{name} END"
+        for name in _TEXTS
+    )
+
+
+_UPSERT = (
+    f"INSERT INTO posts ({', '.join(_PLAIN)}, author_handle, langs, alt_text, labels, tags, account_id,"
+    " raw_payload_id, content_hash,"
+    " first_seen_at, last_seen_at)"
+    f" VALUES ({', '.join(f':{name}' for name in _PLAIN)}, :author_handle, :langs, :alt_text, :labels, :tags,"
+    " :account_id,"
+    " (SELECT id FROM raw_payloads WHERE remote_id = :uri AND content_hash = :payload_hash), :content_hash, :now, :now)"
+    f" ON CONFLICT (uri) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _TAKEN)},"
+    f" {', '.join(f'{name} = COALESCE(excluded.{name}, posts.{name})' for name in _KEPT)},"
+    " cid = CASE WHEN excluded.cid = '' THEN posts.cid ELSE excluded.cid END,"
+    " langs = CASE WHEN excluded.langs = '' THEN posts.langs ELSE excluded.langs END,"
+    f" {_texts()},"
+    " sort_at = CASE WHEN excluded.sort_at < posts.sort_at THEN excluded.sort_at ELSE posts.sort_at END,"
+    " raw_payload_id = excluded.raw_payload_id, content_hash = excluded.content_hash,"
+    " last_seen_at = excluded.last_seen_at, deleted_at = NULL,"
+    f" edited_at = CASE WHEN {_EDITED} THEN excluded.last_seen_at ELSE posts.edited_at END"
+)
+_values = attrgetter(*_PLAIN)
+
+
+class PostAuthor(NamedTuple):
+    """Whom we follow, as a row."""
+
+    id: int
+    handle: str
+
+
+def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pack, now_ms: int) -> int:
+    """Store posts with their payloads and links; return how many links they share."""
+    newest = {item.record.uri: item for item in items}
+    # The version of a post says nothing of its payload, which is stored under an address of its own.
+    contents = [Content(uri, digest(item.payload), item.payload) for uri, item in newest.items()]
+    store_contents(tx, None, SOURCE_TYPE, contents, pack=pack, now_ms=now_ms)
+    before: dict[str, str] = dict(
+        tx.execute(f"SELECT uri, cid FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(newest)})
+    )
+    authors = _authors(tx, {item.record.author_did for item in newest.values()})
+    tx.execute_rows(
+        _UPSERT,
+        _NAMES,
+        [
+            _row(item, authors.get(item.record.author_did), content.digest, now_ms)
+            for item, content in zip(newest.values(), contents, strict=True)
+        ],
+    )
+    ids = row_ids(tx, newest)
+    records = {ids[uri]: item.record for uri, item in newest.items()}
+    edited = [
+        ids[uri]
+        for uri, cid in before.items()
+        if newest[uri].record.cid != cid and newest[uri].record.subject_uri is None
+    ]
+    repeated = [item.record.subject_uri for item in newest.values() if item.record.subject_uri is not None]
+    reposts = _reposts(tx, [*newest, *repeated])
+    shared = link_posts(tx, records, edited, repeated=bool(reposts))
+    mark_rows(tx, SOURCE_TYPE, "posts", [*ids.values(), *reposts], now_ms)
+    return shared
+
+
+def stored_versions(database: Database, uris: Iterable[str], now_ms: int) -> dict[RemoteId, Version]:
+    """Return the version we hold of each post; of a deleted one only while lists may still show it."""
+    rows = database.read(
+        "SELECT uri, content_hash FROM posts WHERE (deleted_at IS NULL OR deleted_at > :settled)"
+        f" AND uri {database.among('uris')}",
+        {"uris": database.texts(uris), "settled": now_ms - SETTLING_MS},
+    )
+    return {uri: Version(uri, VERSION_AT, bytes(content)) for uri, content in rows}
+
+
+def held_between(
+    database: Database, author_did: str, created_from: int, created_before: int | None
+) -> dict[RemoteId, str]:
+    """Return what we hold of an author that was created in a span; a post is asked for by its address."""
+    rows = database.read(
+        "SELECT uri FROM posts WHERE author_did = :did AND deleted_at IS NULL"
+        " AND created_at >= :created_from AND created_at < :created_before",
+        {
+            "did": author_did,
+            "created_from": created_from,
+            "created_before": 2**62 if created_before is None else created_before,
+        },
+    )
+    return {uri: uri for (uri,) in rows}
+
+
+def bury_posts(tx: Transaction, uris: Iterable[str], now_ms: int) -> int:
+    """Make deleted posts tombstones: out of lists, search and trends, without their text. Return how many."""
+    wanted = tx.texts(list(uris))
+    rows = tx.execute(
+        f"UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND uri {tx.among('uris')} RETURNING id, uri",
+        {"now": now_ms, "uris": wanted},
+    )
+    reposts = tx.execute(
+        f"SELECT id, uri FROM posts WHERE subject_uri IS NOT NULL AND subject_uri {tx.among('uris')}",
+        {"uris": wanted},
+    )
+    _empty(tx, [*rows, *reposts], now_ms)
+    return len(rows)
+
+
+def bury_author(tx: Transaction, author_did: str, now_ms: int) -> int:
+    """Make all posts of a deleted account tombstones. Return how many.
+
+    Other accounts' reposts of them stay, because the records still exist, but lose the text that they repeat.
+    """
+    rows = tx.execute(
+        "UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND author_did = :did RETURNING id, uri",
+        {"now": now_ms, "did": author_did},
+    )
+    prefix = f"at://{author_did}/"
+    reposts = tx.execute(
+        "SELECT id, uri FROM posts WHERE subject_uri IS NOT NULL AND substr(subject_uri, 1, :length) = :prefix",
+        {"length": len(prefix), "prefix": prefix},
+    )
+    _empty(tx, [*rows, *reposts], now_ms)
+    return len(rows)
+
+
+def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
+    """Mark posts for their documents, and the reposts of the same post: only one of them all has one."""
+    own = list(ids)
+    rows = tx.execute(f"SELECT uri, subject_uri FROM posts WHERE id {tx.among('ids')}", {"ids": tx.integers(own)})
+    reposts = _reposts(tx, [uri for row in rows for uri in row if uri is not None])
+    mark_rows(tx, SOURCE_TYPE, "posts", [*own, *reposts], now_ms)
+
+
+def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
+    """Remove text, links, payloads and documents of posts; their identity and times stay."""
+    uris: dict[int, str] = dict(rows)
+    if not uris:
+        return
+    ids = list(uris)
+    nothing = digest(_NO_PAYLOAD)
+    contents = [Content(uri, nothing, _NO_PAYLOAD) for uri in uris.values()]
+    store_contents(tx, None, SOURCE_TYPE, contents, pack=lambda payload: ("identity", payload), now_ms=now_ms)
+    tx.execute(
+        "UPDATE posts SET text = '', langs = '', alt_text = '', labels = '', tags = '', raw_payload_id ="
+        " (SELECT id FROM raw_payloads r WHERE r.remote_id = posts.uri AND r.content_hash = :nothing)"
+        f" WHERE id {tx.among('ids')}",
+        {"nothing": nothing, "ids": tx.integers(ids)},
+    )
+    tx.execute(
+        "DELETE FROM raw_payloads WHERE resource_type = :type AND content_hash <> :nothing"
+        f" AND remote_id {tx.among('uris')}",
+        {"type": SOURCE_TYPE, "nothing": nothing, "uris": tx.texts(list(uris.values()))},
+    )
+    unlink_posts(tx, ids)
+    remove_documents(tx, SOURCE_TYPE, ids)
+    mark_posts(tx, ids, now_ms)
+
+
+def parts_of(stored: str) -> tuple[str, ...]:
+    """Return the texts of a column that holds one on each line."""
+    return tuple(stored.split("\n")) if stored else ()
+
+
+def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
+    """Return our row id of each post that is stored."""
+    return dict(tx.execute(f"SELECT uri, id FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(uris)}))
+
+
+def _reposts(tx: Transaction, uris: Iterable[str]) -> list[int]:
+    """Return the stored reposts of these posts."""
+    rows = tx.execute(
+        f"SELECT id FROM posts WHERE subject_uri IS NOT NULL AND subject_uri {tx.among('uris')}",
+        {"uris": tx.texts(uris)},
+    )
+    return [row_id for (row_id,) in rows]
+
+
+def _authors(tx: Transaction, dids: Iterable[str]) -> dict[str, PostAuthor]:
+    rows = tx.execute(
+        f"SELECT did, id, handle FROM accounts WHERE did {tx.among('dids')}", {"dids": tx.texts(sorted(dids))}
+    )
+    return {did: PostAuthor(row_id, handle) for did, row_id, handle in rows}
+
+
+def _row(item: Item[PostRecord], author: PostAuthor | None, payload_hash: bytes, now_ms: int) -> Row:
+    record = item.record
+    return (
+        *_values(record),
+        record.author_handle or (author.handle if author else None),
+        "\n".join(record.langs),
+        *map(_joined, (record.alt_text, record.labels, record.tags)),
+        author.id if author else None,
+        payload_hash,
+        item.version.digest,
+        now_ms,
+    )
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return texts as they are stored: each on a line of its own."""
+    return "\n".join(part for part in (" ".join(text.split()) for text in parts) if part)
+
+
+class PostWriter:
+    """Implements the engine's `ScopeStore` for posts. `links` counts the links of what was stored through it.
+
+    Writers of many accounts share one `pack`, because creating it is expensive.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        scope: Scope,
+        now_ms: Callable[[], int],
+        *,
+        lease: Lease | None = None,
+        pack: Pack | None = None,
+        seam: Crashpoint = no_seam,
+    ) -> None:
+        self._database = database
+        self._scope = scope
+        self._now_ms = now_ms
+        self._lease = lease
+        self._pack = packer(compress=True) if pack is None else pack
+        self._seam = seam
+        self.links = 0
+
+    def load(self) -> Cursor:
+        return load_cursor(self._database, self._scope)
+
+    def gaps(self) -> Sequence[Gap]:
+        return load_gaps(self._database, self._scope)
+
+    def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
+        return stored_versions(self._database, map(str, ids), self._now_ms())
+
+    def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
+        return held_between(self._database, self._scope.key, created_from, created_before)
+
+    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
+        return due_entries(self._database, self._scope, self._now_ms(), limit)
+
+    def set_aside(self, reason: str) -> None:
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            set_aside(tx, self._scope, reason, self._now_ms())
+
+    def commit(self, batch: Batch[PostRecord]) -> None:
+        now = self._now_ms()
+        links = 0
+        with self._database.transaction() as tx:
+            if self._lease is not None:
+                fence(tx, self._lease)
+            if batch.items:
+                links = write_posts(tx, batch.items, pack=self._pack, now_ms=now)
+            if batch.gone:
+                bury_posts(tx, map(str, batch.gone), now)
+            if batch.rejected:
+                admit(tx, self._scope, batch.rejected, now)
+            released = [*batch.released, *(item.record.uri for item in batch.items)]
+            if released:
+                release(tx, self._scope, released)
+            if batch.gaps is not None:
+                save_gaps(tx, self._scope, batch.gaps, now)
+            save_cursor(tx, self._scope, batch.cursor, now)
+            self._seam(Seam.INSIDE_COMMIT)
+        self.links += links

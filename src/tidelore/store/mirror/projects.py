@@ -1,0 +1,117 @@
+"""Stores projects and repositories (table `projects`).
+
+Identity is the forge's own id; a path may change.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tidelore.core.model import ProjectRecord
+from tidelore.core.references import match_one
+from tidelore.store.database.port import Database, Transaction
+
+_FILED_BY_NAME = (
+    "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",
+)  # fmt: skip
+_FILED_BY_SCOPE = ("cursors", "gaps", "quarantine")
+_FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at"
+
+
+class ProjectRow(Struct, frozen=True):
+    """A project as we know it. `configured` is the name under which it was asked for, `updated_at` when we last
+    heard of it from its forge.
+    """
+
+    id: int
+    source: str
+    remote_id: int
+    path: str
+    name: str
+    configured: str
+    archived: int
+    updated_at: int
+
+
+def save_project(tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int) -> ProjectRow:
+    """Store a project, or what changed about it; a renamed one keeps its row and its history."""
+    rows = tx.execute(
+        "INSERT INTO projects (source, remote_id, path, name, web_url, archived, configured, created_at,"
+        " updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived, :configured, :now, :now)"
+        " ON CONFLICT (source, remote_id) DO UPDATE SET path = excluded.path, name = excluded.name,"
+        " web_url = excluded.web_url, archived = excluded.archived, configured = excluded.configured,"
+        f" updated_at = excluded.updated_at RETURNING {_FIELDS}",
+        {
+            "source": source,
+            "remote_id": record.remote_id,
+            "path": record.path,
+            "name": record.name,
+            "web_url": record.web_url,
+            "archived": int(record.archived),
+            "configured": configured,
+            "now": now_ms,
+        },
+    )
+    return ProjectRow(*rows[0])
+
+
+def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
+    """Give a repository another path, with the rows and reading positions that are filed under its path."""
+    params = {"id": project.id, "source": project.source, "path": path, "old": project.path, "size": len(project.path)}
+    for table in _FILED_BY_NAME:
+        tx.execute(
+            f"UPDATE {table} SET repo_full_name = :path WHERE project_id = :id", {"path": path, "id": project.id}
+        )
+    for table in _FILED_BY_SCOPE:
+        tx.execute(
+            f"UPDATE {table} SET scope = :path || SUBSTR(scope, :size + 1) WHERE source = :source"
+            " AND surface LIKE 'github.%' AND (scope = :old OR SUBSTR(scope, 1, :size + 1) = :old || '#')",
+            {name: params[name] for name in ("path", "source", "old", "size")},
+        )
+    tx.execute("UPDATE projects SET path = :path WHERE id = :id", {"path": path, "id": project.id})
+
+
+def set_configured(tx: Transaction, project: ProjectRow, configured: str) -> None:
+    """Change the name under which a project is asked for."""
+    tx.execute(
+        "UPDATE projects SET configured = :configured WHERE id = :id", {"configured": configured, "id": project.id}
+    )
+
+
+def find_configured(database: Database, source: str, configured: str) -> ProjectRow | None:
+    """Return the project a configured name was resolved to earlier."""
+    rows = database.read(
+        f"SELECT {_FIELDS} FROM projects WHERE source = :source AND configured = :configured ORDER BY id DESC LIMIT 1",
+        {"source": source, "configured": configured},
+    )
+    return ProjectRow(*rows[0]) if rows else None
+
+
+def find_remote(database: Database, source: str, remote_id: int) -> ProjectRow | None:
+    """Return the project a forge calls by this number."""
+    rows = database.read(
+        f"SELECT {_FIELDS} FROM projects WHERE source = :source AND remote_id = :remote_id",
+        {"source": source, "remote_id": remote_id},
+    )
+    return ProjectRow(*rows[0]) if rows else None
+
+
+def was_renamed(database: Database, project_id: int, table: str) -> bool:
+    """Return whether the newest item of a list has an address outside that of its project, which was learnt earlier."""
+    rows = database.read(
+        f"SELECT p.web_url, i.web_url FROM projects p CROSS JOIN (SELECT web_url, last_seen_at FROM {table}"
+        " WHERE project_id = :id ORDER BY updated_at DESC LIMIT 1) i"
+        " WHERE p.id = :id AND i.last_seen_at >= p.updated_at",
+        {"id": project_id},
+    )
+    return any(home and item and not item.startswith(f"{home}/") for home, item in rows)
+
+
+def list_projects(database: Database) -> list[ProjectRow]:
+    """Return every project."""
+    return [ProjectRow(*row) for row in database.read(f"SELECT {_FIELDS} FROM projects ORDER BY source, path")]
+
+
+def match_project(database: Database, name: str) -> ProjectRow:
+    """Return the one project that is meant by a path, or by an ending of one."""
+    return match_one(name, list_projects(database), lambda project: (project.path, project.configured), "project")

@@ -1,0 +1,296 @@
+"""Reads what documents are composed of, and documents as search results show them.
+
+Sources are read in batches. A source that is gone, or whose parent is a tombstone, is not returned: its document has
+to go. A repost has a document only if it is the first repost of a post that is not stored itself. Composes no text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.posts import parts_of
+
+FAMILIES: dict[str, Family] = {"issue": ISSUES, "merge_request": MERGE_REQUESTS}
+
+
+class ParentSource(Struct, frozen=True):
+    """An issue or merge request with whoever and whatever belongs to it."""
+
+    id: int
+    project_id: int
+    title: str
+    description: str | None
+    state: str
+    author_username: str | None
+    url: str | None
+    created_at: int
+    updated_at: int
+    labels: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+class NoteSource(Struct, frozen=True):
+    """One note somebody wrote, with its place in a diff."""
+
+    remote_id: int
+    author_username: str | None
+    body: str
+    created_at: int
+    updated_at: int
+    old_path: str | None
+    new_path: str | None
+    old_line: int | None
+    new_line: int | None
+    range_start: int | None
+    range_end: int | None
+    is_internal: int = 0
+
+
+class ThreadSource(Struct, frozen=True):
+    """A discussion, what it belongs to, and its notes in order."""
+
+    id: int
+    parent_type: str
+    parent: ParentSource
+    notes: tuple[NoteSource, ...]
+
+
+def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> dict[int, ParentSource]:
+    """Return the live ones of these parents."""
+    family = FAMILIES[source_type]
+    wanted = {"ids": database.integers(ids)}
+    rows = database.read(
+        "SELECT id, project_id, title, description, state, author_username, web_url, created_at, updated_at"
+        f" FROM {family.table} WHERE deleted_at IS NULL AND id {database.among('ids')}",
+        wanted,
+    )
+    labels = _grouped(
+        database.read(
+            f"SELECT x.{family.parent_column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
+            f" WHERE x.{family.parent_column} {database.among('ids')} ORDER BY l.name",
+            wanted,
+        )
+    )
+    people = _people(database, family, wanted)
+    paths = _paths(database, wanted) if source_type == "merge_request" else {}
+    return {
+        row[0]: replace(
+            ParentSource(*row),
+            labels=labels.get(row[0], ()),
+            people=people.get(row[0], ()),
+            paths=paths.get(row[0], ()),
+        )
+        for row in rows
+    }
+
+
+def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSource]:
+    """Return those of these discussions that are there, belong to something live, and hold a word of somebody."""
+    wanted = {"ids": database.integers(ids)}
+    rows = database.read(
+        f"SELECT id, issue_id, merge_request_id FROM discussions WHERE id {database.among('ids')}", wanted
+    )
+    homes = {
+        row_id: ("issue", issue) if issue is not None else ("merge_request", request) for row_id, issue, request in rows
+    }
+    parents = {
+        source_type: read_parents(database, source_type, [key for kind, key in homes.values() if kind == source_type])
+        for source_type in FAMILIES
+    }
+    notes = _grouped_notes(
+        database.read(
+            "SELECT discussion_id, remote_id, author_username, body, created_at, updated_at, position_old_path,"
+            " position_new_path, position_old_line, position_new_line, position_line_range_start,"
+            " position_line_range_end, is_internal"
+            f" FROM notes WHERE discussion_id {database.among('ids')} AND is_system = 0"
+            " ORDER BY discussion_id, position",
+            wanted,
+        )
+    )
+    return {
+        row_id: ThreadSource(row_id, kind, parents[kind][parent_id], notes[row_id])
+        for row_id, (kind, parent_id) in homes.items()
+        if parent_id in parents[kind] and row_id in notes
+    }
+
+
+def _people(database: Database, family: Family, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+    """Return whoever has to do with a parent: assigned, asked to review, or heard in a note."""
+    column = family.parent_column
+    parts = [
+        f"SELECT {column} AS parent, username FROM {table} WHERE {column} {database.among('ids')}"
+        for table in family.people.values()
+    ]
+    parts.append(
+        f"SELECT d.{column}, n.author_username FROM discussions d JOIN notes n ON n.discussion_id = d.id"
+        f" WHERE d.{column} {database.among('ids')} AND n.is_system = 0 AND n.author_username IS NOT NULL"
+    )
+    return _grouped(database.read(f"{' UNION '.join(parts)} ORDER BY 1, 2", wanted))
+
+
+def _paths(database: Database, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+    rows = database.read(
+        "SELECT f.merge_request_id, f.new_path FROM mr_file_changes f JOIN merge_requests m"
+        " ON m.id = f.merge_request_id AND f.head_sha = COALESCE(m.head_sha, '')"
+        f" WHERE f.merge_request_id {database.among('ids')}"
+        " UNION SELECT f.merge_request_id, f.old_path FROM mr_file_changes f JOIN merge_requests m"
+        " ON m.id = f.merge_request_id AND f.head_sha = COALESCE(m.head_sha, '')"
+        f" WHERE f.merge_request_id {database.among('ids')} ORDER BY 1, 2",
+        wanted,
+    )
+    return _grouped(rows)
+
+
+def _grouped(rows: Sequence[tuple[Any, ...]]) -> dict[int, tuple[str, ...]]:
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for key, value in rows:
+        found[key].append(value)
+    return {key: tuple(values) for key, values in found.items()}
+
+
+def _grouped_notes(rows: Sequence[tuple[Any, ...]]) -> dict[int, tuple[NoteSource, ...]]:
+    found: defaultdict[int, list[NoteSource]] = defaultdict(list)
+    for key, *values in rows:
+        found[key].append(NoteSource(*values))
+    return {key: tuple(values) for key, values in found.items()}
+
+
+DOCUMENTED = (
+    "p.deleted_at IS NULL AND (p.kind <> 'repost' OR (p.text <> ''"
+    " AND NOT EXISTS (SELECT 1 FROM posts o WHERE o.uri = p.subject_uri)"
+    " AND NOT EXISTS (SELECT 1 FROM posts o WHERE o.subject_uri = p.subject_uri AND o.subject_uri IS NOT NULL"
+    " AND o.deleted_at IS NULL AND o.text <> '' AND o.id < p.id)))"
+)
+"""The condition on `posts p`."""
+
+
+class SharedLink(Struct, frozen=True):
+    """A link as its document tells of it."""
+
+    url: str
+    title: str | None
+    description: str | None
+
+
+class PostSource(Struct, frozen=True):
+    """A post and the links it shares. `author` is the handle where one is known, else the DID."""
+
+    id: int
+    kind: str
+    author: str
+    text: str
+    url: str | None
+    created_at: int
+    sort_at: int
+    edited_at: int | None
+    alt_text: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    links: tuple[SharedLink, ...] = ()
+
+
+def read_posts(database: Database, ids: Sequence[int]) -> dict[int, PostSource]:
+    """Return those of these posts that have a document."""
+    if not ids:
+        return {}
+    wanted = {"ids": database.integers(ids)}
+    rows = database.read(
+        "SELECT p.id, p.kind, COALESCE(p.author_handle, p.author_did), p.text, p.url, p.created_at, p.sort_at,"
+        " p.edited_at, p.alt_text, p.labels, p.tags"
+        f" FROM posts p WHERE p.id {database.among('ids')} AND {DOCUMENTED}",
+        wanted,
+    )
+    links: defaultdict[int, list[SharedLink]] = defaultdict(list)
+    for post_id, *values in database.read(
+        "SELECT l.post_id, k.url, k.title, k.description FROM post_links l JOIN links k ON k.id = l.link_id"
+        f" WHERE l.post_id {database.among('ids')} ORDER BY l.post_id, k.url",
+        wanted,
+    ):
+        links[post_id].append(SharedLink(*values))
+    found: dict[int, PostSource] = {}
+    for *values, alt_text, labels, tags in rows:
+        found[values[0]] = replace(
+            PostSource(*values),
+            alt_text=parts_of(alt_text),
+            labels=parts_of(labels),
+            tags=parts_of(tags),
+            links=tuple(links[values[0]]),
+        )
+    return found
+
+
+class ThreadKey(NamedTuple):
+    """The issue, merge request or post a document belongs to."""
+
+    type: str
+    id: int
+
+
+class DocumentRow(Struct, frozen=True):
+    """A document without its content, and what names its thread: a project and a number, or an address."""
+
+    id: int
+    source_type: str
+    thread_type: str
+    project: str | None
+    iid: int | None
+    uri: str | None
+    title: str
+    state: str
+    author_username: str | None
+    labels: str
+    url: str | None
+    updated_at: int
+
+
+class Readiness(NamedTuple):
+    """How much can be found: whether there is any document, and how many sources wait to become one."""
+
+    has_documents: bool
+    waiting: int
+
+
+def read_threads_of(database: Database, ids: Sequence[int]) -> dict[int, ThreadKey]:
+    """Return which thread each of these documents belongs to."""
+    rows = database.read(
+        f"SELECT id, thread_type, thread_id FROM documents WHERE id {database.among('ids')}",
+        {"ids": database.integers(ids)},
+    )
+    return {row_id: ThreadKey(kind, thread) for row_id, kind, thread in rows}
+
+
+def read_documents(database: Database, ids: Sequence[int]) -> dict[int, DocumentRow]:
+    """Return these documents; one whose thread is no longer stored is left out."""
+    rows = database.read(
+        "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid), o.uri, d.title, d.state,"
+        " d.author_username, d.labels, d.url, d.updated_at FROM documents d LEFT JOIN projects p ON p.id = d.project_id"
+        " LEFT JOIN issues i ON d.thread_type = 'issue' AND i.id = d.thread_id"
+        " LEFT JOIN merge_requests m ON d.thread_type = 'merge_request' AND m.id = d.thread_id"
+        " LEFT JOIN posts o ON d.thread_type = 'post' AND o.id = d.thread_id"
+        f" WHERE COALESCE(i.id, m.id, o.id) IS NOT NULL AND d.id {database.among('ids')}",
+        {"ids": database.integers(ids)},
+    )
+    return {row[0]: DocumentRow(*row) for row in rows}
+
+
+def read_openings(database: Database, ids: Sequence[int], length: int) -> dict[int, str]:
+    """Return how the contents of documents begin."""
+    rows = database.read(
+        f"SELECT id, substr(content, 1, :length) FROM documents WHERE id {database.among('ids')}",
+        {"ids": database.integers(ids), "length": length},
+    )
+    return dict(rows)
+
+
+def readiness(database: Database) -> Readiness:
+    """Return how much can be found."""
+    waiting = database.read("SELECT COUNT(*) FROM dirty_sources")[0][0]
+    return Readiness(bool(database.read("SELECT 1 FROM documents LIMIT 1")), int(waiting))

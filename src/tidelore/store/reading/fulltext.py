@@ -1,0 +1,532 @@
+"""Full-text search in both databases, and the filter that narrows a search to some documents.
+
+Terms are plain text, quoted (SQLite) or bound (PostgreSQL), so no text is parsed as an operator. SQLite uses FTS5
+with bm25: scoring costs far more than matching, so only documents that pass the gate are scored. PostgreSQL uses
+tsvector with GIN: `ts_rank` ignores how rare a word is, so each term's rank is weighted by that here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from math import log
+from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.store.database.port import Database, Row
+
+_PLACES = {"sqlite": "instr", "postgres": "strpos"}
+_LIKE = {"sqlite": "LIKE", "postgres": "ILIKE"}
+_LINE = "{place}(:line_end || {column} || :line_end, :line_end || :{name} || :line_end) > 0"
+
+
+class DocumentFilter(Struct, frozen=True, kw_only=True):
+    """What is asked of a document; None does not ask."""
+
+    type: str | None = None
+    project_id: int | None = None
+    author: str | None = None
+    labels: tuple[str, ...] = ()
+    state: str | None = None
+    since: int | None = None
+    path: str | None = None
+
+    @property
+    def narrows(self) -> bool:
+        return self != DocumentFilter()
+
+
+def conditions(database: Database, wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
+    """Return conditions on `documents d`, and their parameters."""
+    found: list[str] = []
+    params: dict[str, Any] = {}
+    if wanted.type == "discussion":
+        found.append("d.source_type = 'discussion'")
+    elif wanted.type is not None:
+        found.append("d.thread_type = :thread_type")
+        params["thread_type"] = wanted.type
+    for name in ("project_id", "state"):
+        if getattr(wanted, name) is not None:
+            found.append(f"d.{name} = :{name}")
+            params[name] = getattr(wanted, name)
+    if wanted.since is not None:
+        found.append("d.updated_at >= :since")
+        params["since"] = wanted.since
+    if wanted.author is not None:
+        spoke = _line(database, "d.participants", "author")
+        found.append(f"(d.author_username = :author OR (d.source_type = 'discussion' AND {spoke}))")
+        params["author"] = wanted.author
+    for number, label in enumerate(wanted.labels):
+        found.append(_line(database, "d.labels", f"label_{number}"))
+        params[f"label_{number}"] = label
+    if wanted.path is not None:
+        found.append(holds(database, "d.identifiers", "path"))
+        params["path"] = pattern(wanted.path)
+    if wanted.author is not None or wanted.labels:
+        params["line_end"] = "\n"
+    return found, params
+
+
+def pattern(text: str) -> str:
+    """Return the pattern that finds a text anywhere, its own wildcards taken as they are written."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def holds(database: Database, column: str, name: str) -> str:
+    """Return the condition that a column holds a `pattern`, in whatever case."""
+    return f"{column} {_LIKE[database.dialect]} :{name} ESCAPE '\\'"
+
+
+def _line(database: Database, column: str, name: str) -> str:
+    return _LINE.format(place=_PLACES[database.dialect], column=column, name=name)
+
+
+OPENING, CLOSING = "\x02", "\x03"
+"""What stands around each hit in a snippet; the texts themselves hardly ever hold these."""
+SNIPPET_WORDS = 32
+MOST_NAMED = 1_000
+
+
+class Term(NamedTuple):
+    """A word, or the words of a phrase in their order, as plain text."""
+
+    text: str
+    is_phrase: bool = False
+
+
+class Gate(NamedTuple):
+    """Which documents are ranked at all: those with any of these terms, or those with all of them."""
+
+    terms: tuple[Term, ...]
+    needs_all: bool = False
+
+
+class Ask(Struct, frozen=True):
+    """What is ranked: documents with any of `terms`, none of `excluded`, through the gate where there is one.
+
+    `counts` says how many documents hold each term; `is_narrow` that by its indexes the filter lets few pass.
+    """
+
+    terms: tuple[Term, ...]
+    excluded: tuple[Term, ...] = ()
+    gate: Gate | None = None
+    counts: tuple[int, ...] = ()
+    is_narrow: bool = False
+
+
+class Scored(NamedTuple):
+    """A document and how well it fits; scores for the same terms compare, whatever the gate."""
+
+    id: int
+    score: float
+
+
+class FilterShare(NamedTuple):
+    """Which share of all documents pass a filter: by the index of words, and by those of rows; 1 where none tells."""
+
+    by_words: float = 1.0
+    by_rows: float = 1.0
+
+    @property
+    def total(self) -> float:
+        return self.by_words * self.by_rows
+
+
+class FullText(Protocol):
+    """What every dialect's full text can do."""
+
+    def count(self, term: Term, most: int) -> int:
+        """Return how many documents hold a term: exactly below `most`, above it about how many."""
+        ...
+
+    def count_together(self, terms: Sequence[Term]) -> int:
+        """Return how many documents hold all of these terms."""
+        ...
+
+    def share(self, wanted: DocumentFilter) -> FilterShare:
+        """Return about which share of all documents pass a filter, as far as indexes tell at once."""
+        ...
+
+    def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
+        """Return the documents that fit best, the best first; of many behind a filter no more than are worth it."""
+        ...
+
+    def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
+        """Return documents with a path or identifier that holds this: whole names first, then the newest."""
+        ...
+
+    def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
+        """Return the documents changed last."""
+        ...
+
+    def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
+        """Return which of these documents pass a filter and hold none of the excluded terms."""
+        ...
+
+    def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+        """Return for each document the part of its content that answers best, hits marked."""
+        ...
+
+
+# title, content, participants, labels
+_SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0)"
+_SNIPPET = f"snippet(documents_fts, 1, :opening, :closing, '…', {SNIPPET_WORDS})"
+_INDEXED = re.compile(r"[^%_]{3}")
+_INDEXED_WORD = re.compile(r"[A-Za-z0-9]")
+_ALL = DocumentFilter()
+_SHORTLIST = 2_000
+"""So many of the best are looked at row by row; that is enough where a filter lets one in forty pass."""
+_ENOUGH = 50
+_SAMPLE = 500
+_BEYOND_DOUBT = 4
+"""So many times more than it was to be counted to, and a sample is enough."""
+_FEW = 0.05
+
+
+class _Span(NamedTuple):
+    """From the first document to the last; hardly an id between them is free."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class _Stretch(NamedTuple):
+    """So many documents in a row hold a term, the last of them at `end`."""
+
+    documents: int
+    end: int
+
+
+class SqliteFullText:
+    """The full text of one SQLite file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def count(self, term: Term, most: int) -> int:
+        return self._count(_quoted(term), most)
+
+    def count_together(self, terms: Sequence[Term]) -> int:
+        rows = self._database.read(
+            "SELECT COUNT(*) FROM documents_fts WHERE documents_fts MATCH :expression",
+            {"expression": " AND ".join(map(_quoted, terms))},
+        )
+        return int(rows[0][0])
+
+    def share(self, wanted: DocumentFilter) -> FilterShare:
+        total = self._span().size
+        most = max(int(total * _FEW), 1)
+        columns = " AND ".join(_columns(wanted))
+        by_words = min(self._count(columns, most) / total, 1.0) if columns else 1.0
+        where, params = self._conditions(_only_by_index(wanted), (), by_index=True)
+        if not where:
+            return FilterShare(by_words)
+        rows = self._database.read(
+            f"SELECT COUNT(*) FROM (SELECT 1 FROM documents d WHERE 1 = 1{where} LIMIT :most)",
+            {**params, "most": most},
+        )
+        # Where many are left it does not matter how many.
+        return FilterShare(by_words, rows[0][0] / total if rows[0][0] < most else 1.0)
+
+    def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
+        by_index = _only_by_index(wanted) if ask.is_narrow else _ALL
+        by_row = replace(wanted, project_id=None, since=None, path=None) if ask.is_narrow else wanted
+        first, params = self._conditions(by_index, (), by_index=True)
+        then, then_params = self._conditions(by_row, (), by_index=False)
+        # To look at a row costs more than to look for its id among those an index gives at once.
+        among = f" AND +documents_fts.rowid IN (SELECT d.id FROM documents d WHERE 1 = 1{first})" if first else ""
+        params |= {**then_params, "expression": expression(ask, wanted), "limit": limit, "shortlist": _SHORTLIST}
+        found = self._database.read(_ranking(among, then, shortlisted=bool(then)), params)
+        if then and len(found) < min(limit, _ENOUGH) and self._matches(params["expression"], _SHORTLIST) == _SHORTLIST:
+            found = self._database.read(_ranking(among, then, shortlisted=False), params)
+        mentions = 1 if ask.gate is None else 2
+        return [Scored(row_id, -score / mentions) for row_id, score in sorted(found, key=_best_then_newest)]
+
+    def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
+        where, params = self._conditions(wanted, excluded, by_index=False)
+        rows = self._database.read(
+            f"SELECT d.id FROM documents d WHERE d.id {self._database.among('ids')}{where}",
+            {**params, "ids": self._database.integers(ids)},
+        )
+        return {row_id for (row_id,) in rows}
+
+    def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
+        where, params = self._conditions(wanted, excluded, by_index=False)
+        # The index takes no ESCAPE: it finds a little too much, and the row decides.
+        rows = self._database.read(
+            "SELECT id FROM (SELECT d.id, d.updated_at, d.identifiers FROM documents_trigram"
+            " CROSS JOIN documents d ON d.id = documents_trigram.rowid"
+            f" WHERE documents_trigram.identifiers LIKE :loose AND {holds(self._database, 'd.identifiers', 'name')}"
+            f"{where} ORDER BY documents_trigram.rowid DESC LIMIT {MOST_NAMED})"
+            " ORDER BY instr(char(10) || lower(identifiers) || char(10), char(10) || lower(:whole) || char(10)) > 0"
+            " DESC, updated_at DESC, id DESC LIMIT :limit",
+            {**params, "loose": f"%{name}%", "name": pattern(name), "whole": name, "limit": limit},
+        )
+        return [row_id for (row_id,) in rows]
+
+    def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
+        where, params = self._conditions(wanted, excluded, by_index=True)
+        columns = " AND ".join(_columns(wanted))
+        if columns:
+            where += " AND d.id IN (SELECT rowid FROM documents_fts WHERE documents_fts MATCH :columns)"
+            params["columns"] = columns
+        rows = self._database.read(
+            f"SELECT d.id FROM documents d WHERE 1 = 1{where} ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit",
+            {**params, "limit": limit},
+        )
+        return [row_id for (row_id,) in rows]
+
+    def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+        if not terms:
+            return {}
+        rows = self._database.read(
+            f"SELECT rowid, {_SNIPPET} FROM documents_fts"
+            f" WHERE documents_fts MATCH :expression AND rowid {self._database.among('ids')}",
+            {
+                "expression": _any(terms),
+                "ids": self._database.integers(ids),
+                "opening": OPENING,
+                "closing": CLOSING,
+            },
+        )
+        return dict(rows)
+
+    def _conditions(
+        self, wanted: DocumentFilter, excluded: Sequence[Term], *, by_index: bool
+    ) -> tuple[str, dict[str, Any]]:
+        found, params = conditions(self._database, wanted)
+        if excluded:
+            found.append("d.id NOT IN (SELECT rowid FROM documents_fts WHERE documents_fts MATCH :excluded)")
+            params["excluded"] = _any(excluded)
+        if by_index and wanted.path is not None and _INDEXED.search(wanted.path):
+            found.insert(0, "d.id IN (SELECT rowid FROM documents_trigram WHERE identifiers LIKE :loose_path)")
+            params["loose_path"] = f"%{wanted.path}%"
+        return "".join(f" AND {condition}" for condition in found), params
+
+    def _count(self, expression: str, most: int) -> int:
+        """Return how many documents match: exactly below `most`, and about how many above."""
+        sample = min(_SAMPLE, most)
+        oldest = self._stretch(expression, sample, "ASC")
+        if oldest.documents < sample:
+            return oldest.documents
+        newest = self._stretch(expression, sample, "DESC")
+        ids = self._span()
+        # As common as where it is rarest: a word may be everywhere at one end of the copy and hardly at the other.
+        widest = max(oldest.end - ids.first + 1, ids.last - newest.end + 1)
+        about = sample * ids.size // widest
+        counted = most if about >= _BEYOND_DOUBT * most else self._matches(expression, most)
+        return counted if counted < most else max(about, most)
+
+    def _stretch(self, expression: str, most: int, direction: str) -> _Stretch:
+        rows = self._database.read(
+            "SELECT COUNT(*), CASE :direction WHEN 'ASC' THEN MAX(id) ELSE MIN(id) END FROM (SELECT rowid AS id"
+            f" FROM documents_fts WHERE documents_fts MATCH :expression ORDER BY rowid {direction} LIMIT :most)",
+            {"expression": expression, "most": most, "direction": direction},
+        )
+        return _Stretch(*rows[0])
+
+    def _matches(self, expression: str, most: int) -> int:
+        rows = self._database.read(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM documents_fts WHERE documents_fts MATCH :expression LIMIT :most)",
+            {"expression": expression, "most": most},
+        )
+        return int(rows[0][0])
+
+    def _span(self) -> _Span:
+        # One of each, because SQLite finds both at once only by reading everything.
+        rows = self._database.read("SELECT (SELECT MIN(id) FROM documents), (SELECT MAX(id) FROM documents)")
+        return _Span(*(bound or 0 for bound in rows[0]))
+
+
+def expression(ask: Ask, wanted: DocumentFilter = _ALL) -> str:
+    """Return the MATCH expression: through the gate, any of the terms, none of the excluded ones.
+
+    Labels and people narrow it too, as far as an index of words can; the rows decide. Whoever wrote a document is
+    among its participants.
+    """
+    if ask.gate is None:
+        found = f"({_any(ask.terms)})"
+    else:
+        gate = (" AND " if ask.gate.needs_all else " OR ").join(map(_quoted, ask.gate.terms))
+        # The gate mentions its own terms once, so the others are mentioned twice here.
+        twice = [term for term in ask.terms if term not in ask.gate.terms]
+        found = f"(({gate}) AND ({_any((*ask.terms, *twice))}))"
+    found = " AND ".join([found, *_columns(wanted)])
+    return f"({found}) NOT ({_any(ask.excluded)})" if ask.excluded else found
+
+
+def _columns(wanted: DocumentFilter) -> list[str]:
+    """Return what an index of words can tell of a filter; the rows decide."""
+    columns = [("labels", label) for label in wanted.labels]
+    columns += [("participants", wanted.author)] if wanted.author else []
+    return [f"{column} : {_quoted(Term(text))}" for column, text in columns if _INDEXED_WORD.search(text)]
+
+
+def _only_by_index(wanted: DocumentFilter) -> DocumentFilter:
+    return DocumentFilter(project_id=wanted.project_id, since=wanted.since, path=wanted.path)
+
+
+def _ranking(among: str, then: str, *, shortlisted: bool) -> str:
+    """Return the query for the best that fit: of the best of all, or of all."""
+    scored = f"SELECT documents_fts.rowid AS id, {_SCORE} AS score FROM documents_fts"
+    matched = f"WHERE documents_fts MATCH :expression{among}"
+    best_first = "ORDER BY 2, 1 DESC LIMIT"
+    if shortlisted:
+        # CROSS JOIN keeps this order: rows are looked at from the best on, and no further than needed.
+        return (
+            f"SELECT best.id, best.score FROM ({scored} {matched} {best_first} :shortlist) AS best"
+            f" CROSS JOIN documents d ON d.id = best.id WHERE 1 = 1{then} LIMIT :limit"
+        )
+    # And this one: the index finds, the rows only narrow.
+    joined = " CROSS JOIN documents d ON d.id = documents_fts.rowid" if then else ""
+    return f"{scored}{joined} {matched}{then} {best_first} :limit"
+
+
+def _best_then_newest(row: Row) -> tuple[float, int]:
+    return row[1], -row[0]
+
+
+def _any(terms: Iterable[Term]) -> str:
+    return " OR ".join(map(_quoted, terms))
+
+
+def _quoted(term: Term) -> str:
+    return '"' + term.text.replace('"', '""') + '"'
+
+
+# participants, content, labels, title: the proportions of the other dialect's columns.
+_WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
+_BY_LENGTH = 1
+_HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", MaxWords={SNIPPET_WORDS}, MinWords={SNIPPET_WORDS // 2}'
+_LEAST = 1e-6
+
+
+class PostgresFullText:
+    """The full text of one PostgreSQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def count(self, term: Term, most: int) -> int:  # noqa: ARG002
+        return self.count_together([term])
+
+    def count_together(self, terms: Sequence[Term]) -> int:
+        bound = _Bound()
+        rows = self._database.read(
+            f"SELECT COUNT(*) FROM documents d WHERE d.search_vector @@ ({bound.all_of(terms)})", bound.params
+        )
+        return int(rows[0][0])
+
+    def share(self, wanted: DocumentFilter) -> FilterShare:  # noqa: ARG002
+        # Its planner weighs a filter against the words by itself.
+        return FilterShare()
+
+    def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
+        bound = _Bound()
+        queries = [bound.query(term) for term in ask.terms]
+        matched = " || ".join(queries)
+        if ask.gate is not None:
+            gate = bound.all_of(ask.gate.terms) if ask.gate.needs_all else bound.any_of(ask.gate.terms)
+            matched = f"({gate}) && ({matched})"
+        if ask.excluded:
+            matched = f"({matched}) && !!({bound.any_of(ask.excluded)})"
+        score = " + ".join(
+            f"{rarity:.6f} * ts_rank({_WEIGHTS}, d.search_vector, {query}, {_BY_LENGTH})"
+            for query, rarity in zip(queries, self._rarities(ask), strict=True)
+        )
+        where, params = self._conditions(wanted, ())
+        rows = self._database.read(
+            f"SELECT d.id, {score} FROM documents d WHERE d.search_vector @@ ({matched}){where}"
+            " ORDER BY 2 DESC, 1 DESC LIMIT :limit",
+            {**params, **bound.params, "limit": limit},
+        )
+        return [Scored(*row) for row in rows]
+
+    def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
+        where, params = self._conditions(wanted, excluded)
+        rows = self._database.read(
+            "SELECT id FROM (SELECT d.id, d.updated_at, d.identifiers FROM documents d"
+            f" WHERE {holds(self._database, 'd.identifiers', 'name')}{where}"
+            f" ORDER BY d.id DESC LIMIT {MOST_NAMED}) AS named"
+            " ORDER BY strpos(chr(10) || lower(identifiers) || chr(10), chr(10) || lower(:whole) || chr(10)) > 0 DESC,"
+            " updated_at DESC, id DESC LIMIT :limit",
+            {**params, "name": pattern(name), "whole": name, "limit": limit},
+        )
+        return [row_id for (row_id,) in rows]
+
+    def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
+        where, params = self._conditions(wanted, excluded)
+        rows = self._database.read(
+            f"SELECT d.id FROM documents d WHERE true{where} ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit",
+            {**params, "limit": limit},
+        )
+        return [row_id for (row_id,) in rows]
+
+    def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
+        where, params = self._conditions(wanted, excluded)
+        rows = self._database.read(
+            f"SELECT d.id FROM documents d WHERE d.id {self._database.among('ids')}{where}",
+            {**params, "ids": self._database.integers(ids)},
+        )
+        return {row_id for (row_id,) in rows}
+
+    def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+        if not terms:
+            return {}
+        bound = _Bound()
+        rows = self._database.read(
+            f"SELECT d.id, ts_headline('english', d.content, {bound.any_of(terms)}, :headline) FROM documents d"
+            f" WHERE d.id {self._database.among('ids')}",
+            {**bound.params, "ids": self._database.integers(ids), "headline": _HEADLINE},
+        )
+        return dict(rows)
+
+    def _rarities(self, ask: Ask) -> list[float]:
+        """Return what each term is worth; without counts all are worth the same."""
+        if not ask.counts:
+            return [1.0] * len(ask.terms)
+        rows = self._database.read("SELECT COUNT(*) FROM documents")
+        total = int(rows[0][0])
+        return [max(log((total - count + 0.5) / (count + 0.5)), _LEAST) for count in ask.counts]
+
+    def _conditions(self, wanted: DocumentFilter, excluded: Sequence[Term]) -> tuple[str, dict[str, Any]]:
+        found, params = conditions(self._database, wanted)
+        bound = _Bound()
+        if excluded:
+            found.append(f"NOT d.search_vector @@ ({bound.any_of(excluded)})")
+        return "".join(f" AND {condition}" for condition in found), {**params, **bound.params}
+
+
+class _Bound:
+    """Terms as parameters, each bound once."""
+
+    def __init__(self) -> None:
+        self.params: dict[str, str] = {}
+
+    def query(self, term: Term) -> str:
+        """Return the tsquery of a term: stemmed as titles and contents are, and plain as labels and names are."""
+        name = next((name for name, text in self.params.items() if text == term.text), f"term_{len(self.params)}")
+        self.params[name] = term.text
+        make = "phraseto_tsquery" if term.is_phrase else "plainto_tsquery"
+        return f"({make}('english', :{name}) || {make}('simple', :{name}))"
+
+    def any_of(self, terms: Iterable[Term]) -> str:
+        return " || ".join(self.query(term) for term in terms)
+
+    def all_of(self, terms: Iterable[Term]) -> str:
+        return " && ".join(self.query(term) for term in terms)
+
+
+def full_text(database: Database) -> FullText:
+    """Return the full text of a database in its dialect."""
+    if database.dialect == "postgres":
+        return PostgresFullText(database)
+
+    return SqliteFullText(database)

@@ -1,0 +1,197 @@
+"""Counts what waits, the accounts by state, and the children the mirror holds.
+
+The status counts are read from indexes, so a view may ask for them every second. Children of a tombstone are not
+counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from tidelore.core.references import Kind
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import SOURCE, SURFACES, count_accounts
+from tidelore.store.mirror.child_progress import IS_DUE
+from tidelore.store.mirror.kinds import PARENT_KINDS, ParentKind
+from tidelore.store.reading.conversations import EVENT_KINDS, FAMILIES
+from tidelore.store.work.action_tokens import OPEN
+from tidelore.store.work.events import OF_ENDED
+
+
+class Totals(Struct, frozen=True):
+    """What waits for whom. `pulls` and `accounts` are counted by their status.
+
+    Events of merged or closed pull requests wait for nobody, and are counted apart.
+    """
+
+    pulls: Mapping[str, int]
+    accounts: Mapping[str, int]
+    accounts_due: int
+    events_waiting: int
+    events_in_flight: int
+    events_of_closed: int
+    commands_waiting: int
+    answers_waiting: int
+    documents_waiting: int
+    quarantined: int
+    children_failing: int = 0
+
+
+def read_totals(database: Database, now_ms: int) -> Totals:
+    """Return what waits."""
+    now = {"now": now_ms}
+    events = database.read(
+        f"SELECT COUNT(*), COUNT(CASE WHEN e.leased_until > :now THEN 1 END), COUNT(CASE WHEN {OF_ENDED} THEN 1 END)"
+        " FROM feedback_events e WHERE e.processed_at IS NULL",
+        now,
+    )[0]
+    return Totals(
+        pulls=dict(database.read("SELECT status, COUNT(*) FROM tracked_prs GROUP BY status ORDER BY status")),
+        accounts=dict(database.read("SELECT state, COUNT(*) FROM accounts GROUP BY state ORDER BY state")),
+        accounts_due=_count(database, "accounts WHERE state <> 'paused' AND next_poll_at <= :now", now),
+        events_waiting=int(events[0]) - int(events[2]),
+        events_in_flight=int(events[1]),
+        events_of_closed=int(events[2]),
+        commands_waiting=_count(database, "operator_commands WHERE status = 'pending'"),
+        answers_waiting=_count(database, f"outbox WHERE {OPEN}"),
+        documents_waiting=_count(database, "dirty_sources"),
+        quarantined=_count(database, "quarantine"),
+        children_failing=sum(
+            _failing(database, kind, name) for kind in PARENT_KINDS.values() for name in kind.children
+        ),
+    )
+
+
+def has_answers_to_send(database: Database, project_ids: Collection[int], now_ms: int) -> bool:
+    """Tell whether a command waits to be applied, or an answer is due, in one of these repositories."""
+    ours = f"project_id {database.among('projects')}"
+    params = {"projects": database.integers(project_ids), "now": now_ms}
+    due = "(next_attempt_at IS NULL OR next_attempt_at <= :now) AND (claimed_until IS NULL OR claimed_until <= :now)"
+    known = {"projects": params["projects"]}
+    return bool(
+        database.read(f"SELECT 1 FROM outbox WHERE {OPEN} AND {ours} AND {due} LIMIT 1", params)
+        or database.read(f"SELECT 1 FROM operator_commands WHERE status = 'pending' AND {ours} LIMIT 1", known)
+    )
+
+
+def lacks_vectors(database: Database) -> bool:
+    """Tell whether a document has no vector of what it says, of any model."""
+    rows = database.read(
+        "SELECT 1 FROM documents d WHERE NOT EXISTS (SELECT 1 FROM embeddings e WHERE e.document_id = d.id"
+        " AND e.position = 0 AND e.content_hash = d.content_hash) LIMIT 1"
+    )
+    return bool(rows)
+
+
+def _failing(database: Database, kind: ParentKind, name: str) -> int:
+    """Count the due child lists that could not be read; what is refused for a whole project is no failure."""
+    refused = (
+        "SELECT project_id FROM refused_children WHERE attempts > 0 AND parent_kind = :parent_kind AND kind = :kind"
+    )
+    return _count(
+        database,
+        f"child_sync c {database.by_index('idx_child_sync_due')} WHERE c.parent_kind = :parent_kind AND c.kind = :kind"
+        f" AND {IS_DUE} AND c.attempts > 0 AND c.project_id NOT IN ({refused})",
+        {"parent_kind": kind.table, "kind": name},
+    )
+
+
+def _count(database: Database, what: str, params: Mapping[str, object] | None = None) -> int:
+    return int(database.read(f"SELECT COUNT(*) FROM {what}", params)[0][0])
+
+
+STATES = ("established", "new", "unavailable", "paused")
+"""As people are told of them."""
+
+
+class AccountTotals(Struct, frozen=True):
+    """Accounts by state, and those among them that wait. Whoever is paused is neither due nor late.
+
+    `oldest_poll` is when the account was asked that was not asked for the longest time; None while one never was.
+    """
+
+    states: dict[str, int]
+    due: int
+    never_polled: int
+    oldest_poll: int | None
+    gaps: int
+
+    @property
+    def accounts(self) -> int:
+        return sum(self.states.values())
+
+
+def read_account_totals(database: Database, now_ms: int) -> AccountTotals:
+    """Return the numbers."""
+    states = count_accounts(database)
+    due, never, oldest = database.read(
+        "SELECT COUNT(CASE WHEN next_poll_at <= :now THEN 1 END), COUNT(CASE WHEN last_polled_at IS NULL THEN 1 END),"
+        " MIN(last_polled_at) FROM accounts WHERE state <> 'paused'",
+        {"now": now_ms},
+    )[0]
+    gaps = database.read(
+        "SELECT COUNT(*) FROM gaps WHERE source = :source AND surface = :feed",
+        {"source": SOURCE, "feed": SURFACES["feed"]},
+    )[0][0]
+    return AccountTotals({state: int(count) for state, count in states.items()}, due, never, oldest, gaps)
+
+
+class NoteCount(Struct, frozen=True):
+    """Notes that people wrote, notes the forge wrote, and how many of all stand at a place in a diff."""
+
+    total: int = 0
+    system: int = 0
+    diff_notes: int = 0
+
+
+def count_discussions(database: Database, kind: Kind, project_id: int | None) -> int:
+    """Return how many discussions there are on issues, or on merge requests."""
+    return _count_children(database, "discussions", kind, project_id)
+
+
+def count_events(database: Database, kind: Kind, project_id: int | None) -> dict[str, int]:
+    """Return how many events there are of each kind."""
+    return {name: _count_children(database, f"resource_{name}_events", kind, project_id) for name in EVENT_KINDS}
+
+
+def count_notes(database: Database, kind: Kind, project_id: int | None) -> NoteCount:
+    """Return how many notes there are on issues, or on merge requests."""
+    family = FAMILIES[kind]
+    rows = database.read(
+        "SELECT COALESCE(SUM(1 - n.is_system), 0), COALESCE(SUM(n.is_system), 0), COALESCE(SUM(CASE WHEN"
+        " n.position_new_path IS NOT NULL OR n.position_old_path IS NOT NULL THEN 1 ELSE 0 END), 0)"
+        f" FROM notes n JOIN discussions d ON d.id = n.discussion_id JOIN {family.table} t"
+        f" ON t.id = d.{family.parent_column} WHERE t.deleted_at IS NULL{_narrowed(project_id)}",
+        _params(project_id),
+    )
+    return NoteCount(*map(int, rows[0]))
+
+
+def count_files(database: Database, project_id: int | None) -> int:
+    """Return how many files merge requests change at the heads they have."""
+    rows = database.read(
+        "SELECT COUNT(*) FROM mr_file_changes f JOIN merge_requests t ON t.id = f.merge_request_id"
+        f" WHERE f.head_sha = COALESCE(t.head_sha, '') AND t.deleted_at IS NULL{_narrowed(project_id)}",
+        _params(project_id),
+    )
+    return int(rows[0][0])
+
+
+def _count_children(database: Database, table: str, kind: Kind, project_id: int | None) -> int:
+    family = FAMILIES[kind]
+    rows = database.read(
+        f"SELECT COUNT(*) FROM {table} c JOIN {family.table} t ON t.id = c.{family.parent_column}"
+        f" WHERE t.deleted_at IS NULL{_narrowed(project_id)}",
+        _params(project_id),
+    )
+    return int(rows[0][0])
+
+
+def _narrowed(project_id: int | None) -> str:
+    return "" if project_id is None else " AND t.project_id = :project_id"
+
+
+def _params(project_id: int | None) -> dict[str, int]:
+    return {} if project_id is None else {"project_id": project_id}

@@ -1,0 +1,97 @@
+"""Stores which embedding models have vectors here (table `embedding_models`).
+
+A model is its name, version and dimension; vectors of two models are never mixed. Another way of cutting texts makes
+every document due again, but only pieces that changed are embedded. Imports no numpy, because offline searches use
+this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from tidelore.store.database.port import Database, Transaction
+
+_FIND = (
+    "SELECT id, name, version, dimension, chunking FROM embedding_models"
+    " WHERE name = :name AND version = :version AND dimension = :dimension"
+)
+
+
+class VectorModel(Struct, frozen=True):
+    """A model that has, or shall have, vectors here."""
+
+    id: int
+    name: str
+    version: str
+    dimension: int
+    chunking: str
+
+
+def find_model(database: Database, name: str, version: str, dimension: int) -> VectorModel | None:
+    """Return the model if it was ever used here."""
+    rows = database.read(_FIND, {"name": name, "version": version, "dimension": dimension})
+    return VectorModel(*rows[0]) if rows else None
+
+
+def has_vectors(database: Database) -> bool:
+    """Return whether there are vectors, of whichever model."""
+    return bool(database.read("SELECT 1 FROM embeddings LIMIT 1"))
+
+
+def models_of(database: Database, documents: Sequence[int]) -> list[VectorModel]:
+    """Return the models that have vectors of these documents, the newest first."""
+    rows = database.read(
+        "SELECT id, name, version, dimension, chunking FROM embedding_models m WHERE EXISTS (SELECT 1 FROM embeddings e"
+        f" WHERE e.model_id = m.id AND e.document_id {database.among('ids')}) ORDER BY id DESC",
+        {"ids": database.integers(documents)},
+    )
+    return [VectorModel(*row) for row in rows]
+
+
+def ensure_model(
+    database: Database, name: str, version: str, dimension: int, chunking: str, now_ms: int
+) -> VectorModel:
+    """Return the model, entered if it is new; if its documents were cut otherwise, all of them are due again."""
+    found = find_model(database, name, version, dimension)
+    if found is not None and found.chunking == chunking:
+        return found
+    identity = {"name": name, "version": version, "dimension": dimension}
+    with database.transaction() as tx:
+        tx.execute(
+            "INSERT INTO embedding_models (name, version, dimension, chunking, created_at)"
+            " VALUES (:name, :version, :dimension, :chunking, :now) ON CONFLICT (name, version, dimension) DO NOTHING",
+            {**identity, "chunking": chunking, "now": now_ms},
+        )
+        model = VectorModel(*tx.execute(_FIND, identity)[0])
+        if model.chunking != chunking:
+            tx.execute(
+                "UPDATE embedding_models SET chunking = :chunking WHERE id = :id",
+                {"chunking": chunking, "id": model.id},
+            )
+            _make_due(tx, model.id)
+    return VectorModel(model.id, name, version, dimension, chunking)
+
+
+def forget_vectors(database: Database, model_id: int) -> None:
+    """Make every document due, and trust none of its vectors; they serve until they are replaced."""
+    with database.transaction() as tx:
+        tx.execute("UPDATE embeddings SET chunk_hash = :none WHERE model_id = :id", {"none": b"", "id": model_id})
+        _make_due(tx, model_id)
+
+
+def drop_other_models(database: Database, keep: int) -> int:
+    """Remove every model but one with all its vectors, and return how many vectors that were."""
+    if not database.read("SELECT 1 FROM embedding_models WHERE id <> :keep", {"keep": keep}):
+        return 0
+    with database.transaction() as tx:
+        removed = tx.change("DELETE FROM embeddings WHERE model_id <> :keep", {"keep": keep})
+        for table in ("embedding_holes", "embedding_blocks"):
+            tx.execute(f"DELETE FROM {table} WHERE model_id <> :keep", {"keep": keep})
+        tx.execute("DELETE FROM embedding_models WHERE id <> :keep", {"keep": keep})
+    return removed
+
+
+def _make_due(tx: Transaction, model_id: int) -> None:
+    tx.execute("UPDATE embeddings SET content_hash = :none WHERE model_id = :id", {"none": b"", "id": model_id})

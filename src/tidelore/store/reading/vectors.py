@@ -1,0 +1,308 @@
+"""Stores the vectors of documents, finds the nearest, and checks that each is where its row says.
+
+Table `embeddings`. A document is due when the hash it was embedded under is not its current one, so neither a crash
+nor a concurrent change can miss one. With pgvector the vector is in the row, otherwise in a block; callers need not
+know which. The check reads a few dozen blocks at a time, each with its rows and holes in one query, so that a
+concurrent writer causes no false finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from tidelore.core.errors import UserError
+from tidelore.store.database.port import Database, Lists, Row, Transaction
+from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put
+from tidelore.store.reading.vector_models import VectorModel
+
+_INSERT = (
+    "INSERT INTO embeddings (model_id, document_id, position, content_hash, chunk_hash, {place})"
+    " VALUES (:model_id, :document_id, :position, :content_hash, :chunk_hash, {value})"
+)
+_COLUMNS = ("model_id", "document_id", "position", "content_hash", "chunk_hash")
+
+
+class DocumentText(Struct, frozen=True):
+    """What of a document is embedded, and the hash it is embedded under."""
+
+    id: int
+    title: str
+    content: str
+    content_hash: bytes
+
+
+class Piece(Struct, frozen=True):
+    """A piece of a document; without a vector it is the one that is stored at its position already."""
+
+    hash: bytes
+    vector: NDArray[np.float32] | None
+
+
+class Embedded(Struct, frozen=True):
+    """A document's pieces in order."""
+
+    document_id: int
+    content_hash: bytes
+    pieces: tuple[Piece, ...]
+
+
+class StoredVectors(Struct, frozen=True):
+    """What was written: documents, the vectors among their pieces, and pieces that went."""
+
+    documents: int
+    chunks: int
+    removed: int
+
+
+def in_rows(database: Database) -> bool:
+    """Return whether vectors stand in the rows of `embeddings`: on a server with pgvector."""
+    return database.dialect == "postgres" and bool(
+        database.read(
+            "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()"
+            " AND table_name = 'embeddings' AND column_name = 'vector'"
+        )
+    )
+
+
+def as_text(vector: NDArray[np.float32]) -> str:
+    """Return a vector as pgvector reads it."""
+    return f"[{','.join(map(repr, vector.tolist()))}]"
+
+
+def count_due(database: Database, model_id: int, only: Sequence[int] | None = None) -> tuple[int, int]:
+    """Return how many documents there are, and how many of them are due."""
+    where, params = _due(database, model_id, only)
+    everything = f"WHERE d.id {database.among('ids')}" if only is not None else ""
+    known = {"ids": params["ids"]} if only is not None else None
+    total = database.read(f"SELECT COUNT(*) FROM documents d {everything}", known)[0][0]
+    return int(total), int(database.read(f"SELECT COUNT(*) {where}", params)[0][0])
+
+
+def due_documents(
+    database: Database, model_id: int, after: int, limit: int, only: Sequence[int] | None = None
+) -> list[int]:
+    """Return documents that are due, by id, after one that was looked at: so each comes up once in a run."""
+    where, params = _due(database, model_id, only)
+    rows = database.read(
+        f"SELECT d.id {where} AND d.id > :after ORDER BY d.id LIMIT :limit", {**params, "after": after, "limit": limit}
+    )
+    return [row[0] for row in rows]
+
+
+def read_texts(database: Database, ids: Sequence[int]) -> list[DocumentText]:
+    """Return what of these documents is embedded."""
+    rows = database.read(
+        f"SELECT id, title, content, content_hash FROM documents WHERE id {database.among('ids')} ORDER BY id",
+        {"ids": database.integers(ids)},
+    )
+    return [DocumentText(row_id, title, content, bytes(value)) for row_id, title, content, value in rows]
+
+
+def documents_of(database: Database, thread_type: str, thread_id: int) -> list[int]:
+    """Return the documents of a thread: its own, and those of its discussions."""
+    rows = database.read(
+        "SELECT id FROM documents WHERE thread_type = :type AND thread_id = :id ORDER BY id",
+        {"type": thread_type, "id": thread_id},
+    )
+    return [row[0] for row in rows]
+
+
+def held_pieces(database: Database, model_id: int, ids: Sequence[int]) -> dict[int, dict[int, bytes]]:
+    """Return the hashes of the pieces that have a vector, by document and position."""
+    return _by_document(database.read(_held(database), {"model": model_id, "ids": database.integers(ids)}))
+
+
+class VectorTable:
+    """Writes the vectors of one model."""
+
+    def __init__(self, database: Database, model: VectorModel) -> None:
+        self._model = model
+        self._in_rows = in_rows(database)
+        # So that no document goes between our look at it and our commit; one that is going is left alone, for two that
+        # wait for each other would both fail. In SQLite one writer excludes the others.
+        self._hold = " FOR KEY SHARE SKIP LOCKED" if database.dialect == "postgres" else ""
+
+    def write(self, tx: Transaction, batch: Sequence[Embedded]) -> StoredVectors:
+        """Store the pieces of documents that are still what they were; the others stay due."""
+        # First of all, because by this row two writers take turns.
+        own = {"id": self._model.id}
+        if not tx.change("UPDATE embedding_models SET generation = generation + 1 WHERE id = :id", own):
+            raise UserError(
+                f"another process replaced the embeddings of {self._model.name} with those of a different model",
+                fix="use the same [embedding] settings in all processes that write this database",
+                model=self._model.name,
+            )
+        valid, held = self._valid(tx, batch)
+        pieces_of = {embedded.document_id: embedded.pieces for embedded in valid}
+        gone = [
+            (self._model.id, embedded.document_id, position)
+            for embedded in valid
+            for position in held.get(embedded.document_id, {})
+            if position >= len(embedded.pieces) or embedded.pieces[position].vector is not None
+        ]
+        tx.execute_rows(
+            "DELETE FROM embeddings WHERE model_id = :model AND document_id = :document AND position = :position",
+            ("model", "document", "position"),
+            gone,
+        )
+        tx.execute_rows(
+            "UPDATE embeddings SET content_hash = :hash WHERE model_id = :model AND document_id = :document",
+            ("hash", "model", "document"),
+            [(embedded.content_hash, self._model.id, embedded.document_id) for embedded in valid],
+        )
+        chunks = self._insert(tx, valid)
+        replaced = sum(position < len(pieces_of[document]) for _, document, position in gone)
+        return StoredVectors(len(valid), chunks, len(gone) - replaced)
+
+    def _valid(self, tx: Transaction, batch: Sequence[Embedded]) -> tuple[list[Embedded], dict[int, dict[int, bytes]]]:
+        """Return the documents that are still those which were embedded, and what is held of them."""
+        ids = tx.integers(embedded.document_id for embedded in batch)
+        rows = tx.execute(
+            f"SELECT id, content_hash FROM documents WHERE id {tx.among('ids')} ORDER BY id{self._hold}", {"ids": ids}
+        )
+        hashes = {row_id: bytes(value) for row_id, value in rows}
+        held = _by_document(tx.execute(_held(tx), {"model": self._model.id, "ids": ids}))
+        valid = [
+            embedded
+            for embedded in batch
+            if hashes.get(embedded.document_id) == embedded.content_hash
+            and _is_whole(embedded.pieces, held.get(embedded.document_id, {}))
+        ]
+        return valid, held
+
+    def _insert(self, tx: Transaction, valid: Sequence[Embedded]) -> int:
+        rows = [
+            ((self._model.id, embedded.document_id, position, embedded.content_hash, piece.hash), piece.vector)
+            for embedded in valid
+            for position, piece in enumerate(embedded.pieces)
+        ]
+        fresh = [(row, vector) for row, vector in rows if vector is not None]
+        if not fresh:
+            return 0
+        if self._in_rows:
+            tx.execute_rows(
+                _INSERT.format(place="vector", value="CAST(:vector AS vector)"),
+                (*_COLUMNS, "vector"),
+                [(*row, as_text(vector)) for row, vector in fresh],
+            )
+        else:
+            entries = [VectorEntry(row[1], row[2], vector) for row, vector in fresh]
+            places = put(tx, self._model.id, self._model.dimension, entries)
+            tx.execute_rows(
+                _INSERT.format(place="block, slot", value=":block, :slot"),
+                (*_COLUMNS, "block", "slot"),
+                [(*row, *place) for (row, _), place in zip(fresh, places, strict=True)],
+            )
+        return len(fresh)
+
+
+def _is_whole(pieces: Sequence[Piece], held: Mapping[int, bytes]) -> bool:
+    """Return whether each piece that brings no vector has the one it counts on."""
+    return all(piece.vector is not None or held.get(place) == piece.hash for place, piece in enumerate(pieces))
+
+
+def _due(database: Database, model_id: int, only: Sequence[int] | None) -> tuple[str, dict[str, Any]]:
+    params: dict[str, Any] = {"model": model_id}
+    narrowed = ""
+    if only is not None:
+        narrowed = f" AND d.id {database.among('ids')}"
+        params["ids"] = database.integers(only)
+    index = database.by_index("idx_documents_hash") if only is None else ""
+    sql = (
+        f"FROM documents d {index} LEFT JOIN embeddings e"
+        " ON e.model_id = :model AND e.document_id = d.id AND e.position = 0"
+        f" WHERE (e.content_hash IS NULL OR e.content_hash <> d.content_hash){narrowed}"
+    )
+    return sql, params
+
+
+def _held(lists: Lists) -> str:
+    return (
+        "SELECT document_id, position, chunk_hash FROM embeddings"
+        f" WHERE model_id = :model AND document_id {lists.among('ids')}"
+    )
+
+
+def _by_document(rows: Iterable[Row]) -> dict[int, dict[int, bytes]]:
+    found: dict[int, dict[int, bytes]] = {}
+    for document_id, position, value in rows:
+        found.setdefault(document_id, {})[position] = bytes(value)
+    return found
+
+
+def nearest_rows(
+    database: Database, model_id: int, vector: NDArray[np.float32], limit: int, allowed: Sequence[int] | None
+) -> list[Row]:
+    """Return (document, position, cosine) of the nearest documents, each by its nearest piece, the best first."""
+    narrowed = "" if allowed is None else f" AND document_id {database.among('allowed')}"
+    params = {"model": model_id, "vector": as_text(vector), "limit": limit}
+    if allowed is not None:
+        params["allowed"] = database.integers(allowed)
+    return database.read(
+        "SELECT document_id, position, cosine FROM ("
+        " SELECT DISTINCT ON (document_id) document_id, position, -(vector <#> CAST(:vector AS vector)) AS cosine"
+        f" FROM embeddings WHERE model_id = :model{narrowed} ORDER BY document_id, cosine DESC, position"
+        ") best WHERE cosine > 0 ORDER BY cosine DESC, document_id LIMIT :limit",
+        params,
+    )
+
+
+def rows_of(database: Database, model_id: int, documents: Sequence[int]) -> NDArray[np.float32]:
+    """Return the vectors of all pieces of documents."""
+    rows = database.read(
+        f"SELECT CAST(vector AS TEXT) FROM embeddings WHERE model_id = :model AND document_id {database.among('ids')}",
+        {"model": model_id, "ids": database.integers(documents)},
+    )
+    return np.array([msgspec.json.decode(text) for (text,) in rows], dtype=np.float32)
+
+
+_AT_ONCE = 64
+_BLOCKS = """
+SELECT b.block, m.dimension, m.slots, b.documents, b.positions, LENGTH(b.scales), LENGTH(b.vectors), e.owners, h.slots
+FROM embedding_blocks b JOIN embedding_models m ON m.id = b.model_id
+LEFT JOIN (
+    SELECT block, string_agg(CAST(slot AS TEXT) || ' ' || document_id || ' ' || position, ',') AS owners
+    FROM embeddings WHERE model_id = :model AND block BETWEEN :first AND :last GROUP BY block
+) e ON e.block = b.block
+LEFT JOIN (
+    SELECT block, string_agg(CAST(slot AS TEXT), ',') AS slots
+    FROM embedding_holes WHERE model_id = :model AND block BETWEEN :first AND :last GROUP BY block
+) h ON h.block = b.block
+WHERE b.model_id = :model AND b.block BETWEEN :first AND :last ORDER BY b.block
+"""
+_WITHOUT = "SELECT document_id, position FROM embeddings WHERE {missing} ORDER BY model_id, document_id, position"
+
+
+def misplaced_vectors(database: Database) -> Iterator[str]:
+    """Name the rows without a vector, the blocks of a wrong size, and the places that tell of somebody else."""
+    missing = "block IS NULL AND vector IS NULL" if in_rows(database) else "block IS NULL"
+    for document_id, position in database.read(_WITHOUT.format(missing=missing)):
+        yield f"embeddings {document_id} {position}"
+    for model, most in database.read("SELECT model_id, MAX(block) FROM embedding_blocks GROUP BY model_id ORDER BY 1"):
+        for first in range(0, most + 1, _AT_ONCE):
+            rows = database.read(_BLOCKS, {"model": model, "first": first, "last": first + _AT_ONCE - 1})
+            for row in rows:
+                yield from _misplaced(row)
+
+
+def _misplaced(row: Row) -> Iterator[str]:
+    block, dimension, given_out, documents, positions, scales, vectors, owners, holes = row
+    size = min(BLOCK, given_out - block * BLOCK)
+    if (len(documents), len(positions), scales, vectors) != (8 * size, 4 * size, 4 * size, dimension * size):
+        yield f"embedding_blocks {block}"
+        return
+    told = list(zip(np.frombuffer(documents, "<i8").tolist(), np.frombuffer(positions, "<i4").tolist(), strict=True))
+    free = {int(slot) for slot in holes.split(",")} if holes else set()
+    held = {}
+    for text in owners.split(",") if owners else ():
+        slot, document_id, position = map(int, text.split())
+        held[slot] = (document_id, position)
+    for slot, named in enumerate(told):
+        if slot not in free and held.get(slot) != named:
+            yield f"embedding_blocks {block} {slot}"

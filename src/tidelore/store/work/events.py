@@ -1,0 +1,412 @@
+"""Stores feedback events and leases them to consumers (table `feedback_events`).
+
+Also defines the effects a comment version can have: `feedback` decides them, the store writes them in the cursor's
+transaction (invariant 8). Events of one thread are handed out in order, one at a time; if a consumer crashes, its
+event is requeued when the lease expires. Does not decide what becomes an event, nor what follows a failure.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.core.errors import LockHeld, NotFound
+from tidelore.core.model import CommentRecord
+from tidelore.store.database.port import Database, Row, Transaction
+
+
+class NewEvent(Struct, frozen=True):
+    """A comment that somebody should act on. `event_key` names this version of it, for ever."""
+
+    event_key: str
+    pr_number: int | None
+    issue_number: int | None
+    record: CommentRecord
+
+
+class TokenSeen(Struct, frozen=True):
+    """One of our own markers stands in a remote comment: the write it belongs to has arrived."""
+
+    token: str
+    comment_id: int
+    updated_at: int
+
+
+class NewCommand(Struct, frozen=True):
+    """A command of an operator, or of somebody who is none: `status` is pending, rejected or expired.
+
+    `number` is the thread in which it was written.
+    """
+
+    command_key: str
+    number: int
+    pr_number: int | None
+    record: CommentRecord
+    command: str
+    args: Mapping[str, str]
+    status: str = "pending"
+    result: str | None = None
+
+
+class NewFollowup(Struct, frozen=True):
+    """A comment on a source issue that has no pull request yet: it waits to be batched with its neighbours."""
+
+    issue_number: int
+    record: CommentRecord
+
+
+class NewRedirect(Struct, frozen=True):
+    """A comment on a source issue whose pull request exists: it is answered once with where to go.
+
+    `scope_number` is the thread in which the answer is posted.
+    """
+
+    issue_number: int
+    comment_id: int
+    token: str
+    body: str
+    scope_number: int
+
+
+class PlannedReply(Struct, frozen=True):
+    """An answer to be posted. `scope_kind` is pr or issue, `reply_to` the review comment it answers in its thread."""
+
+    scope_kind: str
+    scope_number: int
+    reply_to: int | None
+    token: str
+    body: str
+    source: str
+
+
+class IgnoredComment(Struct, frozen=True):
+    """A comment on which nobody is to act, because of who wrote it: kept whole, for when that changes."""
+
+    record: CommentRecord
+    reason: str
+
+
+Effect = NewEvent | TokenSeen | IgnoredComment | NewCommand | NewFollowup | NewRedirect | PlannedReply
+
+
+FOLLOWUPS = "issue_followups"
+"""The kind of an event that batches the comments on a source issue before its pull request."""
+
+_ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822512)"}
+
+
+class EventRow(Struct, frozen=True):
+    """An event with every column of its row, and the status its pull request has now."""
+
+    id: int
+    project_id: int
+    repo_full_name: str
+    event_key: str
+    thread_number: int
+    pr_number: int | None
+    issue_number: int | None
+    kind: str
+    comment_id: int
+    author: str | None
+    body: str
+    path: str | None
+    line: int | None
+    side: str | None
+    commit_sha: str | None
+    in_reply_to: int | None
+    review_id: int | None
+    review_state: str | None
+    url: str | None
+    created_at: int
+    updated_at: int
+    ingested_at: int
+    processed_at: int | None
+    attempts: int
+    last_error: str | None
+    next_attempt_at: int | None
+    lease_id: str | None
+    leased_by: str | None
+    leased_until: int | None
+    pr_status: str | None = None
+
+
+class PendingCount(Struct, frozen=True):
+    """What waits in one thread."""
+
+    project_id: int
+    repo_full_name: str
+    thread_number: int
+    pending: int
+    in_flight: int
+
+
+_FIELDS = tuple(name for name in EventRow.__struct_fields__ if name != "pr_status")
+_PULL = "FROM tracked_prs t WHERE t.project_id = {0}.project_id AND t.pr_number = {0}.pr_number"
+_STORED = ", ".join((*_FIELDS, f"(SELECT t.status {_PULL.format('feedback_events')}) AS pr_status"))
+_ROWS = f"SELECT {_STORED} FROM feedback_events"
+_OF_E = ", ".join((*(f"e.{name}" for name in _FIELDS), f"(SELECT t.status {_PULL.format('e')}) AS pr_status"))
+OF_ENDED = f"EXISTS (SELECT 1 {_PULL.format('e')} AND t.status IN ('merged', 'closed'))"
+"""Whether the pull request of an event `e` is merged or closed."""
+# The head of a thread's queue, which nobody is at, of a pull request that is neither blocked nor paused.
+_READY = (
+    "e.processed_at IS NULL AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= :now)"
+    " AND NOT EXISTS (SELECT 1 FROM feedback_events o WHERE o.processed_at IS NULL AND o.project_id = e.project_id"
+    " AND o.thread_number = e.thread_number AND (o.updated_at < e.updated_at"
+    " OR (o.updated_at = e.updated_at AND o.id < e.id)))"
+    " AND NOT EXISTS (SELECT 1 FROM feedback_events o WHERE o.processed_at IS NULL AND o.leased_until IS NOT NULL"
+    " AND o.project_id = e.project_id AND o.thread_number = e.thread_number AND o.leased_until > :now)"
+    f" AND NOT EXISTS (SELECT 1 {_PULL.format('e')} AND (t.status = 'blocked' OR t.paused = 1))"
+)
+
+
+def insert_events(
+    tx: Transaction, project_id: int, repo: str, events: Sequence[NewEvent], now_ms: int
+) -> list[NewEvent]:
+    """Store events with their bodies; return those that were not stored before."""
+    return [event for event in events if _insert(tx, project_id, repo, event, now_ms)]
+
+
+def lease_next(
+    database: Database,
+    now_ms: int,
+    lease_ms: int,
+    holder: str,
+    *,
+    repo: str | None = None,
+    pr: int | None = None,
+    project_ids: Sequence[int] | None = None,
+    include_closed: bool = False,
+) -> EventRow | None:
+    """Hand the oldest event that is ready to one holder until its lease runs out; None when nothing is ready.
+
+    Events of a merged or closed pull request are handed out only with `include_closed`. A lease that expired without
+    a result counts as a failed attempt. A batch of follow-ups is consumed by being handed out: its issue's consumed id
+    moves in the same transaction.
+    """
+    with database.transaction() as tx:
+        # Two that look at once would each find the other's thread free.
+        tx.execute(_ONE_AT_A_TIME[database.dialect])
+        # A batch of follow-ups that is being made anew vanishes between the look and the update.
+        narrowed = _narrowed(database, repo, pr, project_ids)
+        while rows := _ready(database, now_ms, *narrowed, include_closed=include_closed):
+            event = EventRow(*rows[0])
+            leased = _lease(tx, event, holder, now_ms + lease_ms)
+            if not leased:
+                continue
+            if event.kind == FOLLOWUPS:
+                _consume(tx, event, now_ms)
+            return EventRow(*leased[0])
+    return None
+
+
+def peek(
+    database: Database,
+    *,
+    repo: str | None = None,
+    pr: int | None = None,
+    project_ids: Sequence[int] | None = None,
+    limit: int = 20,
+) -> list[EventRow]:
+    """Return what is not done yet in the order of its instants, and lease nothing."""
+    where, params = _narrowed(database, repo, pr, project_ids)
+    rows = database.read(
+        f"SELECT {_OF_E} FROM feedback_events e WHERE e.processed_at IS NULL{where}"
+        " ORDER BY e.updated_at, e.id LIMIT :limit",
+        {**params, "limit": limit},
+    )
+    return [EventRow(*row) for row in rows]
+
+
+def ack(database: Database, handle: int | str, now_ms: int) -> EventRow:
+    """Mark an event as done, by its number or by the lease it was handed out under.
+
+    A lease that ran out still counts while nobody took the event over; otherwise a LockHeld names who did. Done twice
+    is done.
+    """
+    with database.transaction() as tx:
+        event = _held(tx, handle)
+        tx.execute(
+            "UPDATE feedback_events SET processed_at = :now, leased_until = NULL, next_attempt_at = NULL"
+            " WHERE id = :id AND processed_at IS NULL",
+            {"now": now_ms, "id": event.id},
+        )
+        return _get(tx, event.id)
+
+
+def nack(database: Database, handle: int | str, *, error: str, next_attempt_at: int | None) -> EventRow:
+    """Count a failed attempt and give the event back until an instant; the answer holds how many there were.
+
+    The same lease fails once. An event that is done stays done.
+    """
+    with database.transaction() as tx:
+        event = _held(tx, handle)
+        if event.processed_at is not None or (isinstance(handle, str) and event.leased_until is None):
+            return event
+        tx.execute(
+            "UPDATE feedback_events SET attempts = attempts + 1, last_error = :error, next_attempt_at = :next,"
+            " leased_until = NULL WHERE id = :id",
+            {"error": error, "next": next_attempt_at, "id": event.id},
+        )
+        return _get(tx, event.id)
+
+
+def retry_now(tx: Transaction, project_id: int, thread_number: int) -> int:
+    """Let what waits in a thread be handed out at once, with its attempts forgotten; return how many were waiting."""
+    return tx.change(
+        "UPDATE feedback_events SET attempts = 0, next_attempt_at = NULL WHERE project_id = :project_id"
+        " AND thread_number = :number AND processed_at IS NULL",
+        {"project_id": project_id, "number": thread_number},
+    )
+
+
+def find_event(database: Database, event_id: int) -> EventRow:
+    """Return one event."""
+    return _only(database.read(f"{_ROWS} WHERE id = :id", {"id": event_id}), event_id)
+
+
+def list_events(database: Database, project_id: int, thread_number: int) -> list[EventRow]:
+    """Return every event of one thread, done or not, in the order of its instants."""
+    rows = database.read(
+        f"{_ROWS} WHERE project_id = :project_id AND thread_number = :number ORDER BY updated_at, id",
+        {"project_id": project_id, "number": thread_number},
+    )
+    return [EventRow(*row) for row in rows]
+
+
+def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:
+    """Return what waits and what is in flight, thread by thread."""
+    rows = database.read(
+        "SELECT project_id, repo_full_name, thread_number, COUNT(*),"
+        " COUNT(CASE WHEN leased_until > :now THEN 1 END) FROM feedback_events"
+        " WHERE processed_at IS NULL GROUP BY project_id, repo_full_name, thread_number"
+        " ORDER BY repo_full_name, thread_number",
+        {"now": now_ms},
+    )
+    return [PendingCount(*row) for row in rows]
+
+
+def count_of_ended(database: Database, project_ids: Collection[int], pr: int | None = None) -> int:
+    """Count the unprocessed events of merged and closed pull requests in these projects."""
+    rows = database.read(
+        f"SELECT COUNT(*) FROM feedback_events e WHERE e.processed_at IS NULL AND {OF_ENDED}"
+        f" AND e.project_id {database.among('projects')}{'' if pr is None else ' AND e.pr_number = :pr'}",
+        {"projects": database.integers(project_ids), **({} if pr is None else {"pr": pr})},
+    )
+    return int(rows[0][0])
+
+
+def _insert(tx: Transaction, project_id: int, repo: str, event: NewEvent, now_ms: int) -> bool:
+    record = event.record
+    params: dict[str, Any] = {
+        "project_id": project_id,
+        "repo_full_name": repo,
+        "event_key": event.event_key,
+        "thread_number": event.issue_number if event.pr_number is None else event.pr_number,
+        "pr_number": event.pr_number,
+        "issue_number": event.issue_number,
+        "comment_id": record.remote_id,
+        "ingested_at": now_ms,
+    }
+    params |= {name: getattr(record, name) for name in _FIELDS if name not in params and hasattr(record, name)}
+    return (
+        tx.change(
+            f"INSERT INTO feedback_events ({', '.join(params)}) VALUES ({', '.join(f':{name}' for name in params)})"
+            " ON CONFLICT (project_id, event_key) DO NOTHING",
+            params,
+        )
+        > 0
+    )
+
+
+def _ready(
+    database: Database,
+    now_ms: int,
+    where: str,
+    params: dict[str, Any],
+    *,
+    include_closed: bool,
+) -> list[Row]:
+    where += "" if include_closed else f" AND NOT {OF_ENDED}"
+    return database.read(
+        f"SELECT {_OF_E} FROM feedback_events e {database.by_index('idx_feedback_events_pending')}"
+        f" WHERE {_READY}{where} ORDER BY e.updated_at, e.id LIMIT 1",
+        {**params, "now": now_ms},
+    )
+
+
+def _lease(tx: Transaction, event: EventRow, holder: str, until: int) -> list[Row]:
+    """Take an event; a lease that expired without a result was a failed attempt."""
+    params: dict[str, object] = {"attempts": event.attempts, "error": event.last_error}
+    if event.leased_until is not None:
+        error = f"the lease of {event.leased_by} expired without a result"
+        params = {"attempts": event.attempts + 1, "error": error}
+    # The lease names its event: an old one leads to whoever took the event over.
+    return tx.execute(
+        "UPDATE feedback_events SET lease_id = :lease_id, leased_by = :holder, leased_until = :until,"
+        " attempts = :attempts, last_error = :error WHERE id = :id AND processed_at IS NULL"
+        f" RETURNING {_STORED}",
+        {**params, "lease_id": f"{event.id}-{secrets.token_hex(12)}", "holder": holder, "until": until, "id": event.id},
+    )
+
+
+def _narrowed(
+    database: Database, repo: str | None, pr: int | None, project_ids: Sequence[int] | None
+) -> tuple[str, dict[str, Any]]:
+    where = ""
+    params: dict[str, Any] = {}
+    if repo is not None:
+        where += " AND LOWER(e.repo_full_name) = :repo"
+        params["repo"] = repo.lower()
+    if pr is not None:
+        where += " AND e.pr_number = :pr"
+        params["pr"] = pr
+    if project_ids is not None:
+        where += f" AND e.project_id {database.among('projects')}"
+        params["projects"] = database.integers(project_ids)
+    return where, params
+
+
+def _consume(tx: Transaction, event: EventRow, now_ms: int) -> None:
+    tx.execute(
+        "UPDATE issue_comment_cursors SET pre_pr_last_consumed_comment_id = :comment_id, updated_at = :now"
+        " WHERE project_id = :project_id AND issue_number = :number AND pre_pr_last_consumed_comment_id < :comment_id",
+        {
+            "comment_id": event.comment_id,
+            "project_id": event.project_id,
+            "number": event.issue_number,
+            "now": now_ms,
+        },
+    )
+
+
+def _held(tx: Transaction, handle: int | str) -> EventRow:
+    """Return the event that is meant; a lease names its event, so that whoever took it over can be named."""
+    if isinstance(handle, int):
+        return _get(tx, handle)
+    number = handle.partition("-")[0]
+    if not (number.isascii() and number.isdecimal()):
+        raise NotFound(f"unknown lease: {handle!r}", fix="use the lease_id printed by `lore feedback next`")
+    event = _get(tx, int(number))
+    if event.lease_id != handle:
+        raise LockHeld(
+            f"event {event.id} is no longer yours, it was taken by {event.leased_by or 'another consumer'}",
+            fix="take the next event with `lore feedback next`",
+            event_id=event.id,
+            holder=event.leased_by,
+        )
+    return event
+
+
+def _get(tx: Transaction, event_id: int) -> EventRow:
+    return _only(tx.execute(f"{_ROWS} WHERE id = :id", {"id": event_id}), event_id)
+
+
+def _only(rows: list[Row], event_id: int) -> EventRow:
+    if not rows:
+        raise NotFound(
+            f"event {event_id} not found", fix="`lore feedback peek` lists unprocessed events", event_id=event_id
+        )
+    return EventRow(*rows[0])

@@ -1,0 +1,116 @@
+"""Stores commands of operators (table `operator_commands`).
+
+A command is stored in the cursor's transaction and applied from its row (invariant 8); it is finished once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.work.events import NewCommand
+
+
+class CommandKey(NamedTuple):
+    """What names a command: a version of a comment in a project."""
+
+    project_id: int
+    command_key: str
+
+
+class CommandRow(Struct, frozen=True):
+    """A command with every column of its row."""
+
+    command_key: str
+    project_id: int
+    repo_full_name: str
+    issue_number: int
+    pr_number: int | None
+    comment_id: int
+    author: str | None
+    command: str
+    args_json: str
+    body: str
+    status: str
+    result: str | None
+    commented_at: int
+    ingested_at: int
+    applied_at: int | None
+
+    @property
+    def key(self) -> CommandKey:
+        return CommandKey(self.project_id, self.command_key)
+
+    @property
+    def args(self) -> dict[str, str]:
+        return msgspec.json.decode(self.args_json, type=dict[str, str])
+
+
+_FIELDS = ", ".join(CommandRow.__struct_fields__)
+_ROWS = f"SELECT {_FIELDS} FROM operator_commands"
+
+
+def insert_command(tx: Transaction, project_id: int, repo: str, command: NewCommand, now_ms: int) -> bool:
+    """Store a command as it was judged. False when it was stored before: it stays as it is."""
+    record = command.record
+    return (
+        tx.change(
+            f"INSERT INTO operator_commands ({_FIELDS}) VALUES (:command_key, :project_id, :repo, :number, :pr_number,"
+            " :comment_id, :author, :command, :args, :body, :status, :result, :commented_at, :now, NULL)"
+            " ON CONFLICT (project_id, command_key) DO NOTHING",
+            {
+                "command_key": command.command_key,
+                "project_id": project_id,
+                "repo": repo,
+                "number": command.number,
+                "pr_number": command.pr_number,
+                "comment_id": record.remote_id,
+                "author": record.author,
+                "command": command.command,
+                "args": msgspec.json.encode(command.args, order="sorted").decode(),
+                "body": record.body,
+                "status": command.status,
+                "result": command.result,
+                "commented_at": record.updated_at,
+                "now": now_ms,
+            },
+        )
+        > 0
+    )
+
+
+def pending(database: Database, *, project_id: int | None = None) -> list[CommandRow]:
+    """Return what is to be applied, in the order it was written."""
+    where = "" if project_id is None else " AND project_id = :project_id"
+    params = {} if project_id is None else {"project_id": project_id}
+    rows = database.read(f"{_ROWS} WHERE status = 'pending'{where} ORDER BY commented_at, comment_id", params)
+    return [CommandRow(*row) for row in rows]
+
+
+def finish(tx: Transaction, key: CommandKey, status: str, result: str | None, now_ms: int) -> bool:
+    """Note what became of a command. False when it was finished before: whoever gets True answers it."""
+    return (
+        tx.change(
+            "UPDATE operator_commands SET status = :status, result = :result, applied_at = :now"
+            " WHERE project_id = :project_id AND command_key = :command_key AND status = 'pending'",
+            {**key._asdict(), "status": status, "result": result, "now": now_ms},
+        )
+        > 0
+    )
+
+
+def find_command(database: Database, key: CommandKey) -> CommandRow | None:
+    """Return one command."""
+    rows = database.read(f"{_ROWS} WHERE project_id = :project_id AND command_key = :command_key", key._asdict())
+    return CommandRow(*rows[0]) if rows else None
+
+
+def list_commands(database: Database, *, project_id: int | None = None, limit: int = 100) -> list[CommandRow]:
+    """Return commands, the newest first."""
+    where = "" if project_id is None else " WHERE project_id = :project_id"
+    params = {"limit": limit} if project_id is None else {"limit": limit, "project_id": project_id}
+    rows = database.read(f"{_ROWS}{where} ORDER BY commented_at DESC, comment_id DESC LIMIT :limit", params)
+    return [CommandRow(*row) for row in rows]

@@ -1,0 +1,293 @@
+"""Stores answers before they are posted, and the claims of the processes that post them (table `outbox`).
+
+One process at a time works on a row. An attempt is durable before the request it announces, so after a crash a write
+that may have landed is known as such. A claim carries the identity of its process, so the claims of a killed process
+on this machine are released at once; claims of other machines last until they expire. Does not post: `feedback` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from secrets import token_hex
+
+from msgspec import Struct
+
+from tidelore.core.errors import LockHeld, NotFound
+from tidelore.core.process import ProcessIdentity, is_dead
+from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.work.action_tokens import (
+    OPEN,
+    STATUSES,
+    record_action_token_attempt,
+    record_action_token_failed,
+    record_action_token_observed,
+    record_action_token_planned,
+    record_action_token_posted,
+)
+
+_ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822513)"}
+
+
+class OutboxRow(Struct, frozen=True):
+    """An intent with every column of its row."""
+
+    id: int
+    project_id: int
+    repo_full_name: str
+    token: str
+    scope_kind: str
+    scope_number: int
+    reply_to: int | None
+    body: str
+    source: str
+    status: str
+    attempts: int
+    attempted_at: int | None
+    claim_id: str | None
+    claimed_until: int | None
+    next_attempt_at: int | None
+    comment_id: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+
+_COLUMNS = ", ".join(OutboxRow.__struct_fields__)
+_ROWS = f"SELECT {_COLUMNS} FROM outbox"
+_FREE = "(claimed_until IS NULL OR claimed_until <= :now)"
+_FREE_OR_OURS = "(claimed_until IS NULL OR claimed_until <= :now OR claim_id = :claim_id)"
+_DUE = "(next_attempt_at IS NULL OR next_attempt_at <= :now)"
+
+
+def plan(
+    tx: Transaction,
+    *,
+    project_id: int,
+    repo: str,
+    token: str,
+    scope_kind: str,
+    scope_number: int,
+    reply_to: int | None,
+    body: str,
+    source: str,
+    now_ms: int,
+) -> OutboxRow:
+    """Store an intent and its token; the same token again is the row that is there, wherever it stands.
+
+    The project leads to it, not the name: a renamed repository keeps its intents.
+    """
+    known = tx.execute(
+        "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token",
+        {"project_id": project_id, "token": token},
+    )
+    repo = str(known[0][0]) if known else repo
+    record_action_token_planned(
+        tx, repo, token, project_id=project_id, scope_kind=scope_kind, scope_number=scope_number, source=source,
+        now_ms=now_ms,
+    )  # fmt: skip
+    params = {
+        "project_id": project_id,
+        "repo": repo,
+        "token": token,
+        "scope_kind": scope_kind,
+        "scope_number": scope_number,
+        "reply_to": reply_to,
+        "body": body,
+        "source": source,
+        "now": now_ms,
+    }
+    rows = tx.execute(
+        "INSERT INTO outbox (project_id, repo_full_name, token, scope_kind, scope_number, reply_to, body, source,"
+        " status, created_at, updated_at) VALUES (:project_id, :repo, :token, :scope_kind, :scope_number, :reply_to,"
+        f" :body, :source, 'planned', :now, :now) ON CONFLICT (repo_full_name, token) DO NOTHING RETURNING {_COLUMNS}",
+        params,
+    )
+    key = {"repo": repo, "token": token}
+    rows = rows or tx.execute(f"{_ROWS} WHERE repo_full_name = :repo AND token = :token", key)
+    return OutboxRow(*rows[0])
+
+
+def claim(
+    database: Database,
+    outbox_id: int | None,
+    now_ms: int,
+    claim_ms: int,
+    claim_id: str,
+    *,
+    project_ids: Collection[int] | None = None,
+) -> OutboxRow | None:
+    """Take a row for this process alone: the one that is named, or the first that is due.
+
+    None: it has come to its end, is not due yet, or somebody else works on it. A claim that ran out is free;
+    a row that is named can be claimed on by whoever holds it.
+    """
+    params = {"now": now_ms, "claim_id": claim_id}
+    where = f"{OPEN} AND {_FREE if outbox_id is None else _FREE_OR_OURS} AND {_DUE}"
+    if project_ids is not None:
+        where += f" AND project_id {database.among('projects')}"
+        params["projects"] = database.integers(project_ids)
+    if outbox_id is not None:
+        candidates = [(outbox_id,)]
+    else:
+        candidates = [(row[0],) for row in database.read(f"SELECT id FROM outbox WHERE {where} ORDER BY id", params)]
+    for (candidate,) in candidates:
+        with database.transaction() as tx:
+            rows = tx.execute(
+                f"UPDATE outbox SET claim_id = :claim_id, claimed_until = :until WHERE id = :id AND {where}"
+                f" RETURNING {_COLUMNS}",
+                {**params, "until": now_ms + claim_ms, "id": candidate},
+            )
+        if rows:
+            return OutboxRow(*rows[0])
+    return None
+
+
+def note_attempt(
+    database: Database,
+    outbox_id: int,
+    claim_id: str,
+    now_ms: int,
+    *,
+    project_ids: Collection[int] = (),
+    interval_ms: int = 0,
+) -> int:
+    """Make durable that a write is about to be tried; return 0, or how many milliseconds too early it is.
+
+    `project_ids` are those of one host: whichever process asks, no two attempts on them are noted within the interval.
+    A claim that is not ours any more is a LockHeld: nothing may be written by us.
+    """
+    with database.transaction(durable=True) as tx:
+        tx.execute(_ONE_AT_A_TIME[database.dialect])
+        last = _last_attempt(tx, project_ids) if project_ids else None
+        if last is not None and now_ms - last < interval_ms:
+            return min(last + interval_ms - now_ms, interval_ms)
+        rows = tx.execute(
+            "UPDATE outbox SET attempts = attempts + 1, attempted_at = :now, updated_at = :now"
+            f" WHERE id = :id AND claim_id = :claim_id AND {OPEN} RETURNING repo_full_name, token",
+            {"id": outbox_id, "claim_id": claim_id, "now": now_ms},
+        )
+        if not rows:
+            raise LockHeld("another process is sending this reply", fix="wait for it to finish", outbox_id=outbox_id)
+        repo, token = rows[0]
+        record_action_token_attempt(tx, repo, token, now_ms)
+    return 0
+
+
+def mark_posted(tx: Transaction, outbox_id: int, comment_id: int | None, now_ms: int) -> OutboxRow:
+    """Note that a write was accepted, with the comment it made where the answer named one."""
+    row = get_outbox(tx, outbox_id)
+    if record_action_token_posted(tx, row.repo_full_name, row.token, now_ms):
+        tx.execute(
+            "UPDATE outbox SET comment_id = :comment_id, last_error = NULL WHERE id = :id",
+            {"comment_id": comment_id, "id": outbox_id},
+        )
+    return get_outbox(tx, outbox_id)
+
+
+def mark_observed(tx: Transaction, outbox_id: int, comment_id: int, updated_at: int, now_ms: int) -> OutboxRow:
+    """Note that the comment stands on the remote."""
+    row = get_outbox(tx, outbox_id)
+    record_action_token_observed(tx, row.repo_full_name, row.token, comment_id, updated_at, now_ms)
+    return get_outbox(tx, outbox_id)
+
+
+def mark_failed(tx: Transaction, outbox_id: int, error: str, now_ms: int) -> OutboxRow:
+    """Note that a write was refused for good; one that was observed meanwhile stays observed."""
+    row = get_outbox(tx, outbox_id)
+    if record_action_token_failed(tx, row.repo_full_name, row.token, now_ms):
+        tx.execute("UPDATE outbox SET last_error = :error WHERE id = :id", {"error": error, "id": outbox_id})
+    return get_outbox(tx, outbox_id)
+
+
+def postpone(
+    tx: Transaction, outbox_id: int, claim_id: str, next_attempt_at: int, error: str | None, now_ms: int
+) -> bool:
+    """Give a claim back until an instant. False when it was not ours any more: nothing is changed."""
+    return (
+        tx.change(
+            "UPDATE outbox SET next_attempt_at = :next, last_error = COALESCE(:error, last_error), claim_id = NULL,"
+            f" claimed_until = NULL, updated_at = :now WHERE id = :id AND claim_id = :claim_id AND {OPEN}",
+            {"next": next_attempt_at, "error": error, "id": outbox_id, "claim_id": claim_id, "now": now_ms},
+        )
+        > 0
+    )
+
+
+def release(tx: Transaction, outbox_id: int, claim_id: str) -> None:
+    """Give a claim back at once; one that is not ours any more stays."""
+    tx.execute(
+        "UPDATE outbox SET claim_id = NULL, claimed_until = NULL WHERE id = :id AND claim_id = :claim_id",
+        {"id": outbox_id, "claim_id": claim_id},
+    )
+
+
+def get_outbox(tx: Transaction, outbox_id: int) -> OutboxRow:
+    """Return one row inside a transaction."""
+    return _only(tx.execute(f"{_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
+
+
+def find_outbox(database: Database, outbox_id: int) -> OutboxRow:
+    """Return one row."""
+    return _only(database.read(f"{_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
+
+
+def list_outbox(
+    database: Database,
+    *,
+    project_ids: Collection[int] | None = None,
+    statuses: Collection[str] = STATUSES,
+    limit: int | None = None,
+) -> list[OutboxRow]:
+    """Return intents, the oldest first."""
+    params: dict[str, object] = {f"status_{place}": name for place, name in enumerate(statuses)}
+    where = f"status IN ({', '.join(f':{name}' for name in params)})" if params else "1 = 0"
+    if project_ids is not None:
+        where += f" AND project_id {database.among('projects')}"
+        params["projects"] = database.integers(project_ids)
+    most = "" if limit is None else " LIMIT :limit"
+    if limit is not None:
+        params["limit"] = limit
+    return [OutboxRow(*row) for row in database.read(f"{_ROWS} WHERE {where} ORDER BY id{most}", params)]
+
+
+def _last_attempt(tx: Transaction, project_ids: Collection[int]) -> int | None:
+    rows = tx.execute(
+        "SELECT MAX((SELECT MAX(o.attempted_at) FROM outbox o WHERE o.project_id = p.id)) FROM projects p"
+        f" WHERE p.id {tx.among('projects')}",
+        {"projects": tx.integers(project_ids)},
+    )
+    return None if rows[0][0] is None else int(rows[0][0])
+
+
+def _only(rows: list[Row], outbox_id: int) -> OutboxRow:
+    if not rows:
+        raise NotFound(f"reply {outbox_id} not found or already posted", outbox_id=outbox_id)
+    return OutboxRow(*rows[0])
+
+
+def new_claim(holder: ProcessIdentity) -> str:
+    """Return a name for a claim of this process that no other claim has."""
+    return f"{holder.host}:{holder.pid}:{holder.started}:{token_hex(8)}"
+
+
+def holder_of(claim_id: str) -> ProcessIdentity | None:
+    """Return whose claim it is; None where its name does not tell."""
+    parts = claim_id.rsplit(":", 3)
+    if len(parts) != 4 or not (parts[1].isascii() and parts[1].isdigit()):
+        return None
+    return ProcessIdentity(parts[0], int(parts[1]), parts[2])
+
+
+def free_dead(database: Database, now_ms: int, gone: Callable[[ProcessIdentity], bool] = is_dead) -> int:
+    """Free what processes hold that are known to be gone; return how many rows that were."""
+    held = database.read(f"SELECT id, claim_id FROM outbox WHERE {OPEN} AND claimed_until > :now", {"now": now_ms})
+    dead = [(row, claim) for row, claim in held if (holder := holder_of(claim)) is not None and gone(holder)]
+    freed = 0
+    for row, claim in dead:
+        with database.transaction() as tx:
+            # By its name: whoever claimed the row meanwhile keeps it.
+            freed += tx.change(
+                "UPDATE outbox SET claim_id = NULL, claimed_until = NULL WHERE id = :id AND claim_id = :claim",
+                {"id": row, "claim": claim},
+            )
+    return freed

@@ -1,0 +1,239 @@
+"""Stores the run ledger (table `sync_runs`) and removes old runs.
+
+Only a running row can be changed. Failed runs are kept longer than successful ones. Always kept: running rows, the
+newest row (so numbers are never reused), the last success of each command, and the last run that brought the mirror
+up to date. Rows are removed in small batches, so that writers do not wait.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.core.errors import NotFound
+from tidelore.core.process import ProcessIdentity
+from tidelore.engine.ledger import Counters, RunRow, Surgery
+from tidelore.store.database.port import Database
+
+_MUTABLE = frozenset(
+    {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
+    | {"outcomes_json", "mirrored_at", "progress_done", "progress_total", "progress_note"}
+) | frozenset(Counters.__struct_fields__)
+
+_WALKS = ("lore sync", "lore ingest", "lore demo")
+_WALKED = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
+
+LEFT_OFF = "left off"
+"""How the note of a run begins that ended well and left something to the next one."""
+UNFINISHED = ("failed", "cancelled", "crashed")
+"""The ends of a run that leave something to be done."""
+
+
+class RunView(Struct, frozen=True):
+    """A run as people ask for it."""
+
+    id: int
+    command: str
+    mode: str
+    status: str
+    phase: str
+    started_at: int
+    finished_at: int | None
+    issues_fetched: int
+    mrs_fetched: int
+    issues_ingested: int
+    mrs_ingested: int
+    quarantined: int
+    requests: int
+    warnings_count: int
+    progress_done: int | None
+    progress_total: int | None
+    progress_note: str | None
+    note: str | None
+    error: str | None
+
+
+class RunRecord(Struct, frozen=True):
+    """A run with every column of the ledger."""
+
+    id: int
+    command: str
+    mode: str
+    status: str
+    phase: str
+    started_at: int
+    heartbeat_at: int
+    finished_at: int | None
+    cancelled_at: int | None
+    mirrored_at: int | None
+    issues_fetched: int
+    mrs_fetched: int
+    issues_ingested: int
+    mrs_ingested: int
+    skipped_stale: int
+    docs_regenerated: int
+    docs_embedded: int
+    quarantined: int
+    requests: int
+    warnings_count: int
+    progress_done: int | None
+    progress_total: int | None
+    progress_note: str | None
+    surgical_iids_json: str | None
+    outcomes_json: str | None
+    note: str | None
+    error: str | None
+    holder_host: str
+    holder_pid: int
+    holder_started: str
+
+
+_RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
+
+
+class RunTable:
+    """The durable side of `engine.ledger`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def insert(
+        self,
+        command: str,
+        mode: str,
+        phase: str,
+        identity: ProcessIdentity,
+        now_ms: int,
+        note: str | None,
+        surgery: Surgery | None = None,
+    ) -> int:
+        with self._database.transaction() as tx:
+            rows = tx.execute(
+                "INSERT INTO sync_runs (started_at, heartbeat_at, status, command, mode, phase, note,"
+                " surgical_iids_json, outcomes_json, holder_host, holder_pid, holder_started)"
+                " VALUES (:now, :now, 'running', :command, :mode, :phase, :note, :iids, :outcomes,"
+                " :host, :pid, :started) RETURNING id",
+                {
+                    "now": now_ms,
+                    "command": command,
+                    "mode": mode,
+                    "phase": phase,
+                    "note": note,
+                    "iids": None if surgery is None else surgery.iids_json,
+                    "outcomes": None if surgery is None else surgery.outcomes_json,
+                    "host": identity.host,
+                    "pid": identity.pid,
+                    "started": identity.started,
+                },
+            )
+        return int(rows[0][0])
+
+    def update(self, run_id: int, **columns: Any) -> bool:
+        unknown = columns.keys() - _MUTABLE
+        if unknown:
+            raise ValueError(f"sync_runs has no mutable columns {sorted(unknown)}")
+        changes = ", ".join(f"{name} = :{name}" for name in columns)
+        with self._database.transaction() as tx:
+            return (
+                tx.change(
+                    f"UPDATE sync_runs SET {changes} WHERE id = :run_id AND status = 'running'",
+                    {**columns, "run_id": run_id},
+                )
+                == 1
+            )
+
+    def running(self) -> list[RunRow]:
+        rows = self._database.read(
+            "SELECT id, holder_host, holder_pid, holder_started, heartbeat_at FROM sync_runs"
+            " WHERE status = 'running' ORDER BY id"
+        )
+        return [RunRow(run_id, ProcessIdentity(host, pid, mark), beat) for run_id, host, pid, mark, beat in rows]
+
+
+def count_later_requests(database: Database, run_id: int, requests: int) -> None:
+    """Add requests that were made for a run after its row was closed."""
+    if requests > 0:
+        with database.transaction() as tx:
+            tx.execute(
+                "UPDATE sync_runs SET requests = requests + :requests WHERE id = :id",
+                {"requests": requests, "id": run_id},
+            )
+
+
+def list_runs(database: Database, limit: int) -> list[RunView]:
+    """Return the newest runs first."""
+    rows = database.read(
+        f"SELECT {', '.join(RunView.__struct_fields__)} FROM sync_runs ORDER BY id DESC LIMIT :limit",
+        {"limit": limit},
+    )
+    return [RunView(*row) for row in rows]
+
+
+def list_records(database: Database, limit: int, *, unfinished: bool = False) -> tuple[list[RunRecord], int]:
+    """Return the newest runs first, and how many there are; `unfinished` leaves those that did not reach their end."""
+    where = f" WHERE status IN ({', '.join(map(repr, UNFINISHED))})" if unfinished else ""
+    rows = database.read(f"{_RECORDS}{where} ORDER BY id DESC LIMIT :limit", {"limit": limit})
+    total = database.read(f"SELECT COUNT(*) FROM sync_runs{where}")
+    return [RunRecord(*row) for row in rows], int(total[0][0])
+
+
+def find_record(database: Database, run_id: int) -> RunRecord:
+    """Return one run."""
+    rows = database.read(f"{_RECORDS} WHERE id = :id", {"id": run_id})
+    if not rows:
+        raise NotFound(f"run {run_id} not found", fix="`lore sync-runs` lists the runs", run_id=run_id)
+    return RunRecord(*rows[0])
+
+
+def last_sync(database: Database) -> RunView | None:
+    """Return the newest run that walked the lists and has ended; None before the first."""
+    rows = database.read(
+        f"SELECT {', '.join(RunView.__struct_fields__)} FROM sync_runs WHERE status <> 'running'"
+        f" AND mode = 'standard' AND ({_WALKED}) ORDER BY id DESC LIMIT 1"
+    )
+    return RunView(*rows[0]) if rows else None
+
+
+def last_success_at(database: Database) -> int | None:
+    """Return when the copy was last brought up to date: by a run that walked the lists, not by one of a part of it.
+
+    How the run went on after that, with documents and vectors, does not matter. Of runs that did not write down when
+    it was, the end is taken, if it was a good one and nothing was left to the next.
+    """
+    rows = database.read(
+        "SELECT MAX(COALESCE(mirrored_at, finished_at)) FROM sync_runs"
+        " WHERE (mirrored_at IS NOT NULL"
+        f" OR (status = 'succeeded' AND COALESCE(note, '') NOT LIKE '{LEFT_OFF} %'))"
+        f" AND mode = 'standard' AND ({_WALKED})"
+    )
+    return None if rows[0][0] is None else int(rows[0][0])
+
+
+FAILED_TIMES = 4
+"""How many times as long a run is kept that did not end well: it is looked for later."""
+_DAY_MS = 86_400_000
+_AT_ONCE = 1000
+
+_OLD = (
+    "finished_at < (CASE WHEN status = 'succeeded' THEN :well ELSE :unwell END) AND status <> 'running'"
+    " AND id < (SELECT MAX(id) FROM sync_runs)"
+    " AND id NOT IN (SELECT MAX(id) FROM sync_runs WHERE status IN ('succeeded', 'partial') GROUP BY command)"
+    " AND id NOT IN (SELECT id FROM sync_runs WHERE mirrored_at IS NOT NULL ORDER BY mirrored_at DESC, id DESC LIMIT 1)"
+)
+
+
+def forget_runs(database: Database, now_ms: int, keep_days: float) -> int:
+    """Forget the runs that are old enough; return how many there were."""
+    well = now_ms - round(keep_days * _DAY_MS)
+    unwell = now_ms - round(keep_days * FAILED_TIMES * _DAY_MS)
+    forgotten = 0
+    while True:
+        with database.transaction() as tx:
+            gone = tx.change(
+                f"DELETE FROM sync_runs WHERE id IN (SELECT id FROM sync_runs WHERE {_OLD} ORDER BY id LIMIT :some)",
+                {"well": well, "unwell": unwell, "some": _AT_ONCE},
+            )
+        forgotten += gone
+        if gone < _AT_ONCE:
+            return forgotten

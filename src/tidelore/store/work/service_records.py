@@ -1,0 +1,187 @@
+"""Stores what the service records about itself: jobs, rate limits, poll costs and counters.
+
+Tables `service_jobs`, `source_budgets`, `source_pauses`, `poll_costs`, `metric_counters`. Job rows are for display
+and for the next start. A pause that a server asked for holds for every process on this database. A counter is
+increased in the transaction that does what it counts, so a crash neither loses nor doubles a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.store.database.port import Database, Transaction
+
+State = Literal["idle", "running", "backing_off", "stopped"]
+
+
+class JobRow(Struct, frozen=True):
+    """One job. Without a bound nothing becomes stale by it; `requests` outlive the process."""
+
+    name: str
+    source: str
+    kind: str
+    scope: str
+    state: State
+    due_at: int | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    succeeded_at: int | None = None
+    failures: int = 0
+    last_error: str | None = None
+    staleness_bound_seconds: float | None = None
+    requests: int = 0
+    updated_at: int = 0
+
+
+_NAMES = JobRow.__struct_fields__
+_COLUMNS = ", ".join(_NAMES)
+_VALUES = ", ".join(f":{name}" for name in _NAMES)
+_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES if name != "name")
+
+
+def save_jobs(database: Database, rows: Iterable[JobRow]) -> None:
+    """Write how jobs stand."""
+    found = [{name: getattr(row, name) for name in _NAMES} for row in rows]
+    if not found:
+        return
+    with database.transaction() as tx:
+        tx.execute_many(
+            f"INSERT INTO service_jobs ({_COLUMNS}) VALUES ({_VALUES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}",
+            found,
+        )
+
+
+def keep_jobs(database: Database, names: Collection[str]) -> None:
+    """Forget the jobs that are not among these."""
+    with database.transaction() as tx:
+        tx.execute(
+            f"DELETE FROM service_jobs WHERE NOT (name {tx.among('names')})",
+            {"names": tx.texts(names)},
+        )
+
+
+def list_jobs(database: Database) -> list[JobRow]:
+    """Return every job by name."""
+    return [JobRow(*row) for row in sorted(database.read(f"SELECT {_COLUMNS} FROM service_jobs"))]
+
+
+class BudgetRow(Struct, frozen=True):
+    """How many requests a source still allows, of how many, and when it allows all of them again, by our own clock."""
+
+    source: str
+    remaining: int
+    reset_at: int | None
+    updated_at: int
+    allowed: int | None = None
+
+    @property
+    def is_low(self) -> bool:
+        """Tell whether less than a tenth is left; of a limit nobody named, whether nothing is."""
+        return self.remaining == 0 if self.allowed is None else self.remaining * 10 < self.allowed
+
+    def is_current(self, now_ms: int) -> bool:
+        """Tell whether it still says something: not after the limit has filled up again."""
+        return self.reset_at is None or now_ms < self.reset_at
+
+
+_BUDGET_NAMES = BudgetRow.__struct_fields__
+
+
+def save_budgets(database: Database, rows: Iterable[BudgetRow]) -> None:
+    """Write what sources said."""
+    found = [{name: getattr(row, name) for name in _BUDGET_NAMES} for row in rows]
+    if found:
+        with database.transaction() as tx:
+            tx.execute_many(
+                "INSERT INTO source_budgets (source, remaining, reset_at, updated_at, allowed)"
+                " VALUES (:source, :remaining, :reset_at, :updated_at, :allowed) ON CONFLICT (source) DO UPDATE SET"
+                " remaining = excluded.remaining, reset_at = excluded.reset_at, updated_at = excluded.updated_at,"
+                " allowed = excluded.allowed",
+                found,
+            )
+
+
+def list_budgets(database: Database) -> list[BudgetRow]:
+    """Return what every source said last, by name."""
+    return [BudgetRow(*row) for row in sorted(database.read(f"SELECT {', '.join(_BUDGET_NAMES)} FROM source_budgets"))]
+
+
+def save_pause(database: Database, source: str, until_ms: int, now_ms: int) -> None:
+    """Record that a source asked for a pause; a longer one that is known stays."""
+    with database.transaction() as tx:
+        tx.execute(
+            "INSERT INTO source_pauses (source, until_at, updated_at) VALUES (:source, :until, :now)"
+            " ON CONFLICT (source) DO UPDATE SET until_at = excluded.until_at, updated_at = excluded.updated_at"
+            " WHERE excluded.until_at > source_pauses.until_at",
+            {"source": source, "until": until_ms, "now": now_ms},
+        )
+
+
+def paused_until(database: Database, source: str, now_ms: int) -> int | None:
+    """Return until when a source asked for a pause, or None when it did not or that is over."""
+    rows = database.read(
+        "SELECT until_at FROM source_pauses WHERE source = :source AND until_at > :now",
+        {"source": source, "now": now_ms},
+    )
+    return int(rows[0][0]) if rows else None
+
+
+class PollCost(Struct, frozen=True):
+    """How a repository was read last (`repo` or `thread`), and the requests a poll by feeds is expected to take."""
+
+    mode: str
+    feed_requests: float
+
+
+def load_cost(database: Database, project_id: int) -> PollCost | None:
+    """Return what is known of a repository's polls."""
+    rows = database.read(
+        "SELECT mode, feed_requests FROM poll_costs WHERE project_id = :project_id", {"project_id": project_id}
+    )
+    return PollCost(*rows[0]) if rows else None
+
+
+def save_cost(tx: Transaction, project_id: int, cost: PollCost, now_ms: int) -> None:
+    """Keep what a poll taught."""
+    tx.execute(
+        "INSERT INTO poll_costs (project_id, mode, feed_requests, updated_at)"
+        " VALUES (:project_id, :mode, :feed_requests, :now) ON CONFLICT (project_id) DO UPDATE SET"
+        " mode = excluded.mode, feed_requests = excluded.feed_requests, updated_at = excluded.updated_at",
+        {"project_id": project_id, "mode": cost.mode, "feed_requests": cost.feed_requests, "now": now_ms},
+    )
+
+
+class MetricCounter(Struct, frozen=True):
+    """One counter and what it has come to."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: int
+
+
+def add_to_counter(tx: Transaction, name: str, labels: Mapping[str, str], amount: int) -> None:
+    """Count further; nothing to count leaves no row."""
+    if not amount:
+        return
+    tx.execute(
+        "INSERT INTO metric_counters (name, labels, value) VALUES (:name, :labels, :amount)"
+        " ON CONFLICT (name, labels) DO UPDATE SET value = metric_counters.value + excluded.value",
+        {"name": name, "labels": canonical_labels(labels), "amount": amount},
+    )
+
+
+def read_counters(database: Database) -> list[MetricCounter]:
+    """Return every counter by name and labels."""
+    rows = sorted(database.read("SELECT name, labels, value FROM metric_counters"))
+    return [
+        MetricCounter(name, msgspec.json.decode(labels, type=dict[str, str]), value) for name, labels, value in rows
+    ]
+
+
+def canonical_labels(labels: Mapping[str, str]) -> str:
+    """Return the one spelling of a set of labels."""
+    return msgspec.json.encode(labels, order="sorted").decode()

@@ -1,0 +1,251 @@
+"""Stores tracked pull requests and their status history (tables `tracked_prs`, `tracked_pr_history`).
+
+Every change of status adds a history row in its transaction, and is made only from the status it was decided for.
+Does not decide which steps are legal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from msgspec import Struct
+
+from tidelore.core.errors import IllegalTransition
+from tidelore.core.model import PullRecord
+from tidelore.store.database.port import Database, Transaction
+
+AWAITING, BLOCKED, MERGED, CLOSED = "awaiting_feedback", "blocked", "merged", "closed"
+STATUSES = (AWAITING, BLOCKED, MERGED, CLOSED)
+TERMINAL = frozenset({MERGED, CLOSED})
+
+_MUTABLE = frozenset({"paused", "last_seen_head_sha", "issue_number", "pull_updated_at", "reviews_read_for"})
+
+
+class TrackedPr(Struct, frozen=True):
+    """A followed pull request with every column of its row."""
+
+    id: int
+    project_id: int
+    repo_full_name: str
+    pr_number: int
+    issue_number: int | None
+    branch: str | None
+    title: str | None
+    author: str | None
+    url: str | None
+    status: str
+    paused: int
+    last_seen_head_sha: str | None
+    blocked_reason: str | None
+    blocked_at: int | None
+    tracked_by: str
+    pull_updated_at: int | None
+    reviews_read_for: int | None
+    entered_at: int
+    created_at: int
+    updated_at: int
+
+
+class StatusStep(Struct, frozen=True):
+    """One line of a pull request's history."""
+
+    id: int
+    tracked_pr_id: int
+    from_status: str | None
+    to_status: str
+    reason: str
+    detail: str | None
+    at: int
+
+
+_COLUMNS = ", ".join(TrackedPr.__struct_fields__)
+_ROWS = f"SELECT {_COLUMNS} FROM tracked_prs"
+
+
+def track(
+    tx: Transaction,
+    project_id: int,
+    repo: str,
+    pr_number: int,
+    *,
+    issue_number: int | None,
+    tracked_by: str,
+    now_ms: int,
+) -> TrackedPr:
+    """Follow a pull request. One that is followed already keeps its status, a terminal one too."""
+    params = {
+        "project_id": project_id,
+        "repo": repo,
+        "pr_number": pr_number,
+        "issue_number": issue_number,
+        "tracked_by": tracked_by,
+        "now": now_ms,
+    }
+    created = tx.execute(
+        "INSERT INTO tracked_prs (project_id, repo_full_name, pr_number, issue_number, status, tracked_by, entered_at,"
+        " created_at, updated_at) VALUES (:project_id, :repo, :pr_number, :issue_number, 'awaiting_feedback',"
+        f" :tracked_by, :now, :now, :now) ON CONFLICT (project_id, pr_number) DO NOTHING RETURNING {_COLUMNS}",
+        params,
+    )
+    if created:
+        tracked = TrackedPr(*created[0])
+        _remember(tx, tracked.id, None, AWAITING, "tracked", f"by {tracked_by}", now_ms)
+        return tracked
+    # An operator's word outlives a rule; the repository may have been renamed.
+    changed = tx.execute(
+        "UPDATE tracked_prs SET repo_full_name = :repo, issue_number = COALESCE(:issue_number, issue_number),"
+        " tracked_by = CASE WHEN :tracked_by = 'operator' THEN 'operator' ELSE tracked_by END, updated_at = :now"
+        f" WHERE project_id = :project_id AND pr_number = :pr_number RETURNING {_COLUMNS}",
+        params,
+    )
+    return TrackedPr(*changed[0])
+
+
+def untrack(tx: Transaction, tracked_id: int) -> bool:
+    """Stop following; its history goes with it, its events stay. False when it was not followed."""
+    return tx.change("DELETE FROM tracked_prs WHERE id = :id", {"id": tracked_id}) > 0
+
+
+def find_tracked(database: Database, project_id: int, pr_number: int) -> TrackedPr | None:
+    """Return a followed pull request by its number."""
+    rows = database.read(
+        f"{_ROWS} WHERE project_id = :project_id AND pr_number = :pr_number",
+        {"project_id": project_id, "pr_number": pr_number},
+    )
+    return TrackedPr(*rows[0]) if rows else None
+
+
+def list_tracked(
+    database: Database,
+    *,
+    repo: str | None = None,
+    project_id: int | None = None,
+    statuses: Collection[str] | None = None,
+) -> list[TrackedPr]:
+    """Return followed pull requests by repository and number; `repo` is compared without regard to case."""
+    wanted = STATUSES if statuses is None else [name for name in STATUSES if name in statuses]
+    params: dict[str, Any] = {f"status_{place}": name for place, name in enumerate(wanted)}
+    where = [f"status IN ({', '.join(f':{name}' for name in params)})" if params else "1 = 0"]
+    if repo is not None:
+        where.append("LOWER(repo_full_name) = :repo")
+        params["repo"] = repo.lower()
+    if project_id is not None:
+        where.append("project_id = :project_id")
+        params["project_id"] = project_id
+    rows = database.read(f"{_ROWS} WHERE {' AND '.join(where)} ORDER BY repo_full_name, pr_number", params)
+    return [TrackedPr(*row) for row in rows]
+
+
+def move(
+    tx: Transaction,
+    tracked: TrackedPr,
+    to_status: str,
+    reason: str,
+    detail: str | None,
+    now_ms: int,
+    **columns: Any,
+) -> TrackedPr:
+    """Make a step that was decided for the row as it was read, with its line of history.
+
+    Becoming blocked keeps the reason and the instant, leaving it forgets them. A row whose status is another by now
+    is an IllegalTransition: the step was decided for something that is gone.
+    """
+    unknown = columns.keys() - _MUTABLE
+    if unknown:
+        raise ValueError(f"tracked_prs has no columns {sorted(unknown)} that a step may set")
+    blocked = to_status == BLOCKED
+    values = {
+        **columns,
+        "status": to_status,
+        "blocked_reason": reason if blocked else None,
+        "blocked_at": now_ms if blocked else None,
+        "entered_at": now_ms,
+        "updated_at": now_ms,
+    }
+    changes = ", ".join(f"{name} = :{name}" for name in values)
+    rows = tx.execute(
+        f"UPDATE tracked_prs SET {changes} WHERE id = :id AND status = :from_status RETURNING {_COLUMNS}",
+        {**values, "id": tracked.id, "from_status": tracked.status},
+    )
+    if not rows:
+        raise IllegalTransition(
+            f"{tracked.repo_full_name}#{tracked.pr_number} is no longer {tracked.status}",
+            fix="check it with `lore feedback show`",
+            before=tracked.status,
+            after=to_status,
+        )
+    _remember(tx, tracked.id, tracked.status, to_status, reason, detail, now_ms)
+    return TrackedPr(*rows[0])
+
+
+def note_pull(tx: Transaction, tracked: TrackedPr, pull: PullRecord, now_ms: int) -> TrackedPr:
+    """Keep what a pull request says of itself. Its head is kept only where none is known: a new one is judged first.
+
+    An older snapshot than the one we know changes nothing.
+    """
+    rows = tx.execute(
+        "UPDATE tracked_prs SET branch = :branch, title = :title, author = :author, url = :url,"
+        " last_seen_head_sha = COALESCE(last_seen_head_sha, :head_sha), pull_updated_at = :pull_updated_at,"
+        " updated_at = :now WHERE id = :id AND COALESCE(pull_updated_at, 0) <= :pull_updated_at"
+        f" RETURNING {_COLUMNS}",
+        {
+            "branch": pull.branch,
+            "title": pull.title,
+            "author": pull.author,
+            "url": pull.url,
+            "head_sha": pull.head_sha,
+            "pull_updated_at": pull.updated_at,
+            "now": now_ms,
+            "id": tracked.id,
+        },
+    )
+    return TrackedPr(*rows[0]) if rows else tracked
+
+
+def set_head(tx: Transaction, tracked_id: int, head_sha: str, now_ms: int) -> None:
+    """Keep a head that was judged to follow the one we knew."""
+    tx.execute(
+        "UPDATE tracked_prs SET last_seen_head_sha = :head_sha, updated_at = :now WHERE id = :id",
+        {"head_sha": head_sha, "now": now_ms, "id": tracked_id},
+    )
+
+
+def note_reviews_read(tx: Transaction, tracked_id: int, pull_updated_at: int) -> None:
+    """Keep for which version of the pull request its reviews were read: in the transaction that stores them."""
+    tx.execute(
+        "UPDATE tracked_prs SET reviews_read_for = :read_for WHERE id = :id"
+        " AND COALESCE(reviews_read_for, 0) < :read_for",
+        {"read_for": pull_updated_at, "id": tracked_id},
+    )
+
+
+def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> bool:  # noqa: FBT001 - the value that is set
+    """Hold events back, or hand them out again. False when it was so already."""
+    return (
+        tx.change(
+            "UPDATE tracked_prs SET paused = :paused, updated_at = :now WHERE id = :id AND paused <> :paused",
+            {"paused": int(paused), "now": now_ms, "id": tracked_id},
+        )
+        > 0
+    )
+
+
+def history(database: Database, tracked_id: int) -> list[StatusStep]:
+    """Return every step of a pull request, the first one first."""
+    rows = database.read(
+        f"SELECT {', '.join(StatusStep.__struct_fields__)} FROM tracked_pr_history WHERE tracked_pr_id = :id"
+        " ORDER BY id",
+        {"id": tracked_id},
+    )
+    return [StatusStep(*row) for row in rows]
+
+
+def _remember(
+    tx: Transaction, tracked_id: int, before: str | None, after: str, reason: str, detail: str | None, now_ms: int
+) -> None:
+    tx.execute(
+        "INSERT INTO tracked_pr_history (tracked_pr_id, from_status, to_status, reason, detail, at)"
+        " VALUES (:id, :before, :after, :reason, :detail, :now)",
+        {"id": tracked_id, "before": before, "after": after, "reason": reason, "detail": detail, "now": now_ms},
+    )
