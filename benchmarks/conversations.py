@@ -20,7 +20,7 @@ from benchmarks.mirror import keep_barely, timed
 from benchmarks.scale import Scale
 from benchmarks.workplace import children_stored, copy_world, served_world, stored
 from benchmarks.world_server import Contents
-from tidelore.sources.gitlab.children import LISTS
+from tidelore.sources.gitlab.surfaces import LISTS
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 
 RATIO_BOUND = 1.5

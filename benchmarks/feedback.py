@@ -21,8 +21,8 @@ from tidelore.core.config import Config, parse_config, repo_settings
 from tidelore.feedback.polling import RepoTarget, poll
 from tidelore.feedback.report import RepoReport
 from tidelore.session import Workshop
-from tidelore.sources.github.opening import open_github
-from tidelore.sources.registry import Wiring
+from tidelore.sources.github.source import open_github
+from tidelore.sources.ports import Wiring
 from tidelore_world.server import serve
 from tidelore_world.world import World
 

@@ -18,14 +18,14 @@ from msgspec import Struct
 from tidelore.core.config import Sync
 from tidelore.core.model import IssueRecord, Item, MergeRequestRecord
 from tidelore.engine.ports import ListRequest
-from tidelore.sources.gitlab.children import LISTS, ChildList, Understand
-from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient
-from tidelore.sources.http import HttpClient, private_token
-from tidelore.sources.reading import Reader
-from tidelore.sources.transport import Transport, open_transport
+from tidelore.http.client import HttpClient, private_token
+from tidelore.http.transport import Transport, open_transport
+from tidelore.sources.gitlab.client import GitLabClient
+from tidelore.sources.gitlab.surfaces import ISSUES, LISTS, MERGE_REQUESTS, ChildList, Understand
+from tidelore.sources.items import ItemReader
 
 Keep = Callable[[str, Sequence[Item[Any]]], None]
-READERS: dict[str, Reader[Any, Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
+READERS: dict[str, ItemReader[Any, Any]] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
 CHILDREN: dict[str, Understand] = {name: read for lists in LISTS.values() for name, read in lists.items()}
 AT_ONCE = Sync().dependent_concurrency
 PER_PAGE = 100

@@ -31,7 +31,7 @@ from tidelore.pipeline.poll_accounts import PollRequest
 from tidelore.pipeline.poll_report import PollReport, verdict
 from tidelore.pipeline.report import Progress
 from tidelore.pipeline.stream_accounts import SURFACE, StreamReport, StreamRequest
-from tidelore.sources.bluesky.stream_events import StreamCursor
+from tidelore.sources.bluesky.stream_protocol import StreamCursor
 from tidelore.store.mirror.accounts import SOURCE, NewAccount, add_accounts
 from tidelore.store.mirror.cursors import save_cursor
 from tidelore_world.bluesky.ids import did_of

@@ -23,10 +23,11 @@ from tidelore.pipeline.ingest import Target, ingest
 from tidelore.pipeline.mirror import MirrorRequest, RequestCount
 from tidelore.pipeline.report import RunReport, silent
 from tidelore.session import Workshop, open_session
-from tidelore.sources.registry import RESOURCES, Wiring, open_hosts
+from tidelore.sources.ports import RESOURCES, Wiring
+from tidelore.sources.registry import open_hosts
 
 if TYPE_CHECKING:
-    from tidelore.sources.transport import Transport
+    from tidelore.http.transport import Transport
 
 SOURCE = "simulated"
 ROOT = Path(__file__).parent.parent

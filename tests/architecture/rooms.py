@@ -10,10 +10,10 @@ from tests.architecture.source_tree import PACKAGE, Module, internal_imports, re
 STOREYS = (
     (
         *("errors", "model", "clock", "config", "config_sections", "content", "links", "name_matching", "process"),
-        *("post_reference", "reference", "remote_text", "renames", "since", "gather", "tls", "retry_after", ""),
+        *("post_reference", "reference", "remote_text", "renames", "since", "gather", ""),
         *("account_names", "extras", "progress", "signals"),
     ),
-    ("engine",),
+    ("engine", "http"),
     ("sources", "store", "embedding"),
     ("session",),
     ("pipeline", "search", "feedback"),

@@ -39,6 +39,7 @@ HEAVY = frozenset(
         "logging",
         "tidelore_world",
         "tidelore.sources",
+        "tidelore.http",
     }
 )
 SCRIPT = """

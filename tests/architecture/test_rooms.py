@@ -41,8 +41,8 @@ def test_there_are_no_circular_imports(source: Path) -> None:
     ("path", "text", "problem"),
     [
         ("engine/walk.py", "from tidelore.store.mirror.cursors import x", "engine imports store, which lies above it"),
-        ("store/mirror/parents.py", "import tidelore.sources.http", "store imports sources, which lies beside it"),
-        ("sources/http.py", "from tidelore import store", "sources imports store, which lies beside it"),
+        ("store/mirror/parents.py", "import tidelore.sources.registry", "store imports sources, which lies beside it"),
+        ("sources/registry.py", "from tidelore import store", "sources imports store, which lies beside it"),
         ("pipeline/ingest.py", "from tidelore.app import App", "pipeline imports app, which lies above it"),
         ("web/pages.py", "from tidelore.cli import main", "web imports cli, which lies above it"),
         ("core/errors.py", "from tidelore.engine import walk", "errors imports engine, which lies above it"),

@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.walls import (
     clocks_in_the_world,
     clocks_outside_the_clock,
-    http_clients_outside_the_sources,
+    http_clients_outside_http,
     records_of_any_type,
     sockets_outside_the_sources,
     sql_outside_the_store,
@@ -23,7 +23,7 @@ def test_sql_is_used_in_the_store_only(source: Path) -> None:
 
 
 def test_http_clients_are_used_in_the_sources_only(source: Path) -> None:
-    assert http_clients_outside_the_sources(source) == []
+    assert http_clients_outside_http(source) == []
 
 
 def test_sockets_are_opened_in_the_sources_only(source: Path) -> None:
@@ -59,13 +59,13 @@ def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, p
     # The same text, moved to a room that may not hold it: a rule that is blind would pass the tests above.
     stolen = {
         "cli/cursors.py": (source / "store" / "mirror" / "cursors.py").read_text(),
-        "cli/transport.py": (source / "sources" / "transport.py").read_text(),
-        "cli/socket.py": (source / "sources" / "bluesky" / "socket.py").read_text(),
+        "cli/transport.py": (source / "http" / "transport.py").read_text(),
+        "cli/socket.py": (source / "sources" / "bluesky" / "stream_socket.py").read_text(),
         "cli/clock.py": (source / "core/clock.py").read_text(),
     }
     root = plant(stolen)
     assert sql_outside_the_store(root)
-    assert http_clients_outside_the_sources(root)
+    assert http_clients_outside_http(root)
     assert sockets_outside_the_sources(root)
     assert {line.rpartition(" ")[2] for line in clocks_outside_the_clock(root)} == {
         "time.time_ns",
@@ -119,8 +119,8 @@ def test_plain_english_is_not_mistaken_for_sql(plant: Plant, text: str) -> None:
     ],
 )
 def test_an_http_client_outside_the_sources_is_caught(plant: Plant, text: str) -> None:
-    assert len(http_clients_outside_the_sources(plant({"pipeline/ingest.py": text}))) == 1
-    assert http_clients_outside_the_sources(plant({"pipeline/ingest.py": "", "sources/http.py": text})) == []
+    assert len(http_clients_outside_http(plant({"pipeline/ingest.py": text}))) == 1
+    assert http_clients_outside_http(plant({"pipeline/ingest.py": "", "http/client.py": text})) == []
 
 
 @pytest.mark.parametrize("text", ["import websockets", "from websockets.asyncio.client import connect"])
@@ -132,7 +132,7 @@ def test_a_socket_outside_the_sources_is_caught(plant: Plant, text: str, room: s
 
 def test_urls_and_status_names_are_not_mistaken_for_an_http_client(plant: Plant) -> None:
     text = "from urllib.parse import urlsplit\nfrom http import HTTPStatus\nimport httpx2ish"
-    assert http_clients_outside_the_sources(plant({"pipeline/ingest.py": text})) == []
+    assert http_clients_outside_http(plant({"pipeline/ingest.py": text})) == []
 
 
 @pytest.mark.parametrize(

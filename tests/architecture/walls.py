@@ -80,9 +80,9 @@ def sql_outside_the_store(root: Path) -> list[str]:
     ]
 
 
-def http_clients_outside_the_sources(root: Path) -> list[str]:
-    """Return every import of an HTTP client outside `sources/` and `embedding/`."""
-    return _imported_outside(root, {"sources", "embedding"}, _CLIENTS)
+def http_clients_outside_http(root: Path) -> list[str]:
+    """Return every import of an HTTP client outside `http/`."""
+    return _imported_outside(root, {"http"}, _CLIENTS)
 
 
 def sockets_outside_the_sources(root: Path) -> list[str]:

@@ -13,9 +13,8 @@ from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import Config
 from tidelore.core.model import Item, PostRecord
 from tidelore.engine.ports import Lister, ListRequest
-from tidelore.sources.bluesky.opening import open_bluesky
-from tidelore.sources.bluesky.source import BlueskySource
-from tidelore.sources.registry import Wiring
+from tidelore.sources.bluesky.source import BlueskySource, open_bluesky
+from tidelore.sources.ports import Wiring
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World
 

@@ -11,10 +11,9 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.core.config import parse_config
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.github.opening import open_github
-from tidelore.sources.github.source import GitHubSource
-from tidelore.sources.http import RequestMetric
-from tidelore.sources.registry import Wiring
+from tidelore.http.response import RequestMetric
+from tidelore.sources.github.source import GitHubSource, open_github
+from tidelore.sources.ports import Wiring
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World
 

@@ -13,9 +13,9 @@ from tests.contract.bluesky_bench import MIRA, TOBIAS, network, wired
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import ConfigError, RemotePermanent, RemoteTransient
-from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream
-from tidelore.sources.bluesky.stream_address import SECOND_METHOD, protocol_of, stream_url
-from tidelore.sources.bluesky.stream_events import (
+from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream, build_stream
+from tidelore.sources.bluesky.stream_protocol import (
+    SECOND_METHOD,
     AccountChanged,
     HandleChanged,
     HoleFound,
@@ -24,8 +24,9 @@ from tidelore.sources.bluesky.stream_events import (
     StreamBatch,
     StreamCursor,
     StreamEvent,
+    protocol_of,
+    stream_url,
 )
-from tidelore.sources.bluesky.stream_opening import build_stream
 from tidelore.sources.bluesky.stream_shard import ShardPlan
 from tidelore_world.server import Server
 from tidelore_world.world import World

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.support.manual_clock import ManualClock
 from tests.unit.embedding.model_server import DIGEST, MODEL, ModelServer, Style, numbers_of, truncate
-from tests.unit.sources.wire_server import Answer, answer
+from tests.unit.http.wire_server import Answer, answer
 
 from tidelore.core.config import Embedding, Http
 from tidelore.core.errors import (

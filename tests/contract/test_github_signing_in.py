@@ -16,9 +16,9 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.core.config import parse_config
 from tidelore.core.errors import CredentialsMissing, CredentialsRejected, RemoteNotFound, TideloreError
-from tidelore.sources.github.opening import open_github, open_github_hosts, tool_host
-from tidelore.sources.github.source import GitHubSource
-from tidelore.sources.registry import Wiring
+from tidelore.sources.github.source import GitHubSource, open_github, tool_host
+from tidelore.sources.ports import Wiring
+from tidelore.sources.registry import open_github_hosts
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch, Parent
 from tidelore.engine.whole import Children
-from tidelore.sources.gitlab.threads import read_discussion
+from tidelore.sources.gitlab.transform import read_discussion
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_writer import ChildWriter
 from tidelore.store.mirror.children import DISCUSSIONS

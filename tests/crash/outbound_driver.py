@@ -18,8 +18,8 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.config import Config, GitHubHost, Http
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.outbox import Outbox
-from tidelore.sources.github.opening import open_github
-from tidelore.sources.registry import Wiring
+from tidelore.sources.github.source import open_github
+from tidelore.sources.ports import Wiring
 from tidelore.store.database.opening import open_database
 
 

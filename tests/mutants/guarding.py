@@ -185,7 +185,7 @@ FOREIGN = (
     Mutant(
         name="foreign-next-link-followed",
         invariant="foreign origin refused",
-        file="sources/reading.py",
+        file="sources/items.py",
         before="    if following is not None and following.foreign:\n",
         after="    if following is not None and following.foreign and not following.url:\n",
         test=f"{SITUATIONS}::test_a_foreign_origin_next_link_is_refused_and_loses_nothing",
@@ -194,8 +194,8 @@ FOREIGN = (
     Mutant(
         name="foreign-next-link-ends-the-list",
         invariant="foreign origin refused",
-        file="sources/reading.py",
-        before="        following = next_page(kept, reply.url, count, per_page)\n",
+        file="sources/items.py",
+        before="        following = next_page(kept, response.url, count, per_page)\n",
         after="        following = None if kept is not None else following\n",
         test=f"{SITUATIONS}::test_a_foreign_origin_next_link_is_refused_and_loses_nothing",
         why="A link that must not be followed is no proof that the list has ended.",
@@ -203,10 +203,10 @@ FOREIGN = (
     Mutant(
         name="client-speaks-to-any-origin",
         invariant="foreign origin refused",
-        file="sources/origin.py",
+        file="http/pagination.py",
         before="        if url is None or url.origin != self._origin:\n",
         after="        if url is None:\n",
-        test="tests/unit/sources/test_token_safety.py::test_a_url_of_another_origin_is_refused_before_anything_is_sent",
+        test="tests/unit/http/test_token_safety.py::test_a_url_of_another_origin_is_refused_before_anything_is_sent",
         why="Whoever receives a request receives the token.",
     ),
 )

@@ -62,7 +62,7 @@ WHOLE = (
     Mutant(
         name="unreadable-thread-dropped",
         invariant="7",
-        file="sources/gitlab/children.py",
+        file="sources/gitlab/surfaces.py",
         before="                rejected.append(replace(refused, key=self.prefix + refused.key))\n",
         after="                replace(refused, key=self.prefix + refused.key)\n",
         test=f"{CHILDREN}::test_a_note_that_cannot_be_parsed_leaves_its_parent_unchanged_and_due",

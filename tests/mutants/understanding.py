@@ -14,7 +14,7 @@ MALFORMED = (
     Mutant(
         name="unparsable-time-becomes-0",
         invariant="7",
-        file="sources/reading.py",
+        file="sources/items.py",
         before="""        raise ValueError(f"{field}: {error}") from None\n""",
         after="        return 0\n",
         test=f"{_CLIENT}::test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept",
@@ -23,7 +23,7 @@ MALFORMED = (
     Mutant(
         name="malformed-item-dropped",
         invariant="7",
-        file="sources/reading.py",
+        file="sources/items.py",
         before="                rejected.append(reject(payload, str(error), self._locator))\n",
         after="                reject(payload, str(error), self._locator)\n",
         test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_parsed_is_shown_in_quarantine",
@@ -41,7 +41,7 @@ MALFORMED = (
     Mutant(
         name="malformed-item-stops-the-page",
         invariant="7",
-        file="sources/reading.py",
+        file="sources/items.py",
         before="            except (msgspec.DecodeError, ValueError, RecursionError) as error:\n",
         after="            except RecursionError as error:\n",
         test=f"{_CLIENT}::test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept",

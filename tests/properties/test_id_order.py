@@ -21,7 +21,7 @@ from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import Order
-from tidelore.retry_after import parse_http_date
+from tidelore.http.limits import parse_http_date
 from tidelore_world.wire import Request
 from tidelore_world.world import World
 

@@ -22,7 +22,7 @@ from tidelore.core.config import parse_config
 from tidelore.pipeline.mirror import MirrorRequest
 from tidelore.pipeline.report import RunReport
 from tidelore.service.rounds import Rounds
-from tidelore.sources.registry import RESOURCES
+from tidelore.sources.ports import RESOURCES
 from tidelore.store.work.runs import last_success_at
 from tidelore_world.world import World
 

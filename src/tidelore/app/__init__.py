@@ -23,6 +23,8 @@ from tidelore.store.mirror.projects import ProjectRow, list_projects
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from tidelore.http.response import RequestMetric
+    from tidelore.http.transport import Transport
     from tidelore.pipeline.audit_report import AuditReport
     from tidelore.pipeline.diagnosis import Finding
     from tidelore.pipeline.ingest import Target
@@ -32,9 +34,7 @@ if TYPE_CHECKING:
     from tidelore.pipeline.surgical_report import SurgicalReport
     from tidelore.search.semantic import MeaningRanker
     from tidelore.session import Workshop
-    from tidelore.sources.http import RequestMetric
-    from tidelore.sources.registry import Wiring
-    from tidelore.sources.transport import Transport
+    from tidelore.sources.ports import Wiring
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class App(Struct, frozen=True):
     def wiring(self, on_request: Callable[[RequestMetric], None], patience_seconds: float | None = None) -> Wiring:
         """Return what every source is given; pauses that servers asked for are kept in the database."""
         from tidelore.app.pauses import StoredPauses
-        from tidelore.sources.registry import Wiring
+        from tidelore.sources.ports import Wiring
 
         patience = self.patience_seconds if patience_seconds is None else min(patience_seconds, self.patience_seconds)
         pauses = StoredPauses(self.open_store, self.clock)
@@ -321,7 +321,7 @@ async def audit(
 
     from tidelore.pipeline import audit as run
     from tidelore.pipeline.mirror import RequestCount
-    from tidelore.sources.registry import RESOURCES
+    from tidelore.sources.ports import RESOURCES
 
     started = app.clock.monotonic()
     count = RequestCount()
@@ -373,8 +373,8 @@ def _known_projects(app: App) -> list[ProjectRow]:
 async def diagnose(app: App) -> list[Finding]:
     """Ask every configured host who we are and whether what is configured is within reach."""
     from tidelore.pipeline.diagnosis import examine, examine_github
-    from tidelore.sources.github.opening import open_github
-    from tidelore.sources.registry import open_gitlab
+    from tidelore.sources.github.source import open_github
+    from tidelore.sources.gitlab.source import open_gitlab
 
     wiring = app.wiring(lambda _metric: None)
     findings: list[Finding] = []

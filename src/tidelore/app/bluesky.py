@@ -41,7 +41,7 @@ async def open_network(app: App, command: str, *, create: bool = True) -> AsyncI
     """Open the store and the network for the length of the block."""
     from tidelore.pipeline.mirror import RequestCount
     from tidelore.session import Workshop
-    from tidelore.sources.bluesky.opening import open_bluesky
+    from tidelore.sources.bluesky.source import open_bluesky
 
     count = RequestCount()
     database = app.open_store(create=create)
@@ -78,7 +78,7 @@ async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunRe
 async def diagnose_network(app: App) -> list[Finding]:
     """Ask the network whether it is within reach, and for the accounts of the configuration."""
     from tidelore.pipeline.account_diagnosis import examine_bluesky
-    from tidelore.sources.bluesky.opening import open_bluesky
+    from tidelore.sources.bluesky.source import open_bluesky
 
     wiring = app.wiring(lambda _metric: None)
     return await examine_bluesky(open_bluesky(wiring), app.config.bluesky)
@@ -138,7 +138,7 @@ async def stream_accounts(
     """Follow the event stream; the report is told as it goes."""
     from tidelore.pipeline.stream_accounts import follow_stream
     from tidelore.session import Workshop
-    from tidelore.sources.bluesky.stream_opening import build_stream
+    from tidelore.sources.bluesky.stream import build_stream
 
     database = app.open_store(create=True)
     try:

@@ -73,7 +73,7 @@ def _compare(face: Face, project: str | None) -> AuditReport:
 def _mend(face: Face, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
     from tidelore.app import mirror, run_until_signalled
     from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.sources.registry import RESOURCES
+    from tidelore.sources.ports import RESOURCES
 
     request = MirrorRequest(RESOURCES, project, force=force, scrub_budget=EVERYTHING)
     with progress(face) as on_progress:

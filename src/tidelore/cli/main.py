@@ -167,7 +167,7 @@ def _explain(problem: BaseException, choices: Choices) -> TideloreError:
 def _print_traceback() -> None:
     import traceback
 
-    from tidelore.sources.redact import redact
+    from tidelore.http.redaction import redact
 
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
 

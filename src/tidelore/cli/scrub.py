@@ -35,7 +35,7 @@ def command(ctx: click.Context, everything: bool, budget: int, project: str | No
     from tidelore.app import run_until_signalled
     from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.pipeline.report import verdict
-    from tidelore.sources.registry import RESOURCES
+    from tidelore.sources.ports import RESOURCES
 
     face = face_of(ctx)
     app = face.app()

@@ -108,7 +108,7 @@ def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -
     from tidelore.app import run_until_signalled, sync
     from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.pipeline.report import verdict
-    from tidelore.sources.registry import RESOURCES
+    from tidelore.sources.ports import RESOURCES
 
     request = MirrorRequest(
         RESOURCES,

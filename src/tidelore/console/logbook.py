@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.core.clock import format_instant
-from tidelore.sources.redact import RedactFilter
+from tidelore.http.redaction import RedactFilter
 from tidelore.store.work.runs import RunRecord
 
 KEPT = 2_000

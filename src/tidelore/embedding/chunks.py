@@ -1,7 +1,7 @@
-"""Chunks. Owns how a document becomes pieces that a model can take in: bounded, overlapping, cut between remarks.
+"""Splits a document into pieces that a model can take: bounded, overlapping, cut between remarks.
 
-Pure and deterministic. It refuses empty chunks and cuts inside a part only where the part is too long. Invariant:
-every word of the document is in a chunk, in order, and no chunk counts more words than were asked for.
+Pure and deterministic. Cuts inside a part only where the part is too long. Invariant: every word of the document is in
+a chunk, in order; no chunk is empty or has more words than requested.
 """
 
 from __future__ import annotations

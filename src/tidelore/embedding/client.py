@@ -1,51 +1,89 @@
-"""The HTTP client of this room. Owns one request for vectors: sent, bounded in time and size, repeated if that helps.
+"""Asks one embedding server over HTTP, and says which error a refusal is.
 
-It refuses redirects, which would hand texts and key to another server, and an environment's proxy for this very
-machine. Invariant: the key leaves this process only in a header to the configured server, and appears in no log
-record, exception or repr; the library's own exceptions, which hold the request, never leave this module.
+Retries, limits, proxies and certificates are those of `http/`. Requesting a batch twice changes nothing, so every
+transient failure is retried, also of a POST. Invariant: the key leaves this process only in a header to the configured
+server, and appears in no log record, exception or repr.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
-import logging
 import random
 from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-import httpx2
-import msgspec
-
-from tidelore import __version__
-from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.clock import Clock
 from tidelore.core.config import Http
 from tidelore.core.errors import (
     ConfigError,
     CredentialsMissing,
+    CredentialsRejected,
+    RateLimited,
     RemoteError,
+    RemoteNotFound,
     RemotePermanent,
     RemoteTransient,
-    ResponseTooLarge,
 )
-from tidelore.embedding.refusals import excerpt, refusal
-from tidelore.retry_after import backoff_seconds, parse_http_date, read_retry_after
-from tidelore.tls import add_authority, is_untrusted
+from tidelore.http.client import MAX_RESPONSE_BYTES, HttpClient
+from tidelore.http.failures import FailureRules
+from tidelore.http.limits import Verdict
+from tidelore.http.tls import is_loopback_host
+from tidelore.http.transport import Trouble, parse_address
+
+# Besides 5xx: the server gave up waiting for the request, or refused early data.
+_PASSING = frozenset({408, 425})
+# A limit that money lifts and time does not.
+_SPENT = "insufficient_quota"
+
+
+def refusal(status: int, retry_after_seconds: float | None, url: str, said: str) -> RemoteError:
+    """Return the error that an unsuccessful status stands for."""
+    if status == 429 and _SPENT not in said:
+        return RateLimited(
+            "rate limited by the embedding server (status 429)",
+            status=status,
+            url=url,
+            reason="rate_limit",
+            retry_after_seconds=retry_after_seconds,
+            fix="run the command again later; it continues where it stopped",
+        )
+    if status >= 500 or status in _PASSING:
+        return RemoteTransient(
+            f"the embedding server failed (status {status})",
+            status=status,
+            url=url,
+            reason="server_error",
+            retry_after_seconds=retry_after_seconds,
+            fix="run the command again; it continues where it stopped",
+            said=said or None,
+        )
+    if status == 401:
+        return CredentialsRejected(
+            "the embedding server rejected the key (status 401)",
+            status=status,
+            url=url,
+            reason="unauthorized",
+            fix="renew the key in the variable named by embedding.api_key_env",
+            said=said or None,
+        )
+    kind = RemoteNotFound if status in (404, 410) else RemotePermanent
+    return kind(
+        f"the embedding server refused the request (status {status})",
+        status=status,
+        url=url,
+        reason="refused",
+        fix="check embedding.base_url and embedding.model",
+        said=said or None,
+    )
+
 
 T = TypeVar("T")
 
-MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 LONGEST_WAIT_SECONDS = 60.0
-# An answer that takes longer than this many timeouts to drip in is as good as none.
-_TOTAL_PER_STEP = 4
-_ERROR_BODY_BYTES = 4096
-
-_LOG = logging.getLogger(__name__)
 
 
 class JsonClient:
-    """Asks one server. The connections open with the first request."""
+    """Asks one embedding server. The connections open with the first request, also after `aclose`."""
 
     def __init__(
         self,
@@ -62,10 +100,10 @@ class JsonClient:
         self._http = http
         self._timeout_seconds = timeout_seconds
         self._key = checked_key(key)
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._roll = roll
         self._max_bytes = max_response_bytes
-        self._client: httpx2.AsyncClient | None = None
+        self._client: HttpClient | None = None
 
     def __repr__(self) -> str:
         return f"JsonClient({self.base_url})"
@@ -77,99 +115,37 @@ class JsonClient:
             await client.aclose()
 
     async def ask(self, method: str, path: str, body: object, as_type: type[T]) -> T:
-        """Return the decoded answer, asked for again while that can help; or raise RemoteError."""
-        content = None if body is None else msgspec.json.encode(body)
-        url = f"{self.base_url}/{path}"
-        attempt = 1
-        while True:
-            try:
-                return _decode(await self._once(method, url, content), url, as_type)
-            except RemoteTransient as failure:
-                named = failure.retry_after_seconds
-                if attempt > self._http.max_retries or (named or 0) > LONGEST_WAIT_SECONDS:
-                    failure.details["attempts"] = attempt
-                    raise
-                pause = backoff_seconds(attempt, self._http.retry_backoff_seconds, self._roll())
-                pause = pause if named is None else named
-                _LOG.info("attempt %d failed (%s), next in %.1f s", attempt, failure.reason, pause)
-            await self._clock.sleep(pause)
-            attempt += 1
-
-    async def _once(self, method: str, url: str, content: bytes | None) -> bytes:
+        """Return the decoded response, retried while that can help; or raise RemoteError."""
         client = self._client = self._client or self._open()
-        failure: RemoteError
-        try:
-            async with (
-                asyncio.timeout(self._timeout_seconds * _TOTAL_PER_STEP),
-                client.stream(method, url, content=content) as response,
-            ):
-                return await self._read(response, url)
-        except (TimeoutError, httpx2.TimeoutException) as error:
-            failure = _no_answer("timeout", type(error).__name__, url)
-        except httpx2.HTTPError as error:
-            detail = self._clean(f"{type(error).__name__}: {error}")
-            failure = _untrusted(detail, url) if is_untrusted(error) else _no_answer("connection", detail, url)
-        # Raised here and not in a handler: the library's exception holds the request, and with it the key.
-        raise failure
+        if method == "GET":
+            found, _ = await client.get_json(path, as_type=as_type)
+        else:
+            found, _ = await client.query(path, body, as_type=as_type)
+        return found
 
-    async def _read(self, response: httpx2.Response, url: str) -> bytes:
-        succeeded = 200 <= response.status_code < 300
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in response.aiter_bytes():
-            chunks.append(chunk)
-            size += len(chunk)
-            if not succeeded and size > _ERROR_BODY_BYTES:
-                break
-            if size > self._max_bytes:
-                raise ResponseTooLarge(
-                    f"the response is larger than {self._max_bytes} bytes", url=url, reason="too_large"
-                )
-        body = b"".join(chunks)
-        if succeeded:
-            return body
-        # Cleaned before it is cut: a key across the border would be left in part.
-        said = excerpt(self._clean(body.decode("utf-8", "replace")))
-        # A date is measured on the server's own clock, if it tells it.
-        server_ms = parse_http_date(response.headers.get("date")) or self._clock.now_ms()
-        raise refusal(response.status_code, read_retry_after(response.headers, server_ms), url, said)
-
-    def _open(self) -> httpx2.AsyncClient:
-        headers = {"Content-Type": "application/json", "User-Agent": f"tidelore/{__version__}"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        secure = self.base_url.startswith("https:") or self._http.ca_file
-        try:
-            return httpx2.AsyncClient(
-                headers=headers,
-                timeout=self._timeout_seconds,
-                verify=add_authority(httpx2.create_ssl_context(), self._http.ca_file) if secure else True,
-                proxy=self._http.proxy or None,
-                trust_env=not self._http.proxy and not is_loopback(self.base_url),
-                follow_redirects=False,
-            )
-        except (ValueError, TypeError, httpx2.InvalidURL, ImportError):
-            # Not quoted: a proxy's address may hold a password.
-            pass
-        raise ConfigError(
-            "invalid proxy address", key="http.proxy", fix='write it like "http://proxy.example.com:3128"'
+    def _open(self) -> HttpClient:
+        return HttpClient(
+            self.base_url,
+            token=self._key or None,
+            timeout_seconds=self._timeout_seconds,
+            max_retries=self._http.max_retries,
+            retry_backoff_seconds=self._http.retry_backoff_seconds,
+            ca_file=self._http.ca_file,
+            proxy=self._http.proxy,
+            max_response_bytes=self._max_bytes,
+            max_wait_seconds=LONGEST_WAIT_SECONDS,
+            failures=EmbeddingFailures(self._key),
+            clock=self._clock,
+            roll=self._roll,
         )
-
-    def _clean(self, text: str) -> str:
-        if not self._key:
-            return text
-        return text.replace(self._key, "***").replace(quote(self._key, safe=""), "***")
 
 
 def parse_base_url(text: str) -> str:
     """Return an address without a slash at its end, or raise ConfigError without quoting a password."""
-    try:
-        url = httpx2.URL(text)
-        good = url.scheme in ("http", "https") and bool(url.host) and not (url.userinfo or url.query or url.fragment)
-    except (httpx2.InvalidURL, ValueError, TypeError):
-        good = False
-    if good:
-        return text.rstrip("/")
+    if parse_address(text) is not None:
+        parts = urlsplit(text)
+        if not (parts.username or parts.password or parts.query or parts.fragment):
+            return text.rstrip("/")
     raise ConfigError(
         "embedding.base_url is not an http(s) URL",
         key="embedding.base_url",
@@ -189,42 +165,41 @@ def checked_key(key: str) -> str:
 
 def is_loopback(base_url: str) -> bool:
     """Return whether an address is on this machine."""
-    host = httpx2.URL(base_url).host
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback_host(urlsplit(base_url).hostname or "")
 
 
-def _decode(body: bytes, url: str, as_type: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=as_type)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        detail = str(error)
-        # A shape is checked while reading, so a truncated document can look misshapen first.
-        misshapen = isinstance(error, msgspec.ValidationError) and _is_json(body)
-    if misshapen:
-        raise RemotePermanent(f"unexpected response: {detail}", url=url, reason="bad_shape")
-    raise RemoteTransient(f"the response is not valid JSON: {detail}", url=url, reason="bad_body")
+class EmbeddingFailures(FailureRules):
+    """The errors of an embedding server. A rate limit without a time is retried like any other failure."""
+
+    unexplained_wait_seconds = 0.0
+
+    def __init__(self, key: str = "") -> None:
+        self._secrets = {key, quote(key, safe="")} if key else set()
+
+    def from_status(
+        self,
+        status: int,
+        verdict: Verdict,
+        url: str,
+        said: str,
+        *,
+        writes: bool,  # noqa: ARG002 - a request for vectors changes nothing
+    ) -> RemoteError:
+        return refusal(status, verdict.wait_seconds or None, url, self._clean(said))
+
+    def from_trouble(
+        self, trouble: Trouble, detail: str, url: str, status: int | None, *, sent: bool, writes: bool
+    ) -> RemoteError:
+        error = super().from_trouble(trouble, self._clean(detail), url, status, sent=sent, writes=writes)
+        if isinstance(error, RemoteTransient):
+            error.fix = _UNREACHABLE
+        return error
+
+    def _clean(self, text: str) -> str:
+        # `redact` passes over secrets of less than four characters; a key of any length must not be shown.
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
 
 
-def _is_json(body: bytes) -> bool:
-    try:
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
-
-
-def _no_answer(reason: str, detail: str, url: str) -> RemoteTransient:
-    fix = "start the embedding server, or check embedding.base_url; what is missing is embedded by the next run"
-    return RemoteTransient(f"no usable response: {detail}", url=url, reason=reason, fix=fix)
-
-
-def _untrusted(detail: str, url: str) -> RemotePermanent:
-    fix = "for a private CA, set http.ca_file to its certificate"
-    return RemotePermanent(
-        f"the server's certificate is not trusted: {detail}", url=url, reason="untrusted_certificate", fix=fix
-    )
+_UNREACHABLE = "start the embedding server, or check embedding.base_url; what is missing is embedded by the next run"

@@ -1,8 +1,7 @@
-"""The border of the room. Owns what the rest of the program may know of a model: its name, its vectors, its weight.
+"""The interface of every embedder, and the numbers each of them is tuned with.
 
-It refuses to know how a vector comes about. Invariant of every embedder: vectors are L2-normalised float32 of the
-dimension that the identity names, in the order of the texts; a blank text has the zero vector, never NaN; and what
-is embedded under one identity can be compared.
+Invariants of every embedder: vectors are L2-normalised float32 of the dimension that the identity names, in the order
+of the texts; a blank text has the zero vector, never NaN; vectors of one identity can be compared.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
+
+from tidelore.core.config import Embedding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,3 +85,22 @@ class InProcess(Protocol):
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:
         """The same as `embed`."""
         ...
+
+
+class Tuning(Struct, frozen=True):
+    """The numbers that go with one embedder."""
+
+    fusion_weight: float
+    rrf_k: int
+    batch_size: int
+    min_similarity: float
+
+
+def tune(settings: Embedding, default: Tuning, most: int = 2048) -> Tuning:
+    """Return what the user chose, and the embedder's own where nothing was chosen; a batch holds `most` at most."""
+    return Tuning(
+        default.fusion_weight if settings.fusion_weight is None else settings.fusion_weight,
+        default.rrf_k if settings.rrf_k is None else settings.rrf_k,
+        min(settings.batch_size or default.batch_size, most),
+        default.min_similarity if settings.min_similarity is None else settings.min_similarity,
+    )

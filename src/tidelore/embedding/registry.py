@@ -1,7 +1,7 @@
-"""Where a configured provider becomes an embedder. Owns which modules that loads: only those of the chosen one.
+"""Opens the configured embedder and loads only the modules that it needs.
 
-Refuses to fail for what is not installed or not told: that is a value with a reason and a remedy, because search
-works by words without it. A wrong address or proxy is a ConfigError like any other wrong setting.
+What is not installed or not configured is a value with a reason and a remedy and not an error, because search by words
+works without it. A wrong address or proxy is a ConfigError.
 """
 
 from __future__ import annotations
@@ -50,18 +50,15 @@ def _open_remote(
 ) -> Embedder | Unavailable:
     if find_missing(_OF_SERVERS) is not None:
         return Unavailable("vectors need the package numpy", install_command("vectors"), "vectors")
-    from tidelore.embedding import ollama, openai
     from tidelore.embedding.client import JsonClient, is_loopback, parse_base_url
-    from tidelore.embedding.remote import RemoteEmbedder
+    from tidelore.embedding.remote import PROVIDERS, RemoteEmbedder
 
-    kind = ollama if settings.provider == "ollama" else openai
-    base_url = parse_base_url(settings.base_url or kind.BASE_URL)
-    model = settings.model or kind.MODEL
-    variable = settings.api_key_env or kind.KEY_VARIABLE
+    provider = PROVIDERS[settings.provider]
+    base_url = parse_base_url(settings.base_url or provider.base_url)
+    variable = settings.api_key_env or provider.key_variable
     key = environ.get(variable, "").strip() if variable else ""
     if variable and not key and not is_loopback(base_url):
         return Unavailable(f"no key for the embedding server: {variable} is not set", f"export {variable}")
     client = JsonClient(base_url, http=http, timeout_seconds=settings.timeout_seconds, key=key, clock=clock)
-    if settings.provider == "ollama":
-        return RemoteEmbedder(ollama.OllamaService(client, model, settings.dimensions), settings, ollama.TUNING)
-    return RemoteEmbedder(openai.OpenAiService(client, model, settings.dimensions), settings, openai.TUNING)
+    service = provider.service(client, settings.model or provider.model, settings.dimensions)
+    return RemoteEmbedder(service, settings, provider.tuning)

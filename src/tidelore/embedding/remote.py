@@ -1,29 +1,34 @@
-"""What all embedding servers share. Owns batches, places of blank texts, the check of what came, the identity.
+"""Embedders on a server: batches, checks of what came back, and how Ollama and OpenAI are asked.
 
-It refuses vectors of another dimension than the model had when it was identified, and batches that come back with
-more or fewer vectors than texts: a shifted batch would file every vector under its neighbour.
+Vectors of another dimension than the identified model's are refused, and so are batches with more or fewer vectors than
+texts: a shifted batch would store every vector under its neighbour. Ollama has `/api/embed`, and `/api/embeddings` on
+old servers; a model's version is its digest from `/api/tags`; no model is ever pulled. OpenAI and compatible servers
+have `POST /v1/embeddings`; vectors are ordered by their `index`, and the model's name in the response is its version.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tidelore.core.config import Embedding
-from tidelore.core.errors import RemotePermanent
-from tidelore.embedding.embedder import ModelIdentity
-from tidelore.embedding.settings import Tuning, tune
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
+from tidelore.embedding.client import JsonClient
+from tidelore.embedding.embedder import ModelIdentity, Tuning, tune
 from tidelore.embedding.vectors import encodable, in_their_places, is_blank, unit_rows
 
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector
 
+
 PROBE = "dimension"
-"""The text whose vector tells how long vectors are."""
+"""The text that is embedded to learn the dimension of a model."""
 
 Numbers = list[list[float]]
 
@@ -103,3 +108,164 @@ def _wrong_dimension(expected: int, found: int) -> RemotePermanent:
         expected=expected,
         found=found,
     )
+
+
+UNREPORTED = "unreported"
+
+
+class _OllamaVectors(Struct):
+    embeddings: Numbers
+
+
+class _OllamaVector(Struct):
+    embedding: list[float]
+
+
+class _OllamaModel(Struct):
+    name: str
+    digest: str = ""
+
+
+class _OllamaModels(Struct):
+    models: list[_OllamaModel] | None = None
+
+
+class OllamaService:
+    """One model of an Ollama server."""
+
+    def __init__(self, client: JsonClient, model: str, dimensions: int) -> None:
+        self._client = client
+        self._model = model
+        self._dimensions = dimensions
+        self._one_by_one = False
+
+    async def identify(self) -> ModelIdentity:
+        version = await self._digest()
+        probe = await self.ask([PROBE])
+        return ModelIdentity(f"ollama/{self._model}", version, len(probe[0]) if probe else 0)
+
+    async def ask(self, texts: Sequence[str]) -> Numbers:
+        if not self._one_by_one:
+            body: dict[str, Any] = {"model": self._model, "input": list(texts), "truncate": True}
+            if self._dimensions:
+                body["dimensions"] = self._dimensions
+            try:
+                return (await self._client.ask("POST", "api/embed", body, _OllamaVectors)).embeddings
+            except RemoteNotFound as failure:
+                if _speaks_of_the_model(failure):
+                    raise self._absent(failure) from None
+                self._one_by_one = True
+        return [await self._ask_old(text) for text in texts]
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _ask_old(self, text: str) -> list[float]:
+        body = {"model": self._model, "prompt": text}
+        try:
+            return (await self._client.ask("POST", "api/embeddings", body, _OllamaVector)).embedding
+        except RemoteNotFound as failure:
+            if _speaks_of_the_model(failure):
+                raise self._absent(failure) from None
+            raise
+
+    async def _digest(self) -> str:
+        try:
+            found = await self._client.ask("GET", "api/tags", None, _OllamaModels)
+        except RemoteNotFound:
+            return UNREPORTED  # a server that imitates Ollama and keeps no models of its own
+        names = {self._model, f"{self._model}:latest"}
+        return next((model.digest for model in found.models or () if model.name in names and model.digest), UNREPORTED)
+
+    def _absent(self, failure: RemoteNotFound) -> RemoteNotFound:
+        return RemoteNotFound(
+            f"the Ollama server has no model {self._model}",
+            status=failure.status,
+            url=failure.url,
+            reason="no_model",
+            fix=f"ollama pull {self._model}",
+        )
+
+
+def _speaks_of_the_model(failure: RemoteNotFound) -> bool:
+    # An address it does not know is answered in plain text, a model it does not have in JSON.
+    return str(failure.details.get("said", "")).startswith("{")
+
+
+_VERSIONED = re.compile(r"/v\d+[a-z0-9]*$")
+
+
+class _OpenAiVector(Struct):
+    index: int
+    embedding: list[float]
+
+
+class _OpenAiVectors(Struct):
+    data: list[_OpenAiVector]
+    model: str = ""
+
+
+class OpenAiService:
+    """One model of a compatible server."""
+
+    def __init__(self, client: JsonClient, model: str, dimensions: int) -> None:
+        self._client = client
+        self._model = model
+        self._dimensions = dimensions
+        # People write the address with and without the version of the interface; both are meant alike.
+        self._path = "embeddings" if _VERSIONED.search(client.base_url) else "v1/embeddings"
+
+    async def identify(self) -> ModelIdentity:
+        found = await self._post([PROBE])
+        probe = in_order(found.data, 1)
+        return ModelIdentity(f"openai/{self._model}", found.model or self._model, len(probe[0]))
+
+    async def ask(self, texts: Sequence[str]) -> Numbers:
+        return in_order((await self._post(texts)).data, len(texts))
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _post(self, texts: Sequence[str]) -> _OpenAiVectors:
+        body: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
+        if self._dimensions:
+            body["dimensions"] = self._dimensions
+        return await self._client.ask("POST", self._path, body, _OpenAiVectors)
+
+
+def in_order(items: Sequence[_OpenAiVector], count: int) -> Numbers:
+    """Return the vectors by index, or raise RemotePermanent when one is missing or doubled."""
+    ordered = sorted(items, key=lambda item: item.index)
+    if [item.index for item in ordered] != list(range(count)):
+        raise RemotePermanent(
+            f"the embedding server returned {len(items)} vectors for {count} texts", reason="wrong_count"
+        )
+    return [item.embedding for item in ordered]
+
+
+class Provider(Struct, frozen=True):
+    """A kind of embedding server with its defaults. Without a `key_variable` no key is sent by default."""
+
+    base_url: str
+    model: str
+    key_variable: str
+    tuning: Tuning
+    service: Callable[[JsonClient, str, int], EmbeddingService]
+
+
+PROVIDERS = {
+    "ollama": Provider(
+        base_url="http://127.0.0.1:11434",
+        model="nomic-embed-text",
+        key_variable="",
+        tuning=Tuning(fusion_weight=1.0, rrf_k=10, batch_size=32, min_similarity=0.2),
+        service=OllamaService,
+    ),
+    "openai": Provider(
+        base_url="https://api.openai.com/v1",
+        model="text-embedding-3-small",
+        key_variable="OPENAI_API_KEY",
+        tuning=Tuning(fusion_weight=1.0, rrf_k=10, batch_size=64, min_similarity=0.2),
+        service=OpenAiService,
+    ),
+}

@@ -1,6 +1,6 @@
-"""Vectors. Owns the last step of every embedder: unit length, float32, zero where there is nothing to point at.
+"""The last step of every embedder: unit length, float32, zero for blank texts.
 
-Pure. It refuses infinities and NaN, which would poison every comparison they take part in.
+Pure. Infinities and NaN are refused, because they would spoil every comparison.
 """
 
 from __future__ import annotations

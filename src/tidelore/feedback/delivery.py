@@ -17,7 +17,7 @@ from tidelore.core.errors import IllegalTransition
 from tidelore.feedback.lifecycle import block
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.tracking import HANDLER_FAILED
-from tidelore.sources.redact import redact
+from tidelore.http.redaction import redact
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.events import EventRow, ack, find_event, lease_next, nack

@@ -1,7 +1,7 @@
 """A poll of every followed repository. Owns which are read, side by side, and whose trouble is whose.
 
 One repository that fails is reported and the others go on; a host that refuses us, or is silent time after time, is
-asked no more, with one error (`sources.attendance`). Hosts are read side by side, some repositories of each at a time.
+asked no more, with one error (`http/limits.py`). Hosts are read side by side, some repositories of each at a time.
 A transport error never changes what is followed.
 """
 
@@ -18,8 +18,8 @@ from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.feedback.identity import learn
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import PollReport, RepoReport
+from tidelore.http.limits import SourceOutages
 from tidelore.session import Session, Workshop, open_session
-from tidelore.sources.attendance import Attendance
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.mirror.projects import ProjectRow, find_configured
 from tidelore.store.work.leases import fence
@@ -54,7 +54,7 @@ async def poll(
     async with open_session(shop, force=force, lease=LEASE, note="full scan" if full else None) as session:
         report = PollReport(session.run.id)
         gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
-        attendance = Attendance()
+        outages = SourceOutages()
         met: list[RepoReport] = []
         done: list[RepoReport] = []
         session.asked = asked or (lambda: sum(_spent(repo) for repo in met))
@@ -64,9 +64,9 @@ async def poll(
             found = RepoReport(target.source.name, target.settings.name)
             met.append(found)
             async with gates[target.source.name]:
-                found.error = target.failure or target.source.closed or attendance.absence(target.source.name)
+                found.error = target.failure or target.source.closed or outages.reason(target.source.name)
                 if found.error is None:
-                    await _poll_one(session, target, found, attendance, full=full)
+                    await _poll_one(session, target, found, outages, full=full)
             done.append(found)
             session.tell("github", "repositories", len(done), len(targets), _stored(met))
             on_repo(found)
@@ -83,7 +83,7 @@ async def poll(
 
 
 async def _poll_one(
-    session: Session, target: RepoTarget, found: RepoReport, attendance: Attendance, *, full: bool
+    session: Session, target: RepoTarget, found: RepoReport, outages: SourceOutages, *, full: bool
 ) -> None:
     try:
         project = await find_repository(session, target.source, target.settings.name)
@@ -93,9 +93,9 @@ async def _poll_one(
         )
         await poll_of.run()
         if any(tally.requests for tally in found.surfaces.values()):
-            attendance.answered(target.source.name)
+            outages.answered(target.source.name)
     except RemoteError as error:
-        attendance.failed(target.source.name, error)
+        outages.failed(target.source.name, error)
         found.error = error
     finally:
         found.requests = _spent(found)

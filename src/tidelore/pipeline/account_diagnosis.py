@@ -15,7 +15,7 @@ from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError, Use
 from tidelore.core.references import clean_name
 from tidelore.pipeline.diagnosis import Finding, trouble
 from tidelore.sources.bluesky.source import NOBODY, BlueskySource
-from tidelore.sources.bluesky.stream_address import protocol_of, stream_url
+from tidelore.sources.bluesky.stream_protocol import protocol_of, stream_url
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import NO_HANDLE, count_accounts, list_accounts
 from tidelore.store.reading.totals import STATES

@@ -20,7 +20,7 @@ from tidelore.pipeline.record_positions import COLLECTIONS
 from tidelore.pipeline.record_walk import following
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.verify_accounts import first_key, is_wanted
-from tidelore.sources.bluesky.addresses import split_uri
+from tidelore.sources.bluesky.payloads import split_uri
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import SOURCE, SURFACES, AccountRow, account_scope

@@ -14,8 +14,7 @@ from tidelore.core.errors import RemoteError, TideloreError
 
 if TYPE_CHECKING:
     from tidelore.sources.github.source import GitHubSource
-    from tidelore.sources.registry import ProjectSource
-    from tidelore.sources.reply import Greeting
+    from tidelore.sources.ports import Greeting, ProjectSource
 
 SKEW_SECONDS = 300
 """How far the clock of a server may be from ours."""

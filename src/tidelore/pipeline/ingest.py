@@ -1,7 +1,7 @@
 """Ingestion of project lists. Owns which scopes are read, side by side, and how one failure stays one scope's.
 
 A scope that fails is reported and the others go on; a source that refuses us, or is silent time after time, is asked
-no more, with one error (`sources.attendance`). Sources are read side by side, some scopes of each at a time, in the
+no more, with one error (`http/limits.py`). Sources are read side by side, some scopes of each at a time, in the
 order they are given; when time is up, what is left of them is left. Errors of ours (integrity, storage, a lost lease)
 stop the run.
 """
@@ -22,12 +22,12 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ledger import Counters
 from tidelore.engine.walk import Plan, Walk
+from tidelore.http.limits import SourceOutages
 from tidelore.pipeline.projects import look_up, reason_to_skip, refresh_project, resolve_project
 from tidelore.pipeline.report import OnProgress, Progress, ScopeReport
 from tidelore.pipeline.slices import IsOver, ScopeKey, Timed, TimeIsUp, never
 from tidelore.session import Session
-from tidelore.sources.attendance import Attendance
-from tidelore.sources.registry import ProjectSource
+from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_writer import reset_watermarks
 from tidelore.store.mirror.cursors import reset_cursor
 from tidelore.store.mirror.page_writer import PageWriter
@@ -67,13 +67,13 @@ async def ingest(
 ) -> list[ScopeReport]:
     """Read every target up to its end, or until time is up; the reports come in the targets' order."""
     gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
-    attendance = Attendance()
+    outages = SourceOutages()
     resolving: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def one(target: Target) -> ScopeReport:
         report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
         async with gates[target.source.name]:
-            known = target.failure or attendance.absence(target.source.name)
+            known = target.failure or outages.reason(target.source.name)
             if known is not None:
                 report.error = known
                 return report
@@ -90,11 +90,11 @@ async def ingest(
                 if report.skipped is not None:
                     return report
                 await Reading(session, target, report, full, on_progress, is_over).run(project)
-                attendance.answered(target.source.name)
+                outages.answered(target.source.name)
                 async with alone:
                     await _follow_rename(session, target, report)
             except RemoteError as error:
-                attendance.failed(target.source.name, error)
+                outages.failed(target.source.name, error)
                 report.error = error
         return report
 

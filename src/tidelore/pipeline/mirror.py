@@ -14,6 +14,8 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from tidelore.core.errors import PartialSuccess, TideloreError
+from tidelore.http.limits import Budget
+from tidelore.http.response import RequestMetric
 from tidelore.pipeline.dependents import sync_children
 from tidelore.pipeline.documents import make_documents
 from tidelore.pipeline.ingest import Target, ingest
@@ -24,8 +26,6 @@ from tidelore.pipeline.slices import ScopeKey, Slice, in_turn
 from tidelore.pipeline.statuses import StatusStage
 from tidelore.pipeline.verification import verify
 from tidelore.session import Session, Workshop, open_session
-from tidelore.sources.governor import Budget
-from tidelore.sources.http import RequestMetric
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 

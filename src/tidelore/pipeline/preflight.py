@@ -28,7 +28,7 @@ from tidelore.core.model import Item, ParentRecord, ProjectRecord
 from tidelore.engine.ports import Page
 from tidelore.pipeline.selection import RESOURCES, Choice
 from tidelore.pipeline.surgical_report import FETCH, EntityOutcome
-from tidelore.sources.registry import ProjectSource
+from tidelore.sources.ports import ProjectSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.page_writer import holds
 from tidelore.store.mirror.projects import ProjectRow, find_configured

@@ -18,7 +18,7 @@ from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, 
 from tidelore.core.model import ProjectRecord
 from tidelore.engine.crashpoint import Seam
 from tidelore.session import Session
-from tidelore.sources.registry import ProjectSource
+from tidelore.sources.ports import ProjectSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, find_configured, find_remote, save_project
 from tidelore.store.work.leases import fence

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from tidelore.engine.cursor import SKEW_MS, LogPosition
-from tidelore.sources.bluesky.addresses import tid_instant
-from tidelore.sources.bluesky.payloads import POST, REPOST
+from tidelore.sources.bluesky.payloads import POST, REPOST, tid_instant
 
 COLLECTIONS = (POST, REPOST)
 OVERLAP_MS = 120_000

@@ -18,7 +18,7 @@ from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.engine.window import believable
 from tidelore.pipeline.record_positions import advance, start_key
-from tidelore.sources.bluesky.addresses import split_uri
+from tidelore.sources.bluesky.payloads import split_uri
 
 SAFE_BACKFILL_MS = 86_400_000
 

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from tidelore.core.errors import CredentialsRejected, PartialSuccess, RateLimited, TideloreError
 from tidelore.engine.dependents import DependentTally
 from tidelore.engine.intake import Tally
+from tidelore.http.limits import Budget
 from tidelore.pipeline.slices import ScopeKey
-from tidelore.sources.governor import Budget
 from tidelore.store.mirror.parents import LinkCounts
 from tidelore.store.mirror.projects import ProjectRow
 

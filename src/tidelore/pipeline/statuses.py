@@ -21,7 +21,7 @@ from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.report import ChildReport, OnProgress, Progress, ScopeReport
 from tidelore.pipeline.slices import IsOver, never
 from tidelore.session import Session
-from tidelore.sources.registry import ProjectSource
+from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_writer import DueIssue, StatusWriter
 from tidelore.store.mirror.projects import ProjectRow
 

@@ -23,10 +23,9 @@ from tidelore.pipeline.ledger_progress import also_to_ledger
 from tidelore.pipeline.report import OnProgress, Progress, silent
 from tidelore.pipeline.side_documents import make_documents_aside
 from tidelore.session import Session, Workshop, open_session
-from tidelore.sources.bluesky.addresses import split_uri
+from tidelore.sources.bluesky.payloads import split_uri
 from tidelore.sources.bluesky.stream import Jetstream
-from tidelore.sources.bluesky.stream_address import protocol_of, stream_url
-from tidelore.sources.bluesky.stream_events import (
+from tidelore.sources.bluesky.stream_protocol import (
     AccountChanged,
     HandleChanged,
     HoleFound,
@@ -36,6 +35,8 @@ from tidelore.sources.bluesky.stream_events import (
     StreamCursor,
     StreamEvent,
     Unreadable,
+    protocol_of,
+    stream_url,
 )
 from tidelore.store.database.port import Transaction
 from tidelore.store.mirror.accounts import (

@@ -37,7 +37,7 @@ from tidelore.pipeline.surgical_report import (
     write_outcomes,
 )
 from tidelore.session import Session, Workshop, open_run
-from tidelore.sources.registry import ProjectSource
+from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_of, store_fetched_items
 from tidelore.store.mirror.payloads import packer
 

@@ -9,7 +9,7 @@ from tidelore.core.errors import ConfigError, NotFound, UserError
 from tidelore.core.references import match_one
 from tidelore.pipeline.ingest import Target
 from tidelore.pipeline.projects import Chosen, name_projects
-from tidelore.sources.registry import RESOURCES, ProjectSource
+from tidelore.sources.ports import RESOURCES, ProjectSource
 from tidelore.store.mirror.projects import ProjectRow
 
 

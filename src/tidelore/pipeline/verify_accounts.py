@@ -22,9 +22,8 @@ from tidelore.pipeline.account_reading import Reader
 from tidelore.pipeline.poll_report import AccountReport
 from tidelore.pipeline.record_positions import COLLECTIONS, key_before
 from tidelore.pipeline.record_walk import following
-from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.identity import why_hidden
-from tidelore.sources.bluesky.payloads import POST
+from tidelore.sources.bluesky.payloads import POST, split_uri
 from tidelore.store.mirror.accounts import AccountRow, count_verifiable, least_verified, make_due
 from tidelore.store.mirror.posts import PostWriter
 from tidelore.store.work.leases import fence

@@ -22,9 +22,8 @@ from tidelore.core.errors import (
     SchemaTooNew,
     TideloreError,
 )
+from tidelore.http.limits import Budget, got_no_response
 from tidelore.service.schedule import Blame, Ending, JobSpec
-from tidelore.sources.attendance import is_unheard
-from tidelore.sources.governor import Budget
 
 
 class Done(Struct, frozen=True):
@@ -72,7 +71,7 @@ def blame_for(error: BaseException) -> Blame | None:
     if isinstance(error, CredentialsMissing | CredentialsRejected | RateLimited):
         return "source"
     # A server that answered is there, and may answer others better.
-    return "source" if is_unheard(error) else "job"
+    return "source" if got_no_response(error) else "job"
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -92,7 +91,7 @@ def endings_of(dones: Mapping[str, Done], sources: Mapping[str, str]) -> dict[st
     found = {name: ending_of(done) for name, done in dones.items()}
     answered = {sources[name] for name, ending in found.items() if ending.blame is None and ending.requests}
     for name, ending in found.items():
-        if sources[name] in answered and is_unheard(dones[name].error):
+        if sources[name] in answered and got_no_response(dones[name].error):
             found[name] = replace(ending, blame="job")
     return found
 

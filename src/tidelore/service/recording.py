@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from tidelore.core.clock import Clock
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed
+from tidelore.http.limits import Budget
 from tidelore.service.schedule import NEVER, JobSpec, Schedule, Standing
-from tidelore.sources.governor import Budget
 from tidelore.store.database.port import Database
 from tidelore.store.work.service_records import BudgetRow, JobRow, keep_jobs, list_jobs, save_budgets, save_jobs
 

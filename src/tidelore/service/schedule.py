@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.retry_after import backoff_seconds
+from tidelore.http.limits import backoff_seconds
 from tidelore.store.work.service_records import State
 
 JITTER = 0.1

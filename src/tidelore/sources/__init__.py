@@ -1,5 +1,5 @@
-"""Sources: everything that speaks to a remote system, and the wire shapes it answers with.
+"""Sources: the remote systems that can be mirrored, one folder each, and their wire shapes.
 
-`http.py` is how every source asks; `transport.py` is the only module that knows the HTTP library. Nothing is
-imported here, so that an offline command which touches this package never loads an HTTP client.
+A folder turns requests of the engine into HTTP requests and payloads into records. Nothing is imported here, so that an
+offline command which touches this package never loads an HTTP client.
 """

@@ -1,7 +1,6 @@
-"""Where a token comes from: the named environment variable, the keyring, then the forge's own tool.
+"""Finds the token for a host: in the named environment variable, the keyring, or the forge's own tool.
 
-Never from argv and never from the configuration file. A host on this machine needs none. Owns the
-search; refuses to print or keep what it finds.
+Never in argv or the configuration file. A host on this machine needs none. Must not print or store what it finds.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Stage:
         from tidelore.app.feedback import polling
         from tidelore.pipeline.mirror import MirrorRequest
         from tidelore.pipeline.poll_accounts import PollRequest
-        from tidelore.sources.registry import RESOURCES
+        from tidelore.sources.ports import RESOURCES
 
         self.world.advance(A_DAY)
         app = replace(self.app, clock=Tomorrow())

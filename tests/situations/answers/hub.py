@@ -16,9 +16,8 @@ from tidelore.core.config import Config, GitHubHost, Http
 from tidelore.core.model import ProjectRecord
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.tokens import Intent, action_token, with_marker
-from tidelore.sources.github.opening import open_github
-from tidelore.sources.github.source import GitHubSource
-from tidelore.sources.registry import Wiring
+from tidelore.sources.github.source import GitHubSource, open_github
+from tidelore.sources.ports import Wiring
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.work.action_tokens import signing_secret

@@ -17,8 +17,7 @@ from tidelore.app.bluesky import stream_accounts
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.pipeline.stream_accounts import Ingestion, StreamReport, StreamRequest, sort_events
 from tidelore.session import Workshop, open_session
-from tidelore.sources.bluesky.items import reject
-from tidelore.sources.bluesky.stream_events import (
+from tidelore.sources.bluesky.stream_protocol import (
     AccountChanged,
     HandleChanged,
     HoleFound,
@@ -28,8 +27,9 @@ from tidelore.sources.bluesky.stream_events import (
     StreamCursor,
     StreamEvent,
     Unreadable,
+    read_first,
 )
-from tidelore.sources.bluesky.stream_frames import read_first
+from tidelore.sources.bluesky.transform import reject_post
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World
 
@@ -194,7 +194,7 @@ def test_posts_of_an_account_hidden_on_the_stream_are_kept(waters: Waters, statu
 def test_a_streamed_post_that_cannot_be_parsed_is_fetched_by_the_poller(waters: Waters) -> None:
     record = waters.sky.post(BOB, "Fine, but the stream garbled it")
     payload = f'{{"uri": "{record.uri}", "garbled": true}}'.encode()
-    report = take(waters, Unreadable(reject(payload, "garbled")))
+    report = take(waters, Unreadable(reject_post(payload, "garbled")))
     assert report.unreadable == 1
     assert waters.rows("SELECT surface, scope FROM quarantine") == [("bluesky.author_feed", record.did)]
     waters.world.advance(7 * DAY)

@@ -23,9 +23,8 @@ from tidelore.feedback.operations import Operations
 from tidelore.feedback.polling import RepoTarget, find_repository, poll
 from tidelore.feedback.report import PollReport, RepoReport
 from tidelore.session import Workshop, open_session
-from tidelore.sources.github.opening import open_github
-from tidelore.sources.github.source import GitHubSource
-from tidelore.sources.registry import Wiring
+from tidelore.sources.github.source import GitHubSource, open_github
+from tidelore.sources.ports import Wiring
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database

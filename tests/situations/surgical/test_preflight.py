@@ -15,7 +15,8 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config
 from tidelore.engine.ports import Page
 from tidelore.pipeline.preflight import judge
-from tidelore.sources.registry import Wiring, open_gitlab
+from tidelore.sources.gitlab.source import open_gitlab
+from tidelore.sources.ports import Wiring
 
 
 def fetch_one(bench: Bench, resource: str, iid: int) -> Page[Any]:

@@ -8,7 +8,7 @@ import json
 from collections import deque
 from typing import Any, Literal
 
-from tests.unit.sources.wire_server import Answer, Seen, answer, read_request
+from tests.unit.http.wire_server import Answer, Seen, answer, read_request
 
 Style = Literal["ollama", "ollama-old", "openai"]
 

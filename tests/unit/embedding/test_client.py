@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.manual_clock import ManualClock
-from tests.unit.sources.wire_server import Answer, Proxy, ScriptedServer, Seen, answer, create_authority
+from tests.unit.http.wire_server import Answer, Proxy, ScriptedServer, Seen, answer, create_authority
 
 from tidelore.core.config import Http
 from tidelore.core.errors import (

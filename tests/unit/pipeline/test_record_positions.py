@@ -13,7 +13,7 @@ from tidelore.pipeline.record_positions import (
     key_before,
     start_key,
 )
-from tidelore.sources.bluesky.addresses import tid_instant
+from tidelore.sources.bluesky.payloads import tid_instant
 
 NOW = 1_772_442_000_000
 POSTS, REPOSTS = COLLECTIONS

@@ -56,7 +56,7 @@ async def open_hub(app: App, places: Sequence[Place], *, create: bool = True) ->
     from contextlib import AsyncExitStack
 
     from tidelore.pipeline.mirror import RequestCount
-    from tidelore.sources.github.opening import open_github_hosts
+    from tidelore.sources.registry import open_github_hosts
 
     hosts = list({place.host.name: place.host for place in places}.values())
     count = RequestCount()

@@ -106,7 +106,7 @@ class _Syncing:
     async def _sync(self, names: Sequence[str]) -> dict[str, Done]:
         from tidelore.app import mirror
         from tidelore.pipeline.mirror import MirrorRequest
-        from tidelore.sources.registry import RESOURCES
+        from tidelore.sources.ports import RESOURCES
 
         hosts = tuple(self._hosts[name] for name in names)
         app = replace(self._app, config=replace(self._app.config, gitlab=hosts))

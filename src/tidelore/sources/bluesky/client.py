@@ -1,15 +1,26 @@
-"""The AT Protocol as calls. Owns methods and their parameters; refuses to decide what to ask.
+"""The AT Protocol as calls, and one HTTP client for each server of the network.
 
-No credentials: everything here is public. One `XrpcClient` speaks to one origin, an AppView or an account's own
-server.
+No credentials: everything read here is public. `XrpcClient` speaks to one origin, an AppView or the server of an
+account. `Origins` keeps the clients and refuses addresses that are not public https, because an account itself says
+where its records are stored and must not point this program at private machines; the addresses that a name resolves to
+are checked by `http/tls.py`. Servers on this machine are allowed only when a configured one is. Invariant: a client in
+use is never closed; of the idle ones only the latest are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from tidelore.core.errors import RemotePermanent
+from tidelore.http.client import HttpClient
+from tidelore.http.pagination import Param
+from tidelore.http.response import Response
 from tidelore.sources.bluesky.payloads import (
     FeedPage,
     FollowsPage,
@@ -22,8 +33,78 @@ from tidelore.sources.bluesky.payloads import (
     StarterPackAnswer,
     StoredRecord,
 )
-from tidelore.sources.http import HttpClient, Reply
-from tidelore.sources.origin import Param
+from tidelore.sources.credentials import is_loopback
+
+MOST_IDLE = 32
+
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+
+
+class Origins:
+    """HTTP clients by origin, opened when first needed. Use `close` when done."""
+
+    def __init__(self, connect: Callable[[str], HttpClient], *, local: bool, most_idle: int = MOST_IDLE) -> None:
+        self._connect = connect
+        self._local = local
+        self._most_idle = most_idle
+        self._clients: OrderedDict[str, HttpClient] = OrderedDict()
+        self._users: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def using(self, url: str) -> AsyncIterator[HttpClient]:
+        """Lend the client of an origin for the length of the block; refuse one that may not be read."""
+        origin = allowed_origin(url, local=self._local)
+        client = self._clients.get(origin)
+        if client is None:
+            client = self._clients[origin] = self._connect(origin)
+        self._users[origin] = self._users.get(origin, 0) + 1
+        self._clients.move_to_end(origin)
+        try:
+            yield client
+        finally:
+            self._users[origin] -= 1
+            if not self._users[origin]:
+                del self._users[origin]
+            await self._close_oldest()
+
+    async def close(self) -> None:
+        """Close every client."""
+        while self._clients:
+            await self._clients.popitem()[1].aclose()
+
+    async def _close_oldest(self) -> None:
+        idle = [origin for origin in self._clients if origin not in self._users]
+        closing = [self._clients.pop(origin) for origin in idle[: max(0, len(idle) - self._most_idle)]]
+        for client in closing:
+            await client.aclose()
+
+
+def allowed_origin(url: str, *, local: bool) -> str:
+    """Return the origin of an address, or raise RemotePermanent when it may not be read."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        host, port = "", None
+    if host and ((local and is_loopback(url)) or (parts.scheme == "https" and _is_public(host))):
+        shown = f"[{host}]" if ":" in host else host
+        return f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
+    raise RemotePermanent(
+        f"refused to contact the server named by an account: {url[:200]}",
+        url=url[:200],
+        reason="server_refused",
+    )
+
+
+def _is_public(host: str) -> bool:
+    try:
+        return ip_address(host).is_global
+    except ValueError:
+        name = host.rstrip(".")
+        # A name whose last part is a number is an address in an old spelling (127.1, 0x7f.1), not a name.
+        return "." in name and not name.endswith(_LOCAL_ENDINGS) and not _NUMBER.fullmatch(name.rpartition(".")[2])
+
 
 T = TypeVar("T")
 
@@ -39,7 +120,7 @@ class XrpcClient:
 
     async def author_feed(
         self, actor: str, *, limit: int, cursor: str | None, pins: bool = False
-    ) -> tuple[FeedPage, Reply]:
+    ) -> tuple[FeedPage, Response]:
         """Return a page of what an account posted, newest first; `cursor` leads into the past.
 
         The default filter: `posts_and_author_threads` drops a self-reply whose parent is on another page.
@@ -52,7 +133,7 @@ class XrpcClient:
         }
         return await self._query("app.bsky.feed.getAuthorFeed", params, FeedPage)
 
-    async def posts(self, uris: Sequence[str]) -> tuple[PostsAnswer, Reply]:
+    async def posts(self, uris: Sequence[str]) -> tuple[PostsAnswer, Response]:
         """Return posts by their addresses, at most 25; those that cannot be shown are left out."""
         return await self._query("app.bsky.feed.getPosts", {"uris": tuple(uris)}, PostsAnswer)
 
@@ -62,7 +143,7 @@ class XrpcClient:
         return answer
 
     async def follows(self, actor: str, *, limit: int, cursor: str | None) -> FollowsPage:
-        """Return a page of the accounts somebody follows."""
+        """Return a page of the accounts that an account follows."""
         params: dict[str, Param] = {"actor": actor, "limit": limit, "cursor": cursor}
         answer, _ = await self._query("app.bsky.graph.getFollows", params, FollowsPage)
         return answer
@@ -90,7 +171,7 @@ class XrpcClient:
 
     async def list_records(
         self, repo: str, collection: str, *, limit: int, cursor: str | None
-    ) -> tuple[RecordsPage, Reply]:
+    ) -> tuple[RecordsPage, Response]:
         """Return a page of a collection in the order of writing, behind the record key `cursor`."""
         params: dict[str, Param] = {
             "repo": repo,
@@ -101,7 +182,7 @@ class XrpcClient:
         }
         return await self._query("com.atproto.repo.listRecords", params, RecordsPage)
 
-    async def get_record(self, repo: str, collection: str, rkey: str) -> tuple[StoredRecord, Reply] | None:
+    async def get_record(self, repo: str, collection: str, rkey: str) -> tuple[StoredRecord, Response] | None:
         """Return one record; None when its repository says that it holds none."""
         params = {"repo": repo, "collection": collection, "rkey": rkey}
         try:
@@ -112,7 +193,7 @@ class XrpcClient:
                 return None
             raise
 
-    async def _query(self, method: str, params: Mapping[str, Param], as_type: type[T]) -> tuple[T, Reply]:
+    async def _query(self, method: str, params: Mapping[str, Param], as_type: type[T]) -> tuple[T, Response]:
         found = await self._http.get_json(f"xrpc/{method}", params, as_type=as_type, route=method)
         # To understand and store this answer takes a while.
         await self._http.give_way()

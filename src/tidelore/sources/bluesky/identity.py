@@ -1,7 +1,7 @@
-"""Who an account is. Owns the way from a handle to the DID, from the DID to its document, and why one is not shown.
+"""Resolves accounts: handle to DID, DID to its document, and why an account is not shown.
 
-A handle may change hands, a DID never does: everything is stored under the DID. The document is asked of the PLC
-directory, for `did:web` of the host the DID names. Refuses other methods, which the network does not use.
+A handle may pass to another account, a DID never does: everything is stored under the DID. The document comes from the
+PLC directory, or for `did:web` from the host that the DID names. Other DID methods are refused.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from urllib.parse import quote, unquote
 from msgspec import Struct
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent
-from tidelore.sources.bluesky.client import XrpcClient
-from tidelore.sources.bluesky.origins import Origins
+from tidelore.http.client import HttpClient
+from tidelore.sources.bluesky.client import Origins, XrpcClient
 from tidelore.sources.bluesky.payloads import DidDocument
 from tidelore.sources.credentials import is_loopback
-from tidelore.sources.http import HttpClient
 
 _DID = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]+")
 _PDS = "#atproto_pds"
@@ -32,7 +31,7 @@ _HIDDEN = {
 _NONE_SUCH = ("Profile not found", "Actor not found", "Could not find repo")
 
 
-class Identity(Struct, frozen=True):
+class AccountIdentity(Struct, frozen=True):
     """An account as its own document describes it; the handle is the one it claims."""
 
     did: str
@@ -64,7 +63,7 @@ def why_hidden(error: RemotePermanent) -> str | None:
     return "not found" if any(text in said for text in _NONE_SUCH) else None
 
 
-async def read_document(plc: HttpClient, origins: Origins, did: str) -> Identity:
+async def read_document(plc: HttpClient, origins: Origins, did: str) -> AccountIdentity:
     """Return what the document of a DID says."""
     method, _, name = did.removeprefix("did:").partition(":")
     if not _DID.fullmatch(did) or method not in ("plc", "web"):
@@ -80,15 +79,15 @@ async def read_document(plc: HttpClient, origins: Origins, did: str) -> Identity
             document, _ = await http.get_json(".well-known/did.json", as_type=DidDocument, route="did_document")
     if document.id != did:
         raise RemotePermanent(f"the DID document of {did} is for {document.id[:200]}", reason="wrong_document", did=did)
-    return understand(document)
+    return parse_document(document)
 
 
-def understand(document: DidDocument) -> Identity:
+def parse_document(document: DidDocument) -> AccountIdentity:
     """Return the account a document describes."""
     handle = next((name[5:].lower() for name in document.also_known_as if name.startswith("at://") and name[5:]), None)
     endpoints = (service.endpoint for service in document.service if service.id in (_PDS, f"{document.id}{_PDS}"))
     pds_url = next((endpoint for endpoint in endpoints if isinstance(endpoint, str)), None)
-    return Identity(document.id, handle, pds_url)
+    return AccountIdentity(document.id, handle, pds_url)
 
 
 def _unknown(handle: str, error: RemotePermanent | None) -> RemoteNotFound:

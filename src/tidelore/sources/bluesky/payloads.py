@@ -1,12 +1,13 @@
-"""The shapes the AT Protocol sends. Owns which fields we rely on; unknown fields are ignored, wrong types refused.
+"""The shapes and addresses of the AT Protocol: the fields we use, `at://` addresses and record keys.
 
-A record's author wrote it with whichever program: of what is not the post itself (facets, embeds) nothing is
-required, so that an odd card or mention never takes its post with it.
+Unknown fields are ignored, wrong types are refused. Records are written by many programs: of everything except the post
+itself (facets, embeds) nothing is required, so an odd card or mention does not reject its post. A record key is usually
+a TID, which contains the time of writing; its author may choose another, so callers must expect None.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw, Struct, field
 
@@ -219,3 +220,48 @@ class DidDocument(Struct, frozen=True):
     id: str
     also_known_as: tuple[str, ...] = field(name="alsoKnownAs", default=())
     service: tuple[Service, ...] = ()
+
+
+_DIGITS = {digit: value for value, digit in enumerate("234567abcdefghijklmnopqrstuvwxyz")}
+_TID_LENGTH = 13
+
+
+class RecordAddress(NamedTuple):
+    """The parts of an `at://` address."""
+
+    did: str
+    collection: str
+    rkey: str
+
+    def __str__(self) -> str:
+        return f"at://{self.did}/{self.collection}/{self.rkey}"
+
+
+def split_uri(uri: str) -> RecordAddress:
+    """Return the parts of an address, or raise ValueError."""
+    parts = uri.split("/")
+    if len(parts) == 5:
+        scheme, empty, did, collection, rkey = parts
+        if scheme == "at:" and not empty and did.startswith("did:") and collection and rkey:
+            return RecordAddress(did, collection, rkey)
+    raise ValueError(f"uri: not the address of a record: {uri[:200]!r}")
+
+
+def tid_instant(rkey: str) -> int | None:
+    """Return the instant in milliseconds that a record key tells, or None when it is no TID."""
+    if len(rkey) != _TID_LENGTH or rkey[0] > "j":
+        return None
+    number = 0
+    for digit in rkey:
+        value = _DIGITS.get(digit)
+        if value is None:
+            return None
+        number = number << 5 | value
+    return (number >> 10) // 1000
+
+
+def web_address(address: RecordAddress) -> str | None:
+    """Return where a person reads a post; by DID, which outlives the handle."""
+    if address.collection != POST:
+        return None
+    return f"https://bsky.app/profile/{address.did}/post/{address.rkey}"

@@ -1,13 +1,16 @@
-"""Bluesky as a source. Owns the wiring of AppView, PLC directory and the accounts' own servers into lists and calls.
+"""Bluesky as a source: opens AppView, PLC directory and account servers, and offers lists and calls.
 
-No credentials. Refuses to decide which account is due, and what an unavailable one means.
+No credentials. All HTTP clients share one limit of concurrent requests. Which account is due, and what an unavailable
+one means, is decided in the rooms above.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -17,13 +20,14 @@ from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.core.model import PostRecord
 from tidelore.core.references import STARTER_PACK
 from tidelore.engine.ports import Lister, ListRequest
-from tidelore.sources.bluesky.addresses import RecordAddress
-from tidelore.sources.bluesky.client import MOST_PROFILES, XrpcClient
-from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle, why_hidden
-from tidelore.sources.bluesky.origins import Origins
-from tidelore.sources.bluesky.payloads import POST, ProfileView
+from tidelore.http.client import HttpClient
+from tidelore.http.transport import Reach
+from tidelore.sources.bluesky.client import MOST_PROFILES, Origins, XrpcClient
+from tidelore.sources.bluesky.identity import AccountIdentity, read_document, resolve_handle, why_hidden
+from tidelore.sources.bluesky.payloads import POST, ProfileView, RecordAddress
 from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows, list_members
-from tidelore.sources.http import HttpClient
+from tidelore.sources.credentials import is_loopback
+from tidelore.sources.ports import Wiring
 
 _LOG = logging.getLogger(__name__)
 _PROFILE = msgspec.json.Decoder(ProfileView)
@@ -72,7 +76,7 @@ class BlueskySource:
         return found
 
     async def follows(self, actor: str) -> AsyncIterator[Profile]:
-        """Yield the accounts somebody follows."""
+        """Yield the accounts that an account follows."""
         async for raws in follows(self._appview, actor):
             for profile in _read_profiles(raws):
                 yield profile
@@ -91,7 +95,7 @@ class BlueskySource:
         """Return the DID of a handle; a DID stands for itself."""
         return await resolve_handle(self._appview, handle)
 
-    async def document(self, did: str) -> Identity:
+    async def document(self, did: str) -> AccountIdentity:
         """Return where an account's records live, and the handle it claims."""
         return await read_document(self._plc, self._origins, did)
 
@@ -110,9 +114,9 @@ class BlueskySource:
             return why_hidden(error) == "not found" or error.status == 410
 
     async def answers_strangers(self, pds_url: str | None = None) -> bool:
-        """Return whether the AppView, or a server of records, answers a question about an account that nobody has.
+        """Return whether the AppView, or a server of records, answers a request for an account that does not exist.
 
-        A server that refuses even that refuses everybody, and means none of the accounts that it refuses.
+        A server that refuses even that refuses all requests, so its refusals say nothing about an account.
         """
         lister = self.author_feed(NOBODY, 1) if pds_url is None else self.records(pds_url, NOBODY, per_page=1)
         try:
@@ -149,3 +153,40 @@ def _read_profiles(raws: Sequence[Raw]) -> Iterator[Profile]:
             continue
         name = (view.display_name or "").replace("\x00", "").strip()
         yield Profile(view.did, view.handle, name or None, view.posts_count)
+
+
+@asynccontextmanager
+async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
+    """Open the network; its connections close with the block."""
+    config, settings = wiring.config, wiring.config.bluesky
+    slots = asyncio.Semaphore(settings.max_concurrent)
+
+    def connect(base_url: str, reach: Reach = "any") -> HttpClient:
+        # Only the AppView is a source by name; the servers of accounts come and go.
+        name = "bluesky" if base_url == settings.base_url else ""
+        return HttpClient(
+            base_url,
+            timeout_seconds=config.http.timeout_seconds,
+            max_retries=settings.max_retries,
+            retry_backoff_seconds=settings.retry_backoff_ms / 1000,
+            ca_file=config.http.ca_file,
+            proxy=config.http.proxy,
+            reach=reach,
+            max_concurrency=settings.max_concurrent,
+            slots=slots,
+            rate_limit_rps=config.sync.rate_limit_rps,
+            clock=wiring.clock,
+            on_request=wiring.on_request,
+            transport=wiring.transport,
+            name=name,
+            paused_until=wiring.paused_until(name) if name else None,
+            on_pause=partial(wiring.keep_pause, name) if name else None,
+        )
+
+    local = is_loopback(settings.base_url) or is_loopback(settings.plc_url)
+    origins = Origins(partial(connect, reach="public_or_local" if local else "public"), local=local)
+    try:
+        async with connect(settings.base_url) as appview, connect(settings.plc_url) as plc:
+            yield BlueskySource(appview, plc, origins)
+    finally:
+        await origins.close()

@@ -1,10 +1,10 @@
-"""One connection of the event stream, opened again whenever it ends.
+"""One connection of the event stream, which is reopened whenever it ends.
 
-Owns where it goes on after an interruption: a margin before its last event in the first protocol, whose instants are
-the server's own; exactly behind it in the second, whose numbers are unique. Refuses to tell an event twice. Where the
-server cannot go back far enough, or has another archive than before, that is told as a hole: some servers do not say
-so, therefore the first event after every opening is compared with the place that was asked for. Invariant: it takes
-from the socket only what its queue has room for.
+Resumes a margin before its last event in the first protocol, whose positions are times, and exactly after it in the
+second, whose numbers are unique; no event is passed on twice. Where the server cannot go back far enough, or has
+another archive than before, a `HoleFound` is passed on. Some servers do not report that, so the first event after every
+opening is compared with the requested position. Invariants: it takes from the socket only what its queue has room for,
+and remembers only as many events as a replay can repeat.
 """
 
 from __future__ import annotations
@@ -19,13 +19,71 @@ from msgspec import Struct
 
 from tidelore.core.clock import Clock
 from tidelore.core.errors import TideloreError
-from tidelore.retry_after import backoff_seconds
-from tidelore.sources.bluesky.socket import SocketFailure, SocketOptions, StreamSocket, open_socket
-from tidelore.sources.bluesky.stream_address import OLDEST, SUBPROTOCOL, connection_url, protocol_of
-from tidelore.sources.bluesky.stream_arrivals import Arrival, Closed, Failed, Opened, Recent, Restarted
-from tidelore.sources.bluesky.stream_events import HoleFound, Protocol, StreamCursor
-from tidelore.sources.bluesky.stream_failures import judge
-from tidelore.sources.bluesky.stream_frames import Frame, hello, reader_of
+from tidelore.http.limits import backoff_seconds
+from tidelore.sources.bluesky.stream_protocol import (
+    OLDEST,
+    SUBPROTOCOL,
+    Frame,
+    HoleFound,
+    StreamCursor,
+    StreamProtocol,
+    connection_url,
+    hello,
+    protocol_of,
+    reader_of,
+)
+from tidelore.sources.bluesky.stream_socket import (
+    SocketFailure,
+    SocketOptions,
+    StreamSocket,
+    classify_socket_failure,
+    open_socket,
+)
+
+
+class ShardOpened(Struct, frozen=True):
+    """A connection is open."""
+
+
+class ShardClosed(Struct, frozen=True):
+    """A connection ended."""
+
+
+class ShardRestarted(Struct, frozen=True):
+    """The server counts anew."""
+
+
+class ShardFailed(Struct, frozen=True):
+    """There is no use in trying again."""
+
+    error: TideloreError
+
+
+Arrival = Frame | HoleFound | ShardOpened | ShardClosed | ShardRestarted | ShardFailed
+
+
+class RecentEvents:
+    """The events of the last moments: what is replayed after an interruption is known again."""
+
+    def __init__(self, span: int) -> None:
+        self._span = span
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._room = 1024
+
+    def knows(self, key: tuple[object, ...]) -> bool:
+        """Return whether an event was met before."""
+        return key in self._seen
+
+    def meets(self, key: tuple[object, ...], position: int) -> bool:
+        """Return whether an event was met before, and remember it."""
+        if key in self._seen:
+            return True
+        self._seen[key] = position
+        if len(self._seen) > self._room:
+            self._seen = {known: at for known, at in self._seen.items() if at >= position - self._span}
+            self._room = 2 * len(self._seen) + 1024
+        return False
+
 
 _LOG = logging.getLogger(__name__)
 _TOO_OLD = "CursorTooOld"
@@ -37,10 +95,10 @@ _BUSIEST = 50
 _FAR = 10_000_000
 
 
-class Place(Struct, frozen=True):
+class ResumePoint(Struct, frozen=True):
     """Where a stream goes on, and the instant of its newest event there.
 
-    `own` when this very connection was told the event at that place: a server that still has it tells it again.
+    `own` when this connection received the event at that position: a server that still has it sends it again.
     """
 
     position: int
@@ -68,7 +126,7 @@ class Shard:
         plan: ShardPlan,
         index: int,
         dids: tuple[str, ...],
-        start: Place | None,
+        start: ResumePoint | None,
         queue: asyncio.Queue[tuple[int, Arrival]],
         clock: Clock,
         roll: Callable[[], float] = random.random,
@@ -85,9 +143,9 @@ class Shard:
         self._queue = queue
         self._clock = clock
         self._roll = roll
-        self._protocol: Protocol = protocol_of(plan.url)
+        self._protocol: StreamProtocol = protocol_of(plan.url)
         self._read = reader_of(self._protocol)
-        self._recent = Recent(round(2 * plan.margin_seconds * _SECOND_US))
+        self._recent = RecentEvents(round(2 * plan.margin_seconds * _SECOND_US))
         self._first = True
         self._attempt = 0
 
@@ -97,7 +155,7 @@ class Shard:
             while True:
                 await self._once()
         except TideloreError as error:
-            await self._put(Failed(error))
+            await self._put(ShardFailed(error))
 
     async def _once(self) -> None:
         url = connection_url(self._plan.url, self._dids, self._plan.collections, self._resume())
@@ -111,7 +169,7 @@ class Shard:
                     await self._take(await socket.receive())
         except SocketFailure as failure:
             if opened:
-                await self._put(Closed())
+                await self._put(ShardClosed())
             if failure.status == 400 and _TOO_OLD in failure.said and self._position != OLDEST:
                 await self._lose("the stream cannot go back far enough")
                 self._position = OLDEST
@@ -120,14 +178,14 @@ class Shard:
 
     def _resume(self) -> int | None:
         if self._position is None:
-            # Nothing was told yet: both protocols take the instant of opening for the place to go on from.
+            # No event yet: both protocols accept the time of opening as the position to resume from.
             return self._opened_us
         if self._protocol == 2:
             return self._position
         return max(0, self._position - round(self._plan.margin_seconds * _SECOND_US))
 
     async def _begin(self, socket: StreamSocket) -> None:
-        await self._put(Opened())
+        await self._put(ShardOpened())
         self._server_at = socket.server_at
         if self._protocol == 1:
             await socket.send(hello(self._dids, self._plan.collections))
@@ -161,7 +219,7 @@ class Shard:
         self._position = self._place = self._last_key = None
         self._is_compared = True
         self._opened_us = self._opening_us()
-        await self._put(Restarted())
+        await self._put(ShardRestarted())
 
     def _opening_us(self) -> int:
         """Return when the connection was opened, by the server's clock; by ours only where it tells none."""
@@ -185,7 +243,7 @@ class Shard:
         self._attempt = 0
         if self._position is None or self._position == OLDEST or frame.position > self._position:
             self._position, self._last_key = frame.position, frame.key
-            self._place = Place(frame.position, frame.at)
+            self._place = ResumePoint(frame.position, frame.at)
         await self._put(frame)
         if frame.notice is not None:
             await self._put(HoleFound((frame.did,), "a repository was written anew", None))
@@ -204,7 +262,7 @@ class Shard:
         elif position > place.position and (place.own or _is_far(position, frame.at, place)):
             await self._lose("the stream does not go back to the place it stopped at")
 
-    def _is_other(self, frame: Frame, place: Place) -> bool:
+    def _is_other(self, frame: Frame, place: ResumePoint) -> bool:
         """Return whether another event has the number of the last one."""
         if self._last_key is not None:
             return frame.key != self._last_key
@@ -226,7 +284,7 @@ class Shard:
         await self._put(HoleFound(self._dids, reason, since))
 
     async def _wait(self, failure: SocketFailure) -> None:
-        error = judge(failure, self._plan.url)
+        error = classify_socket_failure(failure, self._plan.url)
         self._attempt += 1
         if not error.retryable or (self._first and self._attempt > self._plan.patience):
             raise error
@@ -238,7 +296,7 @@ class Shard:
         await self._queue.put((self._index, arrival))
 
 
-def _is_far(position: int, at: int | None, place: Place) -> bool:
+def _is_far(position: int, at: int | None, place: ResumePoint) -> bool:
     """Return whether more numbers lie between two events than the network can have had events meanwhile."""
     passed = 0 if at is None or place.at is None else max(at - place.at, 0)
     return position - place.position > _FAR + passed * _BUSIEST

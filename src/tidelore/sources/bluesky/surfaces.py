@@ -1,8 +1,8 @@
 """The lists of an account, as the engine reads them: its author feed, and the records in its repository.
 
-The feed is newest first and its cursor leads only into the past; the repository is listed in the order of writing
-and its cursor, the last record key, is a true resume token. An empty page with a cursor is not the end. A cursor that
-does not move on is the end: no server can make a walk stand still.
+The feed is newest first and its cursor leads only into the past; the repository is listed in the order of writing and
+its cursor, the last record key, is a true resume token. An empty page with a cursor is not the end. A cursor that does
+not move on is the end, so a server cannot make a walk loop.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from msgspec import Raw
 
 from tidelore.core.model import PostRecord
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.bluesky.addresses import split_uri
 from tidelore.sources.bluesky.client import XrpcClient
-from tidelore.sources.bluesky.items import read_feed, read_records
-from tidelore.sources.bluesky.payloads import POST
+from tidelore.sources.bluesky.payloads import POST, split_uri
+from tidelore.sources.bluesky.transform import read_feed, read_records
 
 Server = Callable[[], AbstractAsyncContextManager[XrpcClient]]
 """Lends a client for the server that one list is read from."""
@@ -40,7 +39,7 @@ class AuthorFeed:
         self._pins = pins
 
     async def fetch(self, request: ListRequest) -> Page[PostRecord]:
-        answer, reply = await self._appview.author_feed(
+        answer, response = await self._appview.author_feed(
             self._did, limit=self._per_page, cursor=request.token, pins=self._pins
         )
         found = read_feed(answer.feed)
@@ -48,7 +47,7 @@ class AuthorFeed:
             items=found.items,
             rejected=found.rejected,
             next_token=_onward(request.token, answer.cursor),
-            server_at=reply.server_at,
+            server_at=response.server_at,
             pinned=frozenset(found.pinned),
         )
 
@@ -59,10 +58,10 @@ class AuthorFeed:
         """
         address = split_uri(locator)
         if address.collection == POST:
-            answer, reply = await self._appview.posts([locator])
+            answer, response = await self._appview.posts([locator])
             found = read_feed([Raw(b'{"post":' + bytes(raw) + b"}") for raw in answer.posts])
             if found.items or found.rejected:
-                return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+                return Page(items=found.items, rejected=found.rejected, server_at=response.server_at)
         async with self._repository(address.did) as client:
             return await _record_page(client, locator)
 
@@ -78,12 +77,12 @@ class RecordList:
 
     async def fetch(self, request: ListRequest) -> Page[PostRecord]:
         async with self._server() as client:
-            answer, reply = await client.list_records(
+            answer, response = await client.list_records(
                 self._did, self._collection, limit=self._per_page, cursor=request.token
             )
-        found = read_records(answer.records, reply.server_at)
+        found = read_records(answer.records, response.server_at)
         following = _onward(request.token, answer.cursor) if answer.records else None
-        return Page(items=found.items, rejected=found.rejected, next_token=following, server_at=reply.server_at)
+        return Page(items=found.items, rejected=found.rejected, next_token=following, server_at=response.server_at)
 
     async def fetch_one(self, locator: str) -> Page[PostRecord]:
         """Ask for one record by its address: it is gone when its repository says so."""
@@ -92,7 +91,7 @@ class RecordList:
 
 
 async def follows(appview: XrpcClient, actor: str, *, per_page: int = 100) -> AsyncIterator[list[Raw]]:
-    """Yield the accounts somebody follows, page by page."""
+    """Yield the accounts that an account follows, page by page."""
     cursor: str | None = None
     while True:
         page = await appview.follows(actor, limit=per_page, cursor=cursor)
@@ -120,9 +119,9 @@ async def _record_page(client: XrpcClient, locator: str) -> Page[PostRecord]:
     answer = await client.get_record(address.did, address.collection, address.rkey)
     if answer is None:
         return Page()
-    stored, reply = answer
-    found = read_records([Raw(msgspec.json.encode(stored))], reply.server_at)
-    return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+    stored, response = answer
+    found = read_records([Raw(msgspec.json.encode(stored))], response.server_at)
+    return Page(items=found.items, rejected=found.rejected, server_at=response.server_at)
 
 
 def _onward(asked: str | None, told: str | None) -> str | None:

@@ -1,38 +1,171 @@
-"""From the AT Protocol's payloads to our records. Pure; owns what kind a post is and where it stands in its list.
+"""Turns payloads of the AT Protocol into posts with their links, and raw items into items or rejections.
 
-A timestamp that cannot be parsed is an error of that item, never 0. One before 1970, which the network allows, is
-kept as the epoch: it stands where the feed shows it, below everything else.
+Pure. A timestamp that cannot be parsed is an error of that item, never 0; one before 1970, which the network allows, is
+stored as the epoch. Links come from facets, the card and the plain text, one for each normalised address in reading
+order; a facet counts BYTES of the UTF-8 text. An item that cannot be parsed becomes a `Rejected` under the address by
+which it can be requested again (invariant 7). Invariant: a post has one version, whether a feed, a repository or the
+stream showed it.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
 import msgspec
+from msgspec import Raw, Struct
 
 from tidelore.core.content import digest
-from tidelore.core.model import PostRecord, Version
-from tidelore.sources.bluesky.addresses import RecordAddress, split_uri, tid_instant, web_address
+from tidelore.core.links import find_urls, normalise
+from tidelore.core.model import Item, LinkRecord, PostRecord, Rejected, RemoteId, Version
+from tidelore.http.response import read_marker
 from tidelore.sources.bluesky.payloads import (
     POST,
     REPOST,
+    Card,
+    Described,
     Embed,
+    Facet,
     FeedItem,
     Post,
     PostView,
     Reason,
+    RecordAddress,
     Repost,
+    SelfLabels,
     StoredRecord,
+    split_uri,
+    tid_instant,
+    web_address,
 )
-from tidelore.sources.bluesky.sharing import (
-    alt_texts,
-    card_of,
-    links_of,
-    read_embed,
-    read_facets,
-    read_labels,
-    read_langs,
-    read_tags,
-)
-from tidelore.sources.reading import instant
+from tidelore.sources.items import instant, refuse_nul
+
+T = TypeVar("T")
+
+_PARTS = msgspec.json.Decoder(list[Raw])
+_FACET = msgspec.json.Decoder(Facet | None)
+_EMBED = msgspec.json.Decoder(Embed | None)
+_LANGS = msgspec.json.Decoder(tuple[str, ...])
+_LABELS = msgspec.json.Decoder(SelfLabels | None)
+_IMAGE = msgspec.json.Decoder(Described)
+_LINK = "app.bsky.richtext.facet#link"
+_TEXT = msgspec.json.Decoder(str | None)
+_SHORT = 64
+"""What is longer than this is odd, and not worth remembering."""
+_NO_EMBED = Embed()
+
+
+def read_facets(raw: Raw) -> list[Facet]:
+    """Return the facets that can be read."""
+    if len(raw) <= 2:
+        return []
+    found = []
+    for part in _lenient(_PARTS, raw, []):
+        facet = _lenient(_FACET, part, None)
+        if facet is not None:
+            found.append(facet)
+    return found
+
+
+def read_embed(raw: Raw) -> Embed:
+    """Return what is embedded, as far as it can be read."""
+    if len(raw) <= 4:
+        return _NO_EMBED
+    return _lenient(_EMBED, raw, None) or _NO_EMBED
+
+
+def read_langs(raw: Raw) -> tuple[str, ...]:
+    """Return the languages a post says it is in."""
+    # Nearly all posts say the same few things.
+    return _langs(bytes(raw)) if len(raw) <= _SHORT else _lenient(_LANGS, raw, ())
+
+
+def read_tags(raw: Raw) -> tuple[str, ...]:
+    """Return the tags that a post has beside those in its text."""
+    return () if len(raw) <= 2 else tuple(dict.fromkeys(tag for tag in _lenient(_LANGS, raw, ()) if tag))
+
+
+def read_labels(raw: Raw) -> tuple[str, ...]:
+    """Return the labels that the author gave a post."""
+    if len(raw) <= 4:
+        return ()
+    labels = _lenient(_LABELS, raw, None) or SelfLabels()
+    return tuple(dict.fromkeys(label.val for label in labels.values if label.val))
+
+
+def alt_texts(embed: Embed) -> tuple[str, ...]:
+    """Return what the author says that images and videos show, also beside a quoted post."""
+    found: list[str] = []
+    for holder in (embed, embed.media):
+        if holder is None:
+            continue
+        if len(holder.images) > 2:
+            found += [_lenient(_IMAGE, image, Described()).alt for image in _lenient(_PARTS, holder.images, [])]
+        if len(holder.alt) > 4:
+            found.append(_lenient(_TEXT, holder.alt, None) or "")
+    return tuple(text for text in found if text.strip())
+
+
+def card_of(embed: Embed) -> Card | None:
+    """Return the page an embed shows, also beside a quoted post."""
+    return embed.external or (embed.media.external if embed.media is not None else None)
+
+
+def links_of(text: str, facets: Sequence[Facet], card: Card | None) -> tuple[LinkRecord, ...]:
+    """Return every link of a post, each once."""
+    if card is None and not facets and not _might_link(text):
+        return ()
+    found: dict[str, LinkRecord] = {}
+    for raw in _addresses(text, facets):
+        url = normalise(raw)
+        if url is not None and url not in found:
+            found[url] = LinkRecord(url, raw, None, None, None)
+    if card is not None and card.uri is not None:
+        url = normalise(card.uri)
+        if url is not None:
+            raw = found[url].raw if url in found else card.uri
+            thumb = _lenient(_TEXT, card.thumb, None)
+            found[url] = LinkRecord(url, raw, card.title or None, card.description or None, thumb)
+    return tuple(found.values())
+
+
+def _addresses(text: str, facets: Sequence[Facet]) -> list[str]:
+    found, covered = [], []
+    for facet in facets:
+        for feature in facet.features:
+            if feature.type == _LINK and feature.uri is not None:
+                covered.append(facet.index)
+                found.append(feature.uri)
+    if covered and _might_link(text):
+        rest = bytearray(text.encode())
+        for span in covered:
+            if 0 <= span.start < span.end <= len(rest):
+                rest[span.start : span.end] = b" " * (span.end - span.start)
+        text = rest.decode("utf-8", "replace")
+    if _might_link(text):
+        found += find_urls(text)
+    return found
+
+
+def _might_link(text: str) -> bool:
+    """Return whether a text may contain addresses; searching it is slow."""
+    return "://" in text or "www." in text or "WWW." in text or "Www." in text
+
+
+@lru_cache(maxsize=256)
+def _langs(raw: bytes) -> tuple[str, ...]:
+    return _lenient(_LANGS, raw, ())
+
+
+def _lenient(decoder: msgspec.json.Decoder[T], raw: Raw | bytes, otherwise: T) -> T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return otherwise
+
 
 _POST = msgspec.json.Decoder(Post)
 _REPOST = msgspec.json.Decoder(Repost)
@@ -221,3 +354,95 @@ def _quoted(embed: Embed) -> str | None:
     if embed.record is None:
         return None
     return embed.record.uri or (embed.record.record.uri if embed.record.record is not None else None)
+
+
+_LOG = logging.getLogger(__name__)
+_ITEM = msgspec.json.Decoder(FeedItem)
+_RECORD = msgspec.json.Decoder(StoredRecord)
+_SKEW_MS = 5 * 60 * 1000
+
+
+class ParsedPosts(Struct):
+    """A page's items, sorted by whether they could be read."""
+
+    items: list[Item[PostRecord]]
+    rejected: list[Rejected]
+    pinned: set[RemoteId]
+
+
+def read_feed(raws: Sequence[Raw]) -> ParsedPosts:
+    """Understand what can be understood of a feed's items."""
+    found = ParsedPosts([], [], set())
+    for raw in raws:
+        payload = bytes(raw)
+        try:
+            item = _ITEM.decode(payload)
+            record = _checked(transform_item(item), payload)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            found.rejected.append(reject_post(payload, str(error)))
+            continue
+        version = version_of(record)
+        found.items.append(Item(version, record.sort_at, payload, record))
+        if is_pinned(item):
+            found.pinned.add(version.id)
+    return found
+
+
+def read_records(raws: Sequence[Raw], server_at: int | None) -> ParsedPosts:
+    """Understand what can be understood of a repository's records."""
+    found = ParsedPosts([], [], set())
+    for raw in raws:
+        payload = bytes(raw)
+        try:
+            found.items.append(parse_record(_RECORD.decode(payload), payload, server_at=server_at))
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            found.rejected.append(reject_post(payload, str(error)))
+    return found
+
+
+def parse_record(
+    stored: StoredRecord, payload: bytes, *, seen_at: int | None = None, server_at: int | None = None
+) -> Item[PostRecord]:
+    """Return the item of a record, placed at the instant of writing, or raise what says why there is none."""
+    record = _checked(transform_record(stored, seen_at), payload)
+    written_at = seen_at if seen_at is not None else _written_at(record, server_at)
+    return Item(version_of(record), written_at, payload, record)
+
+
+def reject_post(payload: bytes, error: str) -> Rejected:
+    """Name a payload that cannot be understood as well as it allows: by the address it is asked for again with."""
+    payload, error = read_marker(payload) or (payload, error)
+    try:
+        value = json.loads(payload)
+    except (ValueError, RecursionError):
+        value = None
+    uri = _address_in(value)
+    key = uri or f"content:{digest(payload).hex()}"
+    _LOG.warning("could not parse item %s: %s", key, error)
+    return Rejected(key, uri, payload, error)
+
+
+def _address_in(value: Any) -> str | None:
+    """Return the repost's own address for a repost, else that of the post or record."""
+    holder = value if isinstance(value, dict) else {}
+    for part in (holder.get("reason"), holder.get("post"), holder):
+        uri = part.get("uri") if isinstance(part, dict) else None
+        if isinstance(uri, str) and uri.startswith("at://did:") and "\x00" not in uri:
+            return uri
+    return None
+
+
+def _checked(record: PostRecord, payload: bytes) -> PostRecord:
+    if b"\\u0000" in payload:
+        refuse_nul(record)
+        for link in record.links:
+            refuse_nul(link)
+    return record
+
+
+def _written_at(record: PostRecord, server_at: int | None) -> int:
+    """Return when a record was written, by its key; a key that promises a later day than today is not believed."""
+    written_at = tid_instant(split_uri(record.uri).rkey)
+    if written_at is None or (server_at is not None and written_at > server_at + _SKEW_MS):
+        return record.created_at if server_at is None else min(record.created_at, server_at)
+    return written_at

@@ -1,7 +1,7 @@
-"""GitHub App installations. Owns the App's private key, the short-lived tokens it buys, and when they are renewed.
+"""Signs in as a GitHub App installation: signs the App's claim, requests tokens and renews them.
 
-The key and the tokens appear in no message and no repr. A token's life is measured on the server's clock and our
-monotonic one, so a wall clock that is wrong neither wastes a token nor uses one that has ended.
+The private key and the tokens appear in no message and no repr. A token's lifetime is measured on the server's clock
+and our monotonic one, so a wrong wall clock neither wastes a token nor uses an expired one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tidelore.core.errors import (
     RemoteTransient,
 )
 from tidelore.core.extras import extra_missing
-from tidelore.retry_after import backoff_seconds
+from tidelore.http.client import HttpClient
+from tidelore.http.limits import backoff_seconds
 from tidelore.sources.github.payloads import InstallationToken
-from tidelore.sources.http import HttpClient
 
 Sign = Callable[[bytes], bytes]
 
@@ -56,7 +56,7 @@ class InstallationIdentity:
         return f"InstallationIdentity({self._app_id}, {self._installation_id})"
 
     async def headers(self) -> Mapping[str, str]:
-        """Return the installation's token as a header; whoever comes while it is renewed waits for the one renewal."""
+        """Return the installation's token as a header; concurrent callers wait for one renewal."""
         async with self._renewing:
             if self._token is None or self._clock.monotonic() >= self._renew_at:
                 self._token = await self._bought()
@@ -91,7 +91,7 @@ class InstallationIdentity:
         attempt = 1
         while True:
             try:
-                reply = await self._http.post(address, headers=await self.app_headers(), route="app/token")
+                response = await self._http.post(address, headers=await self.app_headers(), route="app/token")
             except RemoteTransient as error:
                 if attempt == _ATTEMPTS or error.reason == "rate_limit":
                     raise RemoteTransient(
@@ -120,7 +120,7 @@ class InstallationIdentity:
                     url=error.url,
                     reason=error.reason,
                 ) from None
-            return reply.body, reply.server_at
+            return response.body, response.server_at
 
 
 def claim(app_id: int, now_s: int, sign: Sign) -> str:

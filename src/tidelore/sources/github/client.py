@@ -1,7 +1,7 @@
-"""The GitHub API as calls. Owns addresses, who a request speaks for, and what an answer is taken for.
+"""The GitHub API as calls: addresses, authentication, and the meaning of a response.
 
-Refuses to decide what to ask, and to repeat a write: one whose outcome is unknown says so (`unclear_write`). A
-'not found' is believed of a comment or a commit only when the repository itself is still there.
+Does not decide what to request, and never repeats a write: one whose outcome is unknown raises `unclear_write`. A
+'not found' of a comment or a commit is only believed when the repository itself is still there.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from msgspec import Raw
 
 from tidelore.core.errors import CredentialsRejected, RemoteNotFound
 from tidelore.core.model import ProjectRecord
-from tidelore.sources.failures import unclear_write
+from tidelore.http.client import HttpClient
+from tidelore.http.failures import unclear_write
+from tidelore.http.redaction import redact
+from tidelore.http.response import Response
 from tidelore.sources.github.payloads import App, Comparison, Repository, User
 from tidelore.sources.github.transform import transform_repository
-from tidelore.sources.http import HttpClient, Reply
-from tidelore.sources.redact import redact
 
 T = TypeVar("T")
 
 Params = Mapping[str, str | int]
-Headers = Mapping[str, str]
+RequestHeaders = Mapping[str, str]
 Repo = str | int
 """A repository by its name or, which no rename changes, by its number."""
 
 
-class Identity(Protocol):
-    """Whom requests speak for, where that changes while a client lives."""
+class AppIdentity(Protocol):
+    """Authentication as a GitHub App, whose tokens expire while a client lives."""
 
-    async def headers(self) -> Headers:
+    async def headers(self) -> RequestHeaders:
         """Return what a request carries now."""
         ...
 
-    async def app_headers(self) -> Headers:
+    async def app_headers(self) -> RequestHeaders:
         """Return what a request about the App itself carries."""
         ...
 
@@ -48,7 +49,7 @@ class Identity(Protocol):
 class GitHubClient:
     """One GitHub host. Without an `identity`, requests carry the HTTP client's own token, or none."""
 
-    def __init__(self, http: HttpClient, identity: Identity | None = None) -> None:
+    def __init__(self, http: HttpClient, identity: AppIdentity | None = None) -> None:
         self._http = http
         self._identity = identity
 
@@ -66,20 +67,20 @@ class GitHubClient:
             ) from None
         return transform_repository(payload)
 
-    async def user(self) -> tuple[User, Reply]:
+    async def user(self) -> tuple[User, Response]:
         """Ask who we are: the cheapest proof that the token works."""
         return await self._asked(
             lambda headers: self._http.get_json("user", as_type=User, headers=headers, route="user")
         )
 
-    async def app(self) -> tuple[App, Reply]:
+    async def app(self) -> tuple[App, Response]:
         """Ask which GitHub App we are."""
         assert self._identity is not None, "only a GitHub App is one"
         headers = await self._identity.app_headers()
         return await self._http.get_json("app", as_type=App, headers=headers, route="app")
 
-    async def rate_limit(self) -> Reply:
-        """Ask what is left of the budget, which costs nothing of it and is open to anybody."""
+    async def rate_limit(self) -> Response:
+        """Request the rate limit, which costs no request and needs no token."""
         return await self._asked(lambda headers: self._http.get("rate_limit", headers=headers, route="rate_limit"))
 
     @property
@@ -99,7 +100,7 @@ class GitHubClient:
 
     async def list_page(
         self, address: str, params: Params | None, *, etag: str | None, route: str
-    ) -> tuple[list[Raw] | None, Reply]:
+    ) -> tuple[list[Raw] | None, Response]:
         """Return one page of raw items; None when it is not modified."""
         return await self._asked(
             lambda headers: self._http.get_json(
@@ -107,7 +108,7 @@ class GitHubClient:
             )
         )
 
-    async def raw(self, address: str, *, etag: str | None, route: str) -> tuple[Raw | None, Reply]:
+    async def raw(self, address: str, *, etag: str | None, route: str) -> tuple[Raw | None, Response]:
         """Return one object as it came; None when it is not modified."""
         return await self._asked(
             lambda headers: self._http.get_json(address, as_type=Raw, etag=etag, headers=headers, route=route)
@@ -127,12 +128,12 @@ class GitHubClient:
         return found.status
 
     async def post(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
-        """Write once below a repository and return what the server made of it; an answer nobody can read is unclear."""
-        reply = await self._posted(f"{repo_path(repo)}/{path}", content, route)
+        """Write once below a repository and return what the server stored; an unreadable response is unclear."""
+        response = await self._posted(f"{repo_path(repo)}/{path}", content, route)
         try:
-            return read(reply.body)
+            return read(response.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            raise unclear_write(redact(reply.url), reply.status) from None
+            raise unclear_write(redact(response.url), response.status) from None
 
     def address(self, path: str, params: Params | None = None) -> str:
         """Return the full address of a request: what a validator belongs to."""
@@ -144,10 +145,10 @@ class GitHubClient:
         )
         return payload
 
-    async def _posted(self, address: str, content: object, route: str) -> Reply:
+    async def _posted(self, address: str, content: object, route: str) -> Response:
         return await self._asked(lambda headers: self._http.post(address, content, headers=headers, route=route))
 
-    async def _asked(self, ask: Callable[[Headers | None], Awaitable[T]]) -> T:
+    async def _asked(self, ask: Callable[[RequestHeaders | None], Awaitable[T]]) -> T:
         """Ask in our name. A token that ran out unnoticed (the machine slept) is renewed once: a 401 did nothing."""
         if self._identity is None:
             return await ask(None)

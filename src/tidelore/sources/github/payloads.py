@@ -1,4 +1,4 @@
-"""The shapes GitHub sends. Owns which fields we rely on; unknown fields are ignored, wrong types refused."""
+"""The shapes GitHub sends: the fields we use. Unknown fields are ignored, wrong types are refused."""
 
 from __future__ import annotations
 

@@ -1,21 +1,29 @@
-"""One configured GitHub host, as the rooms above know it. Owns no decision: each call is one question or one write.
+"""One configured GitHub host: opens it (with a token, as an App, or without either) and offers its lists.
 
-In place of a client it may be given the reason why there is none; whoever asks gets that reason.
+Each call is one request or one write; decisions are made in the rooms above. A host that cannot be opened carries the
+reason; every call raises it.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
+from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock, describe_age
+from tidelore.core.config import GitHubHost
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.core.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.engine.ports import Lister, ListRequest, Pages
+from tidelore.http.client import HttpClient, bearer
+from tidelore.http.response import Response
+from tidelore.sources.credentials import Token, find_token
 from tidelore.sources.github import surfaces
+from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient, Repo
-from tidelore.sources.http import Reply
-from tidelore.sources.reply import Greeting, skew_of
+from tidelore.sources.ports import Greeting, Wiring, skew_of
 
 
 class GitHubSource:
@@ -69,21 +77,21 @@ class GitHubSource:
 
     async def greet(self) -> Greeting:
         """Return who we are there, what the token may do and for how long, and what the rate limit leaves."""
-        reply: Reply
+        response: Response
         if self._signed_in == "app":
-            app, reply = await self._client.app()
+            app, response = await self._client.app()
             # Only a token of the installation shows its budget, and that there is one.
-            reply = await self._client.rate_limit()
+            response = await self._client.rate_limit()
             parts = [f"signed in as {app.slug}[bot]", "an installation of a GitHub App"]
         elif self._signed_in == "token":
-            who, reply = await self._viewer()
-            parts = [f"signed in {who}", *describe_token(reply)]
+            who, response = await self._viewer()
+            parts = [f"signed in {who}", *describe_token(response)]
         else:
-            reply = await self._client.rate_limit()
+            response = await self._client.rate_limit()
             parts = ["reachable without a token"]
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
-        return Greeting(", ".join(parts), skew_of(reply, self._clock.now_ms()))
+        return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
 
     async def login(self) -> str | None:
         """Return whose comments are ours there, asked for once; None where the server does not say."""
@@ -101,15 +109,15 @@ class GitHubSource:
             self._login = user.login
         return self._login
 
-    async def _viewer(self) -> tuple[str, Reply]:
+    async def _viewer(self) -> tuple[str, Response]:
         try:
-            user, reply = await self._client.user()
+            user, response = await self._client.user()
         except RemotePermanent as error:
             if error.status != 403:
                 raise
             # The token of an installation, such as a workflow is given, works and is no user's.
             return "with the token of a GitHub App", await self._client.rate_limit()
-        return f"as {user.login}", reply
+        return f"as {user.login}", response
 
     async def resolve(self, configured: Repo) -> ProjectRecord:
         """Find a repository by the name the user gave it, or by its number; the record bears the name it has now."""
@@ -158,15 +166,15 @@ class GitHubSource:
         return await self._client.post(repo, path, {"body": body}, read=read, route="pulls/post")
 
 
-def describe_token(reply: Reply) -> list[str]:
+def describe_token(response: Response) -> list[str]:
     """Return what an answer tells of the token it was given: its scopes, and when it ends."""
     told = []
-    scopes = reply.headers.get("x-oauth-scopes")
+    scopes = response.headers.get("x-oauth-scopes")
     if scopes is not None:
         told.append(f"scopes {scopes}" if scopes.strip() else "no scopes")
-    ends_at = parse_expiration(reply.headers.get("github-authentication-token-expiration"))
+    ends_at = parse_expiration(response.headers.get("github-authentication-token-expiration"))
     if ends_at is not None:
-        left = ends_at - (ends_at if reply.server_at is None else reply.server_at)
+        left = ends_at - (ends_at if response.server_at is None else response.server_at)
         day = datetime.fromtimestamp(ends_at / 1000, UTC).strftime("%Y-%m-%d")
         told.append(f"expires in {describe_age(left / 1000)} ({day})" if left > 0 else f"expires on {day}")
     return told
@@ -181,3 +189,50 @@ def parse_expiration(text: str | None) -> int | None:
         return int(datetime.strptime(written, "%Y-%m-%d %H:%M:%S %z").timestamp() * 1000)
     except ValueError:
         return None
+
+
+_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+
+
+@asynccontextmanager
+async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubSource]:
+    """Open a GitHub host; its connections close with the block."""
+    config, clock = wiring.config, wiring.clock
+    sign = load_signer(host.private_key_file, "github.private_key_file") if host.app_id else None
+    token = None if sign is not None else _find(host, wiring)
+    async with HttpClient(
+        host.base_url,
+        token=token.value if token else None,
+        auth=bearer,
+        headers=_HEADERS,
+        timeout_seconds=config.http.timeout_seconds,
+        max_retries=config.http.max_retries,
+        retry_backoff_seconds=config.http.retry_backoff_seconds,
+        ca_file=config.http.ca_file,
+        proxy=config.http.proxy,
+        max_concurrency=config.sync.dependent_concurrency,
+        rate_limit_rps=config.sync.rate_limit_rps,
+        max_wait_seconds=wiring.patience_seconds,
+        paused_until=wiring.paused_until(host.name),
+        on_pause=partial(wiring.keep_pause, host.name),
+        name=host.name,
+        clock=clock,
+        on_request=wiring.on_request,
+        transport=wiring.transport,
+    ) as http:
+        identity = None
+        if sign is not None:
+            identity = InstallationIdentity(http, host.app_id, host.installation_id, sign, clock)
+        signed_in = "app" if identity is not None else "token" if token is not None else "no"
+        client = GitHubClient(http, identity)
+        yield GitHubSource(host.name, client, clock, per_page=config.http.per_page, signed_in=signed_in)
+
+
+def tool_host(base_url: str) -> str:
+    """Return the name under which GitHub's own tool knows a host: that of its web pages, not of its API."""
+    return (urlsplit(base_url).hostname or "").removeprefix("api.")
+
+
+def _find(host: GitHubHost, wiring: Wiring) -> Token | None:
+    tool = ("gh", "auth", "token", "--hostname", tool_host(host.base_url))
+    return find_token(host.base_url, host.token_env, tool, wiring.environ, host.name)

@@ -1,8 +1,8 @@
 """The lists of a GitHub repository, as the engine reads them.
 
-Owns how each list is asked for (order, filter, page size), how its next page is known, and which answers may be
-remembered by their ETag: of an ascending list only a whole one-page answer, since a full page's ETag is blind to the
-page after it; of the newest-first list of pull requests page 1, since whatever changes comes to its top. The token
+Responsible for how a list is requested (order, filter, page size), how its next page is found, and which responses may
+be remembered by their ETag: of an ascending list only a whole one-page response, since a full page's ETag does not show
+the page after it; of the newest-first list of pull requests page 1, since every change moves to its top. The token
 inside a window is the server's own next address, also in its `/repositories/<number>/` form.
 """
 
@@ -19,6 +19,7 @@ from tidelore.core.errors import RemoteNotFound, RemoteTransient
 from tidelore.core.model import CommentRecord, PullRecord
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient, Params, Repo, repo_path
 from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
 from tidelore.sources.github.transform import (
@@ -29,17 +30,16 @@ from tidelore.sources.github.transform import (
     transform_review,
     transform_review_comment,
 )
-from tidelore.sources.http import Reply
-from tidelore.sources.reading import Reader, next_address
+from tidelore.sources.items import ItemReader, next_address
 
 _LOG = logging.getLogger(__name__)
 
 R = TypeVar("R", CommentRecord, PullRecord)
 
-COMMENTS = Reader(Comment, transform_comment, locator="id", by_record=True)
-REVIEW_COMMENTS = Reader(ReviewComment, transform_review_comment, locator="id", by_record=True)
-REVIEWS = Reader(Review, transform_review, locator=None, by_record=True)
-PULLS = Reader(Pull, transform_pull, locator="number", by_record=True)
+COMMENTS = ItemReader(Comment, transform_comment, locator="id", by_record=True)
+REVIEW_COMMENTS = ItemReader(ReviewComment, transform_review_comment, locator="id", by_record=True)
+REVIEWS = ItemReader(Review, transform_review, locator=None, by_record=True)
+PULLS = ItemReader(Pull, transform_pull, locator="number", by_record=True)
 
 _SIZES = (100, 50, 25, 10)
 """Page sizes to fall back to when a server cannot put a page together in time."""
@@ -55,7 +55,7 @@ class PagedList(Generic[R]):
         self,
         client: GitHubClient,
         address: str,
-        reader: Reader[Any, R],
+        reader: ItemReader[Any, R],
         route: str,
         *,
         per_page: int,
@@ -65,7 +65,7 @@ class PagedList(Generic[R]):
     ) -> None:
         self._client = client
         self._address = address
-        self._reader: Reader[Any, R] = reader
+        self._reader: ItemReader[Any, R] = reader
         self._route = route
         self._per_page = per_page
         self._order = dict(order or {})
@@ -74,24 +74,24 @@ class PagedList(Generic[R]):
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         if request.token is not None:
-            raws, reply, asked = await self._continued(request.token)
+            raws, response, asked = await self._continued(request.token)
         else:
-            raws, reply, asked = await self._first(request)
+            raws, response, asked = await self._first(request)
         if raws is None:
-            return Page(server_at=reply.server_at, not_modified=True)
+            return Page(server_at=response.server_at, not_modified=True)
         found = self._reader.read(raws, lambda record: record.updated_at)
         is_first = request.token is None
         whole = is_first and (self._newest_first or len(raws) < self._per_page)
         return Page(
             items=found.items,
             rejected=found.rejected,
-            next_token=next_address(reply, len(raws), self._per_page, self._route),
-            server_at=reply.server_at,
+            next_token=next_address(response, len(raws), self._per_page, self._route),
+            server_at=response.server_at,
             # Under the address that was asked: a renamed repository answers from another one.
-            validator=Validator(asked, reply.etag) if whole and reply.etag else None,
+            validator=Validator(asked, response.etag) if whole and response.etag else None,
         )
 
-    async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Reply, str]:
+    async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Response, str]:
         while True:
             params: dict[str, str | int] = {**self._order, "per_page": self._per_page}
             if request.since and self._takes_since:
@@ -100,21 +100,21 @@ class PagedList(Generic[R]):
             validator = request.validator
             etag = validator.etag if validator is not None and validator.url == address else None
             try:
-                raws, reply = await self._client.list_page(address, None, etag=etag, route=self._route)
+                raws, response = await self._client.list_page(address, None, etag=etag, route=self._route)
             except RemoteTransient as error:
                 self._ask_for_less(error)
                 continue
-            return raws, reply, address
+            return raws, response, address
 
-    async def _continued(self, token: str) -> tuple[list[Raw] | None, Reply, str]:
+    async def _continued(self, token: str) -> tuple[list[Raw] | None, Response, str]:
         while True:
             try:
-                raws, reply = await self._client.list_page(token, None, etag=None, route=self._route)
+                raws, response = await self._client.list_page(token, None, etag=None, route=self._route)
             except RemoteTransient as error:
                 self._ask_for_less(error)
                 token = resized(token, self._per_page)
                 continue
-            return raws, reply, token
+            return raws, response, token
 
     def _ask_for_less(self, error: RemoteTransient) -> None:
         """Make the pages of this list smaller from here on, or raise when that cannot help."""
@@ -129,7 +129,7 @@ class CommentList(PagedList[CommentRecord]):
     """A list of comments of one kind, each of which has an address of its own."""
 
     def __init__(self, client: GitHubClient, repo: Repo, kind: str, address: str, **options: Any) -> None:
-        reader: Reader[Any, CommentRecord] = COMMENTS if kind == ISSUE_COMMENT else REVIEW_COMMENTS
+        reader: ItemReader[Any, CommentRecord] = COMMENTS if kind == ISSUE_COMMENT else REVIEW_COMMENTS
         super().__init__(client, address, reader, **options, takes_since=True)
         self._repo = repo
         self._single = f"{repo_path(repo)}/{_resource(kind)}/comments"
@@ -137,12 +137,12 @@ class CommentList(PagedList[CommentRecord]):
     async def fetch_one(self, locator: str) -> Page[CommentRecord]:
         """Ask for one comment: it is gone when its address is not found and the repository is."""
         try:
-            raw, reply = await self._client.raw(f"{self._single}/{locator}", etag=None, route=f"{self._route}/one")
+            raw, response = await self._client.raw(f"{self._single}/{locator}", etag=None, route=f"{self._route}/one")
         except RemoteNotFound:
             await self._client.repository(self._repo)
             return Page()
         found = self._reader.read([] if raw is None else [raw], lambda record: record.updated_at)
-        return Page(items=found.items, rejected=found.rejected, server_at=reply.server_at)
+        return Page(items=found.items, rejected=found.rejected, server_at=response.server_at)
 
 
 class PullSnapshot:
@@ -155,15 +155,15 @@ class PullSnapshot:
     async def fetch(self, request: ListRequest) -> Page[PullRecord]:
         validator = request.validator
         etag = validator.etag if validator is not None and validator.url == self._address else None
-        raw, reply = await self._client.raw(self._address, etag=etag, route="pull")
+        raw, response = await self._client.raw(self._address, etag=etag, route="pull")
         if raw is None:
-            return Page(server_at=reply.server_at, not_modified=True)
+            return Page(server_at=response.server_at, not_modified=True)
         found = PULLS.read([raw], lambda record: record.updated_at)
         return Page(
             items=found.items,
             rejected=found.rejected,
-            server_at=reply.server_at,
-            validator=Validator(self._address, reply.etag) if reply.etag else None,
+            server_at=response.server_at,
+            validator=Validator(self._address, response.etag) if response.etag else None,
         )
 
 

@@ -1,13 +1,13 @@
-"""From GitHub's payloads to our records. Pure; owns whose words count as a bot's and where a comment stands.
+"""Turns GitHub's payloads into records, and recognises bots.
 
-A timestamp that cannot be parsed, and an address that names no thread, is an error of that item, never 0.
+Pure. A timestamp that cannot be parsed, or an address that names no thread, is an error of that item, never 0.
 """
 
 from __future__ import annotations
 
 from tidelore.core.model import CommentRecord, ProjectRecord, PullRecord
 from tidelore.sources.github.payloads import Comment, Pull, Repository, Review, ReviewComment, User
-from tidelore.sources.reading import instant, optional_instant
+from tidelore.sources.items import instant, optional_instant
 
 ISSUE_COMMENT = "issue_comment"
 REVIEW_COMMENT = "review_comment"

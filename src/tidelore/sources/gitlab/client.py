@@ -1,4 +1,4 @@
-"""The GitLab API as calls. Owns addresses and which payloads become which records; refuses to decide what to ask."""
+"""The GitLab API as calls: addresses and parameters. Does not decide what to request."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from msgspec import Raw, Struct
 
 from tidelore.core.errors import RemoteNotFound
 from tidelore.core.model import ProjectRecord
-from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project, User
-from tidelore.sources.gitlab.transform import transform_issue, transform_merge_request, transform_project
-from tidelore.sources.http import HttpClient, Reply
-from tidelore.sources.reading import Reader
+from tidelore.http.client import HttpClient
+from tidelore.http.response import Response
+from tidelore.sources.gitlab.payloads import Project, User
+from tidelore.sources.gitlab.transform import transform_project
 
 P = TypeVar("P")
 
 API = "api/v4"
-
-
-ISSUES = Reader(Issue, transform_issue)
-MERGE_REQUESTS = Reader(MergeRequest, transform_merge_request)
 
 
 class _Changes(Struct, frozen=True):
@@ -51,14 +47,14 @@ class GitLabClient:
             ) from None
         return transform_project(payload)
 
-    async def user(self) -> tuple[User, Reply]:
+    async def user(self) -> tuple[User, Response]:
         """Ask who we are: the cheapest proof that the token works."""
         return await self._http.get_json(f"{API}/user", as_type=User, route="user")
 
-    async def greet(self) -> Reply:
-        """Ask for something anybody may read: proof that a GitLab answers."""
-        _, reply = await self._http.get_json(f"{API}/projects", {"per_page": 1}, as_type=list[Raw], route="projects")
-        return reply
+    async def greet(self) -> Response:
+        """Request something public: proof that a GitLab answers."""
+        _, response = await self._http.get_json(f"{API}/projects", {"per_page": 1}, as_type=list[Raw], route="projects")
+        return response
 
     @property
     def remaining(self) -> int | None:
@@ -67,18 +63,20 @@ class GitLabClient:
 
     async def list_page(
         self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None, route: str
-    ) -> tuple[list[Raw] | None, Reply]:
+    ) -> tuple[list[Raw] | None, Response]:
         """Return one page of raw items; None when it is not modified."""
         return await self._http.get_json(address, params, as_type=list[Raw], etag=etag, route=route)
 
-    async def changes(self, address: str, *, route: str) -> tuple[list[Raw], Reply]:
+    async def changes(self, address: str, *, route: str) -> tuple[list[Raw], Response]:
         """Return all changed files of a merge request from a server that does not list them page by page."""
         # Raw diffs come without the limits on size that would leave files out.
-        found, reply = await self._http.get_json(address, {"access_raw_diffs": "true"}, as_type=_Changes, route=route)
-        return found.changes, reply
+        found, response = await self._http.get_json(
+            address, {"access_raw_diffs": "true"}, as_type=_Changes, route=route
+        )
+        return found.changes, response
 
     def address(self, path: str, params: Mapping[str, str | int]) -> str:
-        """Return the full address of a request, as its reply will name it."""
+        """Return the full address of a request, as its response will name it."""
         return self._http.address(path, params)
 
     async def query(self, document: str, variables: Mapping[str, object], *, as_type: type[P], route: str) -> P:

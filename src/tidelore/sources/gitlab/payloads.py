@@ -1,4 +1,4 @@
-"""The shapes GitLab sends. Owns which fields we rely on; unknown fields are ignored, wrong types refused.
+"""The shapes GitLab sends: the fields we use. Unknown fields are ignored, wrong types are refused.
 
 Old and new names stand side by side: old servers send the old ones, new servers both.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct, field
 
 Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """What both databases can store; a greater one is a mistake of that item and not the end of a run."""
@@ -95,3 +95,107 @@ class Project(Struct, frozen=True):
     name: str
     web_url: str | None = None
     archived: bool | None = None
+
+
+class DiffLine(Struct, frozen=True):
+    line_code: str | None = None
+    side: str | None = field(default=None, name="type")
+    old_line: Number | None = None
+    new_line: Number | None = None
+
+
+class DiffLineRange(Struct, frozen=True):
+    start: DiffLine | None = None
+    end: DiffLine | None = None
+
+
+class DiffPosition(Struct, frozen=True):
+    base_sha: str | None = None
+    start_sha: str | None = None
+    head_sha: str | None = None
+    old_path: str | None = None
+    new_path: str | None = None
+    position_type: str | None = None
+    old_line: Number | None = None
+    new_line: Number | None = None
+    line_range: DiffLineRange | None = None
+
+
+class Note(Struct, frozen=True):
+    id: Number
+    created_at: str
+    updated_at: str
+    body: str | None = None
+    note_type: str | None = field(default=None, name="type")
+    author: User | None = None
+    system: bool | None = None
+    internal: bool | None = None
+    confidential: bool | None = None
+    resolvable: bool | None = None
+    resolved: bool | None = None
+    resolved_by: User | None = None
+    resolved_at: str | None = None
+    position: DiffPosition | None = None
+
+
+class Discussion(Struct, frozen=True):
+    id: str
+    notes: tuple[Raw, ...]
+    individual_note: bool | None = None
+
+
+class EventLabel(Struct, frozen=True):
+    name: str | None = None
+
+
+class EventMilestone(Struct, frozen=True):
+    id: Number | None = None
+    title: str | None = None
+
+
+class StateEvent(Struct, frozen=True):
+    id: Number
+    created_at: str
+    state: str
+    user: User | None = None
+    source_commit: str | None = None
+    source_merge_request_id: Number | None = None
+
+
+class LabelEvent(Struct, frozen=True):
+    id: Number
+    created_at: str
+    action: str
+    user: User | None = None
+    label: EventLabel | None = None
+
+
+class MilestoneEvent(Struct, frozen=True):
+    id: Number
+    created_at: str
+    action: str
+    user: User | None = None
+    milestone: EventMilestone | None = None
+
+
+class ClosedIssue(Struct, frozen=True):
+    """An issue of GitLab has a number as its id, one of another tracker a text and little else."""
+
+    id: Number | str
+    iid: Number | None = None
+    project_id: Number | None = None
+    title: str | None = None
+    references: References | None = None
+    web_url: str | None = None
+
+
+class Diff(Struct, frozen=True):
+    old_path: str
+    new_path: str
+    new_file: bool | None = None
+    renamed_file: bool | None = None
+    deleted_file: bool | None = None
+
+
+class Reviewer(Struct, frozen=True):
+    user: User

@@ -1,27 +1,53 @@
-"""The lists of a GitLab project, as the engine reads them.
+"""The lists of GitLab, as the engine reads them: of a project, of an issue or merge request, of a group.
 
-Owns how a list is asked for (order, filter, page size) and how its next page is recognised. The token
-inside a window is the server's own next address; one that leads to another origin is never asked for:
-the header chain goes on as if it were not there, so neither the token nor the data is lost.
+Responsible for how a list is requested (order, filter, page size), which lists make up a kind of children, and how the
+next page is found. The token inside a window is the server's own next address; one to another origin is never
+requested: the list continues as if it were not there, so neither the token nor data is lost. An item that cannot be
+parsed becomes a `Rejected` beside its readable siblings; what follows from that is decided by the engine.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
-from msgspec import Raw
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from tidelore.core.clock import format_instant
-from tidelore.core.errors import RemotePermanent, RemoteTransient
-from tidelore.core.model import IssueRecord, MergeRequestRecord
+from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.model import (
+    ChildRecord,
+    DiscussionRecord,
+    IssueRecord,
+    Item,
+    MergeRequestRecord,
+    ProjectRecord,
+    Rejected,
+)
 from tidelore.engine.cursor import Validator
-from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.gitlab.client import API, ISSUES, MERGE_REQUESTS, GitLabClient
-from tidelore.sources.http import Reply
-from tidelore.sources.pagination import next_page
-from tidelore.sources.reading import Reader, next_address, warn_foreign
+from tidelore.engine.ports import ListRequest, Page, Pages
+from tidelore.http.pagination import next_page
+from tidelore.http.response import Response
+from tidelore.sources.gitlab.client import API, GitLabClient
+from tidelore.sources.gitlab.payloads import Issue, MergeRequest, Project
+from tidelore.sources.gitlab.transform import (
+    read_closed_issue,
+    read_diff,
+    read_discussion,
+    read_label_event,
+    read_milestone_event,
+    read_reviewer,
+    read_state_event,
+    transform_issue,
+    transform_merge_request,
+    transform_project,
+)
+from tidelore.sources.items import ItemReader, next_address, refuse_nul, reject, warn_foreign
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,7 +62,7 @@ class ProjectList(Generic[R]):
         client: GitLabClient,
         project_id: int,
         resource: str,
-        reader: Reader[Any, R],
+        reader: ItemReader[Any, R],
         *,
         per_page: int,
         by_creation: bool = False,
@@ -45,7 +71,7 @@ class ProjectList(Generic[R]):
         self._client = client
         self._address = f"{API}/projects/{project_id}/{resource}"
         self._resource = resource
-        self._reader: Reader[Any, R] = reader
+        self._reader: ItemReader[Any, R] = reader
         self._per_page = per_page
         self._order = "created_at" if by_creation else "updated_at"
         self._filter = "created_after" if by_creation else "updated_after"
@@ -54,18 +80,18 @@ class ProjectList(Generic[R]):
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         if request.token is not None:
-            raws, reply = await self._client.list_page(request.token, None, etag=None, route=self._resource)
+            raws, response = await self._client.list_page(request.token, None, etag=None, route=self._resource)
         else:
-            raws, reply = await self._first(request)
+            raws, response = await self._first(request)
         if raws is None:
-            return Page(server_at=reply.server_at, not_modified=True)
+            return Page(server_at=response.server_at, not_modified=True)
         found = self._reader.read(raws, self._at)
         return Page(
             items=found.items,
             rejected=found.rejected,
-            next_token=self._next(reply, len(raws)),
-            server_at=reply.server_at,
-            validator=self._validator(reply, len(raws)),
+            next_token=self._next(response, len(raws)),
+            server_at=response.server_at,
+            validator=self._validator(response, len(raws)),
         )
 
     async def fetch_one(self, locator: str) -> Page[R]:
@@ -76,15 +102,15 @@ class ProjectList(Generic[R]):
         """
         route = f"{self._resource}/one"
         params = {"scope": "all", "state": "all", "iids[]": locator}
-        raws, reply = await self._client.list_page(self._address, params, etag=None, route=route)
+        raws, response = await self._client.list_page(self._address, params, etag=None, route=route)
         found = self._reader.read(raws or [], self._at)
         items = [item for item in found.items if str(item.record.iid) == locator]
         rejected = [entry for entry in found.rejected if entry.locator in {locator, None}]
         if not items and not rejected and await self._client.exists(f"{self._address}/{locator}", route=route):
             raise RemoteTransient(f"{self._resource} {locator} exists but the list does not show it")
-        return Page(items=items, rejected=rejected, server_at=reply.server_at)
+        return Page(items=items, rejected=rejected, server_at=response.server_at)
 
-    async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Reply]:
+    async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Response]:
         params: dict[str, str | int] = {
             "scope": "all",
             "state": "all",
@@ -105,26 +131,28 @@ class ProjectList(Generic[R]):
                 _LOG.info("%s has no keyset pagination; reading it by offset", self._resource)
         return await self._ask(params, request.validator)
 
-    async def _ask(self, params: dict[str, str | int], validator: Validator | None) -> tuple[list[Raw] | None, Reply]:
+    async def _ask(
+        self, params: dict[str, str | int], validator: Validator | None
+    ) -> tuple[list[Raw] | None, Response]:
         same = validator is not None and validator.url == self._client.address(self._address, params)
         etag = validator.etag if validator is not None and same else None
         return await self._client.list_page(self._address, params, etag=etag, route=self._resource)
 
-    def _validator(self, reply: Reply, count: int) -> Validator | None:
+    def _validator(self, response: Response, count: int) -> Validator | None:
         """Return what proves an unchanged answer: never for a full page, whose ETag is blind to the page after it."""
-        told = reply.headers.get("x-per-page", "")
+        told = response.headers.get("x-per-page", "")
         size = min(self._per_page, int(told)) if told.isdecimal() else self._per_page
-        return Validator(reply.url, reply.etag) if reply.etag and count < size else None
+        return Validator(response.url, response.etag) if response.etag and count < size else None
 
-    def _next(self, reply: Reply, count: int) -> str | None:
-        if "pagination=keyset" not in reply.url:
-            return next_address(reply, count, self._per_page, self._resource)
+    def _next(self, response: Response, count: int) -> str | None:
+        if "pagination=keyset" not in response.url:
+            return next_address(response, count, self._per_page, self._resource)
         # A keyset list heeds no page number: only its link leads on, and without one it has ended.
-        following = next_page(reply.headers, reply.url, 0, self._per_page)
+        following = next_page(response.headers, response.url, 0, self._per_page)
         if following is not None and following.foreign:
             warn_foreign(self._resource)
             self._keyset = False
-            return reply.url.replace("pagination=keyset", "page=2")
+            return response.url.replace("pagination=keyset", "page=2")
         return None if following is None else following.url
 
 
@@ -142,3 +170,152 @@ def merge_request_list(
     return ProjectList(
         client, project_id, "merge_requests", MERGE_REQUESTS, per_page=per_page, by_creation=by_creation, keyset=keyset
     )
+
+
+ISSUES = ItemReader(Issue, transform_issue)
+
+MERGE_REQUESTS = ItemReader(MergeRequest, transform_merge_request)
+
+
+Understand = Callable[[bytes], Item[ChildRecord]]
+
+LISTS: Mapping[str, Mapping[str, Understand]] = MappingProxyType(
+    {
+        "discussions": {"discussions": read_discussion},
+        "resource_events": {
+            "resource_state_events": read_state_event,
+            "resource_label_events": read_label_event,
+            "resource_milestone_events": read_milestone_event,
+        },
+        "closes_issues": {"closes_issues": read_closed_issue},
+        "diffs": {"diffs": read_diff},
+        "reviewers": {"reviewers": read_reviewer},
+    }
+)
+"""The lists behind each kind of children, by the last part of their address."""
+
+
+class ChildList(Struct, frozen=True):
+    """One list under one parent. Where several make up one kind, `prefix` keeps what was rejected apart."""
+
+    client: GitLabClient
+    address: str
+    route: str
+    understand: Understand
+    per_page: int
+    prefix: str = ""
+
+    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
+        first = request.token is None
+        address = request.token or self.address
+        params = {"per_page": self.per_page} if first else None
+        raws, response = await self.client.list_page(address, params, etag=None, route=self.route)
+        items, rejected = self._understand_all(raws or ())
+        following = next_address(response, len(raws or ()), self.per_page, self.route)
+        return Page(items=items, rejected=rejected, next_token=following, server_at=response.server_at)
+
+    def _understand_all(self, raws: Iterable[Raw]) -> tuple[list[Item[ChildRecord]], list[Rejected]]:
+        items: list[Item[ChildRecord]] = []
+        rejected: list[Rejected] = []
+        for raw in raws:
+            payload = bytes(raw)
+            try:
+                item = self.understand(payload)
+                if b"\\u0000" in payload:
+                    _refuse_nul(item.record)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                refused = reject(payload, str(error))
+                rejected.append(replace(refused, key=self.prefix + refused.key))
+                continue
+            items.append(item)
+        return items, rejected
+
+
+class FileList(ChildList, frozen=True):
+    """The changed files of a merge request: `diffs`, and `changes` on servers from before GitLab 15.7."""
+
+    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
+        if self.client.lacks_diffs:
+            return await self._changes()
+        try:
+            return await super().fetch(request)
+        except RemoteNotFound as missing:
+            if request.token is not None:
+                raise
+            try:
+                page = await self._changes()
+            except RemoteNotFound:
+                # Neither is there: the merge request is gone, or its files are not shown to us.
+                raise missing from None
+        self.client.lacks_diffs = True
+        return page
+
+    async def _changes(self) -> Page[ChildRecord]:
+        address, route = (f"{text.removesuffix('diffs')}changes" for text in (self.address, self.route))
+        raws, response = await self.client.changes(address, route=route)
+        items, rejected = self._understand_all(raws)
+        return Page(items=items, rejected=rejected, server_at=response.server_at)
+
+
+def child_lists(
+    client: GitLabClient, kind: str, resource: str, remote_id: int, iid: int, *, per_page: int
+) -> Sequence[Pages[ChildRecord]]:
+    """Return the lists that make up one kind of children of one parent."""
+    above = f"{API}/projects/{remote_id}/{resource}/{iid}"
+    lists = LISTS[kind]
+    return [
+        (FileList if name == "diffs" else ChildList)(
+            client, f"{above}/{name}", f"{resource}/{name}", understand, per_page, f"{name}:" if len(lists) > 1 else ""
+        )
+        for name, understand in lists.items()
+    ]
+
+
+def _refuse_nul(record: Struct) -> None:
+    refuse_nul(record)
+    if isinstance(record, DiscussionRecord):
+        for place, note in enumerate(record.notes):
+            try:
+                refuse_nul(note)
+            except ValueError as error:
+                raise ValueError(f"notes[{place}]: {error}") from None
+
+
+_ROUTE = "group"
+
+
+async def group_projects(client: GitLabClient, group: str, *, per_page: int) -> list[ProjectRecord]:
+    """Return every project of a group, each once, in the order of their numbers."""
+    start = f"{API}/groups/{quote(group, safe='')}/projects"
+    order: dict[str, str | int] = {"include_subgroups": "true", "order_by": "id", "sort": "asc", "per_page": per_page}
+    found: dict[int, ProjectRecord] = {}
+    asked: set[str] = set()
+    try:
+        raws, response = await client.list_page(start, order, etag=None, route=_ROUTE)
+        while raws:
+            found |= {record.remote_id: record for record in _read(raws)}
+            following = next_address(response, len(raws), per_page, _ROUTE)
+            if following is None or following in asked:
+                break
+            asked.add(following)
+            raws, response = await client.list_page(following, None, etag=None, route=_ROUTE)
+    except RemoteNotFound as error:
+        raise RemoteNotFound(
+            f"group {group} does not exist or is not visible to the token",
+            fix="correct its path under `groups` of this host, or give the token access to it",
+            status=error.status,
+            url=error.url,
+            group=group,
+        ) from None
+    return list(found.values())
+
+
+def _read(raws: Sequence[Raw]) -> Iterator[ProjectRecord]:
+    for raw in raws:
+        try:
+            record = transform_project(msgspec.json.decode(raw, type=Project))
+            refuse_nul(record)
+        except (msgspec.DecodeError, ValueError) as error:
+            _LOG.warning("could not parse a project of a group: %s", error)
+            continue
+        yield record

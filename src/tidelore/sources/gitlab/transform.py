@@ -1,13 +1,56 @@
-"""From GitLab's payloads to our records. Pure; owns the preference of new field names over old ones.
+"""Turns GitLab's payloads into records: projects, issues, merge requests, discussions, events, changes.
 
-A timestamp that cannot be parsed is an error of that item, never 0.
+Pure. New field names are preferred over old ones. A timestamp that cannot be parsed is an error of that item, never 0.
+All notes of a discussion are parsed before anything is written; one that cannot be parsed is an error of the whole
+discussion, so nothing half-read replaces stored rows (invariant 7). The version of an event or a change is its record
+and not its payload: a user's new avatar, or a comment on a closed issue, is not a change of it.
 """
 
 from __future__ import annotations
 
-from tidelore.core.model import IssueRecord, MergeRequestRecord, ProjectRecord
-from tidelore.sources.gitlab.payloads import Issue, Label, MergeRequest, Project, References, TimeStats, User
-from tidelore.sources.reading import instant, optional_instant
+import re
+from typing import TypeVar
+
+import msgspec
+
+from tidelore.core.content import digest
+from tidelore.core.model import (
+    ClosedIssueRecord,
+    DiscussionRecord,
+    FileChangeRecord,
+    IssueRecord,
+    Item,
+    LabelEventRecord,
+    MergeRequestRecord,
+    MilestoneEventRecord,
+    NoteRecord,
+    ProjectRecord,
+    ReviewerRecord,
+    StateEventRecord,
+    Version,
+)
+from tidelore.sources.gitlab.payloads import (
+    ClosedIssue,
+    Diff,
+    DiffLine,
+    DiffLineRange,
+    DiffPosition,
+    Discussion,
+    EventMilestone,
+    Issue,
+    Label,
+    LabelEvent,
+    MergeRequest,
+    MilestoneEvent,
+    Note,
+    Project,
+    References,
+    Reviewer,
+    StateEvent,
+    TimeStats,
+    User,
+)
+from tidelore.sources.items import instant, optional_instant
 
 _NO_REFERENCES = References()
 _NO_TIME = TimeStats()
@@ -95,3 +138,200 @@ def _label_names(labels: tuple[str | Label, ...] | None) -> tuple[str, ...]:
 
 def _usernames(users: tuple[User, ...] | None) -> tuple[str, ...]:
     return tuple(user.username for user in users or ())
+
+
+_LINE_CODE = re.compile(r"[0-9a-f]+_([0-9]{1,18})_([0-9]{1,18})")
+_NOWHERE = DiffPosition()
+_NO_RANGE = DiffLineRange()
+_discussion = msgspec.json.Decoder(Discussion)
+_note = msgspec.json.Decoder(Note)
+
+
+def read_discussion(payload: bytes) -> Item[DiscussionRecord]:
+    """Understand one discussion with all its notes, or raise naming the note and the field."""
+    record = transform_discussion(payload)
+    moment = max((note.updated_at for note in record.notes), default=0)
+    return Item(Version(record.remote_id, moment, digest(payload)), record.first_note_at or 0, payload, record)
+
+
+def transform_discussion(payload: bytes) -> DiscussionRecord:
+    """Normalise a discussion; it is resolved when every note of it that can be is."""
+    parsed = _discussion.decode(payload)
+    notes = tuple(_named_note(bytes(raw), place) for place, raw in enumerate(parsed.notes))
+    resolvable = any(note.resolvable for note in notes)
+    return DiscussionRecord(
+        remote_id=parsed.id,
+        individual_note=bool(parsed.individual_note),
+        first_note_at=min((note.created_at for note in notes), default=None),
+        last_note_at=max((note.created_at for note in notes), default=None),
+        resolvable=resolvable,
+        resolved=resolvable and all(note.resolved for note in notes if note.resolvable),
+        notes=notes,
+    )
+
+
+def transform_note(payload: bytes, place: int) -> NoteRecord:
+    """Normalise one note; `place` is where it stands in its discussion."""
+    note = _note.decode(payload)
+    at = note.position or _NOWHERE
+    span = at.line_range or _NO_RANGE
+    where = f"note {note.id}: "
+    return NoteRecord(
+        remote_id=note.id,
+        note_type=note.note_type,
+        is_system=bool(note.system),
+        author_username=username(note.author),
+        body=note.body or "",
+        created_at=instant(f"{where}created_at", note.created_at),
+        updated_at=instant(f"{where}updated_at", note.updated_at),
+        position=place,
+        resolvable=bool(note.resolvable),
+        resolved=bool(note.resolved),
+        resolved_by=username(note.resolved_by),
+        resolved_at=optional_instant(f"{where}resolved_at", note.resolved_at),
+        position_old_path=at.old_path,
+        position_new_path=at.new_path,
+        position_old_line=at.old_line,
+        position_new_line=at.new_line,
+        position_type=at.position_type,
+        position_line_range_start=_line(span.start),
+        position_line_range_end=_line(span.end),
+        position_base_sha=at.base_sha,
+        position_start_sha=at.start_sha,
+        position_head_sha=at.head_sha,
+        payload=payload,
+        # Servers before 15.3 say `confidential` only.
+        is_internal=bool(note.internal or note.confidential),
+    )
+
+
+def _named_note(payload: bytes, place: int) -> NoteRecord:
+    try:
+        return transform_note(payload, place)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"notes[{place}]: {error}") from None
+
+
+def _line(end: DiffLine | None) -> int | None:
+    """Return the line of one end of a range: the new side where it has one, else the old.
+
+    Where only the line code is sent, it ends in the old and the new line, and `type` says which is meant.
+    """
+    if end is None:
+        return None
+    line = end.old_line if end.new_line is None else end.new_line
+    code = _LINE_CODE.fullmatch(end.line_code or "")
+    if line is not None or code is None:
+        return line
+    return int(code[1] if end.side == "old" else code[2])
+
+
+E = TypeVar("E", StateEventRecord, LabelEventRecord, MilestoneEventRecord)
+
+
+def transform_state_event(payload: StateEvent) -> StateEventRecord:
+    """Normalise a state event, or raise ValueError naming the field."""
+    return StateEventRecord(
+        remote_id=payload.id,
+        user_username=username(payload.user),
+        state=payload.state,
+        source_commit=payload.source_commit,
+        source_merge_request_id=payload.source_merge_request_id,
+        created_at=instant("created_at", payload.created_at),
+    )
+
+
+def transform_label_event(payload: LabelEvent) -> LabelEventRecord:
+    """Normalise a label event, or raise ValueError naming the field."""
+    return LabelEventRecord(
+        remote_id=payload.id,
+        user_username=username(payload.user),
+        action=payload.action,
+        label_name=payload.label.name if payload.label else None,
+        created_at=instant("created_at", payload.created_at),
+    )
+
+
+def transform_milestone_event(payload: MilestoneEvent) -> MilestoneEventRecord:
+    """Normalise a milestone event, or raise ValueError naming the field."""
+    milestone = payload.milestone or EventMilestone()
+    return MilestoneEventRecord(
+        remote_id=payload.id,
+        user_username=username(payload.user),
+        action=payload.action,
+        milestone_title=milestone.title,
+        milestone_remote_id=milestone.id,
+        created_at=instant("created_at", payload.created_at),
+    )
+
+
+_state = msgspec.json.Decoder(StateEvent)
+_label = msgspec.json.Decoder(LabelEvent)
+_milestone = msgspec.json.Decoder(MilestoneEvent)
+
+
+def read_state_event(payload: bytes) -> Item[StateEventRecord]:
+    """Understand one state event."""
+    return _event_item("state", payload, transform_state_event(_state.decode(payload)))
+
+
+def read_label_event(payload: bytes) -> Item[LabelEventRecord]:
+    """Understand one label event."""
+    return _event_item("label", payload, transform_label_event(_label.decode(payload)))
+
+
+def read_milestone_event(payload: bytes) -> Item[MilestoneEventRecord]:
+    """Understand one milestone event."""
+    return _event_item("milestone", payload, transform_milestone_event(_milestone.decode(payload)))
+
+
+def _event_item(family: str, payload: bytes, record: E) -> Item[E]:
+    # The three lists count their ids apart; our copy of a parent's events is one set.
+    version = Version(f"{family}:{record.remote_id}", record.created_at, digest(msgspec.json.encode(record)))
+    return Item(version, record.created_at, payload, record)
+
+
+C = TypeVar("C", ClosedIssueRecord, FileChangeRecord)
+
+
+_closed_issue = msgspec.json.Decoder(ClosedIssue)
+_diff = msgspec.json.Decoder(Diff)
+_reviewer = msgspec.json.Decoder(Reviewer)
+
+
+def read_closed_issue(payload: bytes) -> Item[ClosedIssueRecord]:
+    """Understand one issue that would be closed."""
+    parsed = _closed_issue.decode(payload)
+    record = ClosedIssueRecord(
+        issue_key=str(parsed.id),
+        issue_remote_id=parsed.id if isinstance(parsed.id, int) else None,
+        issue_iid=parsed.iid,
+        issue_project_remote_id=parsed.project_id,
+        reference=parsed.references.full if parsed.references else None,
+        title=parsed.title,
+        web_url=parsed.web_url,
+    )
+    return _change_item(record.issue_key, payload, record)
+
+
+def read_diff(payload: bytes) -> Item[FileChangeRecord]:
+    """Understand one changed file; its text is not kept."""
+    parsed = _diff.decode(payload)
+    record = FileChangeRecord(
+        old_path=parsed.old_path,
+        new_path=parsed.new_path,
+        new_file=bool(parsed.new_file),
+        renamed_file=bool(parsed.renamed_file),
+        deleted_file=bool(parsed.deleted_file),
+    )
+    return _change_item(f"{record.old_path} -> {record.new_path}", payload, record)
+
+
+def read_reviewer(payload: bytes) -> Item[ReviewerRecord]:
+    """Understand one reviewer."""
+    record = ReviewerRecord(_reviewer.decode(payload).user.username)
+    return Item(Version(record.username, 0, b""), 0, payload, record)
+
+
+def _change_item(key: str, payload: bytes, record: C) -> Item[C]:
+    return Item(Version(key, 0, digest(msgspec.json.encode(record))), 0, payload, record)

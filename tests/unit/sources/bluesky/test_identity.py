@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from tests.support.manual_clock import ManualClock
+from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 from tests.unit.sources.bluesky.shapes import DID
-from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
-from tidelore.sources.bluesky.client import XrpcClient
-from tidelore.sources.bluesky.identity import Identity, read_document, resolve_handle
-from tidelore.sources.bluesky.origins import Origins, allowed_origin
-from tidelore.sources.http import HttpClient
+from tidelore.http.client import HttpClient
+from tidelore.sources.bluesky.client import Origins, XrpcClient, allowed_origin
+from tidelore.sources.bluesky.identity import AccountIdentity, read_document, resolve_handle
 
 
 def document(did: str = DID, **more: Any) -> dict[str, Any]:
@@ -70,7 +69,7 @@ def test_a_server_error_is_not_reported_as_an_unknown_handle() -> None:
 
 def test_the_did_document_gives_server_and_handle() -> None:
     found, server = run(lambda http, origins: read_document(http, origins, DID), encoded(document()))
-    assert found == Identity(DID, "ada.example", "https://pds.example")
+    assert found == AccountIdentity(DID, "ada.example", "https://pds.example")
     assert server.seen[0].target == f"/{DID}"
 
 
@@ -97,7 +96,7 @@ def test_a_did_document_with_missing_fields_is_accepted(
 
 
 def test_a_did_web_document_is_fetched_from_its_host() -> None:
-    async def do(_: HttpClient, origins: Origins) -> tuple[Identity, list[str]]:
+    async def do(_: HttpClient, origins: Origins) -> tuple[AccountIdentity, list[str]]:
         async def tell(seen: Any, writer: asyncio.StreamWriter) -> None:
             writer.write(encoded(document(f"did:web:127.0.0.1%3A{host.port}")))
 

@@ -14,25 +14,26 @@ from tests.properties.effort import examples
 from tests.unit.sources.bluesky.shapes import AT_MS, DID, KEY, POSTS, REPOSTS, URI, post, raw
 
 from tidelore.core.errors import ConfigError
-from tidelore.sources.bluesky.items import read_records
-from tidelore.sources.bluesky.stream_address import (
+from tidelore.sources.bluesky.stream import Coverage
+from tidelore.sources.bluesky.stream_protocol import (
     SECOND_METHOD,
-    connection_url,
-    protocol_of,
-    split_dids,
-    stream_url,
-)
-from tidelore.sources.bluesky.stream_arrivals import Recent
-from tidelore.sources.bluesky.stream_cover import Coverage
-from tidelore.sources.bluesky.stream_events import (
     AccountChanged,
+    Frame,
     HandleChanged,
     PostDeleted,
     PostWritten,
     StreamCursor,
     Unreadable,
+    connection_url,
+    hello,
+    protocol_of,
+    read_first,
+    read_second,
+    split_dids,
+    stream_url,
 )
-from tidelore.sources.bluesky.stream_frames import Frame, hello, read_first, read_second
+from tidelore.sources.bluesky.stream_shard import RecentEvents
+from tidelore.sources.bluesky.transform import read_records
 
 FIRST = "wss://stream.example/subscribe"
 SECOND = f"wss://stream.example/xrpc/{SECOND_METHOD}"
@@ -232,7 +233,7 @@ def test_a_server_that_restarts_its_positions_resets_the_cursor() -> None:
 
 
 def test_recent_messages_are_recognised_with_bounded_memory() -> None:
-    recent = Recent(span=100)
+    recent = RecentEvents(span=100)
     assert not any(recent.meets((number,), number) for number in range(50_000))
     assert recent.meets((49_999,), 49_999)
     assert recent.meets((49_900,), 49_900)

@@ -9,15 +9,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.unit.sources.asking import ask
+from tests.unit.http.asking import ask
+from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 from tests.unit.sources.bluesky.shapes import DID, KEY, OTHER, POSTS, REPOSTS, URI, post, view
-from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
 from tidelore.core.errors import RemotePermanent
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.http.client import HttpClient
 from tidelore.sources.bluesky.client import XrpcClient
 from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
-from tidelore.sources.http import HttpClient
 
 
 def encoded(value: Any, status: int = 200) -> bytes:

@@ -21,8 +21,8 @@ from tests.unit.sources.bluesky.shapes import (
 )
 
 from tidelore.core.model import Item, PostRecord
-from tidelore.sources.bluesky.addresses import split_uri, tid_instant, web_address
-from tidelore.sources.bluesky.items import read_feed, read_records
+from tidelore.sources.bluesky.payloads import split_uri, tid_instant, web_address
+from tidelore.sources.bluesky.transform import read_feed, read_records
 
 
 def of_feed(item: Any) -> Item[PostRecord]:

@@ -14,13 +14,13 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from tests.support.manual_clock import ManualClock
-from tests.unit.sources.asking import ask, drop
-from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
+from tests.unit.http.asking import ask, drop
+from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 
 from tidelore.core.clock import format_instant
 from tidelore.core.errors import ConfigError, CredentialsRejected, RemoteError, RemoteNotFound, UserError
+from tidelore.http.client import HttpClient
 from tidelore.sources.github.app_token import InstallationIdentity, claim, load_signer
-from tidelore.sources.http import HttpClient
 
 KEY = "github.private_key_file"
 NOW_S = 1_772_442_000

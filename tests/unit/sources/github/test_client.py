@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from tests.support.manual_clock import ManualClock
-from tests.unit.sources.asking import ask, drop, truncate
+from tests.unit.http.asking import ask, drop, truncate
+from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 from tests.unit.sources.github.test_transform import COMMENT, PULL, REMARK
-from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
 
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound, RemotePermanent
-from tidelore.sources.github.client import GitHubClient, Identity
+from tidelore.http.client import HttpClient, bearer
+from tidelore.sources.github.client import AppIdentity, GitHubClient
 from tidelore.sources.github.source import GitHubSource, parse_expiration
-from tidelore.sources.http import HttpClient, bearer
-from tidelore.sources.reply import Greeting
+from tidelore.sources.ports import Greeting
 
 REPOSITORY = answer(body=b'{"id": 1, "full_name": "o/r", "name": "r", "archived": true}')
 CREATED = answer(201, json.dumps(COMMENT).encode())
@@ -26,7 +26,7 @@ USER = b'{"login": "mira", "type": "User"}'
 def with_source(
     do: Callable[[GitHubSource], Awaitable[Any]],
     *script: Answer,
-    identity: Identity | None = None,
+    identity: AppIdentity | None = None,
     signed_in: str = "token",
     **options: Any,
 ) -> tuple[Any, ScriptedServer]:

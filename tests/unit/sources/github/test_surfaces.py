@@ -8,16 +8,16 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.unit.sources.asking import ask
+from tests.unit.http.asking import ask
+from tests.unit.http.wire_server import Answer, ScriptedServer, Seen, answer
 from tests.unit.sources.github.test_transform import COMMENT, PULL, REVIEW
-from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.http.client import HttpClient, bearer
 from tidelore.sources.github import surfaces
 from tidelore.sources.github.client import GitHubClient
-from tidelore.sources.http import HttpClient, bearer
 
 SINCE = 1_772_442_000_999
 

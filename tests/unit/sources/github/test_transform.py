@@ -10,7 +10,7 @@ import pytest
 
 from tidelore.core.model import CommentRecord, PullRecord
 from tidelore.sources.github.surfaces import COMMENTS, PULLS, REVIEW_COMMENTS, REVIEWS
-from tidelore.sources.reading import Understood
+from tidelore.sources.items import ParsedItems
 
 COMMENT: dict[str, Any] = {
     "id": 2_200_000_007,
@@ -64,9 +64,9 @@ PULL: dict[str, Any] = {
 NINE = 1_772_442_000_000
 
 
-def read(reader: Any, *payloads: Any) -> Understood[Any]:
+def read(reader: Any, *payloads: Any) -> ParsedItems[Any]:
     raws = [msgspec.Raw(json.dumps(payload).encode()) for payload in payloads]
-    found: Understood[Any] = reader.read(raws, lambda record: record.updated_at)
+    found: ParsedItems[Any] = reader.read(raws, lambda record: record.updated_at)
     return found
 
 

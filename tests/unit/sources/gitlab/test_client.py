@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.sources.asking import ask
-from tests.unit.sources.wire_server import Answer, ScriptedServer, answer
+from tests.unit.http.asking import ask
+from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 
 from tidelore.core.content import digest
 from tidelore.core.errors import RemoteNotFound, RemotePermanent
-from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS, GitLabClient
-from tidelore.sources.http import HttpClient
-from tidelore.sources.reading import Reader, reject
+from tidelore.http.client import HttpClient
+from tidelore.sources.gitlab.client import GitLabClient
+from tidelore.sources.gitlab.surfaces import ISSUES, MERGE_REQUESTS
+from tidelore.sources.items import ItemReader, reject
 
 GOOD: dict[str, Any] = {
     "id": 7,
@@ -67,7 +68,7 @@ def with_client(do: Callable[[GitLabClient], Awaitable[Any]], *script: Answer) -
     ],
 )
 def test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept(
-    reader: Reader[Any, Any], bad: Any, key: str | None, locator: str | None, error: str
+    reader: ItemReader[Any, Any], bad: Any, key: str | None, locator: str | None, error: str
 ) -> None:
     before, wrong, after = raws({**GOOD, "id": 1}, bad, {**GOOD, "id": 2})
     found = reader.read([before, wrong, after], lambda record: record.updated_at)

@@ -12,19 +12,26 @@ import msgspec
 import pytest
 
 from tidelore.core.clock import parse_instant
-from tidelore.sources.gitlab.changes import read_closed_issue, read_diff, read_reviewer
-from tidelore.sources.gitlab.client import ISSUES, MERGE_REQUESTS
-from tidelore.sources.gitlab.events import read_label_event, read_milestone_event, read_state_event
 from tidelore.sources.gitlab.payloads import Project, User
-from tidelore.sources.gitlab.threads import read_discussion, transform_note
-from tidelore.sources.gitlab.transform import transform_project
-from tidelore.sources.reading import Reader
+from tidelore.sources.gitlab.surfaces import ISSUES, MERGE_REQUESTS
+from tidelore.sources.gitlab.transform import (
+    read_closed_issue,
+    read_diff,
+    read_discussion,
+    read_label_event,
+    read_milestone_event,
+    read_reviewer,
+    read_state_event,
+    transform_note,
+    transform_project,
+)
+from tidelore.sources.items import ItemReader
 
 FOLDER = Path(__file__).with_name("recorded")
 Understand = Callable[[bytes], Any]
 
 
-def listed(reader: Reader[Any, Any]) -> Understand:
+def listed(reader: ItemReader[Any, Any]) -> Understand:
     def understand(payload: bytes) -> Any:
         found = reader.read([msgspec.Raw(payload)], at=lambda record: record.updated_at)
         assert not found.rejected, found.rejected

@@ -8,15 +8,15 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.unit.sources.asking import ask
-from tests.unit.sources.wire_server import Answer, ScriptedServer, Seen, answer
+from tests.unit.http.asking import ask
+from tests.unit.http.wire_server import Answer, ScriptedServer, Seen, answer
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.http.client import HttpClient
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.surfaces import ProjectList, issue_list, merge_request_list
-from tidelore.sources.http import HttpClient
 
 SINCE = 1_772_442_000_123
 

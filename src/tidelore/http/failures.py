@@ -1,0 +1,141 @@
+"""Which error a failed request is.
+
+Pure functions. What can pass by itself is transient, what repeats itself is permanent, and a write whose outcome is
+unknown says so (`unclear_write`). Addresses and excerpts must be redacted before they are passed in.
+"""
+
+from __future__ import annotations
+
+from tidelore.core.errors import (
+    CredentialsRejected,
+    RateLimited,
+    RemoteError,
+    RemoteNotFound,
+    RemotePermanent,
+    RemoteTransient,
+    ResponseTooLarge,
+)
+from tidelore.http.limits import SECONDARY_WAIT_SECONDS, Verdict
+from tidelore.http.response import Outcome
+from tidelore.http.transport import Trouble
+
+_EXCERPT = 200
+# Besides 5xx: the server gave up waiting for the request, or refused early data.
+_PASSING = frozenset({408, 425})
+_REMEDIES = {
+    403: "check the permissions of the token",
+    404: "check base_url of this host and the path, and that the token can see it",
+    410: "check base_url of this host and the path, and that the token can see it",
+}
+
+
+def excerpt(body: bytes) -> str:
+    """Return the beginning of an error body on one line."""
+    return " ".join(body[: 4 * _EXCERPT].decode("utf-8", "replace").split())[:_EXCERPT]
+
+
+def from_status(status: int, verdict: Verdict, url: str, said: str, *, writes: bool = False) -> RemoteError:
+    """Return the error an unsuccessful status stands for."""
+    if verdict.limited:
+        return RateLimited(
+            f"rate limited by the server (status {status})",
+            status=status,
+            url=url,
+            reason="rate_limit",
+            retry_after_seconds=verdict.wait_seconds or None,
+            rule=verdict.rule,
+            fix="run the command again later; it continues where it stopped",
+        )
+    if status >= 500 and writes:
+        return unclear_write(url, status)
+    if status >= 500 or status in _PASSING or status == 304:
+        return RemoteTransient(
+            f"the server failed (status {status})",
+            status=status,
+            url=url,
+            reason="server_error",
+            fix="run the command again; it continues where it stopped",
+            retry_after_seconds=verdict.wait_seconds or None,
+            said=said or None,
+        )
+    if status == 401:
+        return CredentialsRejected(
+            "the server rejected the credentials (status 401)",
+            status=status,
+            url=url,
+            reason="unauthorized",
+            fix="renew the token and check that it belongs to this host",
+            said=said or None,
+        )
+    kind = RemoteNotFound if status in (404, 410) else RemotePermanent
+    return kind(
+        f"the server refused the request (status {status})",
+        status=status,
+        url=url,
+        reason="refused",
+        fix=_REMEDIES.get(status, "check that base_url of this host is the address of its API"),
+        said=said or None,
+    )
+
+
+def from_trouble(
+    trouble: Trouble, detail: str, url: str, status: int | None, *, sent: bool, writes: bool = False
+) -> RemoteError:
+    """Return the error for a request that brought no usable answer."""
+    if writes and sent:
+        return unclear_write(url, status)
+    if trouble == "too_large":
+        return ResponseTooLarge(f"the response is too large: {detail}", status=status, url=url, reason="too_large")
+    if trouble == "address_refused":
+        return RemotePermanent(f"refused to contact a server: {detail}", url=url, reason="server_refused")
+    if trouble == "untrusted":
+        return RemotePermanent(
+            f"the server's certificate is not trusted: {detail}",
+            url=url,
+            reason="untrusted_certificate",
+            fix="for a private CA, set http.ca_file to its certificate",
+        )
+    return RemoteTransient(
+        f"no usable response: {detail}",
+        status=status,
+        url=url,
+        reason=trouble,
+        fix="check the address and the network, then run the command again; it continues where it stopped",
+    )
+
+
+def unclear_write(url: str, status: int | None) -> RemoteTransient:
+    """Return the error for a write that may have happened."""
+    return RemoteTransient(
+        "it is unknown whether the write succeeded",
+        status=status,
+        url=url,
+        reason="unclear_write",
+        fix="check the result before writing again",
+    )
+
+
+def outcome_of(error: RemoteError) -> Outcome:
+    """Return the word for an error in the metrics."""
+    if isinstance(error, RateLimited):
+        return "rate_limited"
+    return "transient" if isinstance(error, RemoteTransient) else "permanent"
+
+
+class FailureRules:
+    """Which error a failed request is. A client of another kind of server than a forge overrides these rules.
+
+    `unexplained_wait_seconds` is the pause after a rate limit for which the server named no time.
+    """
+
+    unexplained_wait_seconds = SECONDARY_WAIT_SECONDS
+
+    def from_status(self, status: int, verdict: Verdict, url: str, said: str, *, writes: bool) -> RemoteError:
+        """Return the error an unsuccessful status stands for."""
+        return from_status(status, verdict, url, said, writes=writes)
+
+    def from_trouble(
+        self, trouble: Trouble, detail: str, url: str, status: int | None, *, sent: bool, writes: bool
+    ) -> RemoteError:
+        """Return the error for a request that brought no usable response."""
+        return from_trouble(trouble, detail, url, status, sent=sent, writes=writes)

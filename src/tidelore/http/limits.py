@@ -1,0 +1,264 @@
+"""Limits: when the next request may be sent, how long to wait before a retry, and which source is out.
+
+Pure functions read `Retry-After` and the rate limit headers; `Governor` remembers them for all requests of a client,
+and `SourceOutages` remembers for one run which sources are not asked any more. A pause of an earlier process is passed
+in, and a new one is reported. Sends nothing. Invariant: no request leaves before the instant that the server named, and
+none waits longer than `max_wait_seconds`: beyond that the caller gets an error with the number of seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Literal
+
+from tidelore.core.clock import Clock
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteTransient
+
+_MOST_DIGITS = 12
+
+
+def backoff_seconds(attempt: int, first_seconds: float, roll: float, longest_seconds: float = 60.0) -> float:
+    """Return the pause after attempt 1, 2, …: doubling, spread over its upper half by `roll` in [0, 1)."""
+    full = min(longest_seconds, first_seconds * 2.0 ** min(attempt - 1, 30))
+    return full * (0.5 + roll / 2)
+
+
+def read_retry_after(headers: Mapping[str, str], server_ms: int) -> float | None:
+    """Return the seconds of `Retry-After`: a number, or a date measured on the server's own clock."""
+    text = (headers.get("retry-after") or "").strip()
+    seconds = whole_number(text)
+    if seconds is not None:
+        return float(seconds)
+    moment = parse_http_date(text)
+    return None if moment is None else max(0.0, (moment - server_ms) / 1000)
+
+
+def parse_http_date(text: str | None) -> int | None:
+    """Return epoch milliseconds of an HTTP date, or None when it is missing or no date."""
+    if not text:
+        return None
+    try:
+        moment = parsedate_to_datetime(text)
+        # RFC 9110: a date without a usable zone is GMT.
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def whole_number(text: str | None) -> int | None:
+    """Return the number a header holds, or None for anything else and for what no server means."""
+    text = (text or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+# A server that limits without saying for how long gets a minute, and twice as long each time it repeats it.
+SECONDARY_WAIT_SECONDS = 60.0
+# A reset that lies in the past by the server's own clock still deserves a breath.
+_LEAST_WAIT_SECONDS = 1.0
+# A reset is epoch seconds on GitLab, GitHub and Bluesky, and seconds to go (so, smaller) in the IETF draft.
+_EARLIEST_EPOCH = 1_000_000_000
+_LIMIT_WORDS = (b"rate limit", b"abuse detection", b"retry later", b"too many requests")
+
+LimitRule = Literal["none", "retry-after", "reset", "secondary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the server says is left of what it allows, and when it fills up again (epoch milliseconds of its clock)."""
+
+    remaining: int | None
+    reset_at: int | None
+    allowed: int | None = None
+
+
+UNKNOWN = Budget(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How long every request of the client waits, why, and whether this one was refused for its rate."""
+
+    wait_seconds: float
+    rule: LimitRule
+    limited: bool
+
+
+def read_budget(headers: Mapping[str, str], server_ms: int) -> Budget:
+    """Read `RateLimit-*` (GitLab, Bluesky) or `x-ratelimit-*` (GitHub)."""
+    for prefix in ("ratelimit", "x-ratelimit"):
+        remaining = whole_number(headers.get(f"{prefix}-remaining"))
+        if remaining is not None:
+            allowed = whole_number(headers.get(f"{prefix}-limit"))
+            reset = whole_number(headers.get(f"{prefix}-reset"))
+            if reset is None:
+                return Budget(remaining, None, allowed)
+            return Budget(remaining, reset * 1000 if reset >= _EARLIEST_EPOCH else server_ms + reset * 1000, allowed)
+    return Budget(None, None)
+
+
+def classify_limit(
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    budget: Budget,
+    server_ms: int,
+    strikes: int = 0,
+    unexplained_wait_seconds: float = SECONDARY_WAIT_SECONDS,
+) -> Verdict:
+    """Decide what an answer means for the requests after it. `strikes`: unexplained limits just before it."""
+    after = read_retry_after(headers, server_ms) if status in (403, 429, 503) else None
+    spent = budget.remaining == 0
+    limited = status == 429 or (status == 403 and (after is not None or spent or _speaks_of_limits(body)))
+    if after is not None:
+        return Verdict(max(after, _LEAST_WAIT_SECONDS), "retry-after", limited)
+    if spent and budget.reset_at is not None:
+        wait = (budget.reset_at - server_ms) / 1000
+        if limited:
+            return Verdict(max(wait, _LEAST_WAIT_SECONDS), "reset", limited)
+        if wait > 0:
+            return Verdict(wait, "reset", limited)
+    if limited:
+        return Verdict(unexplained_wait_seconds * 2 ** min(strikes, 10), "secondary", limited)
+    return Verdict(0.0, "none", limited)
+
+
+class Governor:
+    """Holds back all requests of one client: limits the server named, and a fixed pace when one is set."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        origin: str = "",
+        rate_limit_rps: float = 0.0,
+        max_wait_seconds: float = 300.0,
+        paused_until: int | None = None,
+        on_pause: Callable[[int], None] | None = None,
+        unexplained_wait_seconds: float = SECONDARY_WAIT_SECONDS,
+    ) -> None:
+        self._clock = clock
+        self._origin = origin
+        self._max_wait_seconds = max_wait_seconds
+        self._interval_seconds = 1.0 / rate_limit_rps if rate_limit_rps > 0 else 0.0
+        self._slot_at = 0.0
+        self._blocked_until = 0.0
+        self._on_pause = on_pause
+        self._unexplained_wait_seconds = unexplained_wait_seconds
+        if paused_until is not None:
+            self._blocked_until = clock.monotonic() + max(paused_until - clock.now_ms(), 0) / 1000
+        self._strikes = 0
+        self.remaining: int | None = None
+        self.reset_at: int | None = None
+        self.allowed: int | None = None
+        self.skew_ms: int | None = None
+        """How far the server's clock is ahead of ours, as its last answer said."""
+
+    @property
+    def budget(self) -> Budget:
+        """What the server last said is left, and when it fills up again by our own clock."""
+        reset_at = None if self.reset_at is None else self.reset_at - (self.skew_ms or 0)
+        return Budget(self.remaining, reset_at, self.allowed)
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long the next request has to wait for the server."""
+        return max(0.0, self._blocked_until - self._clock.monotonic())
+
+    def too_long(self, seconds: float) -> bool:
+        """Return whether a wait is longer than `max_wait_seconds`."""
+        return seconds > self._max_wait_seconds
+
+    async def admit(self) -> None:
+        """Return when a request may leave; raise RateLimited when that is too far away."""
+        # The server may close the gate while a request waits for its slot: then the slot is worth nothing.
+        while True:
+            await self._wait_for_server()
+            await self._wait_for_slot()
+            if not self.wait_seconds:
+                return
+
+    async def _wait_for_server(self) -> None:
+        while (wait := self.wait_seconds) > 0:
+            if self.too_long(wait):
+                raise RateLimited(
+                    f"the server asked for a pause of {wait:.0f} s",
+                    retry_after_seconds=wait,
+                    url=self._origin or None,
+                    reason="rate_limit",
+                )
+            await self._clock.sleep(wait)
+
+    async def _wait_for_slot(self) -> None:
+        if not self._interval_seconds:
+            return
+        now = self._clock.monotonic()
+        slot_at = max(now, self._slot_at)
+        self._slot_at = slot_at + self._interval_seconds
+        if slot_at > now:
+            await self._clock.sleep(slot_at - now)
+
+    def observe(self, status: int, headers: Mapping[str, str], body: bytes, server_ms: int | None) -> Verdict:
+        """Take an answer into account; a wait it names can only lengthen the one in force."""
+        now = self._clock.monotonic()
+        measured_ms = self._clock.now_ms() if server_ms is None else server_ms
+        budget = read_budget(headers, measured_ms)
+        self.skew_ms = measured_ms - self._clock.now_ms()
+        if budget.remaining is not None:
+            self.remaining, self.reset_at, self.allowed = budget.remaining, budget.reset_at, budget.allowed
+        verdict = classify_limit(
+            status, headers, body, budget, measured_ms, self._strikes, self._unexplained_wait_seconds
+        )
+        # Requests that were in flight together are one violation, and their good responses do not clear it.
+        if now >= self._blocked_until:
+            self._strikes = self._strikes + 1 if verdict.rule == "secondary" else 0
+        elif verdict.rule == "secondary":
+            return Verdict(self.wait_seconds, "secondary", limited=True)
+        if verdict.wait_seconds > 0:
+            longer = now + verdict.wait_seconds - max(self._blocked_until, now)
+            self._blocked_until = max(self._blocked_until, now + verdict.wait_seconds)
+            if self._on_pause is not None and longer >= _LEAST_WAIT_SECONDS:
+                self._on_pause(self._clock.now_ms() + round(verdict.wait_seconds * 1000))
+        return verdict
+
+
+def _speaks_of_limits(body: bytes) -> bool:
+    text = body[:4096].lower()
+    return any(word in text for word in _LIMIT_WORDS)
+
+
+SILENCES_UNTIL_OUT = 2
+
+
+def got_no_response(error: BaseException | None) -> bool:
+    """Return whether an error means that the server sent no response at all."""
+    return isinstance(error, RemoteTransient) and not isinstance(error, RateLimited) and error.status is None
+
+
+class SourceOutages:
+    """Which sources are not asked any more within one run."""
+
+    def __init__(self) -> None:
+        self._outages: dict[str, RemoteError] = {}
+        self._silences: dict[str, int] = {}
+
+    def reason(self, source: str) -> RemoteError | None:
+        """Return why a source is not asked any more, or None."""
+        return self._outages.get(source)
+
+    def answered(self, source: str) -> None:
+        """Record that a scope was read."""
+        self._silences.pop(source, None)
+
+    def failed(self, source: str, error: RemoteError) -> None:
+        """Record that a scope could not be read.
+
+        Rejected credentials and an exhausted rate limit stop the source at once. Without a response it is stopped
+        after two scopes in a row: one list that never answers does not stop the others, and a host that is down
+        costs one round of waiting however many scopes it has.
+        """
+        if got_no_response(error):
+            self._silences[source] = self._silences.get(source, 0) + 1
+        if isinstance(error, CredentialsRejected | RateLimited) or self._silences.get(source, 0) >= SILENCES_UNTIL_OUT:
+            self._outages[source] = error

@@ -1,0 +1,109 @@
+"""One configured GitLab host: opens it and offers its projects, lists and statuses to the rooms above.
+
+A host that cannot be opened carries the reason; every call raises it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from urllib.parse import urlsplit
+
+from tidelore.core.clock import Clock
+from tidelore.core.config import Config, GitLabHost
+from tidelore.core.errors import TideloreError
+from tidelore.core.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
+from tidelore.engine.ports import Lister, Pages
+from tidelore.http.client import HttpClient, private_token
+from tidelore.sources.credentials import find_token
+from tidelore.sources.gitlab.client import GitLabClient
+from tidelore.sources.gitlab.graphql import read_statuses
+from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
+from tidelore.sources.ports import Greeting, Wiring, skew_of
+
+
+class GitLabSource:
+    """One configured GitLab host. In place of a client it may be given the reason why there is none."""
+
+    kind = "gitlab"
+
+    def __init__(
+        self, host: GitLabHost, door: GitLabClient | TideloreError, config: Config, clock: Clock, *, signed_in: bool
+    ) -> None:
+        self.name = host.name
+        self.closed = door if isinstance(door, TideloreError) else None
+        self._door = door
+        self._clock = clock
+        self._signed_in = signed_in
+        self._per_page = config.http.per_page
+
+    @property
+    def _client(self) -> GitLabClient:
+        if isinstance(self._door, TideloreError):
+            raise self._door
+        return self._door
+
+    async def greet(self) -> Greeting:
+        """Return who we are there, how far the clocks are apart, and what the rate limit leaves."""
+        if self._signed_in:
+            user, response = await self._client.user()
+            parts = [f"signed in as {user.username}"]
+        else:
+            response = await self._client.greet()
+            parts = ["reachable without a token"]
+        if self._client.remaining is not None:
+            parts.append(f"{self._client.remaining:,} requests left")
+        return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
+
+    async def resolve(self, configured: str) -> ProjectRecord:
+        return await self._client.project(configured)
+
+    async def group(self, path: str) -> Sequence[ProjectRecord]:
+        return await group_projects(self._client, path, per_page=self._per_page)
+
+    def listing(
+        self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False
+    ) -> Lister[ParentRecord]:
+        build = issue_list if resource == "issues" else merge_request_list
+        return build(
+            self._client,
+            remote_id,
+            per_page=self._per_page,
+            by_creation=by_creation,
+            keyset=keyset and not by_creation,
+        )
+
+    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[ChildRecord]]:
+        return child_lists(self._client, kind, resource, remote_id, iid, per_page=self._per_page)
+
+    async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
+        return await read_statuses(self._client, path, iids)
+
+
+@asynccontextmanager
+async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabSource]:
+    """Open a GitLab host; its connections close with the block."""
+    tool = ("glab", "config", "get", "token", "--host", urlsplit(host.base_url).hostname or "")
+    token = find_token(host.base_url, host.token_env, tool, wiring.environ, host.name)
+    config = wiring.config
+    async with HttpClient(
+        host.base_url,
+        token=token.value if token else None,
+        auth=private_token,
+        timeout_seconds=config.http.timeout_seconds,
+        max_retries=config.http.max_retries,
+        retry_backoff_seconds=config.http.retry_backoff_seconds,
+        ca_file=config.http.ca_file,
+        proxy=config.http.proxy,
+        max_concurrency=config.sync.dependent_concurrency,
+        rate_limit_rps=config.sync.rate_limit_rps,
+        max_wait_seconds=wiring.patience_seconds,
+        paused_until=wiring.paused_until(host.name),
+        on_pause=partial(wiring.keep_pause, host.name),
+        name=host.name,
+        clock=wiring.clock,
+        on_request=wiring.on_request,
+        transport=wiring.transport,
+    ) as http:
+        yield GitLabSource(host, GitLabClient(http), config, wiring.clock, signed_in=token is not None)

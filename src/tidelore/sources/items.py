@@ -1,0 +1,148 @@
+"""Parses the raw items of a list page, and finds the next page of a list.
+
+An item that cannot be parsed becomes a `Rejected` beside its readable neighbours (invariant 7). A next link to another
+origin is never requested: the list continues as if it were not there, so neither the token nor data is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tidelore.core.clock import parse_instant
+from tidelore.core.content import digest
+from tidelore.core.model import Item, Rejected, Version
+from tidelore.http.pagination import next_page
+from tidelore.http.response import Response, outline, read_marker
+
+_LOG = logging.getLogger(__name__)
+
+
+class DatedRecord(Protocol):
+    """What a record must say of itself to have a version."""
+
+    @property
+    def remote_id(self) -> int: ...
+    @property
+    def updated_at(self) -> int: ...
+
+
+P = TypeVar("P")
+R = TypeVar("R", bound=DatedRecord)
+
+
+class ParsedItems(Struct, Generic[R], frozen=True):
+    """A page's items, sorted by whether they could be read."""
+
+    items: list[Item[R]]
+    rejected: list[Rejected]
+
+
+class ItemReader(Generic[P, R]):
+    """Turns raw list items into items of one kind; a transform that returns None passes an item over.
+
+    `locator` names the field by which an item is asked for again. By default a version is its payload's bytes; with
+    `by_record` it is the record's, so that a field we do not keep makes no new version.
+    """
+
+    def __init__(
+        self,
+        payload: type[P],
+        transform: Callable[[P], R | None],
+        *,
+        locator: str | None = "iid",
+        by_record: bool = False,
+    ) -> None:
+        self._decode = msgspec.json.Decoder(payload).decode
+        self._transform: Callable[[P], R | None] = transform
+        self._locator = locator
+        self._by_record = by_record
+
+    def read(self, raws: list[Raw], at: Callable[[R], int]) -> ParsedItems[R]:
+        """Understand what can be understood; `at` picks the instant the list is ordered by."""
+        items: list[Item[R]] = []
+        rejected: list[Rejected] = []
+        for raw in raws:
+            payload = bytes(raw)
+            try:
+                record = self._understand(payload)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                rejected.append(reject(payload, str(error), self._locator))
+                continue
+            if record is not None:
+                content = digest(msgspec.json.encode(record) if self._by_record else payload)
+                version = Version(record.remote_id, record.updated_at, content)
+                items.append(Item(version, at(record), payload, record))
+        return ParsedItems(items, rejected)
+
+    def one(self, payload: bytes) -> R:
+        """Return the record of one payload, or raise ValueError or DecodeError."""
+        record = self._understand(payload)
+        if record is None:
+            raise ValueError("passed over")
+        return record
+
+    def _understand(self, payload: bytes) -> R | None:
+        record = self._transform(self._decode(payload))
+        if b"\\u0000" in payload and record is not None:
+            refuse_nul(cast("Struct", record))
+        return record
+
+
+def refuse_nul(record: Struct) -> None:
+    """Refuse a text with a NUL in it: PostgreSQL stores none, and one item must not fail its whole page."""
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and "\x00" in text for text in texts):
+            raise ValueError(f"{name}: contains a NUL character")
+
+
+def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:
+    """Name a payload that cannot be understood as well as it allows."""
+    payload, error = read_marker(payload) or (payload, error)
+    try:
+        # The tolerant reader: a broken text elsewhere in the payload must not hide what it is about.
+        value = json.loads(outline(payload))
+    except (ValueError, RecursionError):
+        value = None
+    known = value if isinstance(value, dict) else {}
+    remote_id, number = known.get("id"), known.get(locator) if locator else None
+    named = isinstance(remote_id, int | str) and not isinstance(remote_id, bool) and remote_id != ""
+    key = str(remote_id) if named else f"content:{digest(payload).hex()}"
+    located = str(number) if isinstance(number, int) and not isinstance(number, bool) else None
+    _LOG.warning("could not parse item %s: %s", key, error)
+    return Rejected(key, located, payload, error)
+
+
+def next_address(response: Response, count: int, per_page: int, route: str) -> str | None:
+    """Return where an offset list goes on, by the header chain; None at its end."""
+    following = next_page(response.headers, response.url, count, per_page)
+    if following is not None and following.foreign:
+        warn_foreign(route)
+        kept = {name: value for name, value in response.headers.items() if name != "link"}
+        following = next_page(kept, response.url, count, per_page)
+    return None if following is None else following.url
+
+
+def warn_foreign(route: str) -> None:
+    """Log that a next link to another origin was refused."""
+    _LOG.warning("%s: refused a next link to another origin", route)
+
+
+def instant(field: str, text: str) -> int:
+    """Return a timestamp of a payload, or raise ValueError naming the field."""
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None
+
+
+def optional_instant(field: str, text: str | None) -> int | None:
+    """Return a timestamp that may be missing."""
+    return None if text is None else instant(field, text)
