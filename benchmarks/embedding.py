@@ -24,18 +24,18 @@ from benchmarks.scale import Scale
 from benchmarks.search_corpus import fill
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import Config
+from tidelore.documents.embed import cut, embed_documents
 from tidelore.embedding.embedder import Embedder, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam
-from tidelore.pipeline.embed import cut, embed_documents
 from tidelore.search.semantic import VectorIndex
-from tidelore.session import Workshop
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put
 from tidelore.store.reading.vector_models import ensure_model
 from tidelore.store.reading.vectors import read_texts
+from tidelore.store.work.session import Workshop
 
 BOUND = 1.25
 """The stage takes at most so many times the bare loop: 0.8 of its throughput."""

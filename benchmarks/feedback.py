@@ -20,9 +20,9 @@ from tidelore.app import App
 from tidelore.core.config import Config, parse_config, repo_settings
 from tidelore.feedback.polling import RepoTarget, poll
 from tidelore.feedback.report import RepoReport
-from tidelore.session import Workshop
 from tidelore.sources.github.source import open_github
 from tidelore.sources.ports import Wiring
+from tidelore.store.work.session import Workshop
 from tidelore_world.server import serve
 from tidelore_world.world import World
 

@@ -26,14 +26,14 @@ from tidelore.app.bluesky import poll_accounts, stream_accounts
 from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import parse_config
 from tidelore.core.model import Scope
+from tidelore.core.progress import Progress
 from tidelore.engine.cursor import Cursor, Window
-from tidelore.pipeline.poll_accounts import PollRequest
-from tidelore.pipeline.poll_report import PollReport, verdict
-from tidelore.pipeline.report import Progress
-from tidelore.pipeline.stream_accounts import SURFACE, StreamReport, StreamRequest
 from tidelore.sources.bluesky.stream_protocol import StreamCursor
 from tidelore.store.mirror.accounts import SOURCE, NewAccount, add_accounts
 from tidelore.store.mirror.cursors import save_cursor
+from tidelore.sync.account_poll import PollRequest
+from tidelore.sync.account_stream import SURFACE, StreamReport, StreamRequest
+from tidelore.sync.report import PollReport, poll_verdict
 from tidelore_world.bluesky.ids import did_of
 
 CONCURRENCY = 10
@@ -92,7 +92,7 @@ def follow(app: App, accounts: int) -> None:
 def cycle(app: App, *, everyone: bool = False) -> PollReport:
     """Run one cycle; an account that cannot be read is an error of the benchmark, one that is gone is not."""
     report = asyncio.run(poll_accounts(app, PollRequest(everyone=everyone, documents=False, scrub_budget=0)))
-    error = verdict(report)
+    error = poll_verdict(report)
     if error is not None:
         raise error
     return report

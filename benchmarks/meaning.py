@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import Config
+from tidelore.documents.embed import embed_documents
 from tidelore.embedding.local import LocalEmbedder
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam
-from tidelore.pipeline.embed import embed_documents
 from tidelore.search.semantic import MeaningRanker, VectorIndex, open_index
-from tidelore.session import Workshop
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
+from tidelore.store.work.session import Workshop
 
 
 def find_embedder() -> LocalEmbedder | None:

@@ -27,10 +27,10 @@ from benchmarks.world_server import PROJECT, Contents
 from tidelore.app import document, surgical_sync
 from tidelore.embedding.embedder import Unavailable
 from tidelore.embedding.registry import open_embedder
-from tidelore.pipeline.selection import Asked, Flags, read_asked
-from tidelore.pipeline.surgical_report import SurgicalReport
 from tidelore.store.reading.vector_models import VectorModel, ensure_model
 from tidelore.store.reading.vectors import DocumentText, Embedded, Piece, VectorTable, due_documents, read_texts
+from tidelore.sync.report import SurgicalReport
+from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags, read_asked
 
 BOUND = 1.5
 BASE = Contents(10, 100, discussions=1, notes=2, events=1, files=2)
@@ -83,7 +83,7 @@ def _without_embedding(reports: Sequence[SurgicalReport]) -> float:
 
 
 def _operate(url: str, path: Path, report: SurgicalReport) -> None:
-    asyncio.run(surgical_sync(app_of(url, path), _asked(), Flags(project=PROJECT), report, force=False))
+    asyncio.run(surgical_sync(app_of(url, path), _asked(), SurgicalFlags(project=PROJECT), report, force=False))
     done = (report.processed_count, report.entity_failures)
     if done != (len(ISSUES) + len(MERGE_REQUESTS), []) or report.documents is None or not report.documents.regenerated:
         raise RuntimeError(f"the items were not refreshed: {report}")
@@ -91,7 +91,7 @@ def _operate(url: str, path: Path, report: SurgicalReport) -> None:
         raise RuntimeError(f"the documents were not embedded: {report.embeddings}")
 
 
-def _asked() -> Sequence[Asked]:
+def _asked() -> Sequence[RequestedItem]:
     return [
         *(read_asked(str(iid), "issue") for iid in ISSUES),
         *(read_asked(str(iid), "mr") for iid in MERGE_REQUESTS),

@@ -19,12 +19,14 @@ import apsw
 from benchmarks.world_server import PROJECT, Contents
 from tidelore.app import App, mirror
 from tidelore.core.config import parse_config
-from tidelore.pipeline.ingest import Target, ingest
-from tidelore.pipeline.mirror import MirrorRequest, RequestCount
-from tidelore.pipeline.report import RunReport, silent
-from tidelore.session import Workshop, open_session
+from tidelore.core.progress import silent
 from tidelore.sources.ports import RESOURCES, Wiring
 from tidelore.sources.registry import open_hosts
+from tidelore.store.work.session import Workshop, open_session
+from tidelore.sync.lists import ingest
+from tidelore.sync.mirror import MirrorRequest
+from tidelore.sync.projects import ListTarget
+from tidelore.sync.report import RequestCount, RunReport
 
 if TYPE_CHECKING:
     from tidelore.http.transport import Transport
@@ -119,7 +121,7 @@ async def _walk(app: App) -> RunReport:
         database = app.open_store(create=True)
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, "lore ingest")
-        targets = [Target(sources[0], PROJECT, resource) for resource in RESOURCES]
+        targets = [ListTarget(sources[0], PROJECT, resource) for resource in RESOURCES]
         async with open_session(shop, force=False) as session:
             scopes = await ingest(session, targets, full=False, on_progress=silent)
     return RunReport(session.run.id, scopes=scopes, requests=count.total)

@@ -43,9 +43,10 @@ def test_there_are_no_circular_imports(source: Path) -> None:
         ("engine/walk.py", "from tidelore.store.mirror.cursors import x", "engine imports store, which lies above it"),
         ("store/mirror/parents.py", "import tidelore.sources.registry", "store imports sources, which lies beside it"),
         ("sources/registry.py", "from tidelore import store", "sources imports store, which lies beside it"),
-        ("pipeline/ingest.py", "from tidelore.app import App", "pipeline imports app, which lies above it"),
+        ("sync/lists.py", "from tidelore.app import App", "sync imports app, which lies above it"),
         ("web/pages.py", "from tidelore.cli import main", "web imports cli, which lies above it"),
-        ("core/errors.py", "from tidelore.engine import walk", "errors imports engine, which lies above it"),
+        ("core/errors.py", "from tidelore.engine import walk", "core imports engine, which lies above it"),
+        ("sync/mirror.py", "from tidelore.documents import embed", "sync imports documents, which lies beside it"),
         ("engine/walk.py", "def f():\n    from tidelore.sources import http", "lies above it"),
         ("engine/walk.py", "from ..store import cursors", "lies above it"),
         ("engine/__init__.py", "from ..store import cursors", "lies above it"),
@@ -58,7 +59,7 @@ def test_there_are_no_circular_imports(source: Path) -> None:
     ],
 )
 def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, text: str, problem: str) -> None:
-    rooms = ("store", "sources", "web", "engine", "pipeline", "cli")
+    rooms = ("store", "sources", "web", "engine", "sync", "documents", "cli")
     files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/__init__.py", "core/clock.py"), "")
     found = misplaced_imports(plant(files | {path: text}))
     assert len(found) == 1

@@ -88,8 +88,8 @@ def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, p
     ],
 )
 def test_sql_outside_the_store_is_caught(plant: Plant, text: str) -> None:
-    assert len(sql_outside_the_store(plant({"pipeline/ingest.py": text}))) == 1
-    assert sql_outside_the_store(plant({"pipeline/ingest.py": "", "store/mirror/parents.py": text})) == []
+    assert len(sql_outside_the_store(plant({"sync/lists.py": text}))) == 1
+    assert sql_outside_the_store(plant({"sync/lists.py": "", "store/mirror/parents.py": text})) == []
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_sql_outside_the_store_is_caught(plant: Plant, text: str) -> None:
     ],
 )
 def test_plain_english_is_not_mistaken_for_sql(plant: Plant, text: str) -> None:
-    assert sql_outside_the_store(plant({"pipeline/ingest.py": text})) == []
+    assert sql_outside_the_store(plant({"sync/lists.py": text})) == []
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_plain_english_is_not_mistaken_for_sql(plant: Plant, text: str) -> None:
     ],
 )
 def test_an_http_client_outside_the_sources_is_caught(plant: Plant, text: str) -> None:
-    assert len(http_clients_outside_http(plant({"pipeline/ingest.py": text}))) == 1
-    assert http_clients_outside_http(plant({"pipeline/ingest.py": "", "http/client.py": text})) == []
+    assert len(http_clients_outside_http(plant({"sync/lists.py": text}))) == 1
+    assert http_clients_outside_http(plant({"sync/lists.py": "", "http/client.py": text})) == []
 
 
 @pytest.mark.parametrize("text", ["import websockets", "from websockets.asyncio.client import connect"])
-@pytest.mark.parametrize("room", ["pipeline", "embedding"])
+@pytest.mark.parametrize("room", ["sync", "embedding"])
 def test_a_socket_outside_the_sources_is_caught(plant: Plant, text: str, room: str) -> None:
     assert len(sockets_outside_the_sources(plant({f"{room}/stream.py": text}))) == 1
     assert sockets_outside_the_sources(plant({f"{room}/stream.py": "", "sources/stream.py": text})) == []
@@ -132,7 +132,7 @@ def test_a_socket_outside_the_sources_is_caught(plant: Plant, text: str, room: s
 
 def test_urls_and_status_names_are_not_mistaken_for_an_http_client(plant: Plant) -> None:
     text = "from urllib.parse import urlsplit\nfrom http import HTTPStatus\nimport httpx2ish"
-    assert http_clients_outside_http(plant({"pipeline/ingest.py": text})) == []
+    assert http_clients_outside_http(plant({"sync/lists.py": text})) == []
 
 
 @pytest.mark.parametrize(

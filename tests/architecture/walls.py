@@ -42,9 +42,9 @@ _WORLD_MAY = frozenset({"asyncio.sleep", "time.sleep", "time.monotonic"})
 # The types that carry records from a source to the store; with `Any` inside they would carry anything.
 RECORD_CARRIERS = frozenset(
     {
-        *("Item", "Page", "Pages", "Lister", "Batch", "Shelf"),
-        *("Intake", "Sorted", "Walk", "Descent", "Scrub", "Timed"),
-        *("Children", "Nursery", "DependentSync", "Renewal"),
+        *("Item", "Page", "Pages", "Lister", "Batch", "ScopeStore"),
+        *("Intake", "Sorted", "Walk", "NewestFirstWalk", "Scrub", "TimedList"),
+        *("Children", "ChildStore", "ChildSync", "Renewal"),
         *("Family", "ChildFamily", "PageWriter", "ChildWriter"),
     }
 )

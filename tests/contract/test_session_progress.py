@@ -10,13 +10,13 @@ from tests.faces.hosts import SteadyClock
 
 from tidelore.core.config import Config, Sync
 from tidelore.core.errors import LeaseLost
+from tidelore.core.progress import EmbedReport, OnProgress, Progress, silent
 from tidelore.engine.crashpoint import no_seam
-from tidelore.pipeline.ledger_progress import also_to_ledger
-from tidelore.pipeline.mirror import MirrorRequest, RequestCount, mirror
-from tidelore.pipeline.report import EmbedReport, OnProgress, Progress, silent
-from tidelore.session import Session, Workshop, open_session
 from tidelore.store.database.port import Database
 from tidelore.store.work.runs import RunRecord, list_records
+from tidelore.store.work.session import Session, Workshop, open_session
+from tidelore.sync.mirror import MirrorRequest, mirror
+from tidelore.sync.report import RequestCount, also_to_ledger
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from tests.support.manual_clock import ManualClock
 from tidelore.core.config import Config
 from tidelore.core.errors import LockHeld
 from tidelore.engine.crashpoint import no_seam
-from tidelore.session import LOOK_AGAIN_SECONDS, Workshop, acquire_lease, open_session
 from tidelore.store.database.port import Database
+from tidelore.store.work.session import LOOK_AGAIN_SECONDS, Workshop, acquire_lease, open_session
 
 
 class Giving(ManualClock):

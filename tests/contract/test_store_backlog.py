@@ -29,14 +29,14 @@ def project(database: Database, clock: ManualClock) -> ProjectRow:
     """A project of five issues and one merge request, and a neighbour that must not be counted."""
     for number, path in ((2, "port/quay"), (1, "port/harbour")):
         row = add_project(database, number, path)
-        shelf = PageWriter(database, scope_of(row), ISSUES, clock.now_ms)
-        shelf.commit(Batch([issue(number * 100 + n) for n in range(5)], Cursor()))
+        writer = PageWriter(database, scope_of(row), ISSUES, clock.now_ms)
+        writer.commit(Batch([issue(number * 100 + n) for n in range(5)], Cursor()))
         changes = PageWriter(database, scope_of(row, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
         changes.commit(Batch([merge_request(number * 100)], Cursor()))
     return row
 
 
-def nursery(database: Database, clock: ManualClock, project: ProjectRow) -> ChildWriter:
+def child_writer(database: Database, clock: ManualClock, project: ProjectRow) -> ChildWriter:
     return ChildWriter(database, scope_of(project), ISSUE, DISCUSSIONS, clock.now_ms)
 
 
@@ -44,7 +44,7 @@ def test_parents_are_counted_by_the_state_of_their_children(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
     at = clock.now_ms()
-    parents = nursery(database, clock, project)
+    parents = child_writer(database, clock, project)
     synced, settling, failing, again, _untouched = parents.due(10)
     parents.replace(synced, NOTHING, settled=True)
     clock.advance(1)
@@ -61,19 +61,19 @@ def test_parents_are_counted_by_the_state_of_their_children(
 def test_a_new_parent_version_makes_its_children_due_instead_of_settling(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
-    parents = nursery(database, clock, project)
+    parents = child_writer(database, clock, project)
     for parent in parents.due(10):
         parents.replace(parent, NOTHING, settled=False)
-    shelf = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
-    shelf.commit(Batch([issue(100, CREATED + 1000)], Cursor()))
+    writer = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
+    writer.commit(Batch([issue(100, CREATED + 1000)], Cursor()))
     found = read_backlog(database, ISSUE, "discussions", project.id)
     assert (found.due, found.settling) == (5, 4)
 
 
 def test_deleted_parents_are_not_counted_as_due(database: Database, clock: ManualClock, project: ProjectRow) -> None:
     assert read_backlog(database, ISSUE, "discussions", project.id).due == 5
-    shelf = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
-    shelf.commit(Batch([], Cursor(), gone=[100]))
+    writer = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
+    writer.commit(Batch([], Cursor(), gone=[100]))
     assert read_backlog(database, ISSUE, "discussions", project.id).due == 4
 
 

@@ -70,8 +70,8 @@ class Berth:
     def replace(self, *items: Item[DiscussionRecord], parent: int | None = None, **options: Any) -> int:
         """Make the parent hold these; return how many discussions that changed."""
         self.clock.advance(5)
-        nursery = ChildWriter(self.database, self.scope, self.kind, DISCUSSIONS, self.clock.now_ms, **options)
-        return nursery.replace(self.parent(parent), Children(items, (), 1, None), settled=True)
+        child_writer = ChildWriter(self.database, self.scope, self.kind, DISCUSSIONS, self.clock.now_ms, **options)
+        return child_writer.replace(self.parent(parent), Children(items, (), 1, None), settled=True)
 
     def rows(self, sql: str, **params: Any) -> list[Any]:
         return self.database.read(sql, params)
@@ -264,8 +264,8 @@ def test_a_failure_inside_the_commit_leaves_children_and_watermark_as_they_were(
 def test_a_discussion_that_cannot_be_parsed_is_quarantined_and_stored_rows_are_kept(berth: Berth) -> None:
     berth.replace(thread("a", note(1)), thread("b", note(2)))
     held = berth.notes()
-    nursery = ChildWriter(berth.database, berth.scope, berth.kind, DISCUSSIONS, berth.clock.now_ms)
-    nursery.record_failure(berth.parent(), "1 of 2 unreadable", [Rejected("a", None, b"{}", "notes[0]: $.id")])
+    child_writer = ChildWriter(berth.database, berth.scope, berth.kind, DISCUSSIONS, berth.clock.now_ms)
+    child_writer.record_failure(berth.parent(), "1 of 2 unreadable", [Rejected("a", None, b"{}", "notes[0]: $.id")])
     assert berth.notes() == held
     assert [(row.remote_key, row.error) for row in list_quarantine(berth.database)] == [("a", "notes[0]: $.id")]
     berth.replace(thread("a", note(1)), thread("b", note(2)))

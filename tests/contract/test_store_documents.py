@@ -11,14 +11,14 @@ from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_ch
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.config import Config
+from tidelore.core.progress import DocumentReport
+from tidelore.documents.generation import BATCH, make_documents
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.pipeline.documents import BATCH, make_documents
-from tidelore.pipeline.report import DocumentReport
-from tidelore.session import Workshop, open_session
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.documents import DocumentSource, count_dirty, due_sources, mark, marks_of, wipe
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.work.session import Workshop, open_session
 
 
 def made(database: Database, only: list[DocumentSource] | None = None, seam: Crashpoint = no_seam) -> DocumentReport:

@@ -89,7 +89,7 @@ def judge(found: Item[CommentRecord], stored: Version | None) -> Sequence[Effect
     return [event_of(found.record, f"#{body_digest(found.record.body).hex()[:8]}" if same_instant else "")]
 
 
-def shelf(
+def writer(
     database: Database,
     project: ProjectRow,
     interpret: Interpret = judge,
@@ -269,13 +269,13 @@ def test_a_page_of_a_process_that_lost_its_lease_is_not_written(
     lease.release()
     before = everything(database)
     with pytest.raises(LeaseLost):
-        shelf(database, project, lease=lease).commit(Batch(items(comment(1)), cursor_at()))
+        writer(database, project, lease=lease).commit(Batch(items(comment(1)), cursor_at()))
     assert everything(database) == before
 
 
 def take(database: Database, project: ProjectRow, *records: CommentRecord) -> Intake[CommentRecord]:
-    """Read a page as a walk does: only versions that are not stored reach the shelf."""
-    intake = Intake(shelf(database, project), lambda: NOW)
+    """Read a page as a walk does: only versions that are not stored reach the writer."""
+    intake = Intake(writer(database, project), lambda: NOW)
     intake.take(Page(items(*records)), cursor_at())
     return intake
 
@@ -331,7 +331,7 @@ def test_deferred_comments_leave_no_row_and_are_processed_when_read_again(
     database: Database, project: ProjectRow
 ) -> None:
     """A pull request that is blocked: what is said meanwhile becomes events when it is not."""
-    shelf(database, project, lambda *_: None).commit(Batch(items(comment(5)), cursor_at()))
+    writer(database, project, lambda *_: None).commit(Batch(items(comment(5)), cursor_at()))
     assert database.read("SELECT COUNT(*) FROM feedback_comments") == [(0,)]
     take(database, project, comment(5))
     assert [event.comment_id for event in peek(database)] == [5]
@@ -349,7 +349,7 @@ def test_effects_are_reported_after_the_commit_and_not_before(
     def seam(_seam: Seam) -> None:
         seen.append((0, count_events(other, project.id)))
 
-    shelf(database, project, seam=seam, on_effects=count).commit(Batch(items(comment(5)), cursor_at()))
+    writer(database, project, seam=seam, on_effects=count).commit(Batch(items(comment(5)), cursor_at()))
     assert seen == [(0, 0), (1, 1)]
 
 

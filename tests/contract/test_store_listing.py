@@ -25,8 +25,8 @@ CHANGES = [
 
 
 def keep(database: Database, project: ProjectRow, family: Family, items: list[Item[Any]], **more: Any) -> None:
-    shelf = PageWriter(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
-    shelf.commit(Batch(items, Cursor(), **more))
+    writer = PageWriter(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
+    writer.commit(Batch(items, Cursor(), **more))
 
 
 @pytest.fixture

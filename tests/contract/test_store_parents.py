@@ -40,16 +40,16 @@ class Parents:
         self.scope: Scope = scope_of(add_project(database), f"gitlab.{kind}")
         self.database = database
 
-    def shelf(self, **options: Any) -> PageWriter:
+    def writer(self, **options: Any) -> PageWriter:
         return PageWriter(self.database, self.scope, self.family, self.clock.now_ms, **options)
 
     def commit(self, *items: Item[Any], **batch: Any) -> PageWriter:
-        shelf = self.shelf()
-        shelf.commit(Batch(items, batch.pop("cursor", CURSOR), **batch))
-        return shelf
+        writer = self.writer()
+        writer.commit(Batch(items, batch.pop("cursor", CURSOR), **batch))
+        return writer
 
     def take(self, *items: Item[Any]) -> Intake[Any]:
-        intake: Intake[Any] = Intake(self.shelf(), self.clock.now_ms)
+        intake: Intake[Any] = Intake(self.writer(), self.clock.now_ms)
         intake.take(Page(items), CURSOR)
         return intake
 
@@ -74,13 +74,13 @@ def without(tables: dict[str, list[Any]], *names: str) -> dict[str, list[Any]]:
 
 def test_a_new_item_is_stored_with_every_field_its_payload_and_the_cursor(parents: Parents) -> None:
     item = parents.make(1, title="100 % of :cranes 🚢", description=None, closed_at=CREATED + 5)
-    shelf = parents.commit(item)
+    writer = parents.commit(item)
     skipped = {"labels", "assignees", "reviewers"}
     for name in set(item.record.__struct_fields__) - skipped:
         assert parents.column(name) == getattr(item.record, name), name
     assert stored_payload(parents.database, parents.column("raw_payload_id")) == item.payload
-    assert shelf.load() == CURSOR
-    assert shelf.stored([1, 2]) == {1: item.version}
+    assert writer.load() == CURSOR
+    assert writer.stored([1, 2]) == {1: item.version}
 
 
 def test_a_changed_item_replaces_its_row_and_keeps_its_identity(parents: Parents) -> None:
@@ -92,7 +92,7 @@ def test_a_changed_item_replaces_its_row_and_keeps_its_identity(parents: Parents
     assert parents.column("id") == before
     assert (parents.column("title"), parents.column("state")) == ("Renamed", "closed")
     assert parents.column("last_seen_at") == parents.clock.now_ms()
-    assert parents.shelf().stored([1]) == {1: changed.version}
+    assert parents.writer().stored([1]) == {1: changed.version}
     assert stored_payload(parents.database, parents.column("raw_payload_id")) == changed.payload
 
 
@@ -107,13 +107,13 @@ def test_labels_and_people_are_updated_and_deleted_with_the_item(parents: Parent
     people: dict[str, Sequence[str]] = {"assignees": ("mira", "jonas")}
     if parents.link == "mr":
         people["reviewers"] = ("ada", "mira")
-    shelf = parents.commit(parents.make(1, labels=("bug", "crane"), **people))
-    assert (shelf.links.labels_created, shelf.links.assignees) == (2, 2)
+    writer = parents.commit(parents.make(1, labels=("bug", "crane"), **people))
+    assert (writer.links.labels_created, writer.links.assignees) == (2, 2)
     assert parents.names("labels") == ["bug", "crane"]
     assert parents.names("assignees") == ["jonas", "mira"]
     fewer = {name: names[:1] for name, names in people.items()}
-    shelf = parents.commit(parents.make(1, CREATED + 1, labels=("crane", "urgent"), **fewer))
-    assert shelf.links.labels_created == 1
+    writer = parents.commit(parents.make(1, CREATED + 1, labels=("crane", "urgent"), **fewer))
+    assert writer.links.labels_created == 1
     assert parents.names("labels") == ["crane", "urgent"]
     assert parents.names("assignees") == ["mira"]
     if parents.link == "mr":
@@ -190,8 +190,8 @@ def test_a_deleted_item_is_kept_as_tombstone_and_not_listed(parents: Parents) ->
     buried_at = parents.clock.now_ms()
     parents.commit(gone=[1, 99])
     assert (parents.column("deleted_at"), parents.column("deleted_at", 2)) == (buried_at, None)
-    assert parents.shelf().stored([1, 2]).keys() == {2}
-    assert parents.shelf().held(0, None).keys() == {2}
+    assert parents.writer().stored([1, 2]).keys() == {2}
+    assert parents.writer().held(0, None).keys() == {2}
     assert count_by_state(parents.database, parents.table, None) == {"opened": 1}
     assert count_deleted(parents.database, parents.table, parents.scope.project_id) == 1
     parents.clock.advance(5)
@@ -207,15 +207,15 @@ def test_a_tombstone_seen_again_is_restored_in_its_row(parents: Parents) -> None
     tally = parents.take(item).tally
     assert tally.created == 1
     assert (parents.column("deleted_at"), parents.column("id")) == (None, row)
-    assert parents.shelf().stored([1]) == {1: item.version}
+    assert parents.writer().stored([1]) == {1: item.version}
 
 
 def test_held_returns_items_created_in_a_half_open_interval(parents: Parents) -> None:
     parents.commit(*(parents.make(number, created_at=CREATED + number) for number in (1001, 1002, 1003)))
-    shelf = parents.shelf()
-    assert shelf.held(CREATED + 1001, CREATED + 1003) == {1001: "1", 1002: "2"}
-    assert shelf.held(CREATED + 1002, None) == {1002: "2", 1003: "3"}
-    assert shelf.held(CREATED + 1004, None) == {}
+    writer = parents.writer()
+    assert writer.held(CREATED + 1001, CREATED + 1003) == {1001: "1", 1002: "2"}
+    assert writer.held(CREATED + 1002, None) == {1002: "2", 1003: "3"}
+    assert writer.held(CREATED + 1004, None) == {}
 
 
 def test_counts_are_by_state_and_project(parents: Parents) -> None:
@@ -235,16 +235,16 @@ def test_an_item_that_could_be_read_leaves_quarantine_in_the_same_commit(parents
     parents.commit(parents.make(1), released=["2"])
     assert [row.remote_key for row in list_quarantine(parents.database)] == ["3"]
     parents.clock.advance(60)
-    assert [entry.key for entry in parents.shelf().due_quarantined(10)] == ["3"]
+    assert [entry.key for entry in parents.writer().due_quarantined(10)] == ["3"]
 
 
 def test_gaps_are_kept_by_a_batch_without_gaps_and_replaced_by_one_with_a_gap_list(parents: Parents) -> None:
     gaps = [Gap(Position(9, 9), "token", 3)]
     parents.commit(gaps=gaps)
     parents.commit()
-    assert parents.shelf().gaps() == gaps
+    assert parents.writer().gaps() == gaps
     parents.commit(gaps=[])
-    assert parents.shelf().gaps() == []
+    assert parents.writer().gaps() == []
 
 
 @pytest.mark.parametrize("failure", [RuntimeError("power"), KeyboardInterrupt()], ids=["error", "interrupt"])
@@ -258,7 +258,7 @@ def test_an_exception_inside_the_commit_leaves_neither_rows_nor_cursor(
         assert seam is Seam.INSIDE_COMMIT
         raise failure
 
-    shelf = parents.shelf(seam=fail)
+    writer = parents.writer(seam=fail)
     parents.clock.advance(60)
     batch = Batch(
         [parents.make(1, CREATED + 1, labels=("bug",)), parents.make(2, assignees=("mira",)), parents.make(5)],
@@ -268,12 +268,12 @@ def test_an_exception_inside_the_commit_leaves_neither_rows_nor_cursor(
         gone=[1],
     )
     with pytest.raises(type(failure)):
-        shelf.commit(batch)
+        writer.commit(batch)
     assert dump(parents.database) == before
-    assert shelf.links.labels_created == 0
-    parents.shelf().commit(batch)
-    assert parents.shelf().load() == batch.cursor
-    assert parents.shelf().stored([2, 5]).keys() == {2, 5}
+    assert writer.links.labels_created == 0
+    parents.writer().commit(batch)
+    assert parents.writer().load() == batch.cursor
+    assert parents.writer().stored([2, 5]).keys() == {2, 5}
 
 
 def test_rows_are_not_stored_when_the_cursor_that_covers_them_is_refused(parents: Parents) -> None:
@@ -304,21 +304,21 @@ def test_a_process_whose_lease_was_taken_over_writes_nothing(parents: Parents) -
         )  # fmt: skip
 
     first = take(1)
-    shelf = parents.shelf(lease=first)
-    shelf.commit(Batch([parents.make(1)], CURSOR))
+    writer = parents.writer(lease=first)
+    writer.commit(Batch([parents.make(1)], CURSOR))
     second = take(2)
     before = dump(parents.database)
     with pytest.raises(LeaseLost):
-        shelf.commit(Batch([parents.make(2)], Cursor(watermark=Position(CREATED + 9, 2))))
+        writer.commit(Batch([parents.make(2)], Cursor(watermark=Position(CREATED + 9, 2))))
     assert dump(parents.database) == before
-    parents.shelf(lease=second).commit(Batch([parents.make(2)], CURSOR))
-    assert parents.shelf().stored([1, 2]).keys() == {1, 2}
+    parents.writer(lease=second).commit(Batch([parents.make(2)], CURSOR))
+    assert parents.writer().stored([1, 2]).keys() == {1, 2}
 
 
 def test_an_invalid_cursor_is_replaced_by_a_bounded_backfill(parents: Parents) -> None:
     future = parents.clock.now_ms() + 3_600_000
     parents.commit(cursor=Cursor(watermark=Position(future, 7)))
-    intake: Intake[Any] = Intake(parents.shelf(), parents.clock.now_ms)
+    intake: Intake[Any] = Intake(parents.writer(), parents.clock.now_ms)
     loaded = intake.load(safe_backfill_ms=86_400_000)
     assert loaded.watermark == Position(parents.clock.now_ms() - 86_400_000, 0)
     assert "future" in (intake.tally.cursor_reset or "")

@@ -18,9 +18,9 @@ from tidelore.core.process import ProcessIdentity
 from tidelore.core.references import parse_post_reference
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap
-from tidelore.engine.gaps import Descent, DescentPlan
 from tidelore.engine.intake import Intake, sort_out
 from tidelore.engine.lease import Lease, acquire
+from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Batch, ListRequest, Page
 from tidelore.search.finding import Request, find
 from tidelore.search.query import parse_query
@@ -67,10 +67,10 @@ def test_a_post_is_one_row_whether_read_from_feed_records_or_stream(database: Da
 def test_a_post_seen_again_is_a_replay_and_a_new_cid_is_an_edit(database: Database) -> None:
     follow(database, MIRA)
     first = post(MIRA, "a", links=(link("https://a.test/old"),))
-    shelf = share(database, first)
-    assert sort_out([first], shelf.stored([first.record.uri])).replayed == 1
+    writer = share(database, first)
+    assert sort_out([first], writer.stored([first.record.uri])).replayed == 1
     edited = post(MIRA, "a", cid="c2", text="The tide turns at one.", links=(link("https://a.test/new"),))
-    assert sort_out([edited], shelf.stored([first.record.uri])).changed == [edited]
+    assert sort_out([edited], writer.stored([first.record.uri])).changed == [edited]
     share(database, edited, now_ms=CREATED + HOUR)
     assert rows(database, "cid, text, edited_at") == [("c2", "The tide turns at one.", CREATED + HOUR)]
     links = database.read("SELECT url FROM post_links JOIN links ON links.id = link_id")
@@ -147,8 +147,8 @@ def test_a_page_is_committed_with_its_cursor_gaps_and_quarantine_or_not_at_all(d
     with pytest.raises(RuntimeError):
         broken.commit(Batch([post(MIRA, "a", links=(link("https://a.test"),))], cursor, rejected, gaps))
     assert dump(database) == before
-    shelf = share(database, post(MIRA, "a"), cursor=cursor, gaps=gaps, rejected=rejected)
-    assert (shelf.load(), shelf.gaps()) == (cursor, gaps)
+    writer = share(database, post(MIRA, "a"), cursor=cursor, gaps=gaps, rejected=rejected)
+    assert (writer.load(), writer.gaps()) == (cursor, gaps)
     later = PostWriter(database, feed_scope(MIRA), lambda: CREATED + HOUR)
     assert [entry.locator for entry in later.due_quarantined(10)] == [uri_of(MIRA, "bad")]
     assert [("post", entry.id) for entry in due_sources(database, 10)] == [
@@ -167,11 +167,11 @@ def test_no_post_is_written_after_the_lease_was_lost(database: Database, clock: 
 
     lost = hold(1)
     hold(2)
-    shelf = PostWriter(database, feed_scope(MIRA), clock.now_ms, lease=lost)
+    writer = PostWriter(database, feed_scope(MIRA), clock.now_ms, lease=lost)
     with pytest.raises(LeaseLost):
-        shelf.commit(Batch([post(MIRA, "a")], Cursor()))
+        writer.commit(Batch([post(MIRA, "a")], Cursor()))
     with pytest.raises(LeaseLost):
-        shelf.set_aside("in the future")
+        writer.set_aside("in the future")
     assert rows(database, "uri") == []
 
 
@@ -198,16 +198,16 @@ def test_a_descending_walk_stores_every_post_once(database: Database, size: int)
     items = [post(MIRA, f"k{number}", CREATED + number * 1000) for number in range(12)]
     for known in (4, 12):
         for _ in range(20):
-            shelf = PostWriter(database, feed_scope(MIRA), lambda: CREATED + HOUR)
-            intake = Intake(shelf, lambda: CREATED + HOUR)
-            plan = DescentPlan(max_pages=3)
-            asyncio.run(Descent(Feed(items[:known], size), intake, plan).run())
-            if not shelf.gaps():
+            writer = PostWriter(database, feed_scope(MIRA), lambda: CREATED + HOUR)
+            intake = Intake(writer, lambda: CREATED + HOUR)
+            plan = NewestFirstPlan(max_pages=3)
+            asyncio.run(NewestFirstWalk(Feed(items[:known], size), intake, plan).run())
+            if not writer.gaps():
                 break
         assert count_posts(database) == {"post": known}
-        assert shelf.load().watermark == items[known - 1].position
-    assert shelf.held(CREATED, None).keys() == {item.record.uri for item in items}
-    assert shelf.held(CREATED, CREATED + 1000) == {items[0].record.uri: items[0].record.uri}
+        assert writer.load().watermark == items[known - 1].position
+    assert writer.held(CREATED, None).keys() == {item.record.uri for item in items}
+    assert writer.held(CREATED, CREATED + 1000) == {items[0].record.uri: items[0].record.uri}
 
 
 def test_a_post_is_found_by_its_words_its_author_and_its_links(database: Database) -> None:

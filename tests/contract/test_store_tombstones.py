@@ -78,7 +78,7 @@ class Copy:
     def attach(self, kind: Any, *items: Item[Any], iid: int) -> None:
         attach(self.database, self.project, self.table, iid, kind, *items)
 
-    def nursery(self) -> ChildWriter:
+    def child_writer(self) -> ChildWriter:
         scope = scope_of(self.project, f"gitlab.{self.table}")
         return ChildWriter(self.database, scope, PARENT_KINDS[self.table], DISCUSSIONS, lambda: CREATED + 99)
 
@@ -169,7 +169,7 @@ def test_a_deleted_item_that_reappears_is_restored_completely(copy: Copy) -> Non
     before = contents()
     copy.commit(gone=[1])
     copy.commit(copy.doomed)
-    due = copy.nursery().due(10)
+    due = copy.child_writer().due(10)
     assert [parent.iid for parent in due] == [1], "its discussions are due, though its `updated_at` did not move"
     assert copy.row()["content_hash"] == copy.doomed.version.digest
     copy.store()

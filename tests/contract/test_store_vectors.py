@@ -23,9 +23,9 @@ from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
 
 from tidelore.core.errors import CredentialsRejected, RemotePermanent, RemoteTransient
 from tidelore.core.model import Document
+from tidelore.core.progress import EmbedReport
+from tidelore.documents.embed import MOST, next_step
 from tidelore.engine.crashpoint import Seam
-from tidelore.pipeline.embed import MOST, next_step
-from tidelore.pipeline.report import EmbedReport
 from tidelore.search.semantic import VectorIndex
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES

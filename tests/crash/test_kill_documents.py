@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 import pytest
 from tests.crash.stage import PROJECTS, Ended, Stage, open_stage
 
+from tidelore.documents.embed import cut
 from tidelore.engine.crashpoint import Seam
-from tidelore.pipeline.embed import cut
 from tidelore.store.reading.vectors import read_texts
 from tidelore_world.gitlab.state import Kind
 from tidelore_world.world import World

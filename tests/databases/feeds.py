@@ -63,6 +63,6 @@ def share(
     database: Database, *items: Item[PostRecord], now_ms: int = CREATED, gone: Sequence[str] = (), **more: Any
 ) -> PostWriter:
     """Store posts as one page of a feed; `gone` buries some."""
-    shelf = PostWriter(database, feed_scope(MIRA), lambda: now_ms)
-    shelf.commit(Batch(list(items), more.pop("cursor", Cursor()), gone=list(gone), **more))
-    return shelf
+    writer = PostWriter(database, feed_scope(MIRA), lambda: now_ms)
+    writer.commit(Batch(list(items), more.pop("cursor", Cursor()), gone=list(gone), **more))
+    return writer

@@ -13,15 +13,15 @@ from tests.databases.talk import keep
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.config import Config, Embedding
+from tidelore.core.progress import EmbedReport
+from tidelore.documents.embed import embed_documents
+from tidelore.documents.generation import make_documents
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.pipeline.documents import make_documents
-from tidelore.pipeline.embed import embed_documents
-from tidelore.pipeline.report import EmbedReport
 from tidelore.search.semantic import VectorIndex, open_index
-from tidelore.session import Workshop, open_session
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.work.session import Workshop, open_session
 
 T = TypeVar("T")
 DIMENSION = 16

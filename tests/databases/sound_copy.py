@@ -84,9 +84,9 @@ def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: 
         families.append((DIFFS, [child("a -> a", FileChangeRecord("a", "a", True, False, False))]))
     for family, items in families:
         scope = scope_of(project, f"gitlab.{kind.table}")
-        nursery = ChildWriter(database, scope, kind, family, clock.now_ms)
+        child_writer = ChildWriter(database, scope, kind, family, clock.now_ms)
         parent = Parent(parent_id, 1, CREATED, None, None)
-        nursery.replace(parent, Children(items, (), 1, None), settled=True)
+        child_writer.replace(parent, Children(items, (), 1, None), settled=True)
 
 
 NAMED_EVENTS = {LabelEventRecord: "label", MilestoneEventRecord: "milestone"}

@@ -35,8 +35,8 @@ __all__ = ["CLOSES_ISSUES", "DIFFS", "DISCUSSIONS", "RESOURCE_EVENTS"]
 
 def keep(database: Database, project: ProjectRow, family: Family, items: Sequence[Item[Any]], **more: Any) -> None:
     """Store parents; `gone` buries some."""
-    shelf = PageWriter(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
-    shelf.commit(Batch(list(items), Cursor(), **more))
+    writer = PageWriter(database, scope_of(project, f"gitlab.{family.table}"), family, lambda: CREATED + 99)
+    writer.commit(Batch(list(items), Cursor(), **more))
 
 
 def attach(database: Database, project: ProjectRow, table: str, iid: int, kind: ChildFamily, *items: Item[Any]) -> None:
@@ -46,8 +46,8 @@ def attach(database: Database, project: ProjectRow, table: str, iid: int, kind: 
         {"project": project.id, "iid": iid},
     )
     scope = scope_of(project, f"gitlab.{table}")
-    nursery = ChildWriter(database, scope, PARENT_KINDS[table], kind, lambda: CREATED + 99)
-    nursery.replace(Parent(row_id, number, updated_at, None, None), Children(items, (), 1, None), settled=True)
+    child_writer = ChildWriter(database, scope, PARENT_KINDS[table], kind, lambda: CREATED + 99)
+    child_writer.replace(Parent(row_id, number, updated_at, None, None), Children(items, (), 1, None), settled=True)
 
 
 def note(remote_id: int, body: str, **changes: Any) -> NoteRecord:

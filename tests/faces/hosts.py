@@ -10,8 +10,8 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.app import App, mirror
 from tidelore.core.config import load_config
-from tidelore.pipeline.mirror import MirrorRequest
-from tidelore.pipeline.report import RunReport, ScopeReport
+from tidelore.sync.mirror import MirrorRequest
+from tidelore.sync.report import RunReport, ScopeReport
 
 DAY = 86_400
 GROUP = "GET /groups/:id/projects"

@@ -6,7 +6,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.hosts import DAY, GROUP, PROJECT, SteadyClock, configure, host, paths, scopes, sync
 
-from tidelore.pipeline.report import verdict
+from tidelore.sync.report import run_verdict
 
 # Groups
 
@@ -99,7 +99,7 @@ def test_a_missing_group_is_one_failure_and_the_others_are_synced(desk: Desk) ->
     assert failed[0].error is not None
     assert failed[0].error.code == "REMOTE_NOT_FOUND"
     assert {scope.project for scope in report.scopes if scope.error is None} == {LEDGER, CONSOLE}
-    error = verdict(report.scopes)
+    error = run_verdict(report.scopes)
     assert error is not None
     assert error.code == "PARTIAL_SUCCESS"
 
@@ -138,7 +138,7 @@ def test_an_archived_project_is_reported_and_skipped_and_its_rows_are_kept(desk:
     before = desk.world.requests["GET /projects/:id/issues"]
     report = sync(desk)
     assert {path: scope.skipped for path, scope in scopes(report).items()} == {LEDGER: "archived", CONSOLE: None}
-    assert verdict(report.scopes) is None
+    assert run_verdict(report.scopes) is None
     assert desk.world.requests["GET /projects/:id/issues"] == before + 1
     assert desk.robot("count", "issues").data["issues"]["total"] == 7
 

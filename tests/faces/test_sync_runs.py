@@ -13,10 +13,10 @@ from tests.support.manual_clock import ManualClock
 from tidelore.core.clock import SystemClock
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, Run, close_crashed
-from tidelore.pipeline.surgical_report import EntityOutcome, write_outcomes
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.work.runs import RunRecord, RunTable
+from tidelore.sync.report import EntityOutcome, write_outcomes
 
 ME = ProcessIdentity("here", 10, "100")
 ERROR = "the server did not answer within 30 seconds, " * 4

@@ -36,7 +36,7 @@ FENCE = (
     Mutant(
         name="look-up-without-a-fence",
         invariant="lease fencing",
-        file="pipeline/projects.py",
+        file="sync/projects.py",
         before="        fence(tx, session.lease)\n        project = save_project(",
         after="        project = save_project(",
         test=f"{_RACE}::test_a_process_that_resumes_without_its_lease_writes_nothing_more[sqlite-looking-up]",
@@ -116,7 +116,7 @@ LEDGER = (
     Mutant(
         name="interrupted-run-left-running",
         invariant="ledger transitions",
-        file="session.py",
+        file="store/work/session.py",
         before="                _close(session, cancelled=True)\n",
         after="",
         test="tests/crash/test_signals.py::test_an_interrupted_run_is_closed_as_cancelled_and_releases_the_lease",
@@ -174,7 +174,7 @@ CORRUPTION = (
         name="invalid-cursor-not-kept",
         invariant="cursor corruption",
         file="engine/intake.py",
-        before="        self.shelf.set_aside(reason)\n",
+        before="        self.store.set_aside(reason)\n",
         after="",
         test=f"{_WALK}::test_a_cursor_from_the_future_is_replaced_by_a_bounded_backfill",
         why="Nobody could find out what the cursor said.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 CHILDREN = "tests/properties/test_children.py"
-_UNIT = "tests/unit/engine/test_dependents.py"
+_UNIT = "tests/unit/engine/test_child_sync.py"
 _SILENT_MINUTE = f"{CHILDREN}::test_a_note_added_without_a_parent_update_is_found_once_the_parent_has_settled"
 _DELETED = f"{CHILDREN}::test_a_deleted_note_leaves_neither_row_nor_payload"
 _ROW_SHOWS = f"{CHILDREN}::test_a_parent_change_shown_by_the_list_has_its_children_read_at_once"
@@ -71,7 +71,7 @@ WHOLE = (
     Mutant(
         name="children-without-a-limit-at-once",
         invariant="9",
-        file="engine/dependents.py",
+        file="engine/child_sync.py",
         before="            for _ in range(self._concurrency):\n",
         after="            for _ in range(10 * self._concurrency):\n",
         test=f"{_UNIT}::test_no_more_parents_are_read_at_once_than_allowed",
@@ -80,7 +80,7 @@ WHOLE = (
     Mutant(
         name="full-run-keeps-the-childrens-watermarks",
         invariant="4",
-        file="pipeline/ingest.py",
+        file="sync/lists.py",
         before="                reset_watermarks(tx, FAMILIES[target.resource].kind, project.id)\n",
         after="",
         test=f"{CHILDREN}::test_a_full_run_reads_all_children_again",
@@ -130,7 +130,7 @@ SILENT = (
     Mutant(
         name="dear-verification-at-every-turn",
         invariant="9",
-        file="pipeline/verification.py",
+        file="sync/verification.py",
         before="        dear = found.cost + each > budget\n",
         after="        dear = found.cost + each > 100 * budget\n",
         test=f"{CHILDREN}::test_a_run_without_changes_costs_one_list_request_and_one_verification_request",
@@ -139,7 +139,7 @@ SILENT = (
     Mutant(
         name="failed-question-buries",
         invariant="scrub buries only what is not found",
-        file="pipeline/dependents.py",
+        file="sync/children.py",
         before="        except RemoteError:\n            return None\n",
         after="        except RemoteError:\n            return False\n",
         test=f"{CHILDREN}::test_a_failed_verification_request_deletes_nothing_and_does_not_stop_the_run",

@@ -15,7 +15,7 @@ DEATHS = "tests/situations/bluesky/test_deaths.py"
 STREAMING = "tests/situations/bluesky/test_stream.py"
 SOCKETS = "tests/contract/test_bluesky_stream.py"
 POSTS = "tests/contract/test_store_posts.py"
-_POSITIONS = "tests/unit/pipeline/test_record_positions.py"
+_POSITIONS = "tests/unit/sync/test_record_positions.py"
 _WRITER = "store/mirror/posts.py"
 
 FEEDS = (
@@ -31,7 +31,7 @@ FEEDS = (
     Mutant(
         name="look-back-reached-and-no-mark-kept",
         invariant=FEED,
-        file="engine/gaps.py",
+        file="engine/newest_first.py",
         before="cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)\n",
         after="cursor = replace(cursor, complete=top is not None and span.floor is None)\n",
         test=f"{STATES}::test_a_first_backfill_stops_at_the_look_back_and_stores_a_position",
@@ -65,9 +65,9 @@ RECORD_KEYS = (
     Mutant(
         name="record-key-kept-at-the-end-only",
         invariant=RECORD_KEY,
-        file="pipeline/record_walk.py",
+        file="sync/account_reading.py",
         before="                self._intake.take(page, replace(cursor, complete=cursor.complete or whole))\n",
-        after="""                kept = cursor if whole else self._intake.shelf.load()
+        after="""                kept = cursor if whole else self._intake.store.load()
                 self._intake.take(page, replace(kept, complete=cursor.complete or whole))
 """,
         test=f"{DEATHS}::test_after_a_killed_poll_only_one_page_is_read_again[records]",
@@ -76,7 +76,7 @@ RECORD_KEYS = (
     Mutant(
         name="record-key-of-days-to-come-believed",
         invariant=RECORD_KEY,
-        file="pipeline/record_positions.py",
+        file="sync/account_reading.py",
         before=" is not None and (server_at is None or written_at <= server_at + SKEW_MS)\n",
         after=" is not None and (server_at is None or written_at <= server_at + 10**6 * SKEW_MS)\n",
         test=f"{_POSITIONS}::test_keys_from_the_future_or_of_another_form_do_not_move_the_position",
@@ -85,7 +85,7 @@ RECORD_KEYS = (
     Mutant(
         name="overlap-asked-again-before-the-end",
         invariant=RECORD_KEY,
-        file="pipeline/record_positions.py",
+        file="sync/account_reading.py",
         before="    return last if written_at is None or reach.behind else key_before(written_at - OVERLAP_MS)\n",
         after="    return last if written_at is None else key_before(written_at - OVERLAP_MS)\n",
         test=f"{_POSITIONS}::test_a_finished_walk_restarts_with_overlap_and_an_unfinished_one_without",
@@ -136,10 +136,10 @@ PLACES = (
     Mutant(
         name="stream-place-saved-before-its-rows",
         invariant=STREAM,
-        file="pipeline/stream_accounts.py",
+        file="sync/account_stream.py",
         before="        sorted_out = sort_out(found.items, stored)\n        shop.seam(Seam.BEFORE_COMMIT)\n",
         after="""        sorted_out = sort_out(found.items, stored)
-        self._shelf.commit(Batch((), self._advanced(batch)))
+        self._writer.commit(Batch((), self._advanced(batch)))
         shop.seam(Seam.BEFORE_COMMIT)
 """,
         test=f"{STREAMING}::test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows",
@@ -148,7 +148,7 @@ PLACES = (
     Mutant(
         name="stream-place-rounded-to-milliseconds",
         invariant=STREAM,
-        file="pipeline/stream_accounts.py",
+        file="sync/account_stream.py",
         before="window=Window(0, None, token=str(batch.cursor)), complete=True)\n",
         after="window=Window(0, None, token=f'v1:{(batch.cursor.value + 999) // 1000 * 1000}'), complete=True)\n",
         test=f"{STREAMING}::test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows",
@@ -157,7 +157,7 @@ PLACES = (
     Mutant(
         name="hole-not-handed-to-the-poller",
         invariant=STREAM,
-        file="pipeline/stream_accounts.py",
+        file="sync/account_stream.py",
         before="                report.handed_over += make_due(tx, event.dids, now)\n",
         after="                report.handed_over += len(event.dids)\n",
         test=f"{STREAMING}::test_a_stream_gap_makes_only_its_accounts_due",
@@ -184,7 +184,7 @@ PLACES = (
     Mutant(
         name="first-event-of-a-post-counts",
         invariant=STREAM,
-        file="pipeline/stream_accounts.py",
+        file="sync/account_stream.py",
         before="            last[event.uri] = None\n",
         after="            last.setdefault(event.uri, None)\n",
         test=f"{STREAMING}::test_of_several_stream_events_for_one_post_the_last_counts",

@@ -34,7 +34,7 @@ PROMISES = (
     Promise(
         "9",
         (
-            "tests/properties/test_descent.py::test_a_poll_with_nothing_new_costs_one_request",
+            "tests/properties/test_newest_first.py::test_a_poll_with_nothing_new_costs_one_request",
             f"{listening.COST}::test_polling_a_long_thread_costs_as_much_as_a_short_one",
             f"{listening.COST}::test_in_thread_mode_the_cost_of_a_quiet_poll_is_linear_in_tracked_threads",
         ),
@@ -91,7 +91,7 @@ PROMISES = (
     ),
     Promise(
         "descending walk keeps its gap",
-        ("tests/properties/test_descent.py::test_no_post_is_lost_when_a_descending_walk_is_interrupted",),
+        ("tests/properties/test_newest_first.py::test_no_post_is_lost_when_a_descending_walk_is_interrupted",),
     ),
     Promise(
         posting.FEED,

@@ -7,14 +7,14 @@ from tests.mutants.mutant import Mutant
 SLICES = "fair slices"
 PROPERTIES = "tests/properties/test_slices.py"
 SITUATIONS = "tests/situations/service/test_slices.py"
-_PURE = "tests/unit/pipeline/test_slices.py"
+_PURE = "tests/unit/sync/test_time_slices.py"
 _SCHEDULE = "tests/unit/service/test_schedule_slices.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="slice-without-end",
         invariant=SLICES,
-        file="pipeline/slices.py",
+        file="sync/lists.py",
         before="        return lambda: clock.monotonic() >= ends\n",
         after="        return lambda: clock.monotonic() >= ends and stage == 'scrub'\n",
         test=f"{PROPERTIES}::test_a_slice_ends_at_its_time_limit_and_stores_the_page_in_flight",
@@ -23,7 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="always-the-same-lists-first",
         invariant=SLICES,
-        file="pipeline/slices.py",
+        file="sync/lists.py",
         before="    return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))\n",
         after="    return list(lists)\n",
         test=f"{PROPERTIES}::test_every_list_gets_a_turn_within_a_few_slices_under_any_load",
@@ -32,7 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="refused-lists-stay-the-first",
         invariant=SLICES,
-        file="pipeline/slices.py",
+        file="sync/lists.py",
         before="(turns.get(one.key, 0), polled.get(one.key, 0))",
         after="polled.get(one.key, 0)",
         test=f"{_PURE}::test_a_failing_list_does_not_stay_first_in_the_order",
@@ -41,7 +41,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="lists-take-the-childrens-part",
         invariant=SLICES,
-        file="pipeline/slices.py",
+        file="sync/lists.py",
         before="self._began + self._seconds * _ENDS[stage], began + self._seconds * PARTS[stage]",
         after="self._began + self._seconds, self._began",
         test=f"{PROPERTIES}::test_lists_that_use_all_their_time_leave_the_children_their_share",
@@ -50,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="slice-ends-inside-an-instant",
         invariant=SLICES,
-        file="pipeline/slices.py",
+        file="sync/lists.py",
         before="        if request.token is None and self._is_over():\n",
         after="        if self._is_over():\n",
         test=f"{_PURE}::test_a_list_is_interrupted_between_pages_but_not_within_one_instant",
@@ -59,7 +59,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="left-off-counts-as-mirrored",
         invariant=SLICES,
-        file="pipeline/mirror.py",
+        file="sync/mirror.py",
         before="        elif request.walk and session.error is None and session.partial is None:\n",
         after="        if request.walk and session.error is None:\n",
         test=f"{PROPERTIES}::test_only_the_last_slice_brings_the_copy_up_to_date_and_runs_record_what_was_left",

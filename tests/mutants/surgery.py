@@ -33,7 +33,7 @@ MUTANTS = (
     Mutant(
         name="named-items-stored-although-one-is-missing",
         invariant=SURGERY,
-        file="pipeline/surgical.py",
+        file="sync/surgical.py",
         before="        if report.entity_failures:\n            report.completion_status",
         after="        if len(report.entity_failures) == report.requested_count:\n            report.completion_status",
         test=f"{PREFLIGHT}::test_one_preflight_failure_leaves_the_database_content_untouched",
@@ -42,7 +42,7 @@ MUTANTS = (
     Mutant(
         name="item-of-another-project-believed",
         invariant=SURGERY,
-        file="pipeline/preflight.py",
+        file="sync/surgical_preflight.py",
         before="    if project_id not in (None, remote_id):\n",
         after="    if project_id == 0:\n",
         test=f"{PREFLIGHT}::test_payload_project_id_mismatch_is_rejected_in_preflight",
@@ -60,9 +60,9 @@ MUTANTS = (
     Mutant(
         name="named-item-drains-the-marks-of-all",
         invariant=SURGERY,
-        file="pipeline/surgical.py",
-        before="only=list(dict.fromkeys(keys)))",
-        after="only=None if keys else [])",
+        file="sync/surgical.py",
+        before="list(dict.fromkeys(keys)))",
+        after="None if keys else [])",
         test=f"{STAGES}::test_surgical_docs_scope_ignores_preexisting_dirty_rows",
         why="To refresh one item would cost what everybody else left to do.",
     ),
@@ -78,7 +78,7 @@ MUTANTS = (
     Mutant(
         name="lease-kept-while-named-items-are-embedded",
         invariant=SURGERY,
-        file="pipeline/surgical.py",
+        file="sync/surgical.py",
         before="        self.session.give_back()\n",
         after="",
         test=f"{STAGES}::test_scoped_embed_does_not_embed_unrelated_docs_created_after_docs_stage",

@@ -58,7 +58,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="marks-wiped-in-a-commit-of-their-own",
         invariant="documents follow",
-        file="pipeline/documents.py",
+        file="documents/generation.py",
         before="""    shop.seam(Seam.BEFORE_COMMIT)
 """,
         after="""    shop.seam(Seam.BEFORE_COMMIT)
@@ -89,7 +89,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="held-pieces-embedded-again",
         invariant="vectors follow",
-        file="pipeline/embed.py",
+        file="documents/embed.py",
         before=" for place, piece in enumerate(pieces) if held.get(place) != hashes[place]}",
         after=" for place, piece in enumerate(pieces) if held is not None}",
         test=f"{_VECTORS}::test_only_changed_chunks_are_embedded[sqlite]",
@@ -98,7 +98,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="document-counted-as-embedded-before-its-vectors",
         invariant="vectors follow",
-        file="pipeline/embed.py",
+        file="documents/embed.py",
         before="""        shop.seam(Seam.BEFORE_COMMIT)
         with shop.database.transaction() as tx:
 """,

@@ -6,9 +6,9 @@ from tests.mutants.mutant import Mutant
 
 _CLIENT = "tests/unit/sources/gitlab/test_client.py"
 _WALK = "tests/unit/engine/test_walk.py"
-_CHILDREN = "tests/unit/engine/test_dependents.py"
+_CHILDREN = "tests/unit/engine/test_child_sync.py"
 _SCRUB = "tests/unit/engine/test_scrub.py"
-_GAPS = "tests/unit/engine/test_gaps.py"
+_GAPS = "tests/unit/engine/test_newest_first.py"
 
 MALFORMED = (
     Mutant(
@@ -50,7 +50,7 @@ MALFORMED = (
     Mutant(
         name="unreadable-child-sweeps-its-siblings",
         invariant="7",
-        file="engine/dependents.py",
+        file="engine/child_sync.py",
         before="        if children.rejected:\n",
         after="        if children.rejected and not children.items:\n",
         test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",
@@ -92,7 +92,7 @@ SETTLING = (
     Mutant(
         name="settled-at-once",
         invariant="settling",
-        file="engine/dependents.py",
+        file="engine/child_sync.py",
         before="    return server_at is not None and server_at - updated_at >= settle_ms\n",
         after="    return server_at is not None and settle_ms >= 0\n",
         test=f"{_CHILDREN}::test_a_parent_counts_as_settled_by_the_server_clock_of_its_response",
@@ -110,7 +110,7 @@ SETTLING = (
     Mutant(
         name="unsettled-parent-read-at-every-run",
         invariant="settling",
-        file="engine/dependents.py",
+        file="engine/child_sync.py",
         before="    return Due.FETCH if is_settled(parent.updated_at, server_now, settle_ms) else Due.WAIT\n",
         after="    return Due.FETCH\n",
         test=f"{_CHILDREN}::test_a_parent_that_was_read_and_has_not_settled_is_not_read_again",
@@ -122,10 +122,10 @@ CHILDREN = (
     Mutant(
         name="failure-taken-for-no-children",
         invariant="children read whole",
-        file="engine/dependents.py",
+        file="engine/child_sync.py",
         before="                self._fail(parent, error)\n            return\n",
         after="""                self._fail(parent, error)
-                self._nursery.replace(parent, Children((), (), 0, None), settled=False)
+                self._store.replace(parent, Children((), (), 0, None), settled=False)
             return
 """,
         test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",
@@ -176,16 +176,16 @@ GAPS = (
     Mutant(
         name="gap-not-kept",
         invariant="descending walk keeps its gap",
-        file="engine/gaps.py",
+        file="engine/newest_first.py",
         before="            self._intake.take(page, cursor, spans)\n",
         after="            self._intake.take(page, cursor, [])\n",
-        test="tests/properties/test_descent.py::test_a_burst_larger_than_one_poll_leaves_no_gap",
+        test="tests/properties/test_newest_first.py::test_a_burst_larger_than_one_poll_leaves_no_gap",
         why="An account that posts faster than it is polled loses what lies between two polls.",
     ),
     Mutant(
         name="span-ends-at-its-floor",
         invariant="descending walk keeps its gap",
-        file="engine/gaps.py",
+        file="engine/newest_first.py",
         before="positions[-1].at < gap.floor - overlap_ms\n",
         after="positions[-1].at <= gap.floor - overlap_ms\n",
         test=f"{_GAPS}::test_a_gap_is_closed_by_an_item_below_its_floor_and_not_by_one_at_it",
@@ -194,7 +194,7 @@ GAPS = (
     Mutant(
         name="pinned-post-ends-the-walk",
         invariant="descending walk keeps its gap",
-        file="engine/gaps.py",
+        file="engine/newest_first.py",
         before="            positions = [item.position for item in page.items if item.version.id not in page.pinned]\n",
         after="            positions = [item.position for item in page.items]\n",
         test=f"{_GAPS}::test_a_pinned_item_does_not_end_the_walk",
@@ -203,10 +203,10 @@ GAPS = (
     Mutant(
         name="gap-below-dropped-when-the-head-is-read",
         invariant="descending walk keeps its gap",
-        file="engine/gaps.py",
+        file="engine/newest_first.py",
         before="    return [replace(below[0], top=highest(top, below[0].top)), *below[1:]] if below else []\n",
         after="    return []\n",
-        test="tests/properties/test_descent.py::test_a_burst_larger_than_one_poll_leaves_no_gap",
+        test="tests/properties/test_newest_first.py::test_a_burst_larger_than_one_poll_leaves_no_gap",
         why="To have read the head says nothing about the gap below it.",
     ),
 )

@@ -53,7 +53,7 @@ ONE_TRANSACTION = (
     Mutant(
         name="transaction-open-during-a-request",
         invariant="1",
-        file="pipeline/projects.py",
+        file="sync/projects.py",
         before="    return _save(session, source, configured, await source.resolve(configured))\n",
         after="""    with session.shop.database.transaction() as tx:
         fence(tx, session.lease)
@@ -76,7 +76,7 @@ CRASHES = (
 """,
         after="""                complete=cursor.complete or window is None,
             )
-            self._intake.take(page, cursor if window is None else self._intake.shelf.load())
+            self._intake.take(page, cursor if window is None else self._intake.store.load())
 """,
         test=f"{SITUATIONS}::test_a_crash_at_any_point_costs_at_most_one_page_per_scope",
         why="A crash would repeat every page of the walk, not one.",
@@ -116,7 +116,7 @@ IDENTITY = (
         invariant="3",
         file="engine/intake.py",
         before="        found = sort_out(page.items, stored)\n",
-        after="""        mark = self.shelf.load().watermark
+        after="""        mark = self.store.load().watermark
         found = sort_out([item for item in page.items if mark is None or item.position > mark], stored)
 """,
         test=f"{SITUATIONS}::test_a_lower_id_edited_in_the_watermarks_own_second_is_ingested",
@@ -155,16 +155,16 @@ FORWARD = (
     Mutant(
         name="newest-first-walk-moves-its-mark-back",
         invariant="4",
-        file="engine/gaps.py",
+        file="engine/newest_first.py",
         before="watermark=forward(cursor.watermark, top), complete=True",
         after="watermark=top, complete=True",
-        test="tests/unit/engine/test_gaps.py::test_the_watermark_stays_when_the_newest_item_was_deleted",
+        test="tests/unit/engine/test_newest_first.py::test_the_watermark_stays_when_the_newest_item_was_deleted",
         why="The next walk would read again what lies between the two, at every deletion.",
     ),
     Mutant(
         name="full-run-leaves-no-note",
         invariant="4",
-        file="pipeline/mirror.py",
+        file="sync/mirror.py",
         before='    note = "full sync: cursors were reset" if request.full else None\n',
         after="    note = None\n",
         test="tests/faces/test_ingest.py::test_a_full_run_is_recorded_in_the_ledger",

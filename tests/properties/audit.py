@@ -46,7 +46,7 @@ class Journal:
 
 @contextmanager
 def journal() -> Iterator[Journal]:
-    """Listen to every commit of a shelf of parents."""
+    """Listen to every commit of a store of parents."""
     kept = Journal()
     commit = PageWriter.commit
 

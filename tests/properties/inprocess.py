@@ -21,11 +21,11 @@ from tests.support.memory import memory_folder
 from tidelore.app import App, mirror
 from tidelore.core.config import Config, parse_config
 from tidelore.engine.crashpoint import Seam
-from tidelore.pipeline.mirror import MirrorRequest
-from tidelore.pipeline.report import RunReport
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Patience
+from tidelore.sync.mirror import MirrorRequest
+from tidelore.sync.report import RunReport
 from tidelore_world.faults import SimulatedDisconnect, SimulatedTimeout
 from tidelore_world.wire import Request
 from tidelore_world.world import World

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tests.properties.inprocess import PROJECT, House, Reaper
 
-from tidelore.pipeline.report import RunReport
+from tidelore.sync.report import RunReport
 from tidelore_world.faults import Fault
 from tidelore_world.gitlab import churn
 from tidelore_world.gitlab.records import NotHere

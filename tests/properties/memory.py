@@ -1,4 +1,4 @@
-"""A shelf in memory whose commit is all or nothing, for lists whose tables the store does not hold.
+"""A store in memory whose commit is all or nothing, for lists whose tables the store does not hold.
 
 It implements the engine's `Shelf`; what it keeps survives a `Killed`, as a database file would.
 """
@@ -20,7 +20,7 @@ from tidelore.engine.ports import Batch, Quarantined
 from tidelore_world.world import World
 
 
-class MemoryShelf:
+class MemoryScopeStore:
     """Items by id, one cursor, the gaps; and how often each version was taken."""
 
     def __init__(self) -> None:

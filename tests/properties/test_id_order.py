@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.effort import examples
 from tests.properties.inprocess import Killed, Reaper
-from tests.properties.memory import MemoryShelf, ask
+from tests.properties.memory import MemoryScopeStore, ask
 
 from tidelore.core.clock import format_instant, parse_instant
 from tidelore.core.errors import RemoteError
@@ -83,10 +83,10 @@ class Talk:
             self._forge.delete_comment(ids[amount % len(ids)])
 
 
-def scan(world: World, shelf: MemoryShelf, per_page: int, reaper: Reaper) -> None:
+def scan(world: World, store: MemoryScopeStore, per_page: int, reaper: Reaper) -> None:
     """One scan in a process of its own."""
-    shelf.seam = reaper
-    intake: Intake[Any] = Intake(shelf, lambda: world.clock.now_us // 1000, reaper)
+    store.seam = reaper
+    intake: Intake[Any] = Intake(store, lambda: world.clock.now_us // 1000, reaper)
     walk = Walk(ThreadLister(world, per_page), intake, Plan(order=Order.ID, overlap_ms=OVERLAP_MS))
     try:
         asyncio.run(walk.run())
@@ -108,7 +108,7 @@ def test_no_comment_is_lost_when_pages_shift_in_an_id_ordered_list(
     world = World()
     world.github.settings.since_exclusive = exclusive
     world.github.settings.numeric_links_from_page = 2 if numeric else None
-    talk, shelf = Talk(world), MemoryShelf()
+    talk, store = Talk(world), MemoryScopeStore()
     for before, during, death in history:
         for kind, amount in before:
             talk.act(kind, amount)
@@ -121,11 +121,11 @@ def test_no_comment_is_lost_when_pages_shift_in_an_id_ordered_list(
             served[0] += 1
 
         world.before_request.append(strike)
-        scan(world, shelf, per_page, Reaper(death))
+        scan(world, store, per_page, Reaper(death))
         world.before_request.clear()
     world.advance(3600)
     for _ in range(2):
-        scan(world, shelf, per_page, Reaper())
+        scan(world, store, per_page, Reaper())
     wanted = {row["id"]: comment_item(row).version for row in world.github.truth_comments(REPO, 1)}
-    assert wanted == {key: item.version for key, item in shelf.items.items() if key in wanted}
-    shelf.check()
+    assert wanted == {key: item.version for key, item in store.items.items() if key in wanted}
+    store.check()

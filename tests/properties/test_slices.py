@@ -19,11 +19,11 @@ from tests.properties.progress import completed
 
 from tidelore.app import mirror
 from tidelore.core.config import parse_config
-from tidelore.pipeline.mirror import MirrorRequest
-from tidelore.pipeline.report import RunReport
 from tidelore.service.rounds import Rounds
 from tidelore.sources.ports import RESOURCES
 from tidelore.store.work.runs import last_success_at
+from tidelore.sync.mirror import MirrorRequest
+from tidelore.sync.report import RunReport
 from tidelore_world.world import World
 
 HOUR = 3600

@@ -186,7 +186,7 @@ def test_a_server_without_statuses_costs_one_query_and_one_log_line(copy: Copy, 
         setattr(copy.world.gitlab, option, value)
     code, out, err = copy.lore("ingest", "--type", "issues")
     assert code == 0
-    assert err == f"WARNING tidelore.pipeline.statuses: port {UNSUPPORTED}\n"
+    assert err == f"WARNING tidelore.sync.children: port {UNSUPPORTED}\n"
     assert "status" not in out
     assert copy.world.requests[GRAPHQL] == 1
     copy.assert_true()
@@ -232,7 +232,7 @@ def test_statuses_that_cannot_be_read_give_a_warning_and_stay_due(copy: Copy) ->
     assert fault.fired
     assert code == 0
     assert err == (
-        f"WARNING tidelore.pipeline.statuses: {CRANE}: failed to fetch issue statuses: the server failed (status 502)\n"
+        f"WARNING tidelore.sync.children: {CRANE}: failed to fetch issue statuses: the server failed (status 502)\n"
     )
     assert f"{CRANE}: 4 issues: failed to fetch status; will retry" in out
     assert copy.held(QUAY) == copy.world.gitlab.truth_statuses(QUAY)

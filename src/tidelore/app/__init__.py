@@ -1,6 +1,6 @@
 """The composition root: the only place where objects are wired together.
 
-Owns the way from settings to a running command. Refuses logic: what to read is decided in `pipeline`, how
+Owns the way from settings to a running command. Refuses logic: what to read is decided in `sync`, how
 to show it in the faces. What only some commands need is imported by them: an offline read loads no client.
 """
 
@@ -23,18 +23,18 @@ from tidelore.store.mirror.projects import ProjectRow, list_projects
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from tidelore.core.progress import DocumentReport, EmbedReport, Progress
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import Transport
-    from tidelore.pipeline.audit_report import AuditReport
-    from tidelore.pipeline.diagnosis import Finding
-    from tidelore.pipeline.ingest import Target
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import DocumentReport, EmbedReport, Progress, RunReport
-    from tidelore.pipeline.selection import Asked, Choice, Flags
-    from tidelore.pipeline.surgical_report import SurgicalReport
     from tidelore.search.semantic import MeaningRanker
-    from tidelore.session import Workshop
     from tidelore.sources.ports import Wiring
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.audit import AuditReport
+    from tidelore.sync.diagnosis import Finding
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.projects import ListTarget
+    from tidelore.sync.report import RunReport, SurgicalReport
+    from tidelore.sync.surgical_preflight import ChosenItem, RequestedItem, SurgicalFlags
 
 T = TypeVar("T")
 
@@ -101,12 +101,14 @@ async def mirror(
     """Open the sources and the store, and run one mirroring command; with `embedding`, vectors are made at its end."""
     from contextlib import AsyncExitStack
 
-    from tidelore.pipeline import mirror as run
-    from tidelore.pipeline.targets import check_resources
-    from tidelore.session import Workshop
+    from tidelore.documents.generation import make_documents
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync import mirror as run
+    from tidelore.sync.projects import check_resources
+    from tidelore.sync.report import RequestCount
 
     check_resources(request.resources)
-    count = run.RequestCount()
+    count = RequestCount()
     async with AsyncExitStack() as stack:
         targets = await _find_targets(app, request.project, request.resources, count, stack)
         database = app.open_store(create=True)
@@ -116,7 +118,8 @@ async def mirror(
         async def make_vectors(made: EmbedReport, tell: Callable[[Progress], None]) -> None:
             await _make_vectors(app, shop, made, on_progress=tell)
 
-        return await run.mirror(shop, targets, request, count, on_progress, make_vectors if embedding else None)
+        embed = make_vectors if embedding else None
+        return await run.mirror(shop, targets, request, count, on_progress, embed, make_documents)
 
 
 async def sync(
@@ -133,8 +136,8 @@ async def sync(
 
 async def surgical_sync(
     app: App,
-    asked: Sequence[Asked],
-    flags: Flags,
+    asked: Sequence[RequestedItem],
+    flags: SurgicalFlags,
     report: SurgicalReport,
     *,
     force: bool,
@@ -144,11 +147,12 @@ async def surgical_sync(
     """Open the hosts of the items that are meant and the store, and refresh these items; the report tells of each."""
     from contextlib import AsyncExitStack
 
-    from tidelore.pipeline.mirror import RequestCount
-    from tidelore.pipeline.surgical import SurgicalRequest, operate
-    from tidelore.pipeline.targets import check_configured
-    from tidelore.session import Workshop
+    from tidelore.documents.generation import make_documents
     from tidelore.sources.registry import open_hosts
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.projects import check_configured
+    from tidelore.sync.report import RequestCount
+    from tidelore.sync.surgical import SurgicalRequest, operate
 
     check_configured(app.config)
     choices = _choose_items(app, asked, flags)
@@ -170,14 +174,14 @@ async def surgical_sync(
 
         request = SurgicalRequest(force, wait_seconds, flags.preflight_only, documents=not flags.no_docs)
         embed = None if flags.no_embed else make_vectors
-        await operate(shop, sources, choices, request, count, on_progress, report, embed)
+        await operate(shop, sources, choices, request, count, on_progress, report, embed, make_documents)
 
 
-def _choose_items(app: App, asked: Sequence[Asked], flags: Flags) -> list[Choice]:
+def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags) -> list[ChosenItem]:
     """Return the items that are meant: those that were named, or what is left of an earlier run."""
-    from tidelore.pipeline.selection import choose_again, select
-    from tidelore.session import Workshop, close_dead
     from tidelore.store.work.runs import find_record
+    from tidelore.store.work.session import Workshop, close_dead
+    from tidelore.sync.surgical_preflight import choose_again, select
 
     if flags.retry_failed is None:
         return select(app.config, _known_projects(app), asked, flags.project)
@@ -194,10 +198,10 @@ async def document(
     app: App, *, full: bool, force: bool, on_progress: Callable[[Progress], None] = lambda _progress: None
 ) -> DocumentReport:
     """Make the documents of what is marked; asks nobody."""
-    from tidelore.pipeline.documents import make_documents
-    from tidelore.pipeline.ledger_progress import also_to_ledger
-    from tidelore.session import Workshop, open_session
+    from tidelore.documents.generation import make_documents
     from tidelore.store.mirror.documents import mark_all
+    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.sync.report import also_to_ledger
 
     database = app.open_store()
     try:
@@ -220,8 +224,8 @@ async def embed(
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> EmbedReport:
     """Make the vectors of documents that have none, under no lease; why none could be made is told in the report."""
-    from tidelore.pipeline.report import EmbedReport
-    from tidelore.session import Workshop
+    from tidelore.core.progress import EmbedReport
+    from tidelore.store.work.session import Workshop
 
     made = EmbedReport()
     database = app.open_store()
@@ -256,7 +260,7 @@ async def _make_vectors(
             failure = UserError if embedder.extra is None else ExtraMissing
             raise failure(embedder.reason, fix=embedder.fix, extra=embedder.extra)
         # Not before: without an embedder there may be no numpy either.
-        from tidelore.pipeline.embed import embed_documents
+        from tidelore.documents.embed import embed_documents
 
         try:
             await embed_documents(shop, embedder, only, on_progress, full=full, report=made)
@@ -319,9 +323,9 @@ async def audit(
     """Open the sources and the store, and compare the two; nothing is written."""
     from contextlib import AsyncExitStack
 
-    from tidelore.pipeline import audit as run
-    from tidelore.pipeline.mirror import RequestCount
     from tidelore.sources.ports import RESOURCES
+    from tidelore.sync import audit as run
+    from tidelore.sync.report import RequestCount
 
     started = app.clock.monotonic()
     count = RequestCount()
@@ -340,11 +344,17 @@ async def _find_targets(
     resources: Sequence[str],
     on_request: Callable[[RequestMetric], None],
     stack: AsyncExitStack,
-) -> list[Target]:
+) -> list[ListTarget]:
     """Open the sources that are meant until the stack unwinds, and return the lists to read there."""
-    from tidelore.pipeline.projects import find_everywhere
-    from tidelore.pipeline.targets import build_targets, check_configured, choose_known, choose_one, hosts_of
     from tidelore.sources.registry import open_hosts
+    from tidelore.sync.projects import (
+        build_targets,
+        check_configured,
+        choose_known,
+        choose_one,
+        find_everywhere,
+        hosts_of,
+    )
 
     check_configured(app.config)
     known = _known_projects(app)
@@ -372,9 +382,9 @@ def _known_projects(app: App) -> list[ProjectRow]:
 
 async def diagnose(app: App) -> list[Finding]:
     """Ask every configured host who we are and whether what is configured is within reach."""
-    from tidelore.pipeline.diagnosis import examine, examine_github
     from tidelore.sources.github.source import open_github
     from tidelore.sources.gitlab.source import open_gitlab
+    from tidelore.sync.diagnosis import examine, examine_github
 
     wiring = app.wiring(lambda _metric: None)
     findings: list[Finding] = []

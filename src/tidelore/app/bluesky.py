@@ -14,18 +14,17 @@ from msgspec import Struct
 from tidelore.app import App
 
 if TYPE_CHECKING:
+    from tidelore.core.progress import Progress
     from tidelore.core.references import MemberList
-    from tidelore.pipeline.accounts import Following
-    from tidelore.pipeline.audit_report import AuditReport
-    from tidelore.pipeline.diagnosis import Finding
-    from tidelore.pipeline.mirror import RequestCount
-    from tidelore.pipeline.poll_accounts import PollRequest
-    from tidelore.pipeline.poll_report import PollReport
-    from tidelore.pipeline.report import Progress, RunReport
-    from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
-    from tidelore.session import Workshop
     from tidelore.sources.bluesky.source import BlueskySource
     from tidelore.store.mirror.accounts import AccountRow, Mode
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.account_poll import PollRequest
+    from tidelore.sync.account_stream import StreamReport, StreamRequest
+    from tidelore.sync.accounts import FollowResult
+    from tidelore.sync.audit import AuditReport
+    from tidelore.sync.diagnosis import Finding
+    from tidelore.sync.report import PollReport, RequestCount, RunReport
 
 
 class Opened(Struct, frozen=True):
@@ -39,9 +38,9 @@ class Opened(Struct, frozen=True):
 @asynccontextmanager
 async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[Opened]:
     """Open the store and the network for the length of the block."""
-    from tidelore.pipeline.mirror import RequestCount
-    from tidelore.session import Workshop
     from tidelore.sources.bluesky.source import open_bluesky
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.report import RequestCount
 
     count = RequestCount()
     database = app.open_store(create=create)
@@ -58,44 +57,56 @@ async def poll_accounts(
     app: App, request: PollRequest, on_progress: Callable[[Progress], None] = lambda _progress: None
 ) -> PollReport:
     """Run one poll cycle."""
-    from tidelore.pipeline.poll_accounts import poll
+    from tidelore.documents.generation import make_documents_if_free
+    from tidelore.sync.account_poll import poll
 
     async with open_network(app, "lore poll bluesky") as opened:
-        return await poll(opened.shop, opened.source, request, opened.count, on_progress)
+        return await poll(
+            opened.shop,
+            opened.source,
+            request,
+            opened.count,
+            on_progress,
+            make_documents=make_documents_if_free,
+        )
 
 
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
     """Verify followed accounts against their repositories; None when there are none."""
-    from tidelore.pipeline.poll_accounts import scrub
+    from tidelore.documents.generation import make_documents_if_free
     from tidelore.store.mirror.accounts import count_accounts
+    from tidelore.sync.account_poll import scrub
 
     async with open_network(app, "lore scrub") as opened:
         if not count_accounts(opened.shop.database):
             return None
-        return await scrub(opened.shop, opened.source, budget, opened.count, force=force)
+        make = make_documents_if_free
+        return await scrub(opened.shop, opened.source, budget, opened.count, force=force, make_documents=make)
 
 
 async def diagnose_network(app: App) -> list[Finding]:
     """Ask the network whether it is within reach, and for the accounts of the configuration."""
-    from tidelore.pipeline.account_diagnosis import examine_bluesky
     from tidelore.sources.bluesky.source import open_bluesky
+    from tidelore.sync.diagnosis import examine_bluesky
 
     wiring = app.wiring(lambda _metric: None)
     return await examine_bluesky(open_bluesky(wiring), app.config.bluesky)
 
 
-async def follow_accounts(app: App, targets: Sequence[str | MemberList], added_by: str, mode: Mode | None) -> Following:
+async def follow_accounts(
+    app: App, targets: Sequence[str | MemberList], added_by: str, mode: Mode | None
+) -> FollowResult:
     """Follow accounts, and the members of lists."""
-    from tidelore.pipeline.accounts import follow_targets
+    from tidelore.sync.accounts import follow_targets
 
     async with open_network(app, "lore accounts add") as opened:
         database = opened.shop.database
         return await follow_targets(database, opened.source, app.config, app.clock, targets, added_by, mode)
 
 
-async def follow_follows(app: App, name: str, mode: Mode | None) -> Following:
+async def follow_follows(app: App, name: str, mode: Mode | None) -> FollowResult:
     """Follow everybody whom an account follows."""
-    from tidelore.pipeline.accounts import follow_follows as follow_them
+    from tidelore.sync.accounts import follow_follows as follow_them
 
     async with open_network(app, "lore accounts follows") as opened:
         return await follow_them(opened.shop.database, opened.source, app.config, app.clock, name, mode)
@@ -103,8 +114,8 @@ async def follow_follows(app: App, name: str, mode: Mode | None) -> Following:
 
 async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[AccountRow], list[tuple[str, str]]]:
     """Learn the handles of today, of these accounts or of all; return who was asked, and what changed."""
-    from tidelore.pipeline.accounts import refresh
     from tidelore.store.mirror.accounts import find_account, list_accounts
+    from tidelore.sync.accounts import refresh
 
     async with open_network(app, "lore accounts refresh", create=False) as opened:
         database = opened.shop.database
@@ -116,8 +127,8 @@ async def audit_accounts(
     app: App, name: str | None, on_progress: Callable[[Progress], None] = lambda _progress: None
 ) -> AuditReport:
     """Compare an account, or all of them, with the network; nothing is written."""
-    from tidelore.pipeline.audit_accounts import audit_accounts as compare
     from tidelore.store.mirror.accounts import find_account, list_accounts
+    from tidelore.sync.account_verification import audit_accounts as compare
 
     started = app.clock.monotonic()
     async with open_network(app, "lore audit bluesky", create=False) as opened:
@@ -136,14 +147,22 @@ async def stream_accounts(
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> None:
     """Follow the event stream; the report is told as it goes."""
-    from tidelore.pipeline.stream_accounts import follow_stream
-    from tidelore.session import Workshop
+    from tidelore.documents.generation import make_documents_if_free
     from tidelore.sources.bluesky.stream import build_stream
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.account_stream import follow_stream
 
     database = app.open_store(create=True)
     try:
         wiring = app.wiring(lambda _metric: None)
         shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky", app.insists)
-        await follow_stream(shop, lambda dids, cursor: build_stream(wiring, dids, cursor), request, report, on_progress)
+        await follow_stream(
+            shop,
+            lambda dids, cursor: build_stream(wiring, dids, cursor),
+            request,
+            report,
+            on_progress,
+            make_documents_if_free,
+        )
     finally:
         database.close()

@@ -14,8 +14,8 @@ from tidelore.core.text import one_line
 if TYPE_CHECKING:
     from tidelore.core.config import Config
     from tidelore.engine.cursor import Cursor, Gap
-    from tidelore.pipeline.accounts import Following
     from tidelore.store.mirror.accounts import AccountRow
+    from tidelore.sync.accounts import FollowResult
 
     Standing = tuple[str, Cursor, Sequence[Gap]]
 
@@ -85,7 +85,7 @@ def account_lines(data: dict[str, Any]) -> list[str]:
     return lines
 
 
-def following_answer(found: Following) -> Answer:
+def following_answer(found: FollowResult) -> Answer:
     """Return the result of following accounts; names that could not be resolved are an error."""
     lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.created]
     lines += [f"{one_line(account.handle)}: already followed" for account in found.known]
@@ -102,7 +102,7 @@ def following_answer(found: Following) -> Answer:
     return Answer(data, lines, _judge(found))
 
 
-def _judge(found: Following) -> PartialSuccess | NotFound | None:
+def _judge(found: FollowResult) -> PartialSuccess | NotFound | None:
     if not found.unresolved:
         return None
     names = ", ".join(_where(found, name) for name, _ in _by_line(found))
@@ -112,12 +112,12 @@ def _judge(found: Following) -> PartialSuccess | NotFound | None:
     return PartialSuccess(f"could not add {names}; the others are followed", fix=fix, accounts=list(found.unresolved))
 
 
-def _by_line(found: Following) -> list[tuple[str, TideloreError]]:
+def _by_line(found: FollowResult) -> list[tuple[str, TideloreError]]:
     """Return what could not be resolved, in the order of the file it stood in."""
     return sorted(found.unresolved.items(), key=lambda entry: found.lines.get(entry[0], 0))
 
 
-def _where(found: Following, name: str) -> str:
+def _where(found: FollowResult, name: str) -> str:
     """Return a name that could not be resolved, with its line where it stood in a file."""
     line = found.lines.get(name)
     return one_line(name) if line is None else f"line {line}: {one_line(name)}"

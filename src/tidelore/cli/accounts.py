@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from tidelore.app import App
     from tidelore.core.references import FileNames, MemberList
-    from tidelore.pipeline.accounts import Following
     from tidelore.store.database.port import Database, Transaction
     from tidelore.store.mirror.accounts import AccountRow, Mode
+    from tidelore.sync.accounts import FollowResult
 
 STATES = ("new", "established", "unavailable", "paused")
 MODES = ("feed", "records")
@@ -226,7 +226,7 @@ def _follow(
 ) -> Answer:
     from tidelore.app.bluesky import follow_accounts
 
-    async def work(app: App) -> Following:
+    async def work(app: App) -> FollowResult:
         found = await follow_accounts(app, targets, added_by, cast("Mode | None", mode))
         if file is not None:
             found.unresolved |= file.refused
@@ -244,7 +244,7 @@ def _nothing_listed(state: str | None, every: Sequence[AccountRow], waiting: Seq
     return "No accounts yet. Add one with `lore accounts add`."
 
 
-def _told(face: Face, work: Callable[[App], Coroutine[Any, Any, Following]]) -> Answer:
+def _told(face: Face, work: Callable[[App], Coroutine[Any, Any, FollowResult]]) -> Answer:
     from tidelore.app import run_until_signalled
 
     app = face.app()
@@ -276,9 +276,9 @@ def _change_alone(
 ) -> Answer:
     """Change something that a running poll relies on: under the lock, and recorded as a run."""
     from tidelore.app import run_until_signalled
-    from tidelore.pipeline.poll_accounts import LEASE
-    from tidelore.session import Workshop, open_session
     from tidelore.store.work.leases import fence
+    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.sync.account_poll import LEASE
 
     app = face.app()
     database = face.open_store()

@@ -17,9 +17,8 @@ from tidelore.core.errors import TideloreError, UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelore.pipeline.audit_report import AuditReport, ScopeAudit
-    from tidelore.pipeline.poll_report import PollReport
-    from tidelore.pipeline.report import RunReport
+    from tidelore.sync.audit import AuditReport, ScopeAudit
+    from tidelore.sync.report import PollReport, RunReport
 
 SOURCES = ("gitlab", "github", "bluesky")
 
@@ -72,8 +71,8 @@ def _compare(face: Face, project: str | None) -> AuditReport:
 
 def _mend(face: Face, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
     from tidelore.app import mirror, run_until_signalled
-    from tidelore.pipeline.mirror import MirrorRequest
     from tidelore.sources.ports import RESOURCES
+    from tidelore.sync.mirror import MirrorRequest
 
     request = MirrorRequest(RESOURCES, project, force=force, scrub_budget=EVERYTHING)
     with progress(face) as on_progress:
@@ -81,9 +80,9 @@ def _mend(face: Face, project: str | None, force: bool) -> RunReport:  # noqa: F
 
 
 def _judge(report: AuditReport) -> TideloreError | None:
-    from tidelore.pipeline.audit_report import judge
+    from tidelore.sync.audit import audit_verdict
 
-    return judge(report)
+    return audit_verdict(report)
 
 
 def _compare_accounts(face: Face, account: str | None) -> AuditReport:
@@ -97,7 +96,7 @@ def _compare_accounts(face: Face, account: str | None) -> AuditReport:
 def _mend_accounts(face: Face, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import poll_accounts
-    from tidelore.pipeline.poll_accounts import PollRequest
+    from tidelore.sync.account_poll import PollRequest
 
     named = () if account is None else (account,)
     request = PollRequest(named, everyone=account is None, force=force, verify=True)
@@ -106,9 +105,9 @@ def _mend_accounts(face: Face, account: str | None, force: bool) -> PollReport: 
 
 
 def _judge_accounts(report: AuditReport) -> TideloreError | None:
-    from tidelore.pipeline.audit_accounts import judge_accounts
+    from tidelore.sync.account_verification import account_audit_verdict
 
-    return judge_accounts(report)
+    return account_audit_verdict(report)
 
 
 class Doing(NamedTuple):
@@ -158,7 +157,7 @@ def _data(report: AuditReport) -> dict[str, Any]:
 
 
 def _scope(scope: ScopeAudit) -> dict[str, Any]:
-    from tidelore.pipeline.audit_report import VERDICTS
+    from tidelore.sync.audit import VERDICTS
 
     error = scope.error
     return {
@@ -201,7 +200,7 @@ def _list(scope: ScopeAudit) -> str:
 
 
 def _found(scope: ScopeAudit) -> str:
-    from tidelore.pipeline.audit_report import describe
+    from tidelore.sync.audit import describe
 
     if scope.error is not None:
         return f"failed: {scope.error.message}"

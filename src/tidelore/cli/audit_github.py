@@ -25,7 +25,7 @@ def run(face: Face, repo: str | None, *, repair: bool, force: bool, shadow: bool
 
     app = face.app()
     with progress(face) as on_progress:
-        from tidelore.pipeline.report import Progress
+        from tidelore.core.progress import Progress
 
         def on_thread(name: str, done: int, total: int) -> None:
             on_progress(Progress(name, "threads", done, total, f"{done:,} of {total:,}"))

@@ -70,7 +70,7 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
     Asks for confirmation on a terminal; without a terminal --yes is required.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.session import Workshop, open_session
+    from tidelore.store.work.session import Workshop, open_session
 
     face = face_of(ctx)
     app = face.app()

@@ -15,7 +15,7 @@ from tidelore.cli.render import Answer, instant
 from tidelore.cli.runs import CHILD_NAMES
 from tidelore.core.config import Config, config_path
 from tidelore.core.errors import ConfigError, NotFound, TideloreError
-from tidelore.pipeline.diagnosis import Finding, trouble
+from tidelore.sync.diagnosis import Finding, trouble
 
 if TYPE_CHECKING:
     from tidelore.app import App
@@ -60,7 +60,7 @@ def _bluesky(app: App, *, offline: bool) -> list[Finding]:
     followed = _followed(app)
     if followed is None and app.config.bluesky == Bluesky():
         return []
-    from tidelore.pipeline.account_diagnosis import examine_stream
+    from tidelore.sync.diagnosis import examine_stream
 
     findings: list[Finding] = []
     if not offline:
@@ -82,7 +82,7 @@ def _followed(app: App) -> Finding | None:
 
         if not count_accounts(database):
             return None
-        from tidelore.pipeline.account_diagnosis import examine_accounts
+        from tidelore.sync.diagnosis import examine_accounts
 
         return examine_accounts(database)
     finally:

@@ -12,7 +12,7 @@ from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import EmbedReport
+    from tidelore.core.progress import EmbedReport
 
 _COUNTS = ("embedded", "chunks", "unchanged", "removed", "failed")
 

@@ -10,9 +10,15 @@ from tidelore.cli.face import LoreCommand, face_of
 from tidelore.cli.render import Answer, instant, when
 from tidelore.cli.table import Column, table
 from tidelore.core.errors import UserError
-from tidelore.core.renames import describe_lineage
 from tidelore.core.text import one_line
-from tidelore.store.reading.file_history import FileHistory, FileQuestion, FileThread, HistoryEntry, read_file_history
+from tidelore.store.reading.file_history import (
+    FileHistory,
+    FileQuestion,
+    FileThread,
+    HistoryEntry,
+    describe_lineage,
+    read_file_history,
+)
 
 _CHANGES = (
     Column("NUMBER", colour="cyan"),

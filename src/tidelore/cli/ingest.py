@@ -38,8 +38,8 @@ def command(
     merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
     """
     from tidelore.app import mirror, run_until_signalled
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import verdict
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.report import run_verdict
 
     face = face_of(ctx)
     app = face.app()
@@ -48,4 +48,4 @@ def command(
     with progress(face) as on_progress:
         report = run_until_signalled(mirror(app, request, f"lore ingest --type {resource}", on_progress))
     face.open_store().close()  # so that the answer says how fresh the copy is now
-    return Answer(report_data(report), report_lines(report, resource), verdict(report.scopes, report.scrubbed))
+    return Answer(report_data(report), report_lines(report, resource), run_verdict(report.scopes, report.scrubbed))

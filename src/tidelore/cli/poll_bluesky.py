@@ -15,8 +15,8 @@ from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.pipeline.poll_accounts import PollRequest
-    from tidelore.pipeline.poll_report import AccountReport, PollReport
+    from tidelore.sync.account_poll import PollRequest
+    from tidelore.sync.report import AccountReport, PollReport
 
 _COUNTS = ("accounts", "active", "posts", "urls", "pages", "unavailable", "failed", "left", "requests")
 
@@ -46,7 +46,7 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     where the last one stopped. Quiet accounts are polled less often, but at least every bluesky.max_staleness_minutes.
     An unavailable account keeps its position and is retried later. Exits with 7 if some accounts could not be read.
     """
-    from tidelore.pipeline.poll_accounts import PollRequest
+    from tidelore.sync.account_poll import PollRequest
 
     face = face_of(ctx)
     app = face.app()
@@ -68,17 +68,17 @@ def run(face: Face, app: App, request: PollRequest) -> Answer:
     """Poll and report; `lore sync` does the same where Bluesky is the source."""
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import poll_accounts
-    from tidelore.pipeline.poll_report import verdict
+    from tidelore.sync.report import poll_verdict
 
     with progress(face) as on_progress:
         report = run_until_signalled(poll_accounts(app, request, on_progress))
-    return Answer(poll_data(report), poll_lines(report), verdict(report))
+    return Answer(poll_data(report), poll_lines(report), poll_verdict(report))
 
 
 def plan(app: App, request: PollRequest) -> Answer:
     """Return which accounts a poll would read."""
-    from tidelore.pipeline.poll_accounts import chosen_accounts
-    from tidelore.session import Workshop
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.account_poll import chosen_accounts
 
     database = app.open_store()
     try:
@@ -118,7 +118,7 @@ def poll_data(report: PollReport) -> dict[str, Any]:
 
 def poll_lines(report: PollReport) -> list[str]:
     """Return the report of a poll as text."""
-    from tidelore.pipeline.poll_report import account_line
+    from tidelore.sync.report import account_line
 
     lines = [f"run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs]
     lines += [one_line(line) for account in report.told if (line := account_line(account)) is not None]

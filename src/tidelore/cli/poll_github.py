@@ -58,7 +58,7 @@ def run(face: Face, app: App, request: PollRequest) -> Answer:
     from tidelore.feedback.report import verdict
 
     with progress(face) as on_progress:
-        from tidelore.pipeline.report import Progress
+        from tidelore.core.progress import Progress
 
         def on_repo(found: RepoReport) -> None:
             told = "failed" if found.error is not None else plural(found.effects["events"], "new event")

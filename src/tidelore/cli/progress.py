@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tidelore.cli.face import Face
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import OnProgress
-    from tidelore.pipeline.report import Progress as Stage
+    from tidelore.core.progress import OnProgress
+    from tidelore.core.progress import Progress as Stage
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidelore.cli.render import plural
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import ChildReport, RunReport, ScopeReport
+    from tidelore.sync.report import ChildReport, RunReport, ScopeReport
 
 NOUNS = {"issues": "issue", "merge_requests": "MR"}
 EXTRAS = {

@@ -13,8 +13,8 @@ from tidelore.cli.runs import report_data, scrub_lines
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import RunReport
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.report import RunReport
 
 EVERYTHING = 1_000_000_000
 
@@ -33,9 +33,9 @@ def command(ctx: click.Context, everything: bool, budget: int, project: str | No
     requests on the same check. What the GitLab projects leave of the budget is spent on the Bluesky accounts.
     """
     from tidelore.app import run_until_signalled
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import verdict
     from tidelore.sources.ports import RESOURCES
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.report import run_verdict
 
     face = face_of(ctx)
     app = face.app()
@@ -44,7 +44,7 @@ def command(ctx: click.Context, everything: bool, budget: int, project: str | No
     request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
     report = run_until_signalled(_scrub(app, request, spend))
     face.open_store().close()  # so that the answer says how fresh the copy is now
-    return Answer(report_data(report), scrub_lines(report), verdict(report.scrubbed))
+    return Answer(report_data(report), scrub_lines(report), run_verdict(report.scrubbed))
 
 
 async def _scrub(app: App, request: MirrorRequest, budget: int) -> RunReport:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import DocumentReport, EmbedReport
+    from tidelore.core.progress import DocumentReport, EmbedReport
 
 STAGES = {
     "ingest": "lists",

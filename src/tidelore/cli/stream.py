@@ -12,7 +12,7 @@ from tidelore.cli.progress import progress
 from tidelore.cli.render import Answer, plural
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.stream_accounts import StreamReport
+    from tidelore.sync.account_stream import StreamReport
 
 
 @click.group(
@@ -48,7 +48,7 @@ def bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_d
     from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import stream_accounts
     from tidelore.core.errors import Cancelled
-    from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
+    from tidelore.sync.account_stream import StreamReport, StreamRequest
 
     face = face_of(ctx)
     app = face.app()

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
     from tidelore.app import App
     from tidelore.cli.face import Face
-    from tidelore.pipeline.selection import Asked, Flags
-    from tidelore.pipeline.surgical_report import EntityOutcome, SurgicalReport
+    from tidelore.sync.report import EntityOutcome, SurgicalReport
+    from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
 
 _STAGES: Mapping[str, str] = {"preflight": "preflight", **STAGES, "ingest": "items"}
 
 
-def plan(app: App, asked: Sequence[Asked], flags: Flags, left_out: Collection[str]) -> Answer:
+def plan(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags, left_out: Collection[str]) -> Answer:
     """Return what would be fetched, without database and network."""
-    from tidelore.pipeline.selection import select
-    from tidelore.pipeline.targets import check_configured
+    from tidelore.sync.projects import check_configured
+    from tidelore.sync.surgical_preflight import select
 
     check_configured(app.config)
     # What the copy knows of groups and renamed projects is not known here: names are taken as they were written.
@@ -47,11 +47,13 @@ def plan(app: App, asked: Sequence[Asked], flags: Flags, left_out: Collection[st
     return Answer({"dry_run": True, "targets": targets, "stages": stages, "left_out": sorted(left_out)}, lines)
 
 
-def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bool, wait_seconds: float) -> Answer:
+def run(
+    face: Face, app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags, *, force: bool, wait_seconds: float
+) -> Answer:
     """Refresh the named items, or those that an earlier run left."""
     from tidelore.app import run_until_signalled, surgical_sync
     from tidelore.cli.progress import progress
-    from tidelore.pipeline.surgical_report import SurgicalReport, verdict
+    from tidelore.sync.report import SurgicalReport, surgical_verdict
 
     report = SurgicalReport()
     error: TideloreError | None = None
@@ -61,7 +63,7 @@ def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bo
                 app, asked, flags, report, force=force, wait_seconds=wait_seconds, on_progress=on_progress
             )
             run_until_signalled(work, "stored data is kept")
-        error = verdict(report)
+        error = surgical_verdict(report)
     except TideloreError as stopped:
         if report.run_id is None:
             raise
@@ -73,7 +75,7 @@ def run(face: Face, app: App, asked: Sequence[Asked], flags: Flags, *, force: bo
 
 def report_data(report: SurgicalReport) -> dict[str, Any]:
     """Return a report as data."""
-    from tidelore.pipeline.surgical_report import plain
+    from tidelore.sync.report import plain
 
     return {
         "run_id": report.run_id,
@@ -116,7 +118,7 @@ def failure_lines(outcomes: Sequence[EntityOutcome]) -> list[str]:
     ]
 
 
-def _lines(report: SurgicalReport, flags: Flags) -> list[str]:
+def _lines(report: SurgicalReport, flags: SurgicalFlags) -> list[str]:
     """Return one line per stage, then failures and how to continue, then the cost."""
     if report.run_id is None:
         return [f"Run {flags.retry_failed}: nothing to retry."]

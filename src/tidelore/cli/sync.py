@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.cli.face import Face
     from tidelore.core.config import Config
-    from tidelore.pipeline.report import EmbedReport, RunReport
+    from tidelore.core.progress import EmbedReport
+    from tidelore.sync.report import RunReport
 
 
 @click.command("sync", cls=LoreCommand, example="lore sync --project group/project")
@@ -76,11 +77,11 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     With --issue and --mr, refreshes only the named items (at most 100). If one of them cannot be fetched, nothing is
     stored.
     """
-    from tidelore.pipeline.selection import Flags, check_flags, read_asked
+    from tidelore.sync.surgical_preflight import SurgicalFlags, check_flags, read_asked
 
     face = face_of(ctx)
     asked = [read_asked(text, kind) for kind in KINDS for text in wanted[kind]]
-    flags = Flags(**{name: wanted[name] for name in Flags.__struct_fields__})
+    flags = SurgicalFlags(**{name: wanted[name] for name in SurgicalFlags.__struct_fields__})
     check_flags(flags, asked)
     app = face.app()
     left_out = {name for name in ("events", "file_changes", "status", "docs", "embed") if wanted[f"no_{name}"]}
@@ -106,9 +107,9 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
 
 def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -> Answer:
     from tidelore.app import run_until_signalled, sync
-    from tidelore.pipeline.mirror import MirrorRequest
-    from tidelore.pipeline.report import verdict
     from tidelore.sources.ports import RESOURCES
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.report import run_verdict
 
     request = MirrorRequest(
         RESOURCES,
@@ -124,7 +125,7 @@ def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -
             sync(app, request, embedding="embed" not in left_out, on_progress=on_progress)
         )
     face.open_store().close()  # so that the answer says how fresh the copy is now
-    return Answer(_data(report, made), _lines(report, made), verdict(report.scopes, report.scrubbed))
+    return Answer(_data(report, made), _lines(report, made), run_verdict(report.scopes, report.scrubbed))
 
 
 def _without(config: Config, left_out: set[str]) -> Config:
@@ -143,7 +144,7 @@ def _without(config: Config, left_out: set[str]) -> Config:
 
 
 def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
-    from tidelore.pipeline.targets import check_configured
+    from tidelore.sync.projects import check_configured
 
     check_configured(config)
     hosts = [

@@ -29,7 +29,7 @@ def plan(app: App, sources: list[str]) -> Answer:
     """Return what a sync would poll, without lock or network."""
     from tidelore.app.feedback.polling import PollRequest
     from tidelore.cli import poll_bluesky, poll_github
-    from tidelore.pipeline.poll_accounts import PollRequest as AccountRequest
+    from tidelore.sync.account_poll import PollRequest as AccountRequest
 
     plans: dict[str, Callable[[], Answer]] = {
         "github": lambda: poll_github.plan(app.config, PollRequest()),
@@ -44,7 +44,7 @@ def run(face: Face, app: App, sources: list[str], left_out: set[str], wanted: Ma
     """Poll each source; one that fails does not keep the others from being polled."""
     from tidelore.app.feedback.polling import PollRequest
     from tidelore.cli import poll_bluesky, poll_github
-    from tidelore.pipeline.poll_accounts import PollRequest as AccountRequest
+    from tidelore.sync.account_poll import PollRequest as AccountRequest
 
     force, full = bool(wanted["force"]), bool(wanted["full"])
     polls: dict[str, Callable[[], Answer]] = {

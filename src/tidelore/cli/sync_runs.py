@@ -82,7 +82,7 @@ def _outcome_lines(run: RunRecord) -> list[str]:
     if run.outcomes_json is None:
         return []
     from tidelore.cli.surgical import failure_lines, outcome_line
-    from tidelore.pipeline.surgical_report import read_outcomes
+    from tidelore.sync.report import read_outcomes
 
     outcomes = read_outcomes(run.outcomes_json)
     told = [line for outcome in outcomes for line in (f"  {outcome_line(outcome)}", *failure_lines([outcome]))]

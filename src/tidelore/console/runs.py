@@ -13,11 +13,11 @@ from tidelore.console.running import progress, work
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, span, state
 from tidelore.engine.ledger import PHASES
-from tidelore.pipeline.surgical_report import read_outcomes
 from tidelore.service.recovery import jobs_again, recovery_actions
 from tidelore.store.database.port import Database
 from tidelore.store.work import activity
 from tidelore.store.work.runs import RunRecord
+from tidelore.sync.report import read_outcomes
 
 RUNS = (
     Column("RUN", right=True, descending=True),

@@ -1,15 +1,20 @@
-"""Progress of a run: how far its stages are, summed up per phase.
+"""Progress of a run: what a stage reports while it works, the sum per phase, and the results of the last two stages.
 
-No ledger, no clock and no output here. The sum starts anew with each phase, and what is done never exceeds the total.
+`DocumentReport` and `EmbedReport` are defined here because `sync` reports what `documents` did, and the two do not
+import each other. No ledger, no clock and no output here.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Callable
+
+from msgspec import Struct, field
+
+from tidelore.core.errors import TideloreError
 
 
 class RunProgress(Struct, frozen=True):
-    """How far a run is, in the ledger's own columns; without a total nobody knows how much there is."""
+    """How far a run is, in the columns of the ledger. Without a total it is unknown how much there is."""
 
     progress_done: int | None = None
     progress_total: int | None = None
@@ -45,3 +50,44 @@ class PhaseProgress:
         self._stages: dict[tuple[str, str], tuple[int, int | None]] = {}
         self._done = self._total = self._endless = 0
         self._note = ""
+
+
+class Progress(Struct, frozen=True):
+    """How far one stage of one project is. Without a total it is unknown how much there is."""
+
+    project: str
+    stage: str
+    done: int
+    total: int | None
+    note: str
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def silent(_progress: Progress) -> None:
+    """Ignore progress."""
+
+
+class DocumentReport(Struct):
+    """What became of the marked sources. `document_ids` were written anew: what has to be embedded."""
+
+    regenerated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    failed: int = 0
+    document_ids: list[int] = field(default_factory=list)
+
+
+class EmbedReport(Struct):
+    """What became of the documents without vectors. `failed` still have none; `error` says why the stage stopped."""
+
+    model: str | None = None
+    embedded: int = 0
+    chunks: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    failed: int = 0
+    notice: str | None = None
+    error: TideloreError | None = None
+    seconds: float = 0.0

@@ -1,7 +1,7 @@
-"""What a page means to us. Owns the sorting of versions and the one way a page becomes durable.
+"""Decide what is new on a page, and make it durable in one commit.
 
-Invariant 1: records and the cursor that covers them are one commit. Invariant 3: an item is new when its
-version is not stored, never by its place in the list. Invariant 6: a replayed page writes no row.
+Invariant 1: records and the cursor that covers them are one commit. Invariant 3: an item is new when its version is
+not stored, never by its place in the list. Invariant 6: a replayed page writes no row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 from tidelore.core.model import Item, RemoteId, Version
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap, backfilled, why_invalid
-from tidelore.engine.ports import Batch, Page, Shelf
+from tidelore.engine.ports import Batch, Page, ScopeStore
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,12 +78,12 @@ class Intake(Generic[R]):
 
     def __init__(
         self,
-        shelf: Shelf[R],
+        store: ScopeStore[R],
         now_ms: Callable[[], int],
         seam: Crashpoint = no_seam,
         on_page: Callable[[Tally], None] | None = None,
     ) -> None:
-        self.shelf = shelf
+        self.store = store
         self.now_ms = now_ms
         self.seam = seam
         self.tally = Tally()
@@ -92,12 +92,12 @@ class Intake(Generic[R]):
 
     def load(self, safe_backfill_ms: int) -> Cursor:
         """Return the cursor; one that cannot be true is set aside and replaced by a bounded backfill."""
-        cursor = self.shelf.load()
+        cursor = self.store.load()
         reason = why_invalid(cursor, self.now_ms())
         if reason is None:
             return cursor
         _LOG.warning("cursor_invalid: %s", reason, extra={"event": "cursor_invalid"})
-        self.shelf.set_aside(reason)
+        self.store.set_aside(reason)
         self.tally.cursor_reset = reason
         return backfilled(self.now_ms(), safe_backfill_ms)
 
@@ -110,10 +110,10 @@ class Intake(Generic[R]):
         gone: Sequence[RemoteId] = (),
     ) -> None:
         """Commit what is new on a page together with the cursor that covers it."""
-        stored = self.shelf.stored([item.version.id for item in page.items]) if page.items else {}
+        stored = self.store.stored([item.version.id for item in page.items]) if page.items else {}
         found = sort_out(page.items, stored)
         self.seam(Seam.BEFORE_COMMIT)
-        self.shelf.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
+        self.store.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
         self.seam(Seam.AFTER_COMMIT)
         self.server_at = page.server_at or self.server_at
         tally = self.tally

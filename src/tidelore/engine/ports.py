@@ -1,8 +1,7 @@
-"""What the engine asks of the outside. Owns the shapes that cross its border; refuses any implementation.
+"""The interfaces of the engine: what a remote list and a durable store have to offer. No implementation.
 
-`Lister` is a remote list, `Shelf` is the durable side of one scope. A shelf commits records and the
-cursor that covers them in ONE transaction (invariant 1), and is synchronous: no transaction can span
-an await.
+`Lister` is a remote list, `ScopeStore` is the durable side of one scope. It commits records and the cursor that covers
+them in one transaction (invariant 1), and is synchronous: a transaction cannot span an await.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class Batch(Struct, Generic[R_co], frozen=True):
     gone: Sequence[RemoteId] = ()
 
 
-class Shelf(Protocol[R_contra]):
+class ScopeStore(Protocol[R_contra]):
     """The durable side of one scope."""
 
     def load(self) -> Cursor:

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError, RemotePermanent
 from tidelore.core.model import RemoteId
-from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Census, Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
+from tidelore.engine.whole import PageGuard
 
 R = TypeVar("R")
 
@@ -35,7 +35,7 @@ class Scrub(Generic[R]):
 
     async def stride(self) -> bool:
         """Verify one more page; return whether that completed a whole cycle over the scope."""
-        cursor = self._intake.shelf.load()
+        cursor = self._intake.store.load()
         census = cursor.census
         page, census = await self._fetch(census)
         self._intake.seam(Seam.AFTER_FETCH)
@@ -48,7 +48,7 @@ class Scrub(Generic[R]):
             self._intake.take(page, replace(cursor, census=census))
             return False
         upto = None if page.next_token is None else last
-        held = self._intake.shelf.held(census.after, upto)
+        held = self._intake.store.held(census.after, upto)
         missing = {key: locator for key, locator in held.items() if not {key, str(key)} & met}
         answers, gone = await self._ask(missing)
         done = len(missing) <= MAX_QUESTIONS
@@ -79,7 +79,7 @@ class Scrub(Generic[R]):
             self._guard.look(page)
         except RemotePermanent:
             # To go on at this token would only lead to the same error.
-            self._intake.shelf.commit(Batch((), replace(cursor, census=replace(census, token=None, met=()))))
+            self._intake.store.commit(Batch((), replace(cursor, census=replace(census, token=None, met=()))))
             raise
 
     async def _ask(self, missing: dict[RemoteId, str]) -> tuple[list[Page[R]], list[RemoteId]]:

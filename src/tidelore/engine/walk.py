@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError, RemoteTransient
 from tidelore.core.model import Rejected
-from tidelore.engine.bounds import PageGuard
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window, forward
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Lister, ListRequest, Page
+from tidelore.engine.whole import PageGuard
 from tidelore.engine.window import (
     MAX_PASSES,
     Order,
@@ -103,7 +103,7 @@ class Walk(Generic[R]):
 
     async def _retry_quarantined(self, cursor: Cursor) -> None:
         """Ask again, by its own id, for what could not be understood."""
-        for entry in self._intake.shelf.due_quarantined(self._plan.retry_limit):
+        for entry in self._intake.store.due_quarantined(self._plan.retry_limit):
             try:
                 page = await self._lister.fetch_one(entry.locator)
             except RemoteError as error:

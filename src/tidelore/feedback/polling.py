@@ -19,10 +19,10 @@ from tidelore.feedback.identity import learn
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import PollReport, RepoReport
 from tidelore.http.limits import SourceOutages
-from tidelore.session import Session, Workshop, open_session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.mirror.projects import ProjectRow, find_configured
 from tidelore.store.work.leases import fence
+from tidelore.store.work.session import Session, Workshop, open_session
 
 LEASE = "github"
 SIDE_BY_SIDE = 4

@@ -23,11 +23,11 @@ from tidelore.feedback.context import Context
 from tidelore.feedback.identity import Identity
 from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.tracking import HISTORY_REWRITTEN, check_step, judge_head, judge_pull, matches_rule
-from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, set_aside
 from tidelore.store.mirror.quarantine import admit
 from tidelore.store.work.leases import fence
+from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, TrackedPr, move, note_pull, set_head, track
 
 _LOG = logging.getLogger(__name__)

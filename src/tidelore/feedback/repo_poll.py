@@ -32,7 +32,6 @@ from tidelore.feedback.report import Forgiving, RepoReport
 from tidelore.feedback.routing import batch_event
 from tidelore.feedback.scan import Ration, Scanner
 from tidelore.feedback.watch import Watch, following, watches
-from tidelore.session import Session
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
 from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, upsert_poll_cursor
@@ -42,6 +41,7 @@ from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.followed_issues import batch_followups, followed_issues, waiting_followups
 from tidelore.store.work.leases import fence
 from tidelore.store.work.service_records import PollCost, load_cost, save_cost
+from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import (
     AWAITING,
     BLOCKED,

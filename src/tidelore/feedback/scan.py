@@ -33,11 +33,11 @@ from tidelore.feedback.metrics import (
 )
 from tidelore.feedback.report import RepoReport
 from tidelore.feedback.tokens import find_markers
-from tidelore.session import Session
 from tidelore.store.database.port import Transaction
 from tidelore.store.mirror.feedback_writer import Also, FeedbackWriter, WrittenEffects
 from tidelore.store.work.action_tokens import ActionToken, find_tokens
 from tidelore.store.work.service_records import add_to_counter
+from tidelore.store.work.session import Session
 
 _LOG = logging.getLogger(__name__)
 _WHOLE_SECONDS_MS = 1000

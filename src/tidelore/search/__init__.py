@@ -1,1 +1,1 @@
-"""Retrieval: from what somebody typed to the threads that answer it. Imports the store and embedding, no pipeline."""
+"""Retrieval: from what somebody typed to the threads that answer it. Imports the store and embedding only."""

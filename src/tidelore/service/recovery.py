@@ -23,7 +23,7 @@ def recovery_actions(run: RunRecord) -> list[str]:
     """Return the commands that bring about what a run did not; none for one that left nothing, or still runs."""
     before = {"failed": ["lore doctor"], "crashed": ["lore check"]}.get(run.status, [])
     if run.outcomes_json is not None and run.status != "running":
-        from tidelore.pipeline.surgical_report import read_outcomes, suggest
+        from tidelore.sync.report import read_outcomes, suggest
 
         again = suggest(run.id, read_outcomes(run.outcomes_json), failed=run.status in UNFINISHED)
         return [*before, *again]

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import RunReport
-    from tidelore.pipeline.slices import ScopeKey
+    from tidelore.sync.report import RunReport, ScopeKey
 
 
 class Rounds:

@@ -59,12 +59,12 @@ class Answers:
 
     def refresh(self, answer: ThreadResult) -> dict[str, Any]:
         """Refresh this one merge request, and find what was said in it a moment ago."""
-        from tidelore.pipeline.selection import Flags, read_asked
-        from tidelore.pipeline.surgical_report import SurgicalReport
+        from tidelore.sync.report import SurgicalReport
+        from tidelore.sync.surgical_preflight import SurgicalFlags, read_asked
 
         report = SurgicalReport()
         asked = [read_asked(answer.reference, "mr")]
-        run_until_signalled(surgical_sync(self._app, asked, Flags(), report, force=False), FATE)
+        run_until_signalled(surgical_sync(self._app, asked, SurgicalFlags(), report, force=False), FATE)
         written = 0 if report.documents is None else report.documents.regenerated
         self._say(f"   lore sync --mr '{answer.reference}'")
         self._say(f"   {plural(report.requests, 'request')}, {plural(written, 'document')} written")

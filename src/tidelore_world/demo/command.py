@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelore.app import App
-    from tidelore.pipeline.report import RunReport
+    from tidelore.sync.report import RunReport
     from tidelore_world.wire import Request
     from tidelore_world.world import World
 

@@ -22,7 +22,7 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore_world.demo.text import FATE
 
 if TYPE_CHECKING:
-    from tidelore.pipeline.report import RunReport
+    from tidelore.sync.report import RunReport
 
 RESOURCES = ("issues", "merge_requests")
 
@@ -36,7 +36,7 @@ def open_app(url: str, database: str, paths: Sequence[str], seam: Crashpoint = n
 
 def mirror_all(app: App, *, walk: bool = True, scrub_budget: int | None = None) -> RunReport:
     """Mirror issues, merge requests and their children; without `walk` only verify them."""
-    from tidelore.pipeline.mirror import MirrorRequest
+    from tidelore.sync.mirror import MirrorRequest
 
     request = MirrorRequest(RESOURCES, walk=walk, scrub_budget=scrub_budget)
     return run_until_signalled(mirror(app, request, "lore demo"), FATE)

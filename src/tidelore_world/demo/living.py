@@ -117,9 +117,9 @@ class Stage:
         """Let a day pass in which nothing happens, and read and verify everything once more."""
         from tidelore.app.bluesky import poll_accounts
         from tidelore.app.feedback import polling
-        from tidelore.pipeline.mirror import MirrorRequest
-        from tidelore.pipeline.poll_accounts import PollRequest
         from tidelore.sources.ports import RESOURCES
+        from tidelore.sync.account_poll import PollRequest
+        from tidelore.sync.mirror import MirrorRequest
 
         self.world.advance(A_DAY)
         app = replace(self.app, clock=Tomorrow())

@@ -22,6 +22,6 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     logger = logging.getLogger("tidelore")
     before = logger.propagate
     logger.propagate = True
-    with caplog.at_level(logging.INFO, logger="tidelore.pipeline"):
+    with caplog.at_level(logging.INFO, logger="tidelore.sync"):
         yield caplog
     logger.propagate = before

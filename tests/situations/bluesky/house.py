@@ -21,12 +21,12 @@ from tests.properties.inprocess import (
 
 from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
 from tidelore.core.config import Config, parse_config
-from tidelore.pipeline.poll_accounts import PollRequest
-from tidelore.pipeline.poll_report import PollReport
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import AccountRow, find_account
+from tidelore.sync.account_poll import PollRequest
+from tidelore.sync.report import PollReport
 from tidelore_world.bluesky.records import POST, REPOST
 from tidelore_world.world import World
 

@@ -12,7 +12,7 @@ from tests.properties.inprocess import WorldTransport
 from tests.situations.bluesky.house import CYCLE, DAY, Waters
 
 from tidelore.core.errors import PartialSuccess, RateLimited
-from tidelore.pipeline.poll_report import MOST_TOLD, AccountReport, PollReport, verdict
+from tidelore.sync.report import MOST_TOLD, AccountReport, PollReport, poll_verdict
 
 ALICE, BOB, CAROL = "alice.test", "bob.test", "carol.test"
 FEED = re.compile("getAuthorFeed")
@@ -53,9 +53,9 @@ def test_a_poll_that_needs_a_second_page_logs_high_volume(waters: Waters, caplog
     post_many(waters, ALICE, 2, DAY / 3)
     waters.poll()
     post_many(waters, ALICE, 150)
-    with caplog.at_level("INFO", logger="tidelore.pipeline"):
+    with caplog.at_level("INFO", logger="tidelore.sync"):
         waters.poll(everyone=True)
-    told = [record.message for record in caplog.records if record.name.startswith("tidelore.pipeline")]
+    told = [record.message for record in caplog.records if record.name.startswith("tidelore.sync")]
     assert told == [
         f"[POLL] {ALICE}: High volume detected, fetching more pages",
         f"[POLL] {ALICE}: 150 posts, 0 URLs across 4 pages",
@@ -84,7 +84,7 @@ def test_a_slow_account_does_not_delay_the_others(waters: Waters) -> None:
     (bob,) = [account for account in report.told if account.handle == BOB]
     assert bob.error is not None
     assert "0.3 s" in bob.error.message
-    error = verdict(report)
+    error = poll_verdict(report)
     assert isinstance(error, PartialSuccess)
     waters.transport.slow = ""
     assert waters.cycle().posts == 1
@@ -98,7 +98,7 @@ def test_a_rate_limit_ends_the_cycle_and_the_remaining_accounts_stay_due(tmp_pat
     report = waters.poll()
     assert fault.fired == 1
     assert (report.accounts, report.failed, report.left) == (1, 1, 2)
-    assert isinstance(verdict(report), RateLimited)
+    assert isinstance(poll_verdict(report), RateLimited)
     waters.world.faults.clear()
     assert waters.poll().requests == 0, "the next poll keeps to the pause too"
     with waters.database() as database, database.transaction() as tx:

@@ -8,7 +8,7 @@ import pytest
 from tests.situations.bluesky.house import DAY, Waters
 from tests.situations.witness import Witness, done, grows
 
-from tidelore.pipeline import poll_accounts
+from tidelore.sync import account_poll as poll_accounts
 
 NAMES = tuple(f"reader{number}.test" for number in range(30))
 NOTE = re.compile(r"bluesky accounts: (\d+) posts, \d+ active")
@@ -40,7 +40,7 @@ def test_progress_shows_how_many_due_accounts_are_done(waters: Waters) -> None:
 
 def test_progress_counts_all_due_accounts_from_the_start(waters: Waters, monkeypatch: pytest.MonkeyPatch) -> None:
     witness = fill(waters)
-    monkeypatch.setattr(poll_accounts, "AT_ONCE", 2)
+    monkeypatch.setattr(poll_accounts, "ACCOUNTS_AT_ONCE", 2)
     waters.poll(witness)
     assert {run.progress_total for run in witness.during("ingest")} == {len(NAMES)}
 

@@ -15,8 +15,6 @@ from tests.situations.bluesky.house import DAY, Waters, configured
 from tidelore.app import App
 from tidelore.app.bluesky import stream_accounts
 from tidelore.core.clock import SystemClock, format_instant
-from tidelore.pipeline.stream_accounts import Ingestion, StreamReport, StreamRequest, sort_events
-from tidelore.session import Workshop, open_session
 from tidelore.sources.bluesky.stream_protocol import (
     AccountChanged,
     HandleChanged,
@@ -30,6 +28,8 @@ from tidelore.sources.bluesky.stream_protocol import (
     read_first,
 )
 from tidelore.sources.bluesky.transform import reject_post
+from tidelore.store.work.session import Workshop, open_session
+from tidelore.sync.account_stream import StreamIngestion, StreamReport, StreamRequest, sort_events
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World
 
@@ -46,7 +46,9 @@ def waters(tmp_path: Path) -> Waters:
 
 
 @asynccontextmanager
-async def ingesting(waters: Waters, reaper: Reaper | None = None) -> AsyncIterator[tuple[Ingestion, StreamReport]]:
+async def ingesting(
+    waters: Waters, reaper: Reaper | None = None
+) -> AsyncIterator[tuple[StreamIngestion, StreamReport]]:
     """The durable side of a stream, in a process that may die."""
     app = waters.app(reaper)
     database = app.open_store()
@@ -54,7 +56,7 @@ async def ingesting(waters: Waters, reaper: Reaper | None = None) -> AsyncIterat
         shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky")
         report = StreamReport()
         async with open_session(shop, force=True, lease="bluesky.stream") as session:
-            yield Ingestion(session, report, lambda _progress: None), report
+            yield StreamIngestion(session, report, lambda _progress: None), report
     finally:
         database.close()
 

@@ -22,7 +22,6 @@ from tidelore.feedback.lifecycle import Lifecycle, block
 from tidelore.feedback.operations import Operations
 from tidelore.feedback.polling import RepoTarget, find_repository, poll
 from tidelore.feedback.report import PollReport, RepoReport
-from tidelore.session import Workshop, open_session
 from tidelore.sources.github.source import GitHubSource, open_github
 from tidelore.sources.ports import Wiring
 from tidelore.store.database.migrate import migrate
@@ -30,6 +29,7 @@ from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.followed_issues import follow_issue
+from tidelore.store.work.session import Workshop, open_session
 from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked
 from tidelore_world.github.forge import GitHubForge
 from tidelore_world.github.records import Comment, ReviewComment, Thread

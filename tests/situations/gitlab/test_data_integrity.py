@@ -22,10 +22,10 @@ from tests.conftest import DIALECTS
 from tidelore.app import App, mirror
 from tidelore.core.clock import parse_instant
 from tidelore.core.config import parse_config
-from tidelore.pipeline.mirror import MirrorRequest
-from tidelore.pipeline.report import RunReport
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.payloads import unpacked
+from tidelore.sync.mirror import MirrorRequest
+from tidelore.sync.report import RunReport
 from tidelore_world.gitlab.review import image_position
 from tidelore_world.server import serve
 from tidelore_world.world import World

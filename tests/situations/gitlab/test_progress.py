@@ -13,10 +13,10 @@ from tests.situations.witness import Witness, done, grows
 from tidelore.app import App, mirror
 from tidelore.core.config import load_config
 from tidelore.core.errors import LeaseLost
+from tidelore.documents import generation as documents
 from tidelore.engine.crashpoint import Seam
-from tidelore.pipeline import documents
-from tidelore.pipeline.mirror import MirrorRequest
-from tidelore.pipeline.report import RunReport
+from tidelore.sync.mirror import MirrorRequest
+from tidelore.sync.report import RunReport
 
 ITEMS = 25
 LIST_NOTE = re.compile(rf"{PROJECT} (issues|merge_requests): \d+ new or changed, \d+ pages")

@@ -14,9 +14,9 @@ from tests.situations.surgical.theatre import content, last_run, lease_holder, o
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config
 from tidelore.engine.ports import Page
-from tidelore.pipeline.preflight import judge
 from tidelore.sources.gitlab.source import open_gitlab
 from tidelore.sources.ports import Wiring
+from tidelore.sync.surgical_preflight import check_response
 
 
 def fetch_one(bench: Bench, resource: str, iid: int) -> Page[Any]:
@@ -44,7 +44,7 @@ def test_get_issue_by_iid_returns_issue(filled: Bench) -> None:
 def test_get_issue_by_iid_returns_not_found(filled: Bench) -> None:
     page = fetch_one(filled, "issues", 999)
     assert (page.items, page.rejected) == ([], [])
-    assert getattr(judge(page, 1), "code", None) == "NOT_FOUND"
+    assert getattr(check_response(page, 1), "code", None) == "NOT_FOUND"
 
 
 def test_get_mr_by_iid_returns_mr(filled: Bench) -> None:
@@ -55,7 +55,7 @@ def test_get_mr_by_iid_returns_mr(filled: Bench) -> None:
 def test_get_mr_by_iid_returns_not_found(filled: Bench) -> None:
     page = fetch_one(filled, "merge_requests", 999)
     assert (page.items, page.rejected) == ([], [])
-    assert getattr(judge(page, 1), "code", None) == "NOT_FOUND"
+    assert getattr(check_response(page, 1), "code", None) == "NOT_FOUND"
 
 
 def test_preflight_aggregates_multiple_missing_iids(filled: Bench) -> None:

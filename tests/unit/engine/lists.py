@@ -1,4 +1,4 @@
-"""Scripted lists and a shelf in memory for the unit tests of the engine."""
+"""Scripted lists and a store in memory for the unit tests of the engine."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Script:
         return answer
 
 
-class PlainShelf:
-    """A shelf whose content a test can see and set."""
+class PlainScopeStore:
+    """A store whose content a test can see and set."""
 
     def __init__(self, cursor: Cursor | None = None, gaps: Sequence[Gap] = ()) -> None:
         self.cursor = cursor or Cursor()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.engine.lists import NOW, PlainShelf, item
+from tests.unit.engine.lists import NOW, PlainScopeStore, item
 
 from tidelore.core.model import Position, Rejected, RemoteId, Version
 from tidelore.engine.crashpoint import Seam
@@ -38,31 +38,31 @@ def test_an_item_listed_twice_on_a_page_is_stored_in_its_newer_version(order: in
 
 
 def test_a_replayed_page_writes_no_row_and_still_moves_the_cursor() -> None:
-    shelf = PlainShelf()
-    intake = Intake(shelf, lambda: NOW)
+    store = PlainScopeStore()
+    intake = Intake(store, lambda: NOW)
     cursor = Cursor(watermark=Position(100, 1))
     for _ in range(2):
         intake.take(Page([item(1, 100)]), cursor)
-    assert [len(batch.items) for batch in shelf.batches] == [1, 0]
-    assert shelf.cursor == cursor
+    assert [len(batch.items) for batch in store.batches] == [1, 0]
+    assert store.cursor == cursor
     assert (intake.tally.created, intake.tally.replayed, intake.tally.pages) == (1, 1, 2)
 
 
 def test_a_page_is_committed_in_one_batch() -> None:
-    shelf = PlainShelf()
+    store = PlainScopeStore()
     rejected = (Rejected("9", "90", b"", "bad"),)
-    Intake(shelf, lambda: NOW).take(Page([item(1, 100)], rejected), Cursor(), [], ("8",), (7,))
-    assert shelf.batches == [Batch([item(1, 100)], Cursor(), rejected, [], ("8",), (7,))]
+    Intake(store, lambda: NOW).take(Page([item(1, 100)], rejected), Cursor(), [], ("8",), (7,))
+    assert store.batches == [Batch([item(1, 100)], Cursor(), rejected, [], ("8",), (7,))]
 
 
 def test_a_failed_commit_changes_no_counter() -> None:
-    shelf = PlainShelf()
+    store = PlainScopeStore()
 
     def fail(_batch: object) -> None:
         raise OSError
 
-    shelf.on_commit = fail
-    intake = Intake(shelf, lambda: NOW)
+    store.on_commit = fail
+    intake = Intake(store, lambda: NOW)
     with pytest.raises(OSError):
         intake.take(Page([item(1, 100)]), Cursor())
     assert intake.tally.created == 0
@@ -70,14 +70,14 @@ def test_a_failed_commit_changes_no_counter() -> None:
 
 def test_the_crash_seams_are_called_before_and_after_the_commit() -> None:
     seen: list[object] = []
-    shelf = PlainShelf()
-    shelf.on_commit = lambda _batch: seen.append("commit")
-    Intake(shelf, lambda: NOW, seen.append).take(Page(), Cursor())
+    store = PlainScopeStore()
+    store.on_commit = lambda _batch: seen.append("commit")
+    Intake(store, lambda: NOW, seen.append).take(Page(), Cursor())
     assert seen == [Seam.BEFORE_COMMIT, "commit", Seam.AFTER_COMMIT]
 
 
 def test_progress_is_reported_after_the_page_was_committed() -> None:
-    shelf, told = PlainShelf(), []
-    intake = Intake(shelf, lambda: NOW, on_page=lambda tally: told.append((tally.pages, len(shelf.batches))))
+    store, told = PlainScopeStore(), []
+    intake = Intake(store, lambda: NOW, on_page=lambda tally: told.append((tally.pages, len(store.batches))))
     intake.take(Page([item(1, 100)]), Cursor())
     assert told == [(1, 1)]

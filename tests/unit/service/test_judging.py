@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidelore.app.service.forge_jobs import judge_sync
 from tidelore.core.errors import PartialSuccess, RemoteNotFound, RemoteTransient, TideloreError
-from tidelore.pipeline.report import RunReport, ScopeReport
+from tidelore.sync.report import RunReport, ScopeReport
 
 GONE = RemoteNotFound("gone", status=404)
 SILENT = RemoteTransient("no answer")

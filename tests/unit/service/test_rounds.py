@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tidelore.core.errors import RemoteNotFound
 from tidelore.engine.intake import Tally
-from tidelore.pipeline.report import RunReport, ScopeReport
 from tidelore.service.rounds import Rounds
+from tidelore.sync.report import RunReport, ScopeReport
 
 SURFACE = "gitlab.issues"
 

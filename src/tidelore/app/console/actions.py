@@ -65,11 +65,11 @@ class Hands:
     def retry_run(self, run_id: int) -> str:
         """Repeat what a surgical run left; its hosts are asked."""
         from tidelore.app import surgical_sync
-        from tidelore.pipeline.selection import Flags
-        from tidelore.pipeline.surgical_report import SurgicalReport
+        from tidelore.sync.report import SurgicalReport
+        from tidelore.sync.surgical_preflight import SurgicalFlags
 
         report = SurgicalReport()
-        asyncio.run(surgical_sync(self._app, (), Flags(retry_failed=run_id), report, force=False))
+        asyncio.run(surgical_sync(self._app, (), SurgicalFlags(retry_failed=run_id), report, force=False))
         if report.run_id is None:
             return f"run {run_id}: nothing to retry"
         failed = len(report.entity_failures)

@@ -85,7 +85,7 @@ async def _audit_repo(
 async def _mend(hub: Hub, report: AuditReport, *, force: bool) -> int:
     from tidelore.feedback.audit import compare, mend
     from tidelore.feedback.polling import LEASE
-    from tidelore.session import Workshop, open_session
+    from tidelore.store.work.session import Workshop, open_session
 
     app, mended = hub.app, 0
     shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore audit github --repair")

@@ -19,8 +19,8 @@ from tidelore.store.mirror.projects import ProjectRow, find_configured
 
 if TYPE_CHECKING:
     from tidelore.app import App
-    from tidelore.pipeline.mirror import RequestCount
     from tidelore.sources.github.source import GitHubSource
+    from tidelore.sync.report import RequestCount
 
 
 class Hub(Struct, frozen=True):
@@ -55,8 +55,8 @@ async def open_hub(app: App, places: Sequence[Place], *, create: bool = True) ->
     """Open the hosts of these repositories and the store until the block ends."""
     from contextlib import AsyncExitStack
 
-    from tidelore.pipeline.mirror import RequestCount
     from tidelore.sources.registry import open_github_hosts
+    from tidelore.sync.report import RequestCount
 
     hosts = list({place.host.name: place.host for place in places}.values())
     count = RequestCount()

@@ -51,7 +51,7 @@ async def poll_github(
     """Read what is new in every repository, then apply commands, send answers and run handlers."""
     from tidelore.feedback.after_poll import Deeds
     from tidelore.feedback.polling import poll
-    from tidelore.session import Workshop
+    from tidelore.store.work.session import Workshop
 
     began = app.clock.monotonic()
     async with open_hub(app, choose_places(app.config, request.repo)) as hub:

@@ -72,7 +72,7 @@ async def accept_repository(app: App, place: Place, *, force: bool = False) -> A
     from tidelore.app.feedback.hub import open_hub
     from tidelore.feedback.identity import find_repository
     from tidelore.feedback.polling import LEASE
-    from tidelore.session import Workshop, open_session
+    from tidelore.store.work.session import Workshop, open_session
 
     async with open_hub(app, [place]) as hub:
         source, known, now = hub.source(place), hub.known(place), app.clock.now_ms()

@@ -14,8 +14,8 @@ from tidelore.service.schedule import NEVER, JobSpec, bound_of
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.core.errors import TideloreError
-    from tidelore.pipeline.poll_report import PollReport
     from tidelore.store.database.port import Database
+    from tidelore.sync.report import PollReport
 
 COMMAND = "lore poll bluesky"
 SOURCE = "bluesky"
@@ -53,7 +53,7 @@ class _Polling:
 
     async def run(self) -> Done:
         from tidelore.app.bluesky import open_network
-        from tidelore.pipeline.poll_accounts import PollRequest, poll
+        from tidelore.sync.account_poll import PollRequest, poll
 
         if not self._is_due():
             return Done(idle=True)
@@ -80,16 +80,16 @@ class _Polling:
 
 def _verdict(report: PollReport) -> TideloreError | None:
     """Return what a cycle ends with. Where nobody at all could be read, that is the server's failure."""
-    from tidelore.pipeline.poll_report import verdict
+    from tidelore.sync.report import poll_verdict
 
-    error = verdict(report)
+    error = poll_verdict(report)
     nobody = report.accounts == report.failed
     return next(iter(report.outages.values()), error) if error is not None and nobody else error
 
 
 async def _stream(app: App) -> Done:
     from tidelore.app.bluesky import stream_accounts
-    from tidelore.pipeline.stream_accounts import StreamReport, StreamRequest
+    from tidelore.sync.account_stream import StreamReport, StreamRequest
 
     await stream_accounts(app, StreamRequest(documents=False), StreamReport())
     return Done()

@@ -109,7 +109,7 @@ class _Polling:
         from tidelore.app.feedback.hub import open_hub
         from tidelore.app.feedback.polling import find_targets
         from tidelore.feedback.polling import poll
-        from tidelore.session import Workshop
+        from tidelore.store.work.session import Workshop
 
         app, places = self._app, [self._places[name] for name in names]
         async with open_hub(app, places) as hub:

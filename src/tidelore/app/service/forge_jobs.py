@@ -24,7 +24,7 @@ from tidelore.service.worker_thread import aside
 if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.core.errors import TideloreError
-    from tidelore.pipeline.report import RunReport
+    from tidelore.sync.report import RunReport
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,8 +105,8 @@ class _Syncing:
 
     async def _sync(self, names: Sequence[str]) -> dict[str, Done]:
         from tidelore.app import mirror
-        from tidelore.pipeline.mirror import MirrorRequest
         from tidelore.sources.ports import RESOURCES
+        from tidelore.sync.mirror import MirrorRequest
 
         hosts = tuple(self._hosts[name] for name in names)
         app = replace(self._app, config=replace(self._app.config, gitlab=hosts))
@@ -133,13 +133,13 @@ class _Syncing:
 
 def judge_sync(report: RunReport, source: str) -> TideloreError | None:
     """Return what a sync of a source ends with. Where no list at all could be read it failed, whatever the reasons."""
-    from tidelore.pipeline.report import verdict
+    from tidelore.sync.report import run_verdict
 
     scopes = [scope for scope in report.scopes if scope.source == source]
     errors = [scope.error for scope in scopes if scope.error is not None]
     if errors and len(errors) == len(scopes):
         return next((error for error in errors if blame_for(error) == "source"), errors[0])
-    return verdict(scopes, [scope for scope in report.scrubbed if scope.source == source])
+    return run_verdict(scopes, [scope for scope in report.scrubbed if scope.source == source])
 
 
 async def _keep_ledger(app: App) -> Done:

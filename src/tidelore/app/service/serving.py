@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tidelore.app import App
     from tidelore.engine.lease import Lease
     from tidelore.service.exposition import Exposition
-    from tidelore.session import Workshop
     from tidelore.store.database.port import Database
     from tidelore.store.work.service_records import JobRow
+    from tidelore.store.work.session import Workshop
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ async def serve(
     from tidelore.service.loop import Loop
     from tidelore.service.recording import Recorder
     from tidelore.service.reload import Reloading
-    from tidelore.session import Workshop, refuse_held
+    from tidelore.store.work.session import Workshop, refuse_held
 
     control.bind()
     began = app.clock.monotonic()
@@ -136,7 +136,7 @@ async def _listening(app: App) -> AsyncIterator[Exposition | None]:
 @contextmanager
 def _only_one(shop: Workshop, *, force: bool) -> Iterator[Lease]:
     """Be the one service of this database for the length of the block, or learn who is."""
-    from tidelore.session import acquire_lease, close_dead
+    from tidelore.store.work.session import acquire_lease, close_dead
 
     lease = acquire_lease(shop, force=force, name=LEASE)
     try:

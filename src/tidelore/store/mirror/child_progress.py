@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.core.config import Sync
+from tidelore.engine.child_sync import IN_A_ROW, pause_ms
 from tidelore.engine.ports import Parent
-from tidelore.engine.refusals import IN_A_ROW, pause_ms
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.kinds import ParentKind
 

@@ -1,0 +1,1 @@
+"""From stored rows to documents, and from documents to vectors. Requests nothing from a source."""

@@ -1,0 +1,121 @@
+"""Generate documents from the sources that are marked as changed.
+
+The documents of a batch and the removal of their marks are one commit, so a killed stage continues where it stopped. A
+source that cannot be composed is noted and stays marked; the others go on. Two commands never write documents at the
+same time: `make_documents` runs under the lease of a sync, and `make_documents_if_free` takes that lease or returns
+None.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from tidelore.core.errors import LockHeld
+from tidelore.core.model import Document
+from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
+from tidelore.documents.composition import compose_parent, compose_post, compose_thread
+from tidelore.engine.crashpoint import Seam
+from tidelore.store.mirror.documents import (
+    DirtyMark,
+    DocumentSource,
+    count_dirty,
+    due_sources,
+    marks_of,
+    record_trouble,
+    wipe,
+    write_documents,
+)
+from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads
+from tidelore.store.work.leases import fence
+from tidelore.store.work.session import LEASE, Session, Workshop, acquire_lease
+
+BATCH = 200
+
+
+async def make_documents(
+    session: Session, on_progress: OnProgress = silent, only: Sequence[DocumentSource] | None = None
+) -> DocumentReport:
+    """Make the documents of all marked sources, or of these; the heart beats between two batches."""
+    shop, report = session.shop, DocumentReport()
+    total = count_dirty(shop.database) if only is None else len(only)
+    shop.seam(Seam.DOCUMENTS)
+    for marks in _batches(shop, only):
+        _batch(session, marks, report)
+        done = report.regenerated + report.unchanged + report.removed + report.failed
+        on_progress(Progress("all projects", "documents", done, total, f"{report.regenerated:,} written"))
+        await shop.clock.sleep(0)
+    return report
+
+
+def _batches(shop: Workshop, only: Sequence[DocumentSource] | None) -> Iterator[list[DirtyMark]]:
+    if only is not None:
+        marks = marks_of(shop.database, only)
+        yield from (marks[start : start + BATCH] for start in range(0, len(marks), BATCH))
+        return
+    last: DirtyMark | None = None
+    while marks := due_sources(shop.database, BATCH, last):
+        last = marks[-1]
+        yield marks
+
+
+def _batch(session: Session, marks: list[DirtyMark], report: DocumentReport) -> None:
+    shop = session.shop
+    documents, troubled = _compose(shop, marks)
+    done = [mark for mark in marks if mark not in troubled]
+    shop.seam(Seam.BEFORE_COMMIT)
+    with shop.database.transaction() as tx:
+        fence(tx, session.lease)
+        written = write_documents(tx, [mark.source for mark in done], documents, shop.clock.now_ms())
+        wipe(tx, done)
+        for mark, error in troubled.items():
+            record_trouble(tx, mark, error)
+        shop.seam(Seam.INSIDE_COMMIT)
+    shop.seam(Seam.AFTER_COMMIT)
+    session.counters.docs_regenerated += len(written.ids)
+    report.regenerated += len(written.ids)
+    report.unchanged += written.unchanged
+    report.removed += written.removed
+    report.failed += len(troubled)
+    report.document_ids += written.ids
+
+
+def _compose(shop: Workshop, marks: list[DirtyMark]) -> tuple[list[Document], dict[DirtyMark, str]]:
+    documents: list[Document] = []
+    troubled: dict[DirtyMark, str] = {}
+    threads = read_threads(shop.database, [mark.id for mark in marks if mark.type == "discussion"])
+    posts = read_posts(shop.database, [mark.id for mark in marks if mark.type == "post"])
+    parents = {
+        kind: read_parents(shop.database, kind, [mark.id for mark in marks if mark.type == kind]) for kind in FAMILIES
+    }
+    for mark in marks:
+        try:
+            if mark.type == "discussion":
+                if mark.id in threads:
+                    documents.append(compose_thread(threads[mark.id]))
+            elif mark.type == "post":
+                if mark.id in posts:
+                    documents.append(compose_post(posts[mark.id]))
+            elif mark.id in parents[mark.type]:
+                documents.append(compose_parent(mark.type, parents[mark.type][mark.id]))
+        except ValueError as error:
+            troubled[mark] = str(error)
+    return documents, troubled
+
+
+_LOG = logging.getLogger(__name__)
+
+
+async def make_documents_if_free(session: Session, on_progress: OnProgress = silent) -> DocumentReport | None:
+    """Make the documents of what is marked; None when another command is at it, which then makes them."""
+    try:
+        lease = acquire_lease(session.shop, force=False, name=LEASE)
+    except LockHeld as error:
+        _LOG.info("documents were not updated: %s", error.message)
+        return None
+    try:
+        return await make_documents(replace(session, held=lease), on_progress)
+    finally:
+        lease.release()

@@ -1,0 +1,263 @@
+"""Sync the children of changed parents: which parents are due, when one has settled, and what a refusal means.
+
+All pages of one parent are read and parsed before anything of it is written; then its children, the removal of those
+that vanished, and its watermark are one commit. Any failure leaves the parent's children as they were and the parent
+due (invariant 7). A parent counts as synced only when its children were read `settle_ms` after its `updated_at` on the
+server's clock: a forge touches a parent at most once a minute.
+
+When a kind of children is refused for several parents in a row, while the parents themselves can be read, it is
+unavailable for the whole project (the endpoint is newer than the server, a feature is disabled, the token may not read
+it): the other parents are not requested, and it is tried again with growing pauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
+from tidelore.core.model import Rejected
+from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
+from tidelore.engine.ports import Pages, Parent, R_contra
+from tidelore.engine.whole import Children, read_lists
+
+IN_A_ROW = 3
+"""How many refused parents in a row show that it is not a matter of the single parent."""
+AFTER_SUCCESS = 10
+"""The same, once the children of another parent could be read in the same run."""
+_REFUSED = frozenset({403, 404, 405, 410})
+_FIRST_PAUSE_MS = 3_600_000
+_LONGEST_PAUSE_MS = 7 * 86_400_000
+
+
+def is_refusal(error: RemoteError) -> bool:
+    """Return whether the server does not offer what was asked for, which may hold for a whole project."""
+    return error.status in _REFUSED
+
+
+def pause_ms(attempts: int) -> int:
+    """Return how long an unavailable kind is left alone after that many attempts: doubling, an hour to a week."""
+    return min(_FIRST_PAUSE_MS << min(max(attempts, 1) - 1, 30), _LONGEST_PAUSE_MS)
+
+
+C = TypeVar("C")
+
+DUE_AT_ONCE = 200
+"""How many due parents are held in memory."""
+
+
+class Due(Enum):
+    """What to do about a parent's children."""
+
+    FETCH = "fetch"
+    WAIT = "wait"
+    DONE = "done"
+
+
+class ChildStore(Protocol[R_contra]):
+    """The durable side of parents and their children."""
+
+    def due(self, limit: int) -> Sequence[Parent]:
+        """Return parents not yet synced for their version, each at most once per run, oldest change first."""
+        ...
+
+    def replace(self, parent: Parent, children: Children[R_contra], *, settled: bool) -> int:
+        """Upsert the children, sweep those not seen and move the watermark, in one transaction; count changes."""
+        ...
+
+    def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
+        """Write the failure to the parent's sync health columns, what was rejected to quarantine, nothing else."""
+        ...
+
+    def bury(self, parents: Sequence[int]) -> None:
+        """Tombstone parents that the server does not know any more."""
+        ...
+
+    def is_unavailable(self) -> bool:
+        """Return whether this kind of children was refused for the whole project when it was last tried."""
+        ...
+
+    def record_refusal(self, parents: Sequence[Parent], error: str) -> bool:
+        """Add parents that were refused this kind; return whether it is unavailable for the project by now."""
+        ...
+
+    def clear_refusals(self) -> None:
+        """Forget the refusals: the children of a parent could be read."""
+        ...
+
+
+class ChildTally(Struct):
+    """What became of the parents that were due."""
+
+    fetched: int = 0
+    settled: int = 0
+    waiting: int = 0
+    failed: int = 0
+    quarantined: int = 0
+    pages: int = 0
+    changed: int = 0
+
+
+def is_settled(updated_at: int, server_at: int | None, settle_ms: int) -> bool:
+    """Return whether a read at `server_at` shows all that its `updated_at` will ever tell of."""
+    return server_at is not None and server_at - updated_at >= settle_ms
+
+
+def decide(parent: Parent, server_now: int | None, settle_ms: int) -> Due:
+    """Return whether a parent's children must be read now."""
+    if parent.synced_for is not None and parent.synced_for >= parent.updated_at:
+        return Due.DONE
+    if parent.fetched_for is None or parent.fetched_for < parent.updated_at:
+        return Due.FETCH
+    return Due.FETCH if is_settled(parent.updated_at, server_now, settle_ms) else Due.WAIT
+
+
+class ChildSync(Generic[C]):
+    """Brings one kind of children of all due parents up to date, with bounded concurrency.
+
+    `is_there` asks for a parent itself: True when it answers, False when it is gone, None when that is unknown.
+    `gone` counts the parents that were deleted; `unavailable` is why this kind cannot be read in the whole project.
+    """
+
+    def __init__(
+        self,
+        store: ChildStore[C],
+        lists_of: Callable[[Parent], Sequence[Pages[C]]],
+        is_there: Callable[[Parent], Awaitable[bool | None]],
+        *,
+        concurrency: int,
+        settle_ms: int,
+        max_bytes: int | None = None,
+        seam: Crashpoint = no_seam,
+        tally: ChildTally | None = None,
+        on_parent: Callable[[ChildTally], None] = lambda _tally: None,
+    ) -> None:
+        self._store = store
+        self._lists_of = lists_of
+        self._is_there = is_there
+        self._concurrency = concurrency
+        self._settle_ms = settle_ms
+        self._max_bytes = max_bytes
+        self._seam = seam
+        self._on_parent = on_parent
+        self._refused: list[tuple[Parent, RemoteError]] = []
+        self._in_a_row = 0
+        self._read_any = False
+        self._suspect = store.is_unavailable()
+        self.tally = ChildTally() if tally is None else tally
+        self.gone = 0
+        self.unavailable: str | None = None
+
+    async def read(self, parents: Iterable[Parent]) -> ChildTally:
+        """Read the children of these parents, due or not; one that fails is recorded and the others go on."""
+        queue = iter(parents)
+        while self.unavailable is None:
+            try:
+                await self._work_through(queue)
+            except BaseExceptionGroup as several:
+                # The caller waits for an error of the tree, not for a bundle of them.
+                raise several.exceptions[0] from None
+            halted = self._is_halted
+            await self._judge_refused()
+            if not halted:
+                break
+        return self.tally
+
+    def ready(self, server_now: int | None) -> Iterator[Parent]:
+        """Yield the parents whose children must be read now, as they are asked for."""
+        while parents := self._store.due(DUE_AT_ONCE):
+            for parent in parents:
+                if decide(parent, server_now, self._settle_ms) is Due.FETCH:
+                    yield parent
+                else:
+                    self.tally.waiting += 1
+
+    @property
+    def _is_halted(self) -> bool:
+        """Whether so many parents in a row were refused that nothing more is asked before they are looked at."""
+        if self._suspect:
+            # One parent is enough to learn whether the server offers this kind by now.
+            return self._in_a_row > 0
+        return self._in_a_row >= (AFTER_SUCCESS if self._read_any else IN_A_ROW)
+
+    async def _work_through(self, queue: Iterator[Parent]) -> None:
+        # Here and not above: the store imports this module for its rules, and an offline read loads no event loop.
+        import asyncio
+
+        if self._suspect:
+            await self._work(queue, lambda: not self._suspect)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._work(queue))
+
+    async def _work(self, queue: Iterator[Parent], is_done: Callable[[], bool] = lambda: False) -> None:
+        while not self._is_halted and not is_done():
+            parent = next(queue, None)
+            if parent is None:
+                return
+            await self._sync(parent)
+            self._on_parent(self.tally)
+
+    async def _sync(self, parent: Parent) -> None:
+        tally = self.tally
+        try:
+            children = await read_lists(self._lists_of(parent), self._max_bytes)
+        except (CredentialsRejected, RateLimited):
+            raise
+        except RemoteError as error:
+            if is_refusal(error):
+                self._refused.append((parent, error))
+                self._in_a_row += 1
+            else:
+                self._fail(parent, error)
+            return
+        self._seam(Seam.AFTER_FETCH)
+        tally.pages += children.pages
+        self._note_answered()
+        if children.rejected:
+            tally.quarantined += len(children.rejected)
+            self._store.record_failure(parent, children.rejected[0].error, children.rejected)
+            return
+        settled = is_settled(parent.updated_at, children.server_at, self._settle_ms)
+        self._seam(Seam.BEFORE_COMMIT)
+        tally.changed += self._store.replace(parent, children, settled=settled)
+        self._seam(Seam.AFTER_COMMIT)
+        tally.fetched += 1
+        tally.settled += settled
+
+    def _note_answered(self) -> None:
+        self._in_a_row = 0
+        if not self._read_any:
+            self._read_any, self._suspect = True, False
+            self._store.clear_refusals()
+
+    async def _judge_refused(self) -> None:
+        """Tell deleted parents from refused ones, and refused parents from a kind refused for the whole project."""
+        refused, self._refused, self._in_a_row = self._refused, [], 0
+        answering: list[Parent] = []
+        failed: list[tuple[Parent, RemoteError]] = []
+        for parent, error in refused:
+            # What is forbidden is there; a few are asked to make sure that the parents themselves are not refused.
+            known = not isinstance(error, RemoteNotFound) and len(answering) >= IN_A_ROW
+            there = True if known else await self._is_there(parent)
+            if there is False and isinstance(error, RemoteNotFound):
+                self._store.bury([parent.id])
+                self.gone += 1
+                continue
+            failed.append((parent, error))
+            if there:
+                answering.append(parent)
+        if len(answering) >= (AFTER_SUCCESS if self._read_any else 1):
+            reason = failed[-1][1].message
+            if self._store.record_refusal(answering, reason):
+                self.unavailable = reason
+                return
+        for parent, error in failed:
+            self._fail(parent, error)
+
+    def _fail(self, parent: Parent, error: RemoteError) -> None:
+        self.tally.failed += 1
+        self._store.record_failure(parent, error.message)

@@ -1,0 +1,286 @@
+"""A writing run: its lease, its ledger row, and how both end.
+
+    open_session   lease -> close crashed rows -> open a row -> work -> close the row -> release
+    open_run       the row alone; `take_lease` inside it holds the lease for the part of the work that writes
+
+Work that needs no lease may be done before, or after giving the lease back early. Cancellation and every error pass
+through here, so no row stays `running`; the row of a killed process is closed by the next run. A service outlives its
+runs, so it retries closing their rows for as long as the database is out of reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from msgspec import Struct, field
+
+from tidelore.core.clock import Clock
+from tidelore.core.config import Config
+from tidelore.core.errors import (
+    DatabaseUnreachable,
+    IllegalTransition,
+    LeaseLost,
+    LockHeld,
+    StorageFailed,
+    TideloreError,
+)
+from tidelore.core.process import ProcessIdentity, is_dead
+from tidelore.core.progress import PhaseProgress
+from tidelore.engine.crashpoint import Crashpoint, Seam
+from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
+from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
+from tidelore.store.database.port import Database
+from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.runs import RunTable
+
+LEASE = "sync"
+ASK_AGAIN_SECONDS = 1.0
+"""How soon a database that is out of reach is tried again by whoever has something to end in it."""
+LOOK_AGAIN_SECONDS = 0.2
+"""How soon a lease that is held is asked for again: a service that has more to do gives it back for a second only."""
+_FOREVER_MS = 2**62
+
+
+class Workshop(Struct, frozen=True):
+    """What every writing command needs. `insists`: its runs end in the ledger, however long the database is away."""
+
+    database: Database
+    config: Config
+    clock: Clock
+    seam: Crashpoint
+    command: str
+    insists: bool = False
+
+
+class Session(Struct):
+    """A run that is under way. `error`, `partial` and `warnings` decide how its row is closed.
+
+    `asked` tells at any time how many requests it has sent; without it, `counters` say so.
+    """
+
+    shop: Workshop
+    run: Run
+    counters: Counters
+    crashed_runs: list[int]
+    held: Lease | None = None
+    warnings: int = 0
+    error: str | None = None
+    partial: str | None = None
+    asked: Callable[[], int] | None = None
+    course: PhaseProgress = field(default_factory=PhaseProgress)
+
+    @property
+    def lease(self) -> Lease:
+        assert self.held is not None, "only a run that took the lease writes"
+        return self.held
+
+    async def take_lease(self, *, force: bool, wait_seconds: float = 0.0) -> None:
+        """Become the one who writes, or learn who is."""
+        self.held = await wait_for_lease(self.shop, force=force, name=LEASE, wait_seconds=wait_seconds)
+        self.crashed_runs += _close_crashed(self.shop, stale_after_ms=_stale_after_ms(self.shop))
+
+    def give_back(self) -> None:
+        """Let others write from here on; the row stays open, and no fenced write of ours succeeds any more."""
+        self.lease.release()
+        self.shop.seam(Seam.LEASE_RELEASED)
+
+    def tell(self, subject: str, stage: str, done: int, total: int | None, note: str) -> None:
+        """Let the ledger know how far one stage is."""
+        self.course.tell(self.run.phase, subject, stage, done, total, note)
+        self.note()
+
+    def note(self) -> None:
+        """Write down how far the run is, if that is due. Like a heartbeat that fails, this says nothing of its own."""
+        with suppress(TideloreError):
+            self.run.note_progress(self.tallied(), self.course.at(self.run.phase))
+
+    def tallied(self) -> Counters:
+        """Return the counters as they are now."""
+        if self.asked is not None:
+            self.counters.requests = self.asked()
+        return self.counters
+
+    async def listen(self) -> None:
+        """Let a signal that came meanwhile be heard: it takes the loop two rounds to get to us."""
+        for _ in range(3):
+            await self.shop.clock.sleep(0)
+
+
+def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:
+    """Take the lease for this process, or raise LockHeld."""
+    lease = acquire(
+        LeaseTable(shop.database),
+        name,
+        ProcessIdentity.current(),
+        shop.command,
+        shop.clock,
+        stale_after_ms=_stale_after_ms(shop),
+        is_dead=is_dead,
+        force=force,
+    )
+    shop.seam(Seam.LEASE_ACQUIRED)
+    return lease
+
+
+def refuse_held(shop: Workshop, *, force: bool, name: str) -> None:
+    """Raise LockHeld if another process holds the lease; change nothing."""
+    row, now = LeaseTable(shop.database).read(name), shop.clock.now_ms()
+    if row is not None and why_takeable(row, now, _stale_after_ms(shop), force, is_dead) is None:
+        raise held_error(row, now)
+
+
+async def wait_for_lease(shop: Workshop, *, force: bool, name: str, wait_seconds: float) -> Lease:
+    """Take the lease as soon as its holder gives it back; raise LockHeld when that takes too long."""
+    until = shop.clock.monotonic() + wait_seconds
+    while True:
+        try:
+            return acquire_lease(shop, force=force, name=name)
+        except LockHeld:
+            if shop.clock.monotonic() >= until:
+                raise
+        await shop.clock.sleep(LOOK_AGAIN_SECONDS)
+
+
+@asynccontextmanager
+async def open_session(
+    shop: Workshop,
+    *,
+    force: bool,
+    phase: str = "ingest",
+    note: str | None = None,
+    lease: str = LEASE,
+    wait_seconds: float = 0.0,
+) -> AsyncIterator[Session]:
+    """Hold a lease and a run row for the length of the block."""
+    held = await wait_for_lease(shop, force=force, name=lease, wait_seconds=wait_seconds)
+    try:
+        async with open_run(shop, phase=phase, note=note, held=held) as session:
+            yield session
+    finally:
+        await _insist(shop, held.release)
+
+
+@asynccontextmanager
+async def open_run(
+    shop: Workshop,
+    *,
+    phase: str,
+    note: str | None = None,
+    surgery: Surgery | None = None,
+    held: Lease | None = None,
+) -> AsyncIterator[Session]:
+    """Hold a run row for the length of the block; a lease that the block takes is given back with it."""
+    # Who only fell silent is given up by whoever takes the lease, and by nobody else.
+    crashed = close_dead(shop) if held is None else _close_crashed(shop, stale_after_ms=_stale_after_ms(shop))
+    run = Run.start(
+        RunTable(shop.database),
+        shop.clock,
+        shop.command,
+        ProcessIdentity.current(),
+        mode="standard" if surgery is None else "surgical",
+        phase=phase,
+        heartbeat_interval_ms=int(shop.config.sync.heartbeat_interval_seconds * 1000),
+        note=note,
+        surgery=surgery,
+    )
+    shop.seam(Seam.RUN_STARTED)
+    session = Session(shop, run, Counters(), crashed, held)
+    try:
+        async with _beating(session, shop.config.sync.heartbeat_interval_seconds):
+            try:
+                yield session
+            except asyncio.CancelledError:
+                _close(session, cancelled=True)
+                raise
+            except BaseException as error:
+                session.error = error.message if isinstance(error, TideloreError) else repr(error)
+                await _insist(shop, lambda: _close(session))
+                raise
+        shop.seam(Seam.BEFORE_FINISH)
+        await _insist(shop, lambda: _close(session))
+        shop.seam(Seam.AFTER_FINISH)
+    finally:
+        if session.held is not None:
+            await _insist(shop, session.held.release)
+
+
+async def _insist(shop: Workshop, act: Callable[[], None]) -> None:
+    """Do what ends a run. Of a service nobody would do it later, for its process lives: so it goes on until it can."""
+    while True:
+        try:
+            return act()
+        except DatabaseUnreachable:
+            task = asyncio.current_task()
+            if not shop.insists or task is None or task.cancelling():
+                raise
+        await shop.clock.sleep(ASK_AGAIN_SECONDS)
+
+
+def close_dead(shop: Workshop) -> list[int]:
+    """Close the rows of processes that are gone; of one that only fell silent nobody without the lease may say so."""
+    return _close_crashed(shop, stale_after_ms=_FOREVER_MS)
+
+
+def _close_crashed(shop: Workshop, *, stale_after_ms: int) -> list[int]:
+    return close_crashed(RunTable(shop.database), shop.clock, is_dead, stale_after_ms)
+
+
+def _stale_after_ms(shop: Workshop) -> int:
+    return int(shop.config.sync.stale_lock_minutes * 60_000)
+
+
+def _close(session: Session, *, cancelled: bool = False) -> None:
+    try:
+        _finish(session, cancelled=cancelled)
+    except IllegalTransition:
+        # Whoever took the lease over has closed our row, as that of a process it gave up: then that is the error.
+        if session.held is not None:
+            session.held.heartbeat()
+        raise LeaseLost(
+            "another process marked this run as crashed; stored data is kept",
+            fix="run the command again",
+            run_id=session.run.id,
+        ) from None
+
+
+def _finish(session: Session, *, cancelled: bool) -> None:
+    run = session.run
+    run.set_counters(session.tallied())
+    if cancelled:
+        run.finish_cancelled()
+    elif session.error is not None:
+        run.finish_failed(session.error)
+    elif session.partial is not None:
+        run.finish_partial(session.partial, session.warnings)
+    elif session.warnings:
+        run.finish_succeeded_with_warnings(session.warnings)
+    else:
+        run.finish_succeeded()
+
+
+@asynccontextmanager
+async def _beating(session: Session, interval_seconds: float) -> AsyncIterator[None]:
+    """Keep the run row alive and true, and the lease while there is one.
+
+    A beat that fails says nothing of its own: a lost lease shows at the next commit, and a database may come back.
+    """
+
+    async def beat() -> None:
+        with suppress(TideloreError):
+            while True:
+                await session.shop.clock.sleep(interval_seconds)
+                with suppress(StorageFailed):
+                    if session.held is not None:
+                        session.held.heartbeat()
+                    session.note()
+                    session.run.heartbeat_if_due()
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

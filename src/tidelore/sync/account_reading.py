@@ -1,0 +1,367 @@
+"""Read one Bluesky account: its author feed, newest first, or its own repository, in the order of writing.
+
+Decides where a first read begins, and that switching between feed and repository leaves no hole: the new way continues
+where the other one was. The position of a repository is the last record key of each collection. A record key is mostly
+a TID, which sorts by its instant; an author may choose another, or a clock may be wrong, so only keys of the
+believable past move a position. What was read and the position are one commit (invariant 1). When an account is due
+and what a refusal means is decided in `account_poll`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent
+from tidelore.core.model import PostRecord, Rejected
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.cursor import SKEW_MS, Cursor, LogPosition, forward
+from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.newest_first import MOST_EMPTY, NewestFirstPlan, NewestFirstWalk
+from tidelore.engine.ports import Batch, Lister, ListRequest, Page
+from tidelore.engine.window import believable
+from tidelore.sources.bluesky.payloads import POST, REPOST, split_uri, tid_instant
+from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.store.mirror.accounts import NO_HANDLE, SURFACES, AccountRow, Mode, account_scope, note_home
+from tidelore.store.mirror.cursors import reset_cursor, save_cursor, without_cursor
+from tidelore.store.mirror.payloads import Pack
+from tidelore.store.mirror.posts import PostWriter
+from tidelore.store.work.leases import fence
+from tidelore.store.work.session import Session
+from tidelore.sync.report import AccountReport, volume_line
+
+COLLECTIONS = (POST, REPOST)
+OVERLAP_MS = 120_000
+"""How far before a position is asked again: keys and dates are made by the authors' clocks, which go slow."""
+
+_DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
+
+
+def key_before(instant_ms: int) -> str | None:
+    """Return the greatest record key before an instant; None when there is none, as before the beginning."""
+    number = (instant_ms * 1000 << 10) - 1
+    if number < 0:
+        return None
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(60, -1, -5))
+
+
+def start_key(reach: LogPosition, collection: str) -> str | None:
+    """Return the record key behind which a collection is read on; None for its beginning."""
+    last = reach.keys.get(collection)
+    if last is None:
+        return key_before(reach.floor)
+    written_at = tid_instant(last)
+    return last if written_at is None or reach.behind else key_before(written_at - OVERLAP_MS)
+
+
+def advance(reach: LogPosition, collection: str, keys: Iterable[str], server_at: int | None) -> LogPosition:
+    """Return the reach after a page: at its last key that is a TID and not of the server's own days to come."""
+    known = reach.keys.get(collection, "")
+    believed = [
+        key
+        for key in keys
+        if (written_at := tid_instant(key)) is not None and (server_at is None or written_at <= server_at + SKEW_MS)
+    ]
+    last = max([known, *believed])
+    return reach if last == known else replace(reach, keys={**reach.keys, collection: last})
+
+
+SAFE_BACKFILL_MS = 86_400_000
+
+
+class RecordPlan(Struct, frozen=True):
+    """How much of each collection one walk reads: so many pages of what is new, and at most as many of the overlap."""
+
+    per_page: int
+    max_pages: int
+
+
+class RecordWalk:
+    """One bounded walk over one repository. `behind` says whether it stopped before the end."""
+
+    def __init__(self, listers: Mapping[str, Lister[PostRecord]], intake: Intake[PostRecord], plan: RecordPlan) -> None:
+        self._listers = listers
+        self._intake = intake
+        self._plan = plan
+        self.behind = False
+
+    async def run(self) -> Tally:
+        """Read what each collection holds behind its position; the cursor says how far an account is held at all."""
+        cursor = self._intake.load(SAFE_BACKFILL_MS)
+        reach = cursor.log
+        if reach is None:
+            # A position that could not be believed was replaced by an instant: everything since is read again.
+            reach = LogPosition(cursor.watermark.at if cursor.watermark else 0)
+        starts = {collection: start_key(reach, collection) for collection in self._listers}
+        last = list(self._listers)[-1]
+        for collection, lister in self._listers.items():
+            known, token = reach.keys.get(collection, ""), starts[collection]
+            again = new = 0
+            while True:
+                page = await lister.fetch(ListRequest(token=token))
+                self._intake.seam(Seam.AFTER_FETCH)
+                token = following(page, self._plan.per_page)
+                inside = token is not None and token < known
+                again, new = again + inside, new + (not inside)
+                self.behind = self.behind or (token is not None and new >= self._plan.max_pages)
+                keys = [split_uri(item.record.uri).rkey for item in page.items]
+                # Until the end is reached the next walk, in another process too, goes on exactly here.
+                whole = token is None and collection == last and not self.behind
+                reach = replace(advance(reach, collection, keys, page.server_at), behind=not whole)
+                cursor = _forward(replace(cursor, log=reach), page)
+                self._intake.take(page, replace(cursor, complete=cursor.complete or whole))
+                if token is None or new >= self._plan.max_pages:
+                    break
+                if inside and again >= self._plan.max_pages:
+                    # More was written in the overlap than a walk may read: the rest of it is left to verification.
+                    token = known
+        return self._intake.tally
+
+
+def following(page: Page[PostRecord], per_page: int) -> str | None:
+    """Return where the next page begins; a short one is the last, whatever the server adds to it."""
+    return page.next_token if len(page.items) + len(page.rejected) >= per_page else None
+
+
+def _forward(cursor: Cursor, page: Page[PostRecord]) -> Cursor:
+    positions = believable((item.position for item in page.items), page.server_at)
+    newest = max(positions, key=lambda position: position.at, default=None)
+    return replace(cursor, watermark=forward(cursor.watermark, newest))
+
+
+_LOG = logging.getLogger(__name__)
+_ASKED_AGAIN = 10
+_LIVELY = 5
+"""How many posts a second the liveliest account may write, and still be read to its end."""
+HOME_MS = 86_400_000
+"""How long we believe where an account's repository is without asking."""
+
+T = TypeVar("T")
+
+
+class ObservedList:
+    """The list of one account, which notes its newest post's instant and the handle the account has today.
+
+    An AppView that errs may answer with the posts of another account: they are left out, because a handle and a place
+    in a list belong to the DID in the post and not to the account that was asked for.
+    """
+
+    def __init__(self, lister: Lister[PostRecord], did: str) -> None:
+        self._lister = lister
+        self._did = did
+        self.newest_at: int | None = None
+        self.handle: str | None = None
+
+    async def fetch(self, request: ListRequest) -> Page[PostRecord]:
+        page = await self._lister.fetch(request)
+        own = [item for item in page.items if item.record.author_did == self._did]
+        if len(own) < len(page.items):
+            _LOG.warning("%d posts in the list of %s belong to other accounts", len(page.items) - len(own), self._did)
+            page = replace(page, items=own)
+        for item in page.items:
+            if self.newest_at is None or item.record.sort_at > self.newest_at:
+                self.newest_at = item.record.sort_at
+            handle = item.record.author_handle
+            if self.handle is None and handle is not None and handle != NO_HANDLE:
+                self.handle = handle.lower()
+        return page
+
+    async def fetch_one(self, locator: str) -> Page[PostRecord]:
+        return await self._lister.fetch_one(locator)
+
+
+class ReadResult(Struct, frozen=True):
+    """What a reading learned besides the posts it stored."""
+
+    newest_at: int | None
+    handle: str | None
+
+
+class AccountReader(Struct, frozen=True):
+    """Reads accounts for the length of one session."""
+
+    session: Session
+    source: BlueskySource
+    pack: Pack
+    full: bool = False
+
+    def mode_of(self, account: AccountRow) -> Mode:
+        """Return how an account is read."""
+        return account.mode or self.session.shop.config.bluesky.mode
+
+    def writer(self, account: AccountRow, mode: Mode) -> PostWriter:
+        """Return the durable side of one way of reading an account."""
+        shop = self.session.shop
+        scope = account_scope(account, mode)
+        return PostWriter(
+            shop.database, scope, shop.clock.now_ms, lease=self.session.lease, pack=self.pack, seam=shop.seam
+        )
+
+    def begin(self, accounts: Sequence[AccountRow]) -> None:
+        """Make durable where the first reading of accounts begins that were never read: for all in one commit."""
+        shop = self.session.shop
+        dids = [account.did for account in accounts if account.state != "established"]
+        unread = without_cursor(shop.database, self.source.name, SURFACES.values(), dids)
+        if self.full or not unread:
+            return
+        now = shop.clock.now_ms()
+        start = self._lookback()
+        with shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            for account in accounts:
+                if account.did in unread:
+                    mode = self.mode_of(account)
+                    save_cursor(tx, account_scope(account, mode), Cursor(log=_reach(mode, start)), now)
+
+    async def read(self, account: AccountRow, report: AccountReport) -> ReadResult:
+        """Read an account up to its present; `report` is told what is stored even when it fails half way."""
+        mode = self.mode_of(account)
+        writer = self.writer(account, mode)
+        if self.full:
+            self._forget(account)
+        start = self._begin(account, writer, mode)
+        shop, settings = self.session.shop, self.session.shop.config.bluesky
+        intake = Intake(writer, shop.clock.now_ms, shop.seam, ReadingProgress(account.handle, report, writer))
+        report.tally = intake.tally
+        if mode == "feed":
+            feed = ObservedList(self.source.author_feed(account.did, settings.posts_per_page), account.did)
+            overlap_ms = feed_overlap_ms(settings.posts_per_page, settings.max_pages_per_user)
+            plan = NewestFirstPlan(overlap_ms, shop.clock.now_ms() - start, settings.max_pages_per_user)
+            await NewestFirstWalk(feed, intake, plan).run()
+            await ask_again(intake, feed)
+            report.behind = bool(writer.gaps())
+            return ReadResult(feed.newest_at, feed.handle)
+        return await self.at_home(account, lambda home: self._read_records(account, home, intake, report))
+
+    async def at_home(self, account: AccountRow, work: Callable[[str], Awaitable[T]]) -> T:
+        """Do something at the server of an account's repository; when it has moved, once more at the new one."""
+        home = await self._home(account, account.pds_url)
+        try:
+            return await work(home)
+        except RemoteError as error:
+            # A refusal may mean that the account lives elsewhere; a silence, that its old server is gone.
+            moved = None if account.pds_url is None else await self._moved_from(account, home, error)
+            if moved is None:
+                raise
+        return await work(moved)
+
+    async def _read_records(
+        self, account: AccountRow, home: str, intake: Intake[PostRecord], report: AccountReport
+    ) -> ReadResult:
+        settings = self.session.shop.config.bluesky
+        per_page = settings.posts_per_page
+        did = account.did
+        listers = {name: ObservedList(self.source.records(home, did, name, per_page), did) for name in COLLECTIONS}
+        walk = RecordWalk(listers, intake, RecordPlan(per_page, settings.max_pages_per_user))
+        await walk.run()
+        await ask_again(intake, next(iter(listers.values())))
+        report.behind = walk.behind
+        return ReadResult(
+            max((one.newest_at for one in listers.values() if one.newest_at is not None), default=None), None
+        )
+
+    def _begin(self, account: AccountRow, writer: PostWriter, mode: Mode) -> int:
+        """Return where a first reading begins; since when the account is held is made durable before it."""
+        cursor = writer.load()
+        known = cursor.log
+        if known is not None:
+            return known.floor
+        start = floor = 0 if self.full else self._lookback()
+        other = self.writer(account, "records" if mode == "feed" else "feed")
+        before = other.load().log
+        if before is not None:
+            start = min(start, _left_off(other, before))
+            floor = min(start, before.floor)
+        writer.commit(Batch((), replace(cursor, log=_reach(mode, start, floor))))
+        return start
+
+    def _lookback(self) -> int:
+        shop = self.session.shop
+        return max(shop.clock.now_ms() - int(shop.config.bluesky.initial_lookback_hours * 3_600_000), 0)
+
+    def _forget(self, account: AccountRow) -> None:
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            for surface in SURFACES.values():
+                reset_cursor(tx, self.source.name, surface, account.did)
+
+    async def _home(self, account: AccountRow, known: str | None) -> str:
+        shop = self.session.shop
+        now = shop.clock.now_ms()
+        if known is not None and now - (account.pds_resolved_at or 0) < HOME_MS:
+            return known
+        try:
+            home = (await self.source.document(account.did)).pds_url
+        except RemoteError:
+            if known is None:
+                raise
+            return known
+        if home is None:
+            raise RemoteNotFound(f"the DID document of {account.handle} names no data server", did=account.did)
+        with shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            note_home(tx, account.id, home, now)
+        return home
+
+    async def _moved_from(self, account: AccountRow, home: str, error: RemoteError) -> str | None:
+        if not isinstance(error, RemotePermanent) and error.status is not None:
+            return None
+        with suppress(RemoteError):
+            again = await self._home(account, None)
+            return again if again != home else None
+        return None
+
+
+class ReadingProgress(Struct):
+    """Watches a reading page by page: counts links, and says once that one page was not enough."""
+
+    handle: str
+    report: AccountReport
+    writer: PostWriter
+    first: int = 0
+    said: bool = False
+
+    def __call__(self, tally: Tally) -> None:
+        self.report.links = self.writer.links
+        if tally.pages == 1:
+            self.first = tally.created
+        elif not self.said and not self.report.initial and tally.created > self.first:
+            self.said = True
+            _LOG.info(volume_line(self.handle))
+
+
+async def ask_again(intake: Intake[PostRecord], lister: Lister[PostRecord]) -> None:
+    """Ask again, by its address, for what could not be understood."""
+    for entry in intake.store.due_quarantined(_ASKED_AGAIN):
+        try:
+            page = await lister.fetch_one(entry.locator)
+        except RemoteError as error:
+            page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
+        again = any(rejected.key == entry.key for rejected in page.rejected)
+        intake.take(page, intake.store.load(), released=() if again else (entry.key,))
+
+
+def feed_overlap_ms(per_page: int, max_pages: int) -> int:
+    """Return how far below a mark a feed is read again.
+
+    Less where only few posts fit into a walk: an overlap that holds more than that would leave it no room to go on.
+    """
+    return min(OVERLAP_MS, per_page * max_pages * 1000 * MOST_EMPTY // _LIVELY)
+
+
+def _reach(mode: Mode, start: int, floor: int | None = None) -> LogPosition:
+    """Return the reach of an account of which nothing was read yet; a repository is read from a record key on."""
+    key = key_before(start) if mode == "records" else None
+    return LogPosition(start if floor is None else floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
+
+
+def _left_off(writer: PostWriter, reach: LogPosition) -> int:
+    """Return up to where the other way of reading has everything: to its mark, or to what it had not read yet."""
+    cursor = writer.load()
+    mark = cursor.watermark.at - OVERLAP_MS if cursor.complete and cursor.watermark else reach.floor
+    return max(min([mark, *(gap.floor or 0 for gap in writer.gaps())]), 0)

@@ -1,0 +1,280 @@
+"""Stream new Bluesky posts: store each event as a poll would store it, with the position that covers it.
+
+Rows and the position of the stream are one commit (invariant 1); what an event means for accounts is written before
+them and may be written twice. Where the stream has a hole its accounts are due at once: the poll continues from its
+own positions, which the stream never moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from tidelore.core.errors import UserError
+from tidelore.core.model import Item, Position, PostRecord, Rejected, Scope
+from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.cursor import Cursor, Window
+from tidelore.engine.intake import sort_out
+from tidelore.engine.ports import Batch
+from tidelore.sources.bluesky.payloads import split_uri
+from tidelore.sources.bluesky.stream import Jetstream
+from tidelore.sources.bluesky.stream_protocol import (
+    AccountChanged,
+    HandleChanged,
+    HoleFound,
+    PostDeleted,
+    PostWritten,
+    StreamBatch,
+    StreamCursor,
+    StreamEvent,
+    Unreadable,
+    protocol_of,
+    stream_url,
+)
+from tidelore.store.database.port import Transaction
+from tidelore.store.mirror.accounts import (
+    NO_HANDLE,
+    SOURCE,
+    SURFACES,
+    followed_dids,
+    known_accounts,
+    make_due,
+    note_unavailable,
+    rename_account,
+)
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.posts import PostWriter, bury_author
+from tidelore.store.mirror.quarantine import admit
+from tidelore.store.work.leases import fence
+from tidelore.store.work.session import Session, Workshop, open_session
+from tidelore.sync.report import also_to_ledger
+
+LEASE = "bluesky.stream"
+"""Streams exclude each other; polls go on beside them, and cover their holes."""
+SURFACE = "bluesky.stream"
+EVENTS_AT_ONCE = 1000
+"""How many events are stored in one transaction at most; while one is written the next ones gather."""
+STEP_SECONDS = 30.0
+"""How often the list of accounts is looked at again, and documents are made."""
+
+Connect = Callable[[Sequence[str], StreamCursor | None], Jetstream]
+
+
+class StreamRequest(Struct, frozen=True):
+    """How long to follow the stream; None: until interrupted."""
+
+    seconds: float | None = None
+    force: bool = False
+    documents: bool = True
+    step_seconds: float = STEP_SECONDS
+
+
+class StreamReport(Struct):
+    """What a stream brought so far."""
+
+    run_id: int = 0
+    accounts: int = 0
+    connections: int = 0
+    events: int = 0
+    posts: int = 0
+    edited: int = 0
+    deleted: int = 0
+    replayed: int = 0
+    urls: int = 0
+    unreadable: int = 0
+    holes: int = 0
+    handed_over: int = 0
+    renamed: int = 0
+    documents: int = 0
+    cursor: str | None = None
+    seconds: float = 0.0
+
+
+class SortedEvents(Struct, frozen=True):
+    """A batch's events by what is to be done; of several about one post the last one counts."""
+
+    items: list[Item[PostRecord]]
+    gone: list[str]
+    rejected: list[Rejected]
+    others: list[HandleChanged | AccountChanged | HoleFound]
+
+
+def sort_events(events: Iterable[StreamEvent]) -> SortedEvents:
+    """Return what a batch comes to."""
+    last: dict[str, Item[PostRecord] | None] = {}
+    rejected: dict[str, Rejected] = {}
+    others: list[HandleChanged | AccountChanged | HoleFound] = []
+    for event in events:
+        if isinstance(event, PostWritten):
+            last[event.item.record.uri] = event.item
+        elif isinstance(event, PostDeleted):
+            last[event.uri] = None
+            rejected.pop(event.uri, None)
+        elif isinstance(event, Unreadable):
+            rejected[event.rejected.key] = event.rejected
+        else:
+            others.append(event)
+            if isinstance(event, AccountChanged) and is_deleted(event):
+                # What the account wrote before goes with it.
+                last = {uri: item for uri, item in last.items() if split_uri(uri).did != event.did}
+                rejected = {key: one for key, one in rejected.items() if _did_of(one) != event.did}
+    items = [item for item in last.values() if item is not None]
+    gone = [uri for uri, item in last.items() if item is None]
+    return SortedEvents(items, gone, list(rejected.values()), others)
+
+
+async def follow_stream(
+    shop: Workshop,
+    connect: Connect,
+    request: StreamRequest,
+    report: StreamReport,
+    on_progress: OnProgress = silent,
+    make_documents: MakeDocuments | None = None,
+) -> None:
+    """Follow the stream until the time is over, it fails, or whoever waits cancels; `report` is told as it goes."""
+    clock = shop.clock
+    started = clock.monotonic()
+    if not followed_dids(shop.database):
+        raise UserError("no accounts are followed", fix="add one with `lore accounts add HANDLE`")
+    async with open_session(shop, force=request.force, lease=LEASE) as session:
+        report.run_id = session.run.id
+        ingestion = StreamIngestion(session, report, also_to_ledger(session, on_progress), make_documents)
+        try:
+            while (left := _left(request.seconds, clock.monotonic() - started)) > 0:
+                dids = followed_dids(shop.database)
+                async with connect(dids, ingestion.cursor()) as stream:
+                    report.accounts, report.connections = len(dids), stream.connections
+                    while left > 0 and dids == followed_dids(shop.database):
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(min(left, request.step_seconds)):
+                                async for batch in stream.batches(EVENTS_AT_ONCE):
+                                    ingestion.take(batch)
+                        if request.documents:
+                            await ingestion.document()
+                        left = _left(request.seconds, clock.monotonic() - started)
+        finally:
+            report.seconds = clock.monotonic() - started
+
+
+class StreamIngestion:
+    """The durable side of one stream."""
+
+    def __init__(
+        self,
+        session: Session,
+        report: StreamReport,
+        on_progress: OnProgress,
+        make_documents: MakeDocuments | None = None,
+    ) -> None:
+        shop = session.shop
+        url = stream_url(shop.config.bluesky.jetstream_url)
+        scope = Scope(SOURCE, SURFACE, f"{url} v{protocol_of(url)}", None, url)
+        pack = packer(compress=shop.config.storage.compress_raw_payloads)
+        self._session = session
+        self._report = report
+        self._on_progress = on_progress
+        self._make_documents = make_documents
+        self._writer = PostWriter(
+            shop.database, scope, shop.clock.now_ms, lease=session.lease, pack=pack, seam=shop.seam
+        )
+        self._marked = True
+
+    def cursor(self) -> StreamCursor | None:
+        """Return where the stream stopped."""
+        stored = self._writer.load()
+        if stored.window is None or stored.window.token is None:
+            return None
+        return StreamCursor.parse(stored.window.token, stored.watermark.at if stored.watermark else None)
+
+    def take(self, batch: StreamBatch) -> None:
+        """Make a batch durable."""
+        shop, report = self._session.shop, self._report
+        found = sort_events(batch.events)
+        if found.others or found.rejected:
+            with shop.database.transaction() as tx:
+                fence(tx, self._session.lease)
+                self._apply(tx, found)
+        stored = self._writer.stored([item.version.id for item in found.items])
+        sorted_out = sort_out(found.items, stored)
+        shop.seam(Seam.BEFORE_COMMIT)
+        new = [*sorted_out.created, *sorted_out.changed]
+        self._writer.commit(Batch(new, self._advanced(batch), gone=found.gone))
+        shop.seam(Seam.AFTER_COMMIT)
+        report.events += len(batch.events)
+        report.posts += len(sorted_out.created)
+        report.edited += len(sorted_out.changed)
+        report.replayed += sorted_out.replayed
+        report.deleted += len(found.gone)
+        report.unreadable += len(found.rejected)
+        report.urls = self._writer.links
+        report.cursor = report.cursor if batch.cursor is None else str(batch.cursor)
+        self._marked = self._marked or bool(new or found.gone)
+        note = f"{report.posts:,} posts, {report.edited:,} edited, {report.deleted:,} deleted"
+        self._on_progress(Progress("bluesky", "stream", report.events, None, note))
+
+    async def document(self) -> None:
+        """Make the documents of what came since the last time."""
+        if self._marked and self._make_documents is not None:
+            made = await self._make_documents(self._session, silent)
+            self._marked = made is None
+            self._report.documents += made.regenerated if made is not None else 0
+
+    def _advanced(self, batch: StreamBatch) -> Cursor:
+        """A stream that counts anew has no place until it tells one: the old one would name another."""
+        if batch.cursor is None:
+            return Cursor()
+        # On this exact place everything rests; the instant is for people.
+        watermark = None if batch.at is None else Position(batch.at, 0)
+        known = self._writer.load().watermark if watermark is None else watermark
+        return Cursor(watermark=known, window=Window(0, None, token=str(batch.cursor)), complete=True)
+
+    def _apply(self, tx: Transaction, found: SortedEvents) -> None:
+        now, report = self._session.shop.clock.now_ms(), self._report
+        for entry in found.rejected:
+            # Filed under the account's own list, whose poll asks for it again.
+            admit(tx, _list_of(entry), [entry], now)
+        known = known_accounts(tx, {event.did for event in found.others if not isinstance(event, HoleFound)})
+        for event in found.others:
+            if isinstance(event, HoleFound):
+                report.holes += 1
+                report.handed_over += make_due(tx, event.dids, now)
+            elif event.did not in known:
+                continue
+            elif isinstance(event, AccountChanged):
+                if event.active:
+                    make_due(tx, [event.did], now)
+                else:
+                    note_unavailable(tx, known[event.did][0], f"account {event.status or 'inactive'}", now)
+                    if is_deleted(event):
+                        report.deleted += bury_author(tx, event.did, now)
+                        self._marked = True
+            elif event.handle is None or event.handle == NO_HANDLE:
+                make_due(tx, [event.did], now)
+            elif event.handle.lower() != known[event.did][1]:
+                report.renamed += 1
+                rename_account(tx, event.did, event.handle.lower(), now)
+
+
+def is_deleted(event: AccountChanged) -> bool:
+    """Return whether an account is gone for good, and not only hidden for a while."""
+    return not event.active and event.status == "deleted"
+
+
+def _did_of(entry: Rejected) -> str:
+    return split_uri(entry.locator).did if entry.locator else ""
+
+
+def _list_of(entry: Rejected) -> Scope:
+    did = _did_of(entry)
+    return Scope(SOURCE, SURFACES["feed"], did, None, did)
+
+
+def _left(seconds: float | None, passed: float) -> float:
+    return float("inf") if seconds is None else seconds - passed
+
+
+MakeDocuments = Callable[[Session, OnProgress], Awaitable[DocumentReport | None]]

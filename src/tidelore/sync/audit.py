@@ -1,0 +1,323 @@
+"""Audit: compare the whole copy of a project with the server, and report every difference.
+
+Reads both lists of every project completely, in order of creation, then every kind of children of every item that both
+sides have. An item that the copy holds and the list did not show is requested by itself; only 'gone' makes it extra. A
+missing or extra item stands for everything below it. Writes nothing: no lease, no run, no row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Config, sync_settings
+from tidelore.core.errors import (
+    CredentialsRejected,
+    IntegrityError,
+    PartialSuccess,
+    RateLimited,
+    RemoteError,
+    TideloreError,
+)
+from tidelore.core.model import ParentRecord, Rejected
+from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.core.references import SIGNS
+from tidelore.engine.ports import Page
+from tidelore.engine.whole import read_by_creation, read_lists
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import list_cursors
+from tidelore.store.mirror.parents import held_between
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.reading.inventory import Holding, holdings
+from tidelore.store.work.runs import last_success_at
+from tidelore.sync.children import CHILDREN, kinds_of
+from tidelore.sync.lists import FAMILIES, SIDE_BY_SIDE
+from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip
+
+VERDICTS = ("missing", "extra", "different", "unreadable")
+
+
+class Difference(Struct, frozen=True):
+    """One item that is not the same here and there. `unreadable` ones are there, and cannot be compared."""
+
+    verdict: str
+    kind: str
+    project: str
+    iid: int | None
+    reference: str
+    key: str
+
+
+class UnreadChildren(Struct, frozen=True):
+    """Children that could not be read, so that nothing is known of them."""
+
+    kind: str
+    project: str
+    reference: str
+    error: TideloreError
+
+
+class ScopeAudit(Struct):
+    """One list of one project: how much was compared, and what came of it."""
+
+    source: str
+    surface: str
+    project: str
+    synced_at: int | None = None
+    items: int = 0
+    children: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    unread: list[UnreadChildren] = field(default_factory=list)
+    skipped: str | None = None
+    error: TideloreError | None = None
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(found.verdict for found in self.differences)
+
+
+class AuditReport(Struct):
+    """One whole audit. `synced_at` is when the copy was last brought up to date."""
+
+    synced_at: int | None
+    scopes: list[ScopeAudit]
+    requests: int = 0
+    seconds: float = 0.0
+
+    @property
+    def differences(self) -> list[Difference]:
+        return [found for scope in self.scopes for found in scope.differences]
+
+    @property
+    def unread(self) -> list[UnreadChildren]:
+        return [entry for scope in self.scopes for entry in scope.unread]
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(found.verdict for found in self.differences)
+
+
+def compare(held: Mapping[str, object], met: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield a verdict and a key for everything that is not the same on both sides."""
+    for key, content in met.items():
+        if key not in held:
+            yield "missing", key
+        elif held[key] != content:
+            yield "different", key
+    for key in held:
+        if key not in met:
+            yield "extra", key
+
+
+def describe(counts: Counter[str]) -> str:
+    """Return counts in words, in the order of the verdicts; nothing for none."""
+    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS if counts[verdict])
+
+
+def audit_verdict(report: AuditReport) -> TideloreError | None:
+    """Return the error an audit ends with, if any: a difference first, then what could not be compared."""
+    counts = report.counts
+    if counts:
+        return IntegrityError(
+            f"the local copy differs from the server: {describe(counts)}",
+            fix="run `lore sync` to fetch recent changes; `lore audit gitlab --repair` corrects the rest",
+            **{verdict: counts[verdict] for verdict in VERDICTS},
+        )
+    failed = [(scope, scope.error) for scope in report.scopes if scope.error is not None]
+    if failed and len(failed) == len(report.scopes) and len({type(error) for _, error in failed}) == 1:
+        return failed[0][1]
+    if not failed and not report.unread:
+        return None
+    errors = [error for _, error in failed] + [entry.error for entry in report.unread]
+    parts = [f"{len(failed)} of {len(report.scopes)} lists"] if failed else []
+    parts += [f"{len(report.unread):,} lists of children"] if report.unread else []
+    return PartialSuccess(
+        f"no differences found, but {' and '.join(parts)} could not be read",
+        fix=errors[0].fix or "run the command again",
+        failed=[
+            {"project": scope.project, "surface": scope.surface, "code": error.code, "message": error.message}
+            for scope, error in failed
+        ],
+    )
+
+
+T = TypeVar("T")
+
+_SIGNS = {"issues": SIGNS["issue"], "merge_requests": SIGNS["mr"]}
+_NOT_HELD = 0
+"""The row id of a project the copy does not know: nothing is found under it."""
+
+
+async def audit(
+    database: Database, config: Config, targets: Sequence[ListTarget], on_progress: OnProgress = silent
+) -> AuditReport:
+    """Compare every target with the copy; one that cannot be read is reported, and the others go on."""
+    gate = asyncio.Semaphore(SIDE_BY_SIDE)
+    stopped: dict[str, RemoteError] = {}
+
+    async def one(target: ListTarget) -> ScopeAudit:
+        scope = ScopeAudit(target.source.name, target.surface, target.configured)
+        async with gate:
+            scope.error = target.failure or stopped.get(target.source.name)
+            try:
+                if scope.error is None:
+                    await ListComparison(database, config, target, scope, on_progress).run()
+            except RemoteError as error:
+                scope.error = error
+                if isinstance(error, CredentialsRejected | RateLimited):
+                    stopped[target.source.name] = error
+        return scope
+
+    return AuditReport(last_success_at(database), await gather(one(target) for target in targets))
+
+
+class ListComparison:
+    """One target while it is being compared; `scope` is told what comes of it."""
+
+    def __init__(
+        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
+    ) -> None:
+        self._database = database
+        self._config = config
+        self._target = target
+        self._scope = scope
+        self._on_progress = on_progress
+        self._kind = FAMILIES[target.resource].kind
+        self._settings = sync_settings(config, target.source.name, target.configured)
+
+    async def run(self) -> None:
+        """Compare the list, then the children of what both sides have."""
+        project = await self._find()
+        scope = self._scope
+        scope.project = project.path
+        scope.skipped = reason_to_skip(self._config, project)
+        if scope.skipped is not None:
+            return
+        place = (scope.source, scope.surface, str(project.remote_id))
+        polled = {(row.source, row.surface, row.scope): row.polled_at for row in list_cursors(self._database)}
+        scope.synced_at = polled.get(place)
+        parents = await self._compare_list(project)
+        try:
+            await self._compare_children(project, parents)
+        finally:
+            scope.differences.sort(key=_place)
+
+    async def _find(self) -> ProjectRow:
+        """Return the project as the copy knows it, or as the forge tells it; nothing is remembered."""
+        target = self._target
+        source, listed = target.source, target.listed
+        known = find_chosen(self._database, source.name, target.configured, listed)
+        if known is not None:
+            return known
+        record = listed or await source.resolve(target.configured)
+        archived = int(record.archived)
+        return ProjectRow(
+            _NOT_HELD, source.name, record.remote_id, record.path, record.name, target.configured, archived, 0
+        )
+
+    async def _compare_list(self, project: ProjectRow) -> list[Holding]:
+        lister = self._target.source.listing(self._target.resource, project.remote_id, by_creation=True)
+        common: dict[int, Holding] = {}
+        met: set[str] = set()
+        async for page in read_by_creation(lister):
+            common |= self._compare_page(project, page, met)
+            self._tell(self._target.resource, len(met), None, f"{len(met):,} compared")
+        held = held_between(self._database, self._kind.table, project.id, 0, None)
+
+        async def ask(entry: tuple[object, str]) -> None:
+            answer = await lister.fetch_one(entry[1])
+            if answer.items or answer.rejected:
+                common.update(self._compare_page(project, answer, met))
+            else:
+                self._note("extra", self._target.resource, int(entry[1]), str(entry[0]))
+
+        unmet = [(key, locator) for key, locator in held.items() if str(key) not in met]
+        await _side_by_side(self._settings.dependent_concurrency, unmet, ask)
+        self._scope.items = len(met)
+        return list(common.values())
+
+    def _compare_page(self, project: ProjectRow, page: Page[ParentRecord], met: set[str]) -> dict[int, Holding]:
+        """Compare one page with the copy and return what both have; what was met before is left out."""
+        items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
+        held = holdings(self._database, self._kind, project.id, [int(key) for key in items])
+        for verdict, key in compare(
+            {str(key): (found.updated_at, found.content_hash) for key, found in held.items()},
+            {str(key): (item.version.updated_at, item.version.digest) for key, item in items.items()},
+        ):
+            self._note(verdict, self._target.resource, items[int(key)].record.iid, key)
+        for entry in page.rejected:
+            if entry.key not in met:
+                iid = int(entry.locator) if entry.locator else None
+                self._note("unreadable", self._target.resource, iid, entry.key)
+        met |= {*map(str, items), *(entry.key for entry in page.rejected)}
+        return held
+
+    async def _compare_children(self, project: ProjectRow, parents: Sequence[Holding]) -> None:
+        source, resource = self._target.source, self._target.resource
+        jobs = [(parent, kind) for parent in parents for kind in kinds_of(resource, self._settings)]
+        done = 0
+
+        async def read(job: tuple[Holding, str]) -> None:
+            nonlocal done
+            parent, kind = job
+            try:
+                found = await read_lists(source.children(kind, resource, project.remote_id, parent.iid))
+            except (CredentialsRejected, RateLimited):
+                raise
+            except RemoteError as error:
+                self._scope.unread.append(UnreadChildren(kind, self._scope.project, self._refer(parent.iid), error))
+            else:
+                met = {str(item.version.id): item.version.digest for item in found.items}
+                self._judge_children(parent, kind, met, found.rejected)
+            done += 1
+            self._tell(f"{resource} children", done, len(jobs), f"{self._scope.children:,} compared")
+
+        await _side_by_side(self._settings.dependent_concurrency, jobs, read)
+
+    def _judge_children(
+        self, parent: Holding, kind: str, met: Mapping[str, bytes], rejected: Sequence[Rejected]
+    ) -> None:
+        self._scope.children += len(met) + len(rejected)
+        for verdict, key in compare(CHILDREN[kind].held(self._database.read, self._kind, parent.id), met):
+            # What we hold and did not meet may be what could not be read.
+            if not (verdict == "extra" and rejected):
+                self._note(verdict, kind, parent.iid, key)
+        for entry in rejected:
+            self._note("unreadable", kind, parent.iid, entry.key)
+
+    def _note(self, verdict: str, kind: str, iid: int | None, key: str) -> None:
+        found = Difference(verdict, kind, self._scope.project, iid, self._refer(iid), key)
+        self._scope.differences.append(found)
+
+    def _refer(self, iid: int | None) -> str:
+        return self._scope.project if iid is None else f"{self._scope.project}{_SIGNS[self._target.resource]}{iid}"
+
+    def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
+        self._on_progress(Progress(self._scope.project, stage, done, total, note))
+
+
+async def _side_by_side(count: int, jobs: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Do all jobs, so many at a time; the first error ends them all."""
+    queue = iter(jobs)
+
+    async def worker() -> None:
+        for job in queue:
+            await work(job)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(worker())
+    except BaseExceptionGroup as several:
+        # The caller waits for an error of the tree, not for a bundle of them.
+        raise several.exceptions[0] from None
+
+
+def _place(found: Difference) -> tuple[int, bool, str, str]:
+    """Order differences by their item, what is said of the item itself first."""
+    return found.iid or 0, found.kind not in FAMILIES, found.kind, found.key

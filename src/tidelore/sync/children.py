@@ -1,0 +1,328 @@
+"""Read the children of changed items (discussions, events, closed issues, files, reviewers) and issue statuses.
+
+The engine decides parent by parent; this module decides which kinds are read for a project and in which order. A kind
+that fails for one project leaves the others alone; rejected credentials or an exhausted rate limit stop their source.
+Statuses that could not be read are a warning and stay due; a source without statuses is reported once, and its issues
+count as read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Sync, sync_settings
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.model import ChildRecord, Scope, StatusRecord
+from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.engine.child_sync import ChildSync, ChildTally
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.ports import Pages, Parent
+from tidelore.sources.ports import ProjectSource
+from tidelore.store.mirror.child_progress import count_due, find_refusal, wanted_children
+from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
+from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS, REVIEWERS
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.session import Session
+from tidelore.sync.lists import FAMILIES, SIDE_BY_SIDE, IsOver, never
+from tidelore.sync.projects import ListTarget
+from tidelore.sync.report import ChildReport, ScopeReport
+
+CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
+    {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
+)
+PROMPT_MS = 2000
+"""How long after a change all but the notes are sure to show: the forge's clock has whole seconds."""
+
+
+def kinds_of(resource: str, settings: Sync) -> tuple[str, ...]:
+    """Return the kinds of children that are to be read for a list."""
+    return wanted_children(FAMILIES[resource].kind, settings)
+
+
+async def sync_children(
+    session: Session,
+    pairs: Sequence[tuple[ListTarget, ScopeReport]],
+    on_progress: OnProgress,
+    failed_since: int | None = None,
+    is_over: IsOver = never,
+) -> None:
+    """Bring the children of every due parent of these targets up to date; the reports tell what came of it.
+
+    What failed since an instant, the start of this run, is not tried once more. Who is due when time is up stays so.
+    """
+    stopped: dict[str, RemoteError] = {}
+    gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target, _ in pairs}
+
+    async def one(target: ListTarget, report: ScopeReport) -> None:
+        # All at once, there would be many under way to wait for when time is up.
+        async with gates[target.source.name]:
+            try:
+                await _project(session, target, report, stopped, on_progress, failed_since, is_over)
+            except (CredentialsRejected, RateLimited) as error:
+                stopped[target.source.name] = error
+                report.error = error
+
+    ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
+    await gather(one(target, report) for target, report in ready)
+
+
+async def _project(
+    session: Session,
+    target: ListTarget,
+    report: ScopeReport,
+    stopped: Mapping[str, RemoteError],
+    on_progress: OnProgress,
+    failed_since: int | None,
+    is_over: IsOver,
+) -> None:
+    project = report.home
+    assert project is not None, "only targets whose project is known are worked on"
+    settings = sync_settings(session.shop.config, target.source.name, target.configured)
+    for kind in kinds_of(target.resource, settings):
+        if target.source.name in stopped:
+            report.error = stopped[target.source.name]
+            return
+        child = report.children.setdefault(kind, ChildReport(kind))
+        due, live = count_due(session.shop.database, FAMILIES[target.resource].kind, kind, project.id)
+        child.due += due
+        child.unchanged = live - due
+        children = ProjectChildren(session, target, project, child, failed_since, is_over)
+        if due and not children.is_paused:
+            report.tally.gone += await children.run(report.server_at, due, on_progress)
+            report.children_left |= children.left
+
+
+class ProjectChildren:
+    """One kind of children of one project while it is being read; `child` is told what comes of it.
+
+    `left`: time was up before the children of all these parents were read. `is_paused`: the server refuses this kind
+    for the whole project, and the pause before the next attempt is not over.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        target: ListTarget,
+        project: ProjectRow,
+        child: ChildReport,
+        failed_since: int | None = None,
+        is_over: IsOver = never,
+    ) -> None:
+        self._shop = shop = session.shop
+        self._counters = session.counters
+        self._target = target
+        self._project = project
+        self._child = child
+        self._is_over = is_over
+        self.left = False
+        self._settings = sync_settings(shop.config, target.source.name, target.configured)
+        refused = find_refusal(shop.database, FAMILIES[target.resource].kind, child.kind, project.id)
+        child.unavailable = None if refused is None else refused.error
+        self.is_paused = refused is not None and shop.clock.now_ms() < refused.next_attempt_at
+        self.writer = ChildWriter(
+            shop.database,
+            Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
+            FAMILIES[target.resource].kind,
+            CHILDREN[child.kind],
+            shop.clock.now_ms,
+            lease=session.lease,
+            compress=shop.config.storage.compress_raw_payloads,
+            seam=shop.seam,
+            seen=child.seen,
+            failed_since=failed_since,
+        )
+
+    @property
+    def requests_each(self) -> int:
+        """How many requests one parent costs, unless its lists are long."""
+        return len(self._lists(Parent(0, 0, 0, None, None)))
+
+    async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
+        """Read the children of all parents that are due; return how many parents turned out to be gone."""
+        work = self._sync(on_progress, total)
+        return await self._read(work, work.ready(server_at))
+
+    async def read(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
+        """Read the children of these parents again, due or not."""
+        return await self._read(self._sync(on_progress, len(parents)), parents)
+
+    async def _read(self, work: ChildSync[ChildRecord], parents: Iterable[Parent]) -> int:
+        await work.read(takewhile(self._goes_on, parents))
+        self._child.unavailable = work.unavailable
+        return work.gone
+
+    def _goes_on(self, _parent: Parent) -> bool:
+        """Tell whether there is time for one more parent."""
+        self.left = self._is_over()
+        return not self.left
+
+    async def _is_there(self, parent: Parent) -> bool | None:
+        """Ask for a parent itself; None when the question failed, which proves nothing."""
+        lister = self._target.source.listing(self._target.resource, self._project.remote_id)
+        try:
+            page = await lister.fetch_one(str(parent.iid))
+        except (CredentialsRejected, RateLimited):
+            raise
+        except RemoteError:
+            return None
+        return bool(page.items or page.rejected)
+
+    def _sync(self, on_progress: OnProgress, total: int) -> ChildSync[ChildRecord]:
+        child, settings = self._child, self._settings
+        stage = f"{self._target.resource} {child.kind}"
+        told = child.tally.quarantined
+
+        def tell(tally: ChildTally) -> None:
+            nonlocal told
+            self._counters.quarantined += tally.quarantined - told
+            told = tally.quarantined
+            done = tally.fetched + tally.failed
+            on_progress(Progress(self._project.path, stage, done, total, f"{tally.pages:,} pages"))
+
+        return ChildSync(
+            self.writer,
+            self._lists,
+            self._is_there,
+            concurrency=settings.dependent_concurrency,
+            settle_ms=int(settings.settle_seconds * 1000) if child.kind == "discussions" else PROMPT_MS,
+            max_bytes=settings.max_children_bytes,
+            seam=self._shop.seam,
+            tally=child.tally,
+            on_parent=tell,
+        )
+
+    def _lists(self, parent: Parent) -> Sequence[Pages[ChildRecord]]:
+        return self._target.source.children(
+            self._child.kind, self._target.resource, self._project.remote_id, parent.iid
+        )
+
+
+STATUSES_AT_ONCE = 100
+"""How many statuses one request asks for."""
+STATUS_KIND = "status"
+_LOG = logging.getLogger(__name__)
+
+
+class _StatusProject(Struct):
+    """One project while its statuses are being read."""
+
+    source: ProjectSource
+    home: ProjectRow
+    board: StatusWriter
+    report: ScopeReport
+    child: ChildReport
+
+
+class StatusStage:
+    """The statuses of one run. It remembers what it was refused, so that nothing is asked or told twice."""
+
+    def __init__(self, session: Session, on_progress: OnProgress, *, wanted: bool) -> None:
+        self._session = session
+        self._on_progress = on_progress
+        self._wanted = wanted
+        self._without: set[str] = set()
+        self._stopped: dict[str, RemoteError] = {}
+        self._failed: dict[int, RemoteError] = {}
+
+    async def sync(
+        self, targets: Sequence[ListTarget], reports: Sequence[ScopeReport], is_over: IsOver = never
+    ) -> None:
+        """Read the status of every due issue of what was reported; the reports are told what came of it."""
+        by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
+        projects: dict[int, _StatusProject] = {}
+        for report in reports if self._wanted else ():
+            target, home = by_scope[report.source, report.configured, report.surface], report.home
+            if target.resource != "issues" or home is None or report.error is not None or home.id in projects:
+                continue
+            if report.source not in self._stopped and home.id not in self._failed:
+                projects[home.id] = self._open(target, report, home)
+        by_source: dict[str, list[_StatusProject]] = {}
+        for project in projects.values():
+            by_source.setdefault(project.source.name, []).append(project)
+        await gather([self._source(found, is_over) for found in by_source.values()])
+        for project in projects.values():
+            self._conclude(project)
+
+    def _open(self, target: ListTarget, report: ScopeReport, home: ProjectRow) -> _StatusProject:
+        shop = self._session.shop
+        board = StatusWriter(shop.database, home.id, shop.clock.now_ms, self._session.lease, shop.seam)
+        child = report.children.setdefault(STATUS_KIND, ChildReport(STATUS_KIND, vital=False))
+        due, live = board.count()
+        child.due += due
+        child.unchanged = live - due
+        return _StatusProject(target.source, home, board, report, child)
+
+    async def _source(self, projects: Sequence[_StatusProject], is_over: IsOver) -> None:
+        batches = self._batches(projects, is_over)
+        await self._work(islice(batches, 1))
+        workers = self._session.shop.config.sync.dependent_concurrency
+        await gather([self._work(batches) for _ in range(workers)])
+
+    def _batches(
+        self, projects: Sequence[_StatusProject], is_over: IsOver
+    ) -> Iterator[tuple[_StatusProject, Sequence[DueIssue]]]:
+        for project in projects:
+            while (
+                project.child.due and self._refusal(project) is None and (issues := project.board.due(STATUSES_AT_ONCE))
+            ):
+                if is_over():
+                    project.report.children_left = True
+                    break
+                yield project, issues
+
+    async def _work(self, batches: Iterator[tuple[_StatusProject, Sequence[DueIssue]]]) -> None:
+        for project, issues in batches:
+            try:
+                await self._read(project, issues)
+            except (CredentialsRejected, RateLimited) as error:
+                self._tell(project.source.name, error, told=project.source.name in self._stopped)
+                self._stopped.setdefault(project.source.name, error)
+            except RemoteError as error:
+                self._tell(project.home.path, error, told=project.home.id in self._failed)
+                self._failed.setdefault(project.home.id, error)
+
+    async def _read(self, project: _StatusProject, issues: Sequence[DueIssue]) -> None:
+        source, tally, seam = project.source, project.child.tally, self._session.shop.seam
+        statuses: Mapping[int, StatusRecord | None] | None = None
+        if source.name not in self._without:
+            statuses = await source.statuses(project.home.path, [issue.iid for issue in issues])
+            tally.pages += 1
+            seam(Seam.AFTER_FETCH)
+            if statuses is None:
+                self._do_without(project)
+        seam(Seam.BEFORE_COMMIT)
+        tally.changed += project.board.write(issues, statuses or {})
+        seam(Seam.AFTER_COMMIT)
+        tally.fetched += len(issues)
+        tally.settled += len(issues)
+        project.child.seen["statuses"] += sum(status is not None for status in (statuses or {}).values())
+        note = f"{tally.pages:,} pages"
+        self._on_progress(Progress(project.home.path, "issues status", tally.fetched, project.child.due, note))
+
+    def _do_without(self, project: _StatusProject) -> None:
+        name = project.source.name
+        if name not in self._without:
+            self._without.add(name)
+            warning = f"{name} has no issue statuses; use --no-status to skip the request"
+            project.report.warnings.append(warning)
+            _LOG.warning("%s", warning)
+
+    def _tell(self, subject: str, error: RemoteError, *, told: bool) -> None:
+        if not told:
+            _LOG.warning("%s: failed to fetch issue statuses: %s", subject, error.message)
+
+    def _refusal(self, project: _StatusProject) -> RemoteError | None:
+        return self._stopped.get(project.source.name) or self._failed.get(project.home.id)
+
+    def _conclude(self, project: _StatusProject) -> None:
+        error, child = self._refusal(project), project.child
+        if error is not None and child.due > child.tally.fetched:
+            child.tally.failed = child.due - child.tally.fetched
+            project.report.warnings.append(f"failed to fetch issue statuses: {error.message}")

@@ -1,0 +1,190 @@
+"""Diagnosis for `lore doctor`: are the configured hosts, projects and accounts reachable? Stores nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from tidelore.core.clock import describe_age
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Bluesky, GitHubHost, GitLabHost
+from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError, UserError
+from tidelore.core.references import clean_name
+from tidelore.sources.bluesky.source import NOBODY, BlueskySource
+from tidelore.sources.bluesky.stream_protocol import protocol_of, stream_url
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.accounts import NO_HANDLE, count_accounts, list_accounts
+from tidelore.store.reading.totals import STATES
+
+if TYPE_CHECKING:
+    from tidelore.sources.github.source import GitHubSource
+    from tidelore.sources.ports import Greeting, ProjectSource
+
+
+SKEW_SECONDS = 300
+"""How far the clock of a server may be from ours."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    subject: str
+    ok: bool
+    detail: str
+    error: TideloreError | None = None
+
+
+def trouble(subject: str, error: TideloreError) -> Finding:
+    """Return the finding of something that failed, with the address that was asked."""
+    asked = f": {error.url}" if isinstance(error, RemoteError) and error.url else ""
+    return Finding(subject, False, f"{error.message}{asked}", error)
+
+
+def _clock(subject: str, greeting: Greeting) -> list[Finding]:
+    """Return the finding of a clock that is far off; it comes last, so that its exit code hides no other."""
+    if greeting.skew_seconds <= SKEW_SECONDS:
+        return []
+    problem = TideloreError(
+        f"the server's clock differs from the clock of this machine by {describe_age(greeting.skew_seconds)}",
+        fix="set both clocks by NTP; if the server's is wrong, tell its administrator",
+    )
+    return [trouble(f"{subject} clock", problem)]
+
+
+async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: GitLabHost) -> list[Finding]:
+    """Ask a host who we are there, and for each configured project and group."""
+    findings: list[Finding] = []
+    subject = f"{host.name} ({host.base_url})"
+    try:
+        async with opening as source:
+            greeting = await source.greet()
+            findings.append(Finding(subject, True, greeting.text))
+            findings += [await _project(source, configured, host) for configured in host.projects]
+            findings += [await _group(source, group, host) for group in host.groups]
+            findings += _clock(subject, greeting)
+    except TideloreError as error:
+        findings.append(trouble(subject, error))
+    return findings
+
+
+async def examine_github(
+    opening: AbstractAsyncContextManager[GitHubSource],
+    host: GitHubHost,
+    check: Callable[[str, int], None] = lambda _configured, _remote_id: None,
+) -> list[Finding]:
+    """Ask a GitHub host who we are there, and for each configured repository.
+
+    `check` raises RemoteError when a configured name does not belong to the repository that is stored under it.
+    """
+    findings: list[Finding] = []
+    subject = f"{host.name} ({host.base_url})"
+    try:
+        async with opening as source:
+            greeting = await source.greet()
+            findings.append(Finding(subject, True, greeting.text))
+            findings += [await _repository(source, repo.name, check) for repo in host.repos]
+            findings += _clock(subject, greeting)
+    except TideloreError as error:
+        findings.append(trouble(subject, error))
+    return findings
+
+
+async def _repository(source: GitHubSource, configured: str, check: Callable[[str, int], None]) -> Finding:
+    subject = f"{source.name} {configured}"
+    try:
+        found = await source.resolve(configured)
+        check(configured, found.remote_id)
+    except RemoteError as error:
+        return trouble(subject, error)
+    renamed = f", renamed to {found.path}" if found.path.casefold() != configured.casefold() else ""
+    return Finding(subject, True, f"id {found.remote_id}{renamed}{', archived' if found.archived else ''}")
+
+
+async def _project(source: ProjectSource, configured: str, host: GitLabHost) -> Finding:
+    subject = f"{source.name} {configured}"
+    try:
+        project = await source.resolve(configured)
+    except RemoteError as error:
+        return trouble(subject, error)
+    return Finding(subject, True, f"id {project.remote_id}" + (_archived(host) if project.archived else ""))
+
+
+async def _group(source: ProjectSource, path: str, host: GitLabHost) -> Finding:
+    subject = f"{source.name} group {path}"
+    try:
+        projects = await source.group(path)
+    except RemoteError as error:
+        return trouble(subject, error)
+    archived = [project.path for project in projects if project.archived]
+    count = f"{len(projects):,} project{'' if len(projects) == 1 else 's'}"
+    return Finding(subject, True, count + (f"{_archived(host)}: {', '.join(archived)}" if archived else ""))
+
+
+def _archived(host: GitLabHost) -> str:
+    return ", archived" if host.include_archived else ", archived and skipped"
+
+
+async def examine_bluesky(opening: AbstractAsyncContextManager[BlueskySource], settings: Bluesky) -> list[Finding]:
+    """Ask the AppView and the PLC directory, and for each account of the configuration."""
+    subject = "bluesky"
+    try:
+        async with opening as source:
+            appview = f"bluesky AppView ({settings.base_url})"
+            findings = [await _answers(appview, source.resolve(NO_HANDLE))]
+            findings.append(await _answers(f"bluesky PLC directory ({settings.plc_url})", source.document(NOBODY)))
+            if findings[0].ok and settings.accounts:
+                findings += await _configured(source, settings)
+    except TideloreError as error:
+        return [trouble(subject, error)]
+    return findings
+
+
+def examine_stream(settings: Bluesky) -> Finding:
+    """Look at the address of the event stream, which is not asked: `lore stream bluesky` does."""
+    subject = f"bluesky stream ({settings.jetstream_url})"
+    try:
+        return Finding(subject, True, f"well-formed, protocol {protocol_of(stream_url(settings.jetstream_url))}")
+    except TideloreError as error:
+        return trouble(subject, error)
+
+
+def examine_accounts(database: Database) -> Finding | None:
+    """Return how the followed accounts stand; None when there are none."""
+    counts = count_accounts(database)
+    if not counts:
+        return None
+    told = ", ".join(f"{counts[state]:,} {state}" for state in STATES if state in counts)
+    nameless = sum(account.handle == NO_HANDLE for account in list_accounts(database))
+    unresolved = f"; {nameless:,} without a valid handle" if nameless else ""
+    return Finding("bluesky accounts", True, f"{told}{unresolved}")
+
+
+async def _answers(subject: str, asked: Awaitable[object]) -> Finding:
+    try:
+        await asked
+    except RemoteNotFound:
+        return Finding(subject, True, "reachable, no credentials needed")
+    except RemoteError as error:
+        return trouble(subject, error)
+    return Finding(subject, True, "reachable, no credentials needed")
+
+
+async def _configured(source: BlueskySource, settings: Bluesky) -> list[Finding]:
+    """Return a finding for each name that leads nowhere, and one for all that lead to an account."""
+    gate = asyncio.Semaphore(settings.max_concurrent)
+
+    async def resolve(name: str) -> Finding | None:
+        async with gate:
+            try:
+                await source.resolve(clean_name(name))
+            except (RemoteError, UserError) as error:
+                return trouble(f"bluesky {name}", error)
+        return None
+
+    lost = [found for found in await gather(map(resolve, settings.accounts)) if found is not None]
+    count, total = len(settings.accounts) - len(lost), len(settings.accounts)
+    return [Finding("bluesky configured accounts", not lost, f"{count:,} of {total:,} found"), *lost]

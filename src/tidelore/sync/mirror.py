@@ -1,0 +1,172 @@
+"""One sync run: lists, children, statuses, verification, documents, vectors.
+
+Decides the order of the stages and what the ledger row says at the end. A run with a time limit stops requesting when
+it has passed and says so: only a run that left nothing has brought the copy up to date. The functions that make
+documents and vectors are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from tidelore.core.errors import PartialSuccess, TideloreError
+from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
+from tidelore.store.mirror.cursors import last_polled
+from tidelore.store.work.runs import LEFT_OFF
+from tidelore.store.work.session import Session, Workshop, open_session
+from tidelore.sync.children import StatusStage, sync_children
+from tidelore.sync.lists import TimeSlice, in_turn, ingest
+from tidelore.sync.projects import ListTarget
+from tidelore.sync.report import RequestCount, RunReport, ScopeKey, ScopeReport, also_to_ledger, run_verdict
+from tidelore.sync.verification import candidate, scrub_budget, verify
+
+
+class MirrorRequest(Struct, frozen=True):
+    """What a mirroring command was asked to do. Without `walk` only verification is done.
+
+    `seconds`: when to stop asking. Then lists come by the last of their `turns`, the number of a run: who had none
+    since then is the first.
+    """
+
+    resources: tuple[str, ...]
+    project: str | None = None
+    full: bool = False
+    force: bool = False
+    wait_seconds: float = 0.0
+    walk: bool = True
+    scrub_budget: int | None = None
+    statuses: bool = True
+    documents: bool = False
+    seconds: float | None = None
+    turns: Mapping[ScopeKey, int] = MappingProxyType({})
+
+
+Embed = Callable[[EmbedReport, OnProgress], Awaitable[None]]
+
+
+async def mirror(
+    shop: Workshop,
+    targets: Sequence[ListTarget],
+    request: MirrorRequest,
+    count: RequestCount,
+    on_progress: OnProgress,
+    embed: Embed | None = None,
+    make_documents: MakeDocuments | None = None,
+) -> RunReport:
+    """Bring the chosen lists and their children up to date, verify a share of the copy, and report.
+
+    `embed` comes last and without the lease, and writes down what it did as it goes.
+    """
+    started = shop.clock.monotonic()
+    note = "full sync: cursors were reset" if request.full else None
+    async with open_session(shop, force=request.force, note=note, wait_seconds=request.wait_seconds) as session:
+        report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
+        on_progress = also_to_ledger(session, on_progress, lambda: count.total)
+        await _read(session, targets, request, count, report, on_progress)
+        report.requests = session.counters.requests = count.total
+        report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
+        _set_outcome(session, report)
+        if report.unfinished:
+            session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
+        elif request.walk and session.error is None and session.partial is None:
+            session.run.set_mirrored()
+        if request.documents and make_documents is not None:
+            with _stage(session, report, "docs"):
+                report.documents = await make_documents(session, on_progress)
+        if embed is not None:
+            await _embed(session, report, embed, on_progress)
+    report.seconds = shop.clock.monotonic() - started
+    return report
+
+
+def _left_off(request: MirrorRequest) -> str:
+    return f"{LEFT_OFF} after {request.seconds:g} s; the next run continues there"
+
+
+def _set_outcome(session: Session, report: RunReport) -> None:
+    errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
+    session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
+    # A run that only verifies is judged by what it verified.
+    note_ending(session, run_verdict(report.scopes or report.scrubbed, report.scrubbed))
+
+
+def note_ending(session: Session, ended: TideloreError | None) -> None:
+    """Let the row of a run say what the exit code says."""
+    if isinstance(ended, PartialSuccess):
+        session.partial = ended.message
+    elif ended is not None:
+        session.error = ended.message
+
+
+async def _embed(session: Session, report: RunReport, embed: Embed, on_progress: OnProgress) -> None:
+    made = report.embeddings = EmbedReport()
+
+    def tell(progress: Progress) -> None:
+        session.counters.docs_embedded = made.embedded
+        on_progress(progress)
+
+    session.give_back()
+    with _stage(session, report, "embed"):
+        try:
+            await session.listen()
+            await embed(made, tell)
+        finally:
+            session.counters.docs_embedded = made.embedded
+    session.warnings += made.notice is not None
+
+
+async def _read(
+    session: Session,
+    targets: Sequence[ListTarget],
+    request: MirrorRequest,
+    count: RequestCount,
+    report: RunReport,
+    on_progress: OnProgress,
+) -> None:
+    """Go through the stages that ask the forge."""
+    shop, time = session.shop, TimeSlice(session.shop.clock, request.seconds)
+    if request.seconds is not None:
+        targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
+    statuses = StatusStage(session, on_progress, wanted=request.statuses)
+    began_at = shop.clock.now_ms()
+    # Before the walk: what it completes for the first time is verified by that.
+    turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
+    if request.walk:
+        with _stage(session, report, "ingest"):
+            report.scopes = await ingest(
+                session, targets, full=request.full, on_progress=on_progress, is_over=time.begin("ingest")
+            )
+        with _stage(session, report, "dependents"):
+            pairs = list(zip(targets, report.scopes, strict=True))
+            await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
+            await statuses.sync(targets, report.scopes, time.begin("statuses"))
+    failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
+    turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
+    budget = request.scrub_budget
+    if budget is None:
+        budget = scrub_budget(count.total, shop.config.sync.scrub_share)
+    with _stage(session, report, "scrub"):
+        is_over = time.begin("scrub")
+        report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at, on_progress, is_over)
+        await statuses.sync(targets, report.scrubbed, is_over)
+
+
+@contextmanager
+def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
+    """Enter a phase of the run, and note how long it took."""
+    clock = session.shop.clock
+    session.run.set_phase(name)
+    began = clock.monotonic()
+    yield
+    report.stage_seconds[name] = clock.monotonic() - began
+
+
+def _failed_children(scope: ScopeReport) -> int:
+    return sum(child.tally.failed for child in scope.children.values())
+
+
+MakeDocuments = Callable[[Session, OnProgress], Awaitable[DocumentReport]]

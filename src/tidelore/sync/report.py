@@ -1,0 +1,490 @@
+"""Reports of runs: what a sync, a poll of accounts and a surgical sync did, and the error each of them ends with.
+
+Also counts requests and forwards progress to the ledger. Nothing is requested or stored here. A poll report keeps only
+accounts worth reporting, so its size does not grow with the number of accounts. The outcomes of a surgical sync are
+written to the ledger and read back from there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from tidelore.core.errors import (
+    CredentialsRejected,
+    PartialSuccess,
+    RateLimited,
+    SurgicalPreflightFailed,
+    TideloreError,
+)
+from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
+from tidelore.core.references import SIGNS, Kind
+from tidelore.engine.child_sync import ChildTally
+from tidelore.engine.intake import Tally
+from tidelore.http.limits import Budget
+from tidelore.store.mirror.parents import LinkCounts
+from tidelore.store.mirror.projects import ProjectRow
+
+if TYPE_CHECKING:
+    from tidelore.http.response import RequestMetric
+    from tidelore.store.work.session import Session
+
+
+ScopeKey = tuple[str, str, str]
+"""A list, from run to run: its source, the name its project is configured by, its surface."""
+
+
+class RequestCount:
+    """Counts requests as they go over the wire, retries included, and keeps what each server says is left."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.of_source: Counter[str] = Counter()
+        self.budgets: dict[str, Budget] = {}
+
+    def __call__(self, metric: RequestMetric) -> None:
+        self.total += 1
+        self.of_source[metric.source] += 1
+        if metric.budget.remaining is not None:
+            self.budgets[metric.source] = metric.budget
+
+
+class ChildReport(Struct):
+    """One kind of children of one scope. `unchanged` parents were not asked for.
+
+    What is not `vital` may be missing: then it is a warning, and the run succeeded all the same. `unavailable`: why the
+    server refuses this kind for the whole project, which is no failure of the run.
+    """
+
+    kind: str
+    due: int = 0
+    unchanged: int = 0
+    tally: ChildTally = field(default_factory=ChildTally)
+    seen: Counter[str] = field(default_factory=Counter)
+    vital: bool = True
+    unavailable: str | None = None
+
+
+class ScopeReport(Struct):
+    """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock.
+
+    When time was up before its list, or the children of what is in it, were read to the end, something was left.
+    """
+
+    source: str
+    surface: str
+    configured: str
+    project: str
+    tally: Tally = field(default_factory=Tally)
+    links: LinkCounts = field(default_factory=LinkCounts)
+    children: dict[str, ChildReport] = field(default_factory=dict)
+    error: TideloreError | None = None
+    skipped: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    home: ProjectRow | None = None
+    server_at: int | None = None
+    list_left: bool = False
+    children_left: bool = False
+
+    @property
+    def key(self) -> ScopeKey:
+        return self.source, self.configured, self.surface
+
+    @property
+    def is_left(self) -> bool:
+        return self.list_left or self.children_left
+
+    @property
+    def had_turn(self) -> bool:
+        """Whether something was tried about all there was to do: of its list, and of the children if any were due."""
+        if self.list_left:
+            return self.tally.pages > 0
+        tried = (child.tally.fetched + child.tally.failed + child.tally.quarantined for child in self.children.values())
+        return not self.children_left or any(tried)
+
+
+class RunReport(Struct):
+    """One whole run. `asked` are the requests for each source, `budgets` what each says is left of them."""
+
+    run_id: int
+    scopes: list[ScopeReport] = field(default_factory=list)
+    scrubbed: list[ScopeReport] = field(default_factory=list)
+    documents: DocumentReport | None = None
+    embeddings: EmbedReport | None = None
+    stage_seconds: dict[str, float] = field(default_factory=dict)
+    requests: int = 0
+    asked: dict[str, int] = field(default_factory=dict)
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    seconds: float = 0.0
+    taken_over: str | None = None
+    crashed_runs: list[int] = field(default_factory=list)
+
+    @property
+    def unfinished(self) -> int:
+        """How many scopes were not read to the end because time was up."""
+        return sum(scope.is_left for scope in self.scopes)
+
+
+def run_verdict(scopes: Sequence[ScopeReport], scrubbed: Sequence[ScopeReport] = ()) -> TideloreError | None:
+    """Return the error a run as a whole ends with, if any.
+
+    A source that rejects the credentials or limits the rate stops: when that holds for every source, it is the error of
+    the run, whatever was stored before. When no list could be read, the first error is. Everything else is partial.
+    """
+    failed = [(scope, scope.error) for scope in scopes if scope.error is not None]
+    stopped = _stopped([*scopes, *scrubbed])
+    if stopped is not None:
+        return stopped
+    if not failed:
+        return _children_verdict(scopes)
+    errors = [error for _, error in failed]
+    if len(failed) == len(scopes):
+        return errors[0]
+    first = failed[0][0]
+    name = f"{first.project} {first.surface.rpartition('.')[2].replace('_', ' ')}"
+    more = "" if len(failed) == 1 else f" and {len(failed) - 1:,} more"
+    return PartialSuccess(
+        f"{len(failed):,} of {len(scopes):,} lists failed ({name}: {errors[0].message}{more}); the others are stored",
+        fix=errors[0].fix or "run the command again; `lore sync-runs` shows the error",
+        failed=[
+            {"project": scope.project, "surface": scope.surface, "code": error.code, "message": error.message}
+            for scope, error in failed
+        ],
+    )
+
+
+def _stopped(scopes: Sequence[ScopeReport]) -> TideloreError | None:
+    for kind in (CredentialsRejected, RateLimited):
+        stopped = {scope.source: scope.error for scope in scopes if isinstance(scope.error, kind)}
+        if stopped and stopped.keys() == {scope.source for scope in scopes}:
+            return next(iter(stopped.values()))
+    return None
+
+
+def _children_verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
+    children = [(scope, child) for scope in scopes for child in scope.children.values() if child.vital]
+    behind = [(scope, child) for scope, child in children if child.tally.failed]
+    if not behind:
+        return None
+    count = sum(child.tally.failed for _, child in behind)
+    return PartialSuccess(
+        f"failed to fetch the discussions or other details of {count:,} items; will retry",
+        fix="run the command again; `lore sync-status` shows the errors",
+        failed=[
+            {"project": scope.project, "surface": scope.surface, "kind": child.kind, "failed": child.tally.failed}
+            for scope, child in behind
+        ],
+    )
+
+
+def also_to_ledger(session: Session, on_progress: OnProgress, asked: Callable[[], int] | None = None) -> OnProgress:
+    """Return what tells the ledger and then whoever watches; `asked` counts the run's requests from here on."""
+    session.asked = session.asked if asked is None else asked
+
+    def tell(progress: Progress) -> None:
+        session.tell(progress.project, progress.stage, progress.done, progress.total, progress.note)
+        on_progress(progress)
+
+    return tell
+
+
+MOST_TOLD = 2000
+"""How many accounts without trouble a report keeps; the log tells of all."""
+
+
+class AccountReport(Struct):
+    """One account of a cycle. `initial` while its first look-back is not whole; `behind` when more is left to read."""
+
+    did: str
+    handle: str
+    mode: str
+    initial: bool
+    tally: Tally = field(default_factory=Tally)
+    links: int = 0
+    behind: bool = False
+    refused: str | None = None
+    error: TideloreError | None = None
+    next_poll_at: int | None = None
+    renamed_from: str | None = None
+
+    @property
+    def posts(self) -> int:
+        return self.tally.created + self.tally.changed
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether some of it could not be fetched."""
+        return bool(self.refused or self.error or self.tally.quarantined)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is anything to say of it."""
+        return bool(self.initial or self.posts or self.behind or self.renamed_from or self.is_troubled)
+
+
+class PollReport(Struct):
+    """One whole cycle. `active` accounts brought something new; `left` ones stay due, their server being out."""
+
+    run_id: int
+    accounts: int = 0
+    active: int = 0
+    posts: int = 0
+    urls: int = 0
+    pages: int = 0
+    unavailable: int = 0
+    failed: int = 0
+    left: int = 0
+    requests: int = 0
+    seconds: float = 0.0
+    told: list[AccountReport] = field(default_factory=list)
+    verified: list[AccountReport] = field(default_factory=list)
+    unresolved: dict[str, TideloreError] = field(default_factory=dict)
+    outages: dict[str, TideloreError] = field(default_factory=dict)
+    documents: DocumentReport | None = None
+    taken_over: str | None = None
+    crashed_runs: list[int] = field(default_factory=list)
+
+    def add(self, account: AccountReport) -> None:
+        """Count one account in."""
+        self.accounts += 1
+        self.active += account.posts > 0
+        self.posts += account.posts
+        self.urls += account.links
+        self.pages += account.tally.pages
+        self.unavailable += account.refused is not None
+        self.failed += account.error is not None
+        if account.is_told and (account.is_troubled or len(self.told) < MOST_TOLD):
+            self.told.append(account)
+
+
+def account_line(account: AccountReport) -> str | None:
+    """Return the line that tells of an account; nothing for one that is read already and brought nothing new."""
+    if account.refused is not None:
+        return f"[SKIP] {account.handle}: Account unavailable (invalid/deleted/private): {account.refused}"
+    if account.error is not None:
+        return f"[ERROR] {account.handle}: {account.error.message}"
+    if not account.initial and not account.posts:
+        return None
+    word = "INITIAL" if account.initial else "POLL"
+    found = f"{account.posts} posts, {account.links} URLs across {account.tally.pages} pages"
+    return f"[{word}] {account.handle}: {found}"
+
+
+def volume_line(handle: str) -> str:
+    """Return the line that tells that one page was not enough."""
+    return f"[POLL] {handle}: High volume detected, fetching more pages"
+
+
+def poll_verdict(report: PollReport) -> TideloreError | None:
+    """Return the error a cycle as a whole ends with, if any. Whoever is unavailable is reported, not a failure."""
+    failed = [account for account in report.told if account.error is not None]
+    errors: Sequence[TideloreError] = [
+        *report.outages.values(),
+        *(account.error for account in failed if account.error is not None),
+        *report.unresolved.values(),
+    ]
+    if not errors:
+        return None
+    if report.accounts == report.failed and len({type(error) for error in errors}) == 1:
+        return errors[0]
+    parts = [f"{report.failed:,} of {report.accounts:,} accounts could not be read"] if report.failed else []
+    parts += [f"{report.left:,} postponed to the next poll"] if report.left else []
+    parts += [f"{len(report.unresolved):,} configured accounts were not found"] if report.unresolved else []
+    return PartialSuccess(
+        f"{', '.join(parts)}; everything else is stored",
+        fix=errors[0].fix or "run the command again; `lore accounts list` shows the errors",
+        failed=[
+            {"account": account.handle, "code": account.error.code, "message": account.error.message}
+            for account in failed
+            if account.error is not None
+        ],
+        unresolved=sorted(report.unresolved) or None,
+    )
+
+
+EntityType = Literal["issue", "merge_request"]
+Completion = Literal["running", "succeeded", "succeeded_with_warnings", "failed", "cancelled"]
+
+ENTITY_TYPES: dict[Kind, EntityType] = {"issue": "issue", "mr": "merge_request"}
+ENTITY_KINDS: dict[EntityType, Kind] = {entity_type: kind for kind, entity_type in ENTITY_TYPES.items()}
+FETCH = "fetch"
+"""The stage of what fails before anything is written."""
+
+
+class EntityFailure(Struct, frozen=True):
+    """One thing that failed for one item, in which stage and why. `held`: the copy has the item all the same."""
+
+    entity_type: EntityType
+    iid: int
+    reference: str
+    source: str
+    stage: str
+    code: str
+    message: str
+    held: bool = False
+
+
+class EntityOutcome(Struct):
+    """One item that was asked for. It is `completed` when nothing is left to be done of it."""
+
+    entity_type: EntityType
+    iid: int
+    reference: str
+    source: str
+    project: str
+    fetched: bool = False
+    ingested: bool = False
+    stale_skipped: bool = False
+    completed: bool = False
+    fetch_failure: EntityFailure | None = None
+    dependent_failures: list[EntityFailure] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[EntityFailure]:
+        return [*([] if self.fetch_failure is None else [self.fetch_failure]), *self.dependent_failures]
+
+    def fail(self, stage: str, code: str, message: str, *, held: bool = False) -> EntityFailure:
+        """Note that something failed for this item."""
+        failure = EntityFailure(self.entity_type, self.iid, self.reference, self.source, stage, code, message, held)
+        if stage == FETCH:
+            self.fetch_failure = failure
+        else:
+            self.dependent_failures.append(failure)
+        return failure
+
+
+class SurgicalReport(Struct):
+    """One surgical run, while it goes on and after it."""
+
+    run_id: int | None = None
+    entity_outcomes: list[EntityOutcome] = field(default_factory=list)
+    documents: DocumentReport | None = None
+    embeddings: EmbedReport | None = None
+    children: Counter[str] = field(default_factory=Counter)
+    stage_timings_ms: dict[str, int] = field(default_factory=dict)
+    completion_status: Completion = "running"
+    preflight_only: bool = False
+    requests: int = 0
+    seconds: float = 0.0
+
+    @property
+    def requested_count(self) -> int:
+        return len(self.entity_outcomes)
+
+    @property
+    def fetched_count(self) -> int:
+        return sum(outcome.fetched for outcome in self.entity_outcomes)
+
+    @property
+    def processed_count(self) -> int:
+        """How many are stored, with everything that belongs to them."""
+        return sum(outcome.ingested and not outcome.dependent_failures for outcome in self.entity_outcomes)
+
+    @property
+    def skipped_stale_iids(self) -> list[tuple[str, int]]:
+        return [(outcome.entity_type, outcome.iid) for outcome in self.entity_outcomes if outcome.stale_skipped]
+
+    @property
+    def entity_failures(self) -> list[EntityFailure]:
+        return [failure for outcome in self.entity_outcomes for failure in outcome.failures]
+
+    @property
+    def recovery_actions(self) -> list[str]:
+        """The commands that bring about what this run did not."""
+        if self.run_id is None or self.completion_status in {"running", "succeeded"}:
+            return []
+        failed = self.completion_status != "succeeded_with_warnings"
+        actions = suggest(self.run_id, self.entity_outcomes, failed=failed)
+        if self.documents is not None and self.documents.failed:
+            actions.append("lore generate-docs")
+        if self.embeddings is not None and (failed or self.embeddings.notice is not None):
+            actions.append("lore embed")
+        return actions
+
+
+def suggest(run_id: int, outcomes: Sequence[EntityOutcome], *, failed: bool) -> list[str]:
+    """Return what to run after a run that did not bring everything; nothing where nothing is left."""
+    actions = [f"lore sync --retry-failed {run_id}"] if to_retry(outcomes, failed=failed) else []
+    refused = [outcome for outcome in outcomes if outcome.fetch_failure is not None]
+    sound = [outcome for outcome in outcomes if outcome.fetched and outcome.fetch_failure is None]
+    if refused and sound:
+        actions.append(f"lore sync {' '.join(map(_flag, sound))}")
+    if any(failure.held and failure.code == "NOT_FOUND" for outcome in outcomes for failure in outcome.failures):
+        actions += ["lore scrub", "lore audit"]
+    return actions
+
+
+def to_retry(outcomes: Sequence[EntityOutcome], *, failed: bool) -> list[EntityOutcome]:
+    """Return what to repeat: what failed; and of a run that did not reach its end, what it did not get to.
+
+    Where something could not be fetched, only that: the others wait for nothing but a run without it.
+    """
+    refused = [outcome for outcome in outcomes if outcome.fetch_failure is not None]
+    if refused:
+        return refused
+    return [outcome for outcome in outcomes if not outcome.completed and (failed or outcome.failures)]
+
+
+def write_outcomes(outcomes: Sequence[EntityOutcome]) -> str:
+    """Return outcomes as the ledger keeps them."""
+    return msgspec.json.encode(outcomes).decode()
+
+
+def read_outcomes(text: str | None) -> list[EntityOutcome]:
+    """Return outcomes as the ledger has them; none for a run that kept none."""
+    return [] if text is None else msgspec.json.decode(text, type=list[EntityOutcome])
+
+
+def write_iids(outcomes: Iterable[EntityOutcome]) -> str:
+    """Return the numbers that were asked for, as the ledger keeps them."""
+    numbers: dict[str, list[int]] = {"issues": [], "mrs": []}
+    for outcome in outcomes:
+        numbers[f"{ENTITY_KINDS[outcome.entity_type]}s"].append(outcome.iid)
+    return msgspec.json.encode(numbers).decode()
+
+
+def plain(value: Struct) -> dict[str, Any]:
+    """Return an outcome or a failure as programs get it."""
+    found: dict[str, Any] = msgspec.to_builtins(value)
+    return found
+
+
+def preflight_error(report: SurgicalReport) -> SurgicalPreflightFailed:
+    """Return the error of a run some of whose items could not be fetched."""
+    failures = report.entity_failures
+    told = ", ".join(f"{failure.reference} {failure.code}" for failure in failures)
+    return SurgicalPreflightFailed(
+        f"failed to fetch {len(failures)} of {report.requested_count} items, nothing was stored: {told}",
+        run_id=report.run_id,
+        total=report.requested_count,
+        failures=[plain(failure) for failure in failures],
+        entity_outcomes=[plain(outcome) for outcome in report.entity_outcomes],
+        recovery_actions=report.recovery_actions,
+        fix=f"fix or omit the failed items; retry later with: lore sync --retry-failed {report.run_id}",
+    )
+
+
+def surgical_verdict(report: SurgicalReport) -> PartialSuccess | None:
+    """Return the error of a run whose items are stored, and not all that belongs to them."""
+    failures = report.entity_failures
+    if not failures:
+        return None
+    return PartialSuccess(
+        f"failed to fetch {len(failures)} lists of these items; will retry",
+        fix=f"lore sync --retry-failed {report.run_id}",
+        failed=[plain(failure) for failure in failures],
+    )
+
+
+def _flag(outcome: EntityOutcome) -> str:
+    # Quoted, because shells take `#` and `!` for themselves.
+    return f"--{ENTITY_KINDS[outcome.entity_type]} '{outcome.reference}'"
+
+
+def reference_of(path: str, kind: Kind, iid: int) -> str:
+    """Return how people write it."""
+    return f"{path}{SIGNS[kind]}{iid}"

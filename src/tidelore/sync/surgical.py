@@ -1,0 +1,335 @@
+"""A surgical sync: refresh exactly the named items, with everything that belongs to them.
+
+    preflight   everything is fetched and checked; no lease       one failure: nothing is written
+    ingest      all items in one transaction; the lease is held from here
+    dependents  their children, best effort: a failure is reported and stays due
+    docs        the documents of these items and no others
+    embed       the vectors of the documents that were written; the lease is released before
+
+Cursors, marks and documents of other items are not touched. A signal between two stages is handled before the next one
+begins. Statuses are not read here. The functions that make documents and vectors are passed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from msgspec import Struct
+
+from tidelore.core.concurrency import gather
+from tidelore.core.config import sync_settings
+from tidelore.core.errors import (
+    CredentialsRejected,
+    IntegrityError,
+    RateLimited,
+    RemoteError,
+    StorageFailed,
+    TideloreError,
+)
+from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
+from tidelore.engine.crashpoint import Seam
+from tidelore.engine.ledger import Surgery
+from tidelore.engine.ports import Parent
+from tidelore.sources.ports import ProjectSource
+from tidelore.store.mirror.documents import DocumentSource
+from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_of, store_fetched_items
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.session import Session, Workshop, open_run
+from tidelore.sync.children import ProjectChildren, kinds_of
+from tidelore.sync.projects import ListTarget
+from tidelore.sync.report import (
+    ChildReport,
+    EntityOutcome,
+    RequestCount,
+    SurgicalReport,
+    also_to_ledger,
+    preflight_error,
+    surgical_verdict,
+    write_iids,
+    write_outcomes,
+)
+from tidelore.sync.surgical_preflight import (
+    FETCH_ERROR,
+    NOT_FOUND,
+    RESOURCES,
+    TIMEOUT,
+    UNREADABLE,
+    ChosenItem,
+    Preflight,
+    PreflightItem,
+    code_of,
+)
+
+STAGES = {"closes_issues": "mr_closes_issues", "diffs": "mr_diffs", "reviewers": "mr_reviewers"}
+"""How a kind of children is called in a report, where that is not its own name."""
+
+
+class SyncedItem(Struct, frozen=True):
+    """An item that is stored: whose children are read next, and what its documents were made of before."""
+
+    choice: ChosenItem
+    outcome: EntityOutcome
+    target: ListTarget
+    project: ProjectRow
+    parent: Parent
+    sources: tuple[DocumentSource, ...]
+
+
+async def read_dependents(
+    session: Session, synced: Sequence[SyncedItem], tell: Callable[[int, int], None]
+) -> Counter[str]:
+    """Read every wanted kind of children of every item and count them; the outcomes are told what failed."""
+    config = session.shop.config
+    gate = asyncio.Semaphore(config.sync.dependent_concurrency)
+    stopped: dict[str, RemoteError] = {}
+    jobs = [
+        (one, kind)
+        for one in synced
+        for kind in kinds_of(one.target.resource, sync_settings(config, one.target.source.name, one.target.configured))
+    ]
+    done = 0
+    seen: Counter[str] = Counter()
+
+    async def work(one: SyncedItem, kind: str) -> None:
+        nonlocal done
+        async with gate:
+            seen.update(await _read_kind(session, one, kind, stopped))
+        done += 1
+        tell(done, len(jobs))
+
+    await gather(work(one, kind) for one, kind in jobs)
+    return seen
+
+
+async def _read_kind(session: Session, one: SyncedItem, kind: str, stopped: dict[str, RemoteError]) -> Counter[str]:
+    source, stage = one.choice.source, STAGES.get(kind, kind)
+    known = stopped.get(source)
+    if known is not None:
+        one.outcome.fail(stage, code_of(known), known.message)
+        return Counter()
+    child = ChildReport(kind)
+    children = ProjectChildren(session, one.target, one.project, child)
+    if children.is_paused:
+        return Counter()
+    seconds = session.shop.config.sync.surgical_entity_timeout_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            gone = await children.read([one.parent])
+    except TimeoutError:
+        message = f"no response within {seconds:g} seconds"
+        children.writer.record_failure(one.parent, message)
+        one.outcome.fail(stage, TIMEOUT, message)
+    except (CredentialsRejected, RateLimited) as error:
+        stopped[source] = error
+        one.outcome.fail(stage, code_of(error), error.message)
+    except (StorageFailed, IntegrityError) as error:
+        one.outcome.fail(stage, "WRITE_ERROR", error.message)
+    else:
+        if gone:
+            one.outcome.fail(stage, NOT_FOUND, "deleted on the server while it was being fetched")
+        elif child.tally.failed or child.tally.quarantined:
+            why = children.writer.last_failure(one.parent)
+            code = UNREADABLE if child.tally.quarantined else FETCH_ERROR
+            one.outcome.fail(stage, code, why or "could not be fetched")
+    return child.seen
+
+
+Embed = Callable[[Sequence[int], EmbedReport, OnProgress], Awaitable[None]]
+
+
+class SurgicalRequest(Struct, frozen=True):
+    """What a surgical sync does besides its items."""
+
+    force: bool = False
+    wait_seconds: float = 0.0
+    preflight_only: bool = False
+    documents: bool = True
+
+
+async def operate(
+    shop: Workshop,
+    sources: Mapping[str, ProjectSource],
+    choices: Sequence[ChosenItem],
+    request: SurgicalRequest,
+    count: RequestCount,
+    on_progress: OnProgress,
+    report: SurgicalReport,
+    embed: Embed | None = None,
+    make_documents: MakeDocuments | None = None,
+) -> None:
+    """Bring the chosen items up to date; the report tells as it goes what became of each of them."""
+    began = shop.clock.monotonic()
+    report.entity_outcomes = [choice.begin() for choice in choices]
+    report.preflight_only = request.preflight_only
+    surgery = Surgery(write_iids(report.entity_outcomes), write_outcomes(report.entity_outcomes))
+    try:
+        async with open_run(shop, phase="preflight", surgery=surgery) as session:
+            report.run_id = session.run.id
+            on_progress = also_to_ledger(session, on_progress, lambda: count.total)
+            operation = _Operation(session, sources, request, on_progress, report, make_documents)
+            try:
+                await operation.run(choices, embed)
+            finally:
+                report.requests = session.counters.requests = count.total
+                # Whatever ends the run, or hinders this, is told by itself.
+                with suppress(TideloreError):
+                    session.run.set_outcomes(write_outcomes(report.entity_outcomes))
+        report.completion_status = "succeeded_with_warnings" if session.warnings else "succeeded"
+    except BaseException as error:
+        report.completion_status = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+        raise
+    finally:
+        report.seconds = shop.clock.monotonic() - began
+
+
+class _Operation(Struct):
+    """One surgical run while it goes on."""
+
+    session: Session
+    sources: Mapping[str, ProjectSource]
+    request: SurgicalRequest
+    on_progress: OnProgress
+    report: SurgicalReport
+    make_documents: MakeDocuments | None
+
+    async def run(self, choices: Sequence[ChosenItem], embed: Embed | None) -> None:
+        """Go through the stages."""
+        fetched_since = self.session.shop.clock.now_ms()
+        fetched = await self._preflight(choices)
+        if self.request.preflight_only:
+            for outcome in self.report.entity_outcomes:
+                outcome.completed = True
+            return
+        await self.session.take_lease(force=self.request.force, wait_seconds=self.request.wait_seconds)
+        synced = await self._ingest(fetched, fetched_since)
+        await self._dependents(synced)
+        if self.request.documents and self.make_documents is not None:
+            await self._documents(synced, self.make_documents)
+        for outcome in self.report.entity_outcomes:
+            outcome.completed = not outcome.failures
+        self.session.give_back()
+        self._save()
+        written = [] if self.report.documents is None else self.report.documents.document_ids
+        if embed is not None and written:
+            await self._embed(embed, written)
+
+    async def _preflight(self, choices: Sequence[ChosenItem]) -> list[PreflightItem]:
+        shop, report = self.session.shop, self.report
+        settings = shop.config.sync
+        preflight = Preflight(
+            shop.database, self.sources, settings.surgical_entity_timeout_seconds, settings.dependent_concurrency
+        )
+        with self._stage("preflight"):
+            await preflight.run(list(zip(choices, report.entity_outcomes, strict=True)))
+            counters = self.session.counters
+            counters.issues_fetched = sum(one.choice.kind == "issue" for one in preflight.fetched)
+            counters.mrs_fetched = len(preflight.fetched) - counters.issues_fetched
+        if report.entity_failures:
+            report.completion_status = "failed"
+            raise preflight_error(report)
+        shop.seam(Seam.AFTER_PREFLIGHT)
+        await self.session.listen()
+        return preflight.fetched
+
+    async def _ingest(self, fetched: Sequence[PreflightItem], fetched_since: int) -> list[SyncedItem]:
+        shop, counters = self.session.shop, self.session.counters
+        with self._stage("ingest"):
+            targets = [self._target(one.choice) for one in fetched]
+            primaries = [_primary(one, target) for one, target in zip(fetched, targets, strict=True)]
+            landed = store_fetched_items(
+                shop.database,
+                self.session.lease,
+                primaries,
+                fetched_since=fetched_since,
+                now_ms=shop.clock.now_ms,
+                pack=packer(compress=shop.config.storage.compress_raw_payloads),
+                seam=shop.seam,
+            )
+            synced = []
+            for one, target, place in zip(fetched, targets, landed, strict=True):
+                one.outcome.ingested = place.parent is not None
+                one.outcome.stale_skipped = place.parent is None
+                if place.parent is not None:
+                    synced.append(_synced_item(one, target, place))
+            counters.issues_ingested = sum(one.choice.kind == "issue" for one in synced)
+            counters.mrs_ingested = len(synced) - counters.issues_ingested
+            counters.skipped_stale = len(landed) - len(synced)
+        await self.session.listen()
+        return synced
+
+    async def _dependents(self, synced: Sequence[SyncedItem]) -> None:
+        def tell(done: int, total: int) -> None:
+            self.on_progress(Progress("named items", "dependents", done, total, f"{done:,} of {total:,} lists"))
+
+        with self._stage("dependents"):
+            self.report.children = await read_dependents(self.session, synced, tell)
+            self.session.warnings += len(self.report.entity_failures)
+            missing = surgical_verdict(self.report)
+            self.session.partial = None if missing is None else missing.message
+        await self.session.listen()
+
+    async def _documents(self, synced: Sequence[SyncedItem], make_documents: MakeDocuments) -> None:
+        database = self.session.shop.database
+        with self._stage("docs"):
+            # Those of before too: what was swept meanwhile has a document that has to go.
+            keys = [
+                source
+                for one in synced
+                for source in (*one.sources, *sources_of(database.read, one.choice.kind, one.parent.id))
+            ]
+            made = await make_documents(self.session, self.on_progress, list(dict.fromkeys(keys)))
+            self.report.documents = made
+            self.session.warnings += made.failed
+        await self.session.listen()
+
+    async def _embed(self, embed: Embed, document_ids: Sequence[int]) -> None:
+        made = self.report.embeddings = EmbedReport()
+
+        def tell(progress: Progress) -> None:
+            self.session.counters.docs_embedded = made.embedded
+            self.on_progress(progress)
+
+        with self._stage("embed"):
+            await self.session.listen()
+            try:
+                await embed(document_ids, made, tell)
+            finally:
+                self.session.counters.docs_embedded = made.embedded
+            self.session.warnings += made.notice is not None
+        await self.session.listen()
+
+    def _target(self, choice: ChosenItem) -> ListTarget:
+        return ListTarget(self.sources[choice.source], choice.configured, RESOURCES[choice.kind])
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Enter a phase; note how long it took, however it ends, and what is known at its end."""
+        clock = self.session.shop.clock
+        self.session.run.set_phase(name)
+        began = clock.monotonic()
+        try:
+            yield
+        finally:
+            self.report.stage_timings_ms[name] = round((clock.monotonic() - began) * 1000)
+        self._save()
+
+    def _save(self) -> None:
+        self.session.run.set_counters(self.session.tallied())
+        self.session.run.set_outcomes(write_outcomes(self.report.entity_outcomes))
+
+
+def _primary(one: PreflightItem, target: ListTarget) -> FetchedItem:
+    choice, home = one.choice, one.home
+    return FetchedItem(choice.kind, choice.source, target.surface, choice.configured, home.row, home.record, one.item)
+
+
+def _synced_item(one: PreflightItem, target: ListTarget, place: StoredItem) -> SyncedItem:
+    assert place.parent is not None, "only what was stored has children to be read"
+    return SyncedItem(one.choice, one.outcome, target, place.project, place.parent, place.sources)
+
+
+MakeDocuments = Callable[[Session, OnProgress, Sequence[DocumentSource]], Awaitable[DocumentReport]]

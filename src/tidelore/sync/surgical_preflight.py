@@ -1,0 +1,389 @@
+"""Choose the items of a surgical sync, and fetch and check all of them before anything is written.
+
+Choosing is pure: command line, settings and stored projects in, items out; invalid references, contradicting flags and
+more than a hundred items are rejected before anything is opened. Fetching is concurrent, with a time limit per item,
+and collects all failures instead of stopping at the first. A source that rejects the credentials or limits the rate is
+not asked again. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from tidelore.core.concurrency import gather
+from tidelore.core.config import Config, GitLabHost, gitlab_host
+from tidelore.core.errors import (
+    CredentialsMissing,
+    CredentialsRejected,
+    NotFound,
+    RateLimited,
+    RemoteError,
+    RemoteNotFound,
+    TideloreError,
+    UserError,
+)
+from tidelore.core.model import Item, ParentRecord, ProjectRecord
+from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, match_one, other_kind, read_reference
+from tidelore.engine.ports import Page
+from tidelore.sources.ports import ProjectSource
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.page_writer import holds
+from tidelore.store.mirror.projects import ProjectRow, find_configured
+from tidelore.store.work.runs import RunRecord
+from tidelore.sync.projects import ChosenProject, name_projects
+from tidelore.sync.report import (
+    ENTITY_KINDS,
+    ENTITY_TYPES,
+    FETCH,
+    EntityOutcome,
+    read_outcomes,
+    reference_of,
+    to_retry,
+)
+
+MOST = 100
+RESOURCES: dict[Kind, str] = {"issue": "issues", "mr": "merge_requests"}
+
+
+class RequestedItem(Struct, frozen=True):
+    """An item as the caller named it."""
+
+    kind: Kind
+    reference: Reference
+
+
+class ChosenItem(Struct, frozen=True):
+    """An item of a project that is known by its configured name."""
+
+    kind: Kind
+    iid: int
+    source: str
+    configured: str
+    path: str
+
+    @property
+    def reference(self) -> str:
+        return reference_of(self.path, self.kind, self.iid)
+
+    def begin(self) -> EntityOutcome:
+        """Return the outcome of this item before anything was done about it."""
+        return EntityOutcome(ENTITY_TYPES[self.kind], self.iid, self.reference, self.source, self.configured)
+
+
+class SurgicalFlags(Struct, frozen=True):
+    """The flags of a sync that bear on items."""
+
+    full: bool = False
+    no_docs: bool = False
+    no_embed: bool = False
+    dry_run: bool = False
+    preflight_only: bool = False
+    project: str | None = None
+    retry_failed: int | None = None
+
+
+def read_asked(text: str, kind: Kind) -> RequestedItem:
+    """Read one value of `--issue` or `--mr`."""
+    word, sign = text.strip(), SIGNS[kind]
+    found = read_reference(word)
+    if found is None or found[1].iid == 0:
+        raise UserError(
+            f"--{kind} {text!r} names no {NOUNS[kind].partition(' ')[2]}",
+            fix=f"write a positive number, '{sign}12', 'group/project{sign}12', or the web address",
+            option=f"--{kind}",
+            value=text,
+        )
+    meant, reference = found
+    if meant not in (None, kind):
+        raise UserError(
+            f"--{kind} {text!r} names {NOUNS[other_kind(kind)]}",
+            fix=f"use --{other_kind(kind)} '{word}'",
+            option=f"--{kind}",
+            value=text,
+        )
+    return RequestedItem(kind, reference)
+
+
+def check_flags(flags: SurgicalFlags, asked: Sequence[RequestedItem]) -> None:
+    """Refuse flags that contradict each other, and too many items."""
+    for wrong, message, fix in _contradictions(flags, surgical=bool(asked) or flags.retry_failed is not None):
+        if wrong:
+            raise UserError(message, fix=fix)
+    if asked and flags.retry_failed is not None:
+        raise UserError(
+            "--retry-failed cannot be combined with --issue or --mr",
+            fix="run two separate commands",
+        )
+    _check_count(len({(one.kind, one.reference.iid) for one in asked}))
+
+
+def _contradictions(flags: SurgicalFlags, *, surgical: bool) -> Iterator[tuple[bool, str, str]]:
+    retrying = flags.retry_failed is not None
+    yield (
+        flags.preflight_only and not surgical,
+        "--preflight-only requires --issue or --mr",
+        "add --issue or --mr; use `lore doctor` to check the hosts",
+    )
+    yield (
+        surgical and flags.full,
+        "--full cannot be combined with --issue, --mr or --retry-failed",
+        "remove --full: named items are always read completely",
+    )
+    yield (
+        surgical and flags.no_docs and not flags.no_embed,
+        "with --issue or --mr, --no-docs requires --no-embed",
+        "add --no-embed, or remove --no-docs",
+    )
+    yield (
+        retrying and flags.dry_run,
+        "--dry-run cannot be combined with --retry-failed",
+        f"`lore sync-runs show {flags.retry_failed}` shows what would be retried",
+    )
+    yield (
+        retrying and flags.project is not None,
+        "--project cannot be combined with --retry-failed",
+        "remove --project",
+    )
+
+
+def select(
+    config: Config, known: Sequence[ProjectRow], asked: Sequence[RequestedItem], project: str | None
+) -> list[ChosenItem]:
+    """Return each item once, with its project: the one it names, else `project`, else the default one."""
+    found = {}
+    for one in asked:
+        chosen = _place(config, known, one, project)
+        choice = ChosenItem(one.kind, one.reference.iid, chosen.source, chosen.configured, chosen.path)
+        found[choice.source, choice.configured, choice.kind, choice.iid] = choice
+    _check_count(len(found))
+    return list(found.values())
+
+
+def choose_again(config: Config, run: RunRecord) -> list[ChosenItem]:
+    """Return what is left of an earlier run, as it was meant then."""
+    if run.mode != "surgical":
+        raise UserError(
+            f"run {run.id} cannot be retried: it did not sync named items",
+            fix=f"run `{run.command}` to continue",
+            run_id=run.id,
+        )
+    if run.status == "running":
+        raise UserError(f"run {run.id} is still running", fix="wait for it to finish", run_id=run.id)
+    outcomes = to_retry(read_outcomes(run.outcomes_json), failed=run.status not in ("succeeded", "partial"))
+    for outcome in outcomes:
+        if gitlab_host(config, outcome.source) is None:
+            raise UserError(
+                f"{outcome.reference} belongs to {outcome.source!r}, which is no longer configured",
+                fix="add the host to the configuration file again",
+                source=outcome.source,
+            )
+    return [
+        ChosenItem(
+            ENTITY_KINDS[outcome.entity_type],
+            outcome.iid,
+            outcome.source,
+            outcome.project,
+            outcome.reference[: outcome.reference.rindex(SIGNS[ENTITY_KINDS[outcome.entity_type]])],
+        )
+        for outcome in outcomes
+    ]
+
+
+def _check_count(count: int) -> None:
+    if count > MOST:
+        raise UserError(
+            f"Too many surgical targets ({count}). Maximum is {MOST}.",
+            fix="name fewer items, or run `lore sync` without --issue and --mr",
+            targets=count,
+            maximum=MOST,
+        )
+
+
+def _place(config: Config, known: Sequence[ProjectRow], asked: RequestedItem, project: str | None) -> ChosenProject:
+    reference = asked.reference
+    if reference.address is not None:
+        host, path = _host_of(config, reference.address)
+        return _project_of((host,), known, path)
+    name = reference.project or project or config.default_project
+    if not name:
+        raise UserError(
+            f"{SIGNS[asked.kind]}{reference.iid} has no project: --issue and --mr require one",
+            fix=f"add --project (-p), set default_project, or write group/project{SIGNS[asked.kind]}{reference.iid}",
+        )
+    return _project_of(config.gitlab, known, name)
+
+
+def _host_of(config: Config, address: str) -> tuple[GitLabHost, str]:
+    """Return the host a web address belongs to, and the path of the project there."""
+    for host in config.gitlab:
+        root = f"{host.base_url.rstrip('/')}/"
+        if address.lower().startswith(root.lower()):
+            return host, address[len(root) :]
+    raise UserError(
+        f"no configured host serves {address}",
+        fix=f"configured: {', '.join(host.base_url for host in config.gitlab) or 'none'}",
+        address=address,
+    )
+
+
+def _project_of(hosts: Sequence[GitLabHost], known: Sequence[ProjectRow], name: str) -> ChosenProject:
+    """Return the one configured project that is meant; one of a configured group need not be stored yet."""
+    candidates = {(one.source, one.configured): one for host in hosts for one in _candidates(host, known)}
+    try:
+        return match_one(name, list(candidates.values()), lambda one: (one.path, one.configured), "configured project")
+    except NotFound:
+        grouped = [host for host in hosts if name.startswith(tuple(f"{group}/" for group in host.groups))]
+        if len(grouped) != 1:
+            raise
+        return ChosenProject(grouped[0].name, name, name)
+
+
+def _candidates(host: GitLabHost, known: Sequence[ProjectRow]) -> Iterator[ChosenProject]:
+    """Yield what is configured by name, and what is stored of the configured groups."""
+    yield from name_projects(host, known)
+    roots = tuple(f"{group}/" for group in host.groups)
+    for row in known:
+        if row.source == host.name and row.path.startswith(roots) and row.configured not in host.projects:
+            yield ChosenProject(row.source, row.configured, row.path)
+
+
+T = TypeVar("T")
+
+NOT_FOUND, PROJECT_MISMATCH, UNREADABLE = "NOT_FOUND", "PROJECT_MISMATCH", "UNREADABLE"
+TIMEOUT, FETCH_ERROR = "TIMEOUT", "FETCH_ERROR"
+
+
+class ItemRefusal(Struct, frozen=True):
+    """Why an item cannot be used: a code for programs, a sentence for people."""
+
+    code: str
+    message: str
+
+
+class ItemProject(Struct, frozen=True):
+    """The project of an item: its stored row, or what its forge just told of it."""
+
+    remote_id: int
+    row: ProjectRow | None = None
+    record: ProjectRecord | None = None
+
+
+class PreflightItem(Struct, frozen=True):
+    """An item that may be written."""
+
+    choice: ChosenItem
+    outcome: EntityOutcome
+    home: ItemProject
+    item: Item[ParentRecord]
+
+
+class _Whereabouts(Struct, frozen=True):
+    """What a payload says of the project it belongs to; a merge request belongs to the one it is to be merged into."""
+
+    project_id: object = None
+    target_project_id: object = None
+
+
+def code_of(error: TideloreError) -> str:
+    """Return the code of a failed question."""
+    if isinstance(error, CredentialsRejected | CredentialsMissing):
+        return "AUTH_FAILED"
+    if isinstance(error, RateLimited):
+        return "RATE_LIMITED"
+    if isinstance(error, RemoteNotFound):
+        return NOT_FOUND
+    return TIMEOUT if isinstance(error, RemoteError) and error.reason == "timeout" else FETCH_ERROR
+
+
+def check_response(page: Page[ParentRecord], remote_id: int) -> Item[ParentRecord] | ItemRefusal:
+    """Return the item of an answer, or why it cannot be used."""
+    if page.rejected:
+        return ItemRefusal(UNREADABLE, page.rejected[0].error)
+    if not page.items:
+        return ItemRefusal(NOT_FOUND, "not found, or the token has no access")
+    item = page.items[0]
+    said = msgspec.json.decode(item.payload, type=_Whereabouts)
+    project_id = said.project_id if said.target_project_id is None else said.target_project_id
+    if project_id not in (None, remote_id):
+        return ItemRefusal(PROJECT_MISMATCH, f"the server returned project {project_id} instead of {remote_id}")
+    return item
+
+
+class Preflight(Struct):
+    """Fetches items; `fetched` is what came, the outcomes are told what did not."""
+
+    database: Database
+    sources: Mapping[str, ProjectSource]
+    timeout_seconds: float
+    concurrency: int
+    fetched: list[PreflightItem] = field(default_factory=list)
+    stopped: dict[str, TideloreError] = field(default_factory=dict)
+
+    async def run(self, pairs: Sequence[tuple[ChosenItem, EntityOutcome]]) -> None:
+        """Fetch every item, whatever comes of the others; the fetched ones are kept in the order they were asked."""
+        gate = asyncio.Semaphore(self.concurrency)
+        projects = list(dict.fromkeys((choice.source, choice.configured) for choice, _ in pairs))
+        found = await gather(self._ask(gate, source, partial(self._find, source, name)) for source, name in projects)
+        homes = dict(zip(projects, found, strict=True))
+
+        async def one(choice: ChosenItem, outcome: EntityOutcome) -> PreflightItem | None:
+            home = homes[choice.source, choice.configured]
+            if isinstance(home, ItemRefusal):
+                outcome.fail(FETCH, home.code, home.message)
+                return None
+            got = await self._ask(gate, choice.source, partial(self._fetch, choice, home))
+            if isinstance(got, ItemRefusal):
+                self._refuse(choice, outcome, home, got)
+                return None
+            outcome.fetched = True
+            return PreflightItem(choice, outcome, home, got)
+
+        answers = await gather(one(choice, outcome) for choice, outcome in pairs)
+        self.fetched = [answer for answer in answers if answer is not None]
+
+    async def _ask(
+        self, gate: asyncio.Semaphore, source: str, question: Callable[[], Awaitable[T | ItemRefusal]]
+    ) -> T | ItemRefusal:
+        """Ask within the time allowed; whatever fails becomes a refusal."""
+        async with gate:
+            known = self.stopped.get(source) or self.sources[source].closed
+            if known is not None:
+                return ItemRefusal(code_of(known), known.message)
+            try:
+                async with asyncio.timeout(self.timeout_seconds):
+                    return await question()
+            except TimeoutError:
+                return ItemRefusal(TIMEOUT, f"no response within {self.timeout_seconds:g} seconds")
+            except (CredentialsRejected, RateLimited) as error:
+                self.stopped[source] = error
+                return ItemRefusal(code_of(error), error.message)
+            except RemoteError as error:
+                return ItemRefusal(code_of(error), error.message)
+
+    async def _find(self, source: str, configured: str) -> ItemProject | ItemRefusal:
+        row = find_configured(self.database, source, configured)
+        if row is not None:
+            return ItemProject(row.remote_id, row)
+        record = await self.sources[source].resolve(configured)
+        return ItemProject(record.remote_id, record=record)
+
+    async def _fetch(self, choice: ChosenItem, home: ItemProject) -> Item[ParentRecord] | ItemRefusal:
+        lister = self.sources[choice.source].listing(RESOURCES[choice.kind], home.remote_id)
+        try:
+            page = await lister.fetch_one(str(choice.iid))
+        except RemoteNotFound:
+            # An item that is gone is an empty answer: this is the project.
+            return ItemRefusal(NOT_FOUND, f"project {choice.path} not found, or the token has no access")
+        return check_response(page, home.remote_id)
+
+    def _refuse(self, choice: ChosenItem, outcome: EntityOutcome, home: ItemProject, why: ItemRefusal) -> None:
+        row = home.row
+        held = row is not None and why.code == NOT_FOUND and holds(self.database, choice.kind, row.id, choice.iid)
+        message = f"{why.message}; the local copy was not changed" if held else why.message
+        outcome.fail(FETCH, why.code, message, held=held)

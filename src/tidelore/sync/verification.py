@@ -1,0 +1,202 @@
+"""Verify the copy: re-read lists and children that no cursor would show as changed.
+
+A run spends a small share of its requests on this, half on lists and half on children, the least recently verified
+first. What was read since the run began is not read again. A kind that costs more requests than are left (events are
+three lists) still has its turn: the runs between save up for it. Children of items that the lists show as silently
+changed are read at once, outside the share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct, field
+
+from tidelore.core.config import sync_settings
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.ports import Parent
+from tidelore.engine.scrub import Scrub
+from tidelore.store.work.session import Session
+from tidelore.sync.children import ProjectChildren, kinds_of, sync_children
+from tidelore.sync.lists import IsOver, never, writer_for
+from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip, resolve_project
+from tidelore.sync.report import ChildReport, ScopeReport
+
+
+class ScrubCandidate(Struct, frozen=True):
+    """A scope whose turn may have come."""
+
+    target: ListTarget
+    verified_at: int
+    under_way: bool
+
+
+def scrub_budget(requests: int, share: float) -> int:
+    """Return how many requests a run spends on scrubbing: a small share, at least one."""
+    return max(1, int(requests * share)) if share > 0 else 0
+
+
+def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
+    """Return a target's place in the round, or None before its first mirror is complete."""
+    if target.failure is not None:
+        return ScrubCandidate(target, 0, under_way=True)
+    project = find_chosen(session.shop.database, target.source.name, target.configured, target.listed)
+    if project is None or reason_to_skip(session.shop.config, project) is not None:
+        return None
+    cursor = writer_for(session, target, project).load()
+    if not cursor.complete:
+        return None
+    return ScrubCandidate(target, cursor.census.verified_at or 0, cursor.census.after > 0)
+
+
+async def scrub(
+    session: Session,
+    candidates: Sequence[ScrubCandidate],
+    budget: int,
+    requests: Callable[[], int],
+    on_progress: OnProgress = silent,
+    is_over: IsOver = never,
+) -> list[ScopeReport]:
+    """Verify scopes, the least recently verified first, until budget or time is spent or all have had a cycle."""
+    reports: list[ScopeReport] = []
+    stopped: set[str] = set()
+    spent_before = requests()
+    for turn in sorted(candidates, key=lambda turn: (turn.verified_at, not turn.under_way)):
+        if requests() - spent_before >= budget or is_over():
+            break
+        target = turn.target
+        if target.source.name in stopped:
+            continue
+        report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
+        reports.append(report)
+        if target.failure is not None:
+            report.error = target.failure
+            continue
+        try:
+            project = await resolve_project(session, target.source, target.configured, target.listed)
+            report.project = project.path
+            writer, tell = writer_for(session, target, project), _teller(project.path, target.resource, on_progress)
+            intake = Intake(writer, session.shop.clock.now_ms, session.shop.seam, tell)
+            report.tally = intake.tally
+            lister = target.source.listing(target.resource, project.remote_id, by_creation=True)
+            work = Scrub(lister, intake)
+            while not await work.stride() and requests() - spent_before < budget and not is_over():
+                pass
+            report.home, report.server_at = project, intake.server_at
+        except RemoteError as error:
+            report.error = error
+            if isinstance(error, CredentialsRejected | RateLimited):
+                stopped.add(target.source.name)
+    return reports
+
+
+def _teller(project: str, resource: str, on_progress: OnProgress) -> Callable[[Tally], None]:
+    def tell(tally: Tally) -> None:
+        on_progress(Progress(project, f"{resource} verified", tally.fetched, None, f"{tally.pages:,} pages"))
+
+    return tell
+
+
+class ChildTurn(Struct, frozen=True):
+    """One parent whose children may be read again."""
+
+    verified_at: int
+    place: int
+    kind: str
+    parent: Parent
+
+
+class ChildRound(Struct):
+    """The children that are to be read again, and whose they are."""
+
+    project_children: dict[tuple[int, str], ProjectChildren] = field(default_factory=dict)
+    reports: dict[int, ScopeReport] = field(default_factory=dict)
+    chosen: dict[tuple[int, str], list[Parent]] = field(default_factory=dict)
+    cost: int = 0
+
+
+def share_out(budget: int, run_id: int) -> tuple[int, int]:
+    """Divide a budget between lists and children; of an odd one the rest goes to each in turn.
+
+    The turn is not the parity of the number: whoever reads issues and merge requests by turns would verify only
+    the lists of the one and only the children of the other. This sequence stays on no side for more than two runs
+    in a row, nor for more than two of every second run.
+    """
+    lists = (budget + run_id.bit_count() % 2) // 2
+    return lists, budget - lists
+
+
+async def verify(
+    session: Session,
+    turns: Sequence[ScrubCandidate],
+    budget: int,
+    requests: Callable[[], int],
+    before: int,
+    on_progress: OnProgress = silent,
+    is_over: IsOver = never,
+) -> list[ScopeReport]:
+    """Spend a budget on verification, while there is time, and report what was looked at."""
+    lists, children = share_out(budget, session.run.id)
+    targets = [turn.target for turn in turns]
+    # What the children do not need goes to the lists.
+    unneeded = max(0, children - plan(session, targets, children, before).cost)
+    scrubbed = await scrub(session, turns, lists + unneeded, requests, on_progress, is_over)
+    by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
+    pairs = [(by_scope[report.source, report.configured, report.surface], report) for report in scrubbed]
+    await sync_children(session, pairs, on_progress, before, is_over)
+    refused = {report.source for report in scrubbed if report.error is not None}
+    # Planned anew: the lists have shown what is gone, and what changed in silence was read just then.
+    return [*scrubbed, *await _read_again(plan(session, targets, children, before, is_over), refused, on_progress)]
+
+
+def plan(
+    session: Session, targets: Sequence[ListTarget], budget: int, before: int, is_over: IsOver = never
+) -> ChildRound:
+    """Choose the children that were not read for the longest time; asks nobody."""
+    found, shop = ChildRound(), session.shop
+    turns: list[ChildTurn] = []
+    for place, target in enumerate(targets):
+        project = find_chosen(shop.database, target.source.name, target.configured, target.listed)
+        if project is None or target.failure is not None or reason_to_skip(shop.config, project) is not None:
+            continue
+        report = ScopeReport(target.source.name, target.surface, target.configured, project.path, home=project)
+        found.reports[place] = report
+        for kind in kinds_of(target.resource, sync_settings(shop.config, target.source.name, target.configured)):
+            child = report.children.setdefault(kind, ChildReport(kind))
+            children = found.project_children[place, kind] = ProjectChildren(
+                session, target, project, child, is_over=is_over
+            )
+            if child.unavailable is not None:
+                continue
+            turns += [
+                ChildTurn(at, place, kind, parent) for at, parent in children.writer.least_verified(budget, before)
+            ]
+    for turn in sorted(turns, key=lambda turn: turn.verified_at):
+        each = found.project_children[turn.place, turn.kind].requests_each
+        dear = found.cost + each > budget
+        if dear and session.run.id // 2 % each:
+            # What costs more than is left has its turn in one run of as many as it costs; the others save up for it.
+            found.cost = budget
+        else:
+            found.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)
+            found.cost += each
+        if found.cost >= budget:
+            break
+    return found
+
+
+async def _read_again(again: ChildRound, refused: set[str], on_progress: OnProgress) -> list[ScopeReport]:
+    done: dict[int, ScopeReport] = {}
+    for (place, kind), parents in again.chosen.items():
+        report = again.reports[place]
+        if report.source in refused:
+            continue
+        done[place] = report
+        try:
+            await again.project_children[place, kind].read(parents, on_progress)
+        except RemoteError as error:
+            report.error = error
+            refused.add(report.source)
+    return list(done.values())
