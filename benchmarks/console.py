@@ -24,7 +24,7 @@ from tidelore.core.clock import SystemClock
 from tidelore.core.config import Config
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
-from tidelore.service.panels import read_glance, read_talk
+from tidelore.service.panels import read_dashboard, read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
@@ -35,8 +35,8 @@ from tidelore.store.work.runs import RunTable
 BOUND_MS = 20.0
 RUNS = 5_000
 LOOKS: dict[str, Callable[[Database, int], Any]] = {
-    "overview": lambda database, now: read_glance(database, Config(), now),
-    "feedback": read_talk,
+    "overview": lambda database, now: read_dashboard(database, Config(), now),
+    "feedback": read_feedback_panel,
     "accounts": lambda database, _now: activity.accounts(database, ""),
     "runs": lambda database, _now: activity.newest_runs(database, 300),
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tidelore.search.stop_words import STOP_WORDS
+from tidelore.search.query import STOP_WORDS
 
 LEAST_WORDS = 8
 """So many words have to be left of a docstring after its first sentence."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.core.config import Config, parse_config, repo_settings
 from tidelore.feedback.polling import RepoTarget, poll
 from tidelore.feedback.report import RepoReport

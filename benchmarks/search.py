@@ -26,7 +26,7 @@ from benchmarks.scale import Scale
 from benchmarks.search_corpus import fill
 from benchmarks.search_quality import judge
 from tidelore.embedding.local import LocalEmbedder
-from tidelore.search.finding import Mode, Request, find
+from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.lexical import rank_lexical
 from tidelore.search.query import parse_query
 from tidelore.store.database.opening import open_database
@@ -83,12 +83,12 @@ def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedde
 def _modes(database: Database, embedder: LocalEmbedder | None) -> dict[str, Callable[[str], object]]:
     """Return what is asked of each query: every mode that is possible, with and without a filter."""
     meaning = None if embedder is None else Meaning(database, embedder)
-    modes: tuple[Mode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
+    modes: tuple[SearchMode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
 
-    def ask(text: str, mode: Mode, wanted: DocumentFilter) -> object:
+    def ask(text: str, mode: SearchMode, wanted: DocumentFilter) -> object:
         query = parse_query(text)
         ranker = None if meaning is None or mode == "lexical" else meaning.ranker(query.text)
-        return find(database, Request(query=query, wanted=wanted, mode=mode), ranker)
+        return find(database, SearchRequest(query=query, wanted=wanted, mode=mode), ranker)
 
     return {
         f"{mode}{name}": partial(ask, mode=mode, wanted=wanted) for mode in modes for name, wanted in FILTERS.items()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from benchmarks.docstrings import read_library
 from tidelore.core.model import Document, ProjectRecord
-from tidelore.search.stop_words import STOP_WORDS
+from tidelore.search.query import STOP_WORDS
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database

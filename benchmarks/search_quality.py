@@ -17,7 +17,7 @@ from benchmarks.findings import Finding
 from benchmarks.meaning import Meaning, embed
 from benchmarks.search_corpus import Question, fill_with_docstrings, fill_with_stories
 from tidelore.embedding.local import LocalEmbedder
-from tidelore.search.finding import Mode, Request, find
+from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.query import parse_query
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
@@ -55,7 +55,7 @@ def quality(places: Sequence[float]) -> Quality:
     return Quality(mean(place <= DEPTH for place in found), mean(1 / place for place in found))
 
 
-def shortfall(name: str, modes: dict[Mode, Quality]) -> Iterator[Finding]:
+def shortfall(name: str, modes: dict[SearchMode, Quality]) -> Iterator[Finding]:
     """Yield what hybrid lacks of the better of the other two; the bound is broken where it lacks anything."""
     for measure in Quality.__struct_fields__:
         better = max(getattr(modes[mode], measure) for mode in ("lexical", "semantic"))
@@ -69,8 +69,8 @@ def _judge(
     database = open_database(str(path))
     try:
         meaning = None if embedder is None else Meaning(database, embedder)
-        modes: tuple[Mode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
-        whole: dict[Mode, Quality] = {}
+        modes: tuple[SearchMode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
+        whole: dict[SearchMode, Quality] = {}
         for mode in modes:
             places = {kind: [_place(database, question, mode, meaning) for question in kinds[kind]] for kind in kinds}
             whole[mode] = quality([place for kind in kinds for place in places[kind]])
@@ -83,15 +83,15 @@ def _judge(
         database.close()
 
 
-def _tell(title: str, mode: Mode, found: Quality, questions: int) -> Iterator[Finding]:
+def _tell(title: str, mode: SearchMode, found: Quality, questions: int) -> Iterator[Finding]:
     yield Finding("search", f"{title}, {questions:,} questions, {mode}: {_TITLES['recall']}", found.recall * 100, "%")
     yield Finding("search", f"{title}, {questions:,} questions, {mode}: {_TITLES['mrr']}", found.mrr * 100, "%")
 
 
-def _place(database: Database, question: Question, mode: Mode, meaning: Meaning | None) -> float:
+def _place(database: Database, question: Question, mode: SearchMode, meaning: Meaning | None) -> float:
     """Return at which place the first thread stands that answers."""
     query = parse_query(question.text)
     ranker = None if meaning is None or mode == "lexical" else meaning.ranker(query.text)
-    found = find(database, Request(query=query, mode=mode, limit=DEPTH), ranker)
+    found = find(database, SearchRequest(query=query, mode=mode, limit=DEPTH), ranker)
     places = (place for place, thread in enumerate(found.threads, 1) if thread.iid in question.answers)
     return next(places, float("inf"))

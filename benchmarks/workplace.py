@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from benchmarks.world_server import PROJECT, Contents
-from tidelore.app import App, mirror
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App
 from tidelore.core.config import parse_config
 from tidelore.core.progress import silent
 from tidelore.sources.ports import RESOURCES, Wiring

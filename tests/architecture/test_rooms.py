@@ -43,7 +43,7 @@ def test_there_are_no_circular_imports(source: Path) -> None:
         ("engine/walk.py", "from tidelore.store.mirror.cursors import x", "engine imports store, which lies above it"),
         ("store/mirror/parents.py", "import tidelore.sources.registry", "store imports sources, which lies beside it"),
         ("sources/registry.py", "from tidelore import store", "sources imports store, which lies beside it"),
-        ("sync/lists.py", "from tidelore.app import App", "sync imports app, which lies above it"),
+        ("sync/lists.py", "from tidelore.app.wiring import App", "sync imports app, which lies above it"),
         ("web/pages.py", "from tidelore.cli import main", "web imports cli, which lies above it"),
         ("core/errors.py", "from tidelore.engine import walk", "core imports engine, which lies above it"),
         ("sync/mirror.py", "from tidelore.documents import embed", "sync imports documents, which lies beside it"),
@@ -60,7 +60,7 @@ def test_there_are_no_circular_imports(source: Path) -> None:
 )
 def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, text: str, problem: str) -> None:
     rooms = ("store", "sources", "web", "engine", "sync", "documents", "cli")
-    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/__init__.py", "core/clock.py"), "")
+    files = {f"{room}/__init__.py": "" for room in rooms} | dict.fromkeys(("app/wiring.py", "core/clock.py"), "")
     found = misplaced_imports(plant(files | {path: text}))
     assert len(found) == 1
     assert found[0].startswith(path)
@@ -84,7 +84,7 @@ def test_an_import_between_product_and_world_is_caught(plant: Plant) -> None:
     root = plant({"cli/count.py": "def f():\n    from tidelore_world.world import World"})
     assert product_imports_of_the_world(root) == ["cli/count.py:2: imports tidelore_world.world.World"]
     world = plant(
-        {"cli/count.py": "", "server.py": "import tidelore.core.clock", "demo/command.py": "import tidelore.app"}
+        {"cli/count.py": "", "server.py": "import tidelore.core.clock", "demo/command.py": "import tidelore.app.wiring"}
     )
     assert world_imports_of_the_product(world) == ["server.py:1: imports tidelore.core.clock"]
 

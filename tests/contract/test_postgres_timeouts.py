@@ -10,7 +10,7 @@ import pytest
 from tests.databases.postgres_server import PostgresServer
 from tests.support.manual_clock import ManualClock
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.core.config import load_config
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed
 from tidelore.core.process import ProcessIdentity

@@ -11,11 +11,10 @@ from tests.databases.talk import keep
 
 from tidelore.core.errors import UserError
 from tidelore.core.model import Document
-from tidelore.search.filters import resolve_filters
-from tidelore.search.finding import Found, Request, find
+from tidelore.search.find import SearchRequest, SearchResults, find
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import rank_lexical
-from tidelore.search.query import parse_query
+from tidelore.search.query import parse_query, resolve_filters
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.documents import DocumentSource, write_documents
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
@@ -88,8 +87,8 @@ def search(database: Database, text: str, wanted: DocumentFilter = DocumentFilte
     return [thread.reference for thread in searched(database, text, wanted).threads]
 
 
-def searched(database: Database, text: str, wanted: DocumentFilter = DocumentFilter()) -> Found:  # noqa: B008
-    return find(database, Request(query=parse_query(text), wanted=wanted, mode="lexical"))
+def searched(database: Database, text: str, wanted: DocumentFilter = DocumentFilter()) -> SearchResults:  # noqa: B008
+    return find(database, SearchRequest(query=parse_query(text), wanted=wanted, mode="lexical"))
 
 
 def test_a_word_in_the_title_scores_higher_than_one_in_the_text(filled: Database) -> None:
@@ -299,8 +298,8 @@ def test_a_result_shows_its_kind_and_where_it_was_found(filled: Database) -> Non
 
 def test_pages_of_results_are_consecutive(filled: Database) -> None:
     query = parse_query("nothing quay")
-    whole = find(filled, Request(query=query, mode="lexical"))
-    pages = [find(filled, Request(query=query, mode="lexical", limit=1, start=start)) for start in range(4)]
+    whole = find(filled, SearchRequest(query=query, mode="lexical"))
+    pages = [find(filled, SearchRequest(query=query, mode="lexical", limit=1, start=start)) for start in range(4)]
     assert [thread for page in pages for thread in page.threads] == whole.threads
     assert {page.total for page in pages} == {3}
 
@@ -312,18 +311,18 @@ def test_semantic_and_lexical_rankings_are_fused(filled: Database) -> None:
     class ByMeaning:
         rrf_k = 10
 
-        def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+        def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
             asked.append(depth)
             assert not alone, "a word of the query is in the copy"
             return Ranking("semantic", (wanted,), 0.7)
 
     by_meaning = ByMeaning()
     query = parse_query("crane")
-    hybrid = find(filled, Request(query=query, mode="hybrid"), by_meaning)
+    hybrid = find(filled, SearchRequest(query=query, mode="hybrid"), by_meaning)
     assert hybrid.mode == "hybrid"
     assert hybrid.notices == ()
     assert {thread.reference for thread in hybrid.threads} == {"port/harbour#1", "port/quay#2", "port/harbour!1"}
-    semantic = find(filled, Request(query=query, mode="semantic"), by_meaning).threads
+    semantic = find(filled, SearchRequest(query=query, mode="semantic"), by_meaning).threads
     assert [(thread.reference, thread.ranks) for thread in semantic] == [("port/harbour!1", {"semantic": 1})]
     assert semantic[0].snippet.startswith("Rewrites the metering")
     assert len(asked) == 2
@@ -338,7 +337,7 @@ class Nearest:
         self.ids = ids
         self.alone: list[bool] = []
 
-    def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+    def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
         self.alone.append(alone)
         return Ranking("semantic", () if alone else self.ids, 0.7)
 
@@ -360,7 +359,7 @@ def test_a_document_with_all_words_never_ranks_below_one_with_some_of_them(fille
     )
     near = Nearest(document_id(filled, "merge_request", 1), document_id(filled, "issue", 2))
     for mode in ("lexical", "hybrid"):
-        found = find(filled, Request(query=parse_query("pagination keyset"), mode=mode), near)
+        found = find(filled, SearchRequest(query=parse_query("pagination keyset"), mode=mode), near)
         assert found.threads[0].reference == "port/harbour#1", mode
         assert {found.threads[0].snippet[a:b] for a, b in found.threads[0].highlights} == {"keyset", "pagination"}
         assert found.total == len(found.threads) == 3
@@ -369,7 +368,7 @@ def test_a_document_with_all_words_never_ranks_below_one_with_some_of_them(fille
 def test_unknown_words_without_near_matches_find_nothing_with_a_notice(filled: Database) -> None:
     near = Nearest(document_id(filled, "issue", 1))
     for mode in ("hybrid", "semantic"):
-        found = find(filled, Request(query=parse_query("zzxqv wqpfk"), mode=mode), near)
+        found = find(filled, SearchRequest(query=parse_query("zzxqv wqpfk"), mode=mode), near)
         assert (found.threads, found.total) == ([], 0)
         assert any("no document contains" in notice for notice in found.notices)
     assert near.alone == [True, True]
@@ -381,10 +380,10 @@ def test_a_document_that_is_hardly_similar_counts_only_beside_a_word(filled: Dat
     by_word, by_meaning = document_id(filled, "issue", 1), document_id(filled, "merge_request", 1)
 
     class Unsure(Nearest):
-        def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+        def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
             return Ranking("semantic", self.ids, 0.7, sure=0)
 
-    found = find(filled, Request(query=parse_query("crane"), mode="hybrid"), Unsure(by_meaning, by_word))
+    found = find(filled, SearchRequest(query=parse_query("crane"), mode="hybrid"), Unsure(by_meaning, by_word))
     assert {thread.reference for thread in found.threads} == {"port/harbour#1", "port/quay#2"}
     assert found.total == 2
     assert found.threads[0].ranks == {"lexical": 1, "semantic": 2}
@@ -393,7 +392,7 @@ def test_a_document_that_is_hardly_similar_counts_only_beside_a_word(filled: Dat
 def test_a_truncated_total_is_reported_as_a_lower_bound(filled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not searched(filled, "crane").is_cut
     assert searched(filled, "nothing quay").total == 3
-    monkeypatch.setattr("tidelore.search.finding.DEPTH", 2)
+    monkeypatch.setattr("tidelore.search.find.DEPTH", 2)
     found = searched(filled, "nothing quay")
     assert found.is_cut
     assert found.total <= 2
@@ -449,4 +448,4 @@ def test_no_query_text_causes_a_database_error(filled: Database, text: str) -> N
     path = text.replace("\x00", "").encode("utf-8", "ignore").decode()[:200]
     for wanted in (DocumentFilter(), DocumentFilter(labels=(path,), author=path), DocumentFilter(path=path)):
         if wanted.narrows or query.terms or query.excluded:
-            find(filled, Request(query=query, wanted=wanted, mode="lexical"))
+            find(filled, SearchRequest(query=query, wanted=wanted, mode="lexical"))

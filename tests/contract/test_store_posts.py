@@ -22,7 +22,7 @@ from tidelore.engine.intake import Intake, sort_out
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Batch, ListRequest, Page
-from tidelore.search.finding import Request, find
+from tidelore.search.find import SearchRequest, find
 from tidelore.search.query import parse_query
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
@@ -217,7 +217,7 @@ def test_a_post_is_found_by_its_words_its_author_and_its_links(database: Databas
     document(database)
 
     def references(query: str, wanted: DocumentFilter | None = None) -> list[str]:
-        request = Request(query=parse_query(query), wanted=wanted or DocumentFilter(), mode="lexical")
+        request = SearchRequest(query=parse_query(query), wanted=wanted or DocumentFilter(), mode="lexical")
         return [thread.reference for thread in find(database, request).threads]
 
     assert references("tide") == [uri_of(MIRA, "a")]
@@ -226,7 +226,7 @@ def test_a_post_is_found_by_its_words_its_author_and_its_links(database: Databas
     assert references("", DocumentFilter(type="post")) == [uri_of(NOOR, "b"), uri_of(MIRA, "a")]
     assert references("", DocumentFilter(path="harbour.test/articles")) == [uri_of(MIRA, "a")]
     assert references("", DocumentFilter(author="noor.test")) == [uri_of(NOOR, "b")]
-    (found,) = find(database, Request(query=parse_query("tide"), mode="lexical")).threads
+    (found,) = find(database, SearchRequest(query=parse_query("tide"), mode="lexical")).threads
     assert (found.type, found.found_in, found.state, found.title) == ("post", "post", "post", "@mira.test")
     assert (found.project, found.iid, found.web_url) == (None, None, post(MIRA, "a").record.url)
 

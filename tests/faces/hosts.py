@@ -8,7 +8,8 @@ from typing import Any
 from tests.faces.desk import Desk
 from tests.support.manual_clock import ManualClock
 
-from tidelore.app import App, mirror
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App
 from tidelore.core.config import load_config
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport, ScopeReport

@@ -14,12 +14,13 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.unit.embedding.model_server import MODEL, ModelServer
 
-from tidelore.app import App, Meaning, rank_by_meaning
+from tidelore.app.documents import Meaning, rank_by_meaning
+from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
-from tidelore.search.finding import Request
+from tidelore.search.find import SearchRequest
 from tidelore.search.query import parse_query
 from tidelore.store.reading.fulltext import DocumentFilter
 from tidelore.store.work.leases import LeaseTable
@@ -201,10 +202,12 @@ def test_a_semantic_search_finds_a_paraphrase(desk: Desk) -> None:
     assert found.notice is None
     assert found.ranker is not None
     with closing(desk.store()) as store:
-        everything = found.ranker(store, Request(query=parse_query("customer billed two times")), 3, alone=False)
-        narrowed = Request(query=parse_query("customer billed two times"), wanted=DocumentFilter(type="merge_request"))
+        everything = found.ranker(store, SearchRequest(query=parse_query("customer billed two times")), 3, alone=False)
+        narrowed = SearchRequest(
+            query=parse_query("customer billed two times"), wanted=DocumentFilter(type="merge_request")
+        )
         requests = found.ranker(store, narrowed, 100, alone=False)
-        without = found.ranker(store, Request(query=parse_query("customer -duplicate")), 100, alone=False)
+        without = found.ranker(store, SearchRequest(query=parse_query("customer -duplicate")), 100, alone=False)
     rows = dict(
         desk.query(
             "SELECT d.id, i.iid FROM documents d JOIN issues i ON i.id = d.source_id WHERE d.source_type = 'issue'"

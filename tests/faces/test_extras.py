@@ -16,8 +16,8 @@ from tests.databases.samples import add_project, issue
 from tests.databases.talk import keep
 from tests.faces.desk import Outcome
 
-from tidelore.app import App
-from tidelore.app.service.forge_jobs import copy_jobs
+from tidelore.app.service_jobs import copy_jobs
+from tidelore.app.wiring import App
 from tidelore.core.config import Config, Embedding, Http
 from tidelore.core.extras import EXTRAS
 from tidelore.embedding.embedder import Unavailable

@@ -70,7 +70,7 @@ WATERMARKS = (
     Mutant(
         name="pull-request-dated-ahead-moves-the-cursor",
         invariant="5",
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="mark = forward(known.watermark, bounded(mark, page.server_at))",
         after="mark = forward(known.watermark, mark)",
         test=f"{TROUBLE}::test_a_merge_is_noticed_although_another_pull_request_is_dated_ahead",
@@ -92,7 +92,7 @@ FENCES = (
     Mutant(
         name="pull-request-tracked-without-a-fence",
         invariant="lease fencing",
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="            fence(tx, self.session.lease)\n            tracked = track(\n",
         after="            tracked = track(\n",
         test=f"{_LOST}[threads-to-feeds]",
@@ -225,9 +225,9 @@ MOVING = (
     Mutant(
         name="pull-request-ends-before-it-is-read",
         invariant=STEPS,
-        file="feedback/pulls.py",
-        before="            self.endings[tracked.pr_number] = Ending(tracked, pull, verdict)\n",
-        after="            self.end(Ending(tracked, pull, verdict))\n",
+        file="feedback/pull_requests.py",
+        before="            self.endings[tracked.pr_number] = EndedPull(tracked, pull, verdict)\n",
+        after="            self.end(EndedPull(tracked, pull, verdict))\n",
         test=f"{ENDINGS}::test_comments_between_two_polls_just_before_the_merge_become_events[merged-repo]",
         why="What was said between the last poll and the merge would never be an event.",
     ),
@@ -243,7 +243,7 @@ MOVING = (
     Mutant(
         name="reviews-count-as-read-at-once",
         invariant=REVIEWS,
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="    return moved_at if over else moved_at - 1\n",
         after="    return moved_at if over else moved_at\n",
         test=f"{DELTAS}::test_a_review_in_the_second_of_the_last_read_is_not_lost[repo]",
@@ -252,7 +252,7 @@ MOVING = (
     Mutant(
         name="reviews-read-at-every-poll",
         invariant=REVIEWS,
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="    return read_for < moved_at and reviews_read_for(",
         after="    return read_for <= moved_at and reviews_read_for(",
         test=f"{COST}::test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads[10]",
@@ -261,7 +261,7 @@ MOVING = (
     Mutant(
         name="closed-tested-before-merged",
         invariant=STEPS,
-        file="feedback/tracking.py",
+        file="feedback/lifecycle.py",
         before="""    if pull.merged or pull.merged_at is not None:
         return "merged"
     if pull.state == "closed":
@@ -278,7 +278,7 @@ MOVING = (
     Mutant(
         name="step-made-over-somebody-elses",
         invariant=STEPS,
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="            moved = move(tx, tracked, status, reason, detail, now)\n",
         after="            moved = move(tx, note_pull(tx, tracked, pull, now), status, reason, detail, now)\n",
         test=f"{TROUBLE}::test_a_status_change_by_another_process_does_not_end_the_poll",
@@ -287,7 +287,7 @@ MOVING = (
     Mutant(
         name="full-page-of-one-second-believed",
         invariant=STEPS,
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="validator=page.validator if shows else None)",
         after="validator=page.validator)",
         test=f"{STATUSES}::test_a_force_push_beyond_a_full_page_of_one_second_is_noticed",
@@ -296,7 +296,7 @@ MOVING = (
     Mutant(
         name="pulls-position-believed-from-the-future",
         invariant=STEPS,
-        file="feedback/pulls.py",
+        file="feedback/pull_requests.py",
         before="        if reason is None:\n            return cursor\n",
         after="        if reason is None or cursor:\n            return cursor\n",
         test=f"{TROUBLE}::test_an_impossible_cursor_is_replaced_by_a_bounded_backfill"
@@ -318,7 +318,7 @@ IDENTITIES = (
     Mutant(
         name="replaced-repository-believed",
         invariant=REPOSITORY,
-        file="feedback/identity.py",
+        file="feedback/repositories.py",
         before="    if remote_id != project.remote_id:\n",
         after="    if remote_id < 0:\n",
         test=f"{IDENTITY_TESTS}::test_a_repository_that_took_over_the_name_is_refused_and_nothing_of_it_is_read[1-repo]",
@@ -327,7 +327,7 @@ IDENTITIES = (
     Mutant(
         name="renamed-repository-not-learnt",
         invariant=REPOSITORY,
-        file="feedback/identity.py",
+        file="feedback/repositories.py",
         before="        self.name = name or self.name\n",
         after="        self.name = self.name or name or self.name\n",
         test=f"{IDENTITY_TESTS}::test_a_renamed_repository_is_learnt_and_costs_no_redirect_any_more[repo]",
@@ -336,7 +336,7 @@ IDENTITIES = (
     Mutant(
         name="read-back-believes-anybody",
         invariant=OWN_ANSWERS,
-        file="feedback/readback.py",
+        file="feedback/outbox.py",
         before="        return ours and self.token in find_markers(record.body)\n",
         after="        return self.token in find_markers(record.body) or (ours and False)\n",
         test="tests/situations/answers/test_signatures.py"

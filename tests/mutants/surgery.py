@@ -69,9 +69,9 @@ MUTANTS = (
     Mutant(
         name="named-item-embeds-the-documents-of-others",
         invariant=SURGERY,
-        file="app/__init__.py",
-        before="await _make_vectors(app, shop, made, only=only, on_progress=tell)",
-        after="await _make_vectors(app, shop, made, only=only and None, on_progress=tell)",
+        file="app/mirroring.py",
+        before="await store_vectors(app, shop, made, only=only, on_progress=tell)",
+        after="await store_vectors(app, shop, made, only=only and None, on_progress=tell)",
         test=f"{STAGES}::test_scoped_embed_does_not_embed_unrelated_docs_created_after_docs_stage",
         why="What another sync just wrote would be embedded here, however much it is.",
     ),

@@ -18,7 +18,8 @@ import httpx2
 from tests.databases.migrated_file import lay_out
 from tests.support.memory import memory_folder
 
-from tidelore.app import App, mirror
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App
 from tidelore.core.config import Config, parse_config
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.database.migrate import migrate

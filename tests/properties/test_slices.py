@@ -17,9 +17,9 @@ from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, PROJECT, House, 
 from tests.properties.offspring import compare_children
 from tests.properties.progress import completed
 
-from tidelore.app import mirror
+from tidelore.app.mirroring import mirror
 from tidelore.core.config import parse_config
-from tidelore.service.rounds import Rounds
+from tidelore.service.jobs import SyncRounds
 from tidelore.sources.ports import RESOURCES
 from tidelore.store.work.runs import last_success_at
 from tidelore.sync.mirror import MirrorRequest
@@ -56,7 +56,7 @@ class Sliced(House):
             }
         )
         self.transport = Unhurried(world)
-        self.rounds = Rounds()
+        self.rounds = SyncRounds()
 
     def slice(self, seconds: float | None) -> RunReport:
         """Mirror once, for so long."""
@@ -160,7 +160,7 @@ def test_a_restarted_service_begins_with_the_least_recently_read_list(tmp_path: 
     projects = tuple(f"group/project{number:02}" for number in range(30))
     sliced = Sliced(tmp_path, lively_world(projects, issues=3, merge_requests=3), projects)
     first = {scope.key for scope in sliced.slice(40.0).scopes if scope.had_turn}
-    sliced.rounds = Rounds()
+    sliced.rounds = SyncRounds()
     second = sliced.slice(40.0)
     assert 0 < len(first) < 60
     assert not {scope.key for scope in second.scopes if scope.had_turn} & first

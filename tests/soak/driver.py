@@ -16,9 +16,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tidelore.app import App
-from tidelore.app.service import bluesky_jobs, feedback_jobs, forge_jobs
-from tidelore.app.service.serving import ServeRequest, run_service
+from tidelore.app import feedback_jobs, service_jobs
+from tidelore.app.serving import ServeRequest, run_service
+from tidelore.app.wiring import App
 from tidelore.cli.logs import set_up_logging
 from tidelore.core.config import load_config
 
@@ -55,9 +55,9 @@ def run(argv: Sequence[str]) -> int:
     """Serve until told to stop."""
     clock_file, config, database = argv
     clock = FileClock(clock_file)
-    forge_jobs.DOCUMENTS_SECONDS = SELDOM_SECONDS
+    service_jobs.DOCUMENTS_SECONDS = SELDOM_SECONDS
     feedback_jobs.ANSWERS_SECONDS = SELDOM_SECONDS
-    bluesky_jobs.LOOK_SECONDS = SELDOM_SECONDS
+    service_jobs.BLUESKY_LOOK_SECONDS = SELDOM_SECONDS
 
     def build() -> App:
         return App(load_config(config, {}), dict(os.environ), database, clock)

@@ -23,10 +23,10 @@ from pathlib import Path
 from tests.situations.service.station import LAB, OWNER, REPOS
 from tests.support.manual_clock import ManualClock
 
-from tidelore.app import App
-from tidelore.app.feedback.tracking import track
+from tidelore.app.feedback_tracking import track
+from tidelore.app.wiring import App
 from tidelore.core.config import load_config
-from tidelore.feedback.places import choose_place
+from tidelore.feedback.repositories import choose_repo
 from tidelore.service.status import read_service
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
@@ -306,7 +306,7 @@ def open_week(folder: Path, db: str, seed: int) -> Iterator[Week]:
         week.write_settings()
         app = App(load_config(str(week.config), {}), dict(os.environ), week.db, ManualClock(week.now_ms))
         for repo in REPOS:
-            asyncio.run(track(app, choose_place(app.config, repo), pr=1, issue=None))
+            asyncio.run(track(app, choose_repo(app.config, repo), pr=1, issue=None))
         try:
             yield week
         finally:

@@ -1,6 +1,6 @@
-"""The composition root's part for Bluesky: polls, accounts, the stream and the audit, wired together.
+"""Use-cases of Bluesky: poll, scrub and audit accounts, follow and refresh them, stream, diagnose.
 
-Owns the way from settings to a running command. Refuses logic, like `app`.
+Opens the network and the store, and runs the stages of the command on them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 
 if TYPE_CHECKING:
     from tidelore.core.progress import Progress
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidelore.sync.report import PollReport, RequestCount, RunReport
 
 
-class Opened(Struct, frozen=True):
+class OpenNetwork(Struct, frozen=True):
     """The network and the store, open for one command."""
 
     shop: Workshop
@@ -36,7 +36,7 @@ class Opened(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[Opened]:
+async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[OpenNetwork]:
     """Open the store and the network for the length of the block."""
     from tidelore.sources.bluesky.source import open_bluesky
     from tidelore.store.work.session import Workshop
@@ -48,7 +48,7 @@ async def open_network(app: App, command: str, *, create: bool = True) -> AsyncI
         wiring = app.wiring(count)
         async with open_bluesky(wiring) as source:
             shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
-            yield Opened(shop, source, count)
+            yield OpenNetwork(shop, source, count)
     finally:
         database.close()
 

@@ -17,7 +17,7 @@ from tidelore.core.errors import NotFound, UserError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.core.references import FileNames, MemberList
     from tidelore.store.database.port import Database, Transaction
     from tidelore.store.mirror.accounts import AccountRow, Mode
@@ -210,8 +210,8 @@ def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Answer:
 
     Without NAME, updates all accounts. Accounts are identified by DID, so a renamed account keeps its history.
     """
-    from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import refresh_accounts
+    from tidelore.app.wiring import run_until_signalled
 
     face = face_of(ctx)
     rows, changed = run_until_signalled(refresh_accounts(face.app(), names))
@@ -245,7 +245,7 @@ def _nothing_listed(state: str | None, every: Sequence[AccountRow], waiting: Seq
 
 
 def _told(face: Face, work: Callable[[App], Coroutine[Any, Any, FollowResult]]) -> Answer:
-    from tidelore.app import run_until_signalled
+    from tidelore.app.wiring import run_until_signalled
 
     app = face.app()
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
@@ -275,7 +275,7 @@ def _change_alone(
     force: bool,
 ) -> Answer:
     """Change something that a running poll relies on: under the lock, and recorded as a run."""
-    from tidelore.app import run_until_signalled
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.store.work.leases import fence
     from tidelore.store.work.session import Workshop, open_session
     from tidelore.sync.account_poll import LEASE

@@ -63,14 +63,16 @@ def command(ctx: click.Context, /, source: str, project: str | None, **wanted: A
 
 
 def _compare(face: Face, project: str | None) -> AuditReport:
-    from tidelore.app import audit, run_until_signalled
+    from tidelore.app.mirroring import audit
+    from tidelore.app.wiring import run_until_signalled
 
     with progress(face) as on_progress:
         return run_until_signalled(audit(face.app(), project, on_progress), "nothing was changed")
 
 
 def _mend(face: Face, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
-    from tidelore.app import mirror, run_until_signalled
+    from tidelore.app.mirroring import mirror
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.mirror import MirrorRequest
 
@@ -86,16 +88,16 @@ def _judge(report: AuditReport) -> TideloreError | None:
 
 
 def _compare_accounts(face: Face, account: str | None) -> AuditReport:
-    from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import audit_accounts
+    from tidelore.app.wiring import run_until_signalled
 
     with progress(face) as on_progress:
         return run_until_signalled(audit_accounts(face.app(), account, on_progress), "nothing was changed")
 
 
 def _mend_accounts(face: Face, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
-    from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import poll_accounts
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.account_poll import PollRequest
 
     named = () if account is None else (account,)

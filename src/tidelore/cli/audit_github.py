@@ -10,7 +10,7 @@ from tidelore.cli.render import Answer, plural
 from tidelore.cli.table import Column, table
 
 if TYPE_CHECKING:
-    from tidelore.app.feedback.comparison import AuditOutcome
+    from tidelore.app.feedback_polling import AuditOutcome
     from tidelore.cli.face import Face
     from tidelore.feedback.audit import RepoAudit, SurfaceAudit, ThreadAudit
 
@@ -19,9 +19,9 @@ COUNTS = ("comments", "qualifying", "ingested", "missing", "gone", "unreadable")
 
 def run(face: Face, repo: str | None, *, repair: bool, force: bool, shadow: bool, limit: int) -> Answer:
     """Compare, repair if requested, and report."""
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.comparison import audit_github
-    from tidelore.feedback.audit import judge
+    from tidelore.app.feedback_polling import audit_github
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.feedback.audit import audit_error
 
     app = face.app()
     with progress(face) as on_progress:
@@ -32,7 +32,7 @@ def run(face: Face, repo: str | None, *, repair: bool, force: bool, shadow: bool
 
         work = audit_github(app, repo, repair=repair, force=force, on_thread=on_thread)
         outcome = run_until_signalled(work, "nothing was lost")
-    return Answer(_data(outcome), _lines(outcome, limit, shadow=shadow), judge(outcome.report))
+    return Answer(_data(outcome), _lines(outcome, limit, shadow=shadow), audit_error(outcome.report))
 
 
 def _data(outcome: AuditOutcome) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tidelore.core.errors import UserError
 from tidelore.core.extras import require
 
 if TYPE_CHECKING:
-    from tidelore.app import App
+    from tidelore.app.wiring import App
 
 THEME = click.option(
     "--theme",

@@ -9,23 +9,23 @@ from tidelore.cli.status import budget_data
 
 if TYPE_CHECKING:
     from tidelore.cli.face import Face
-    from tidelore.service.panels import Glance, SourcePanel
+    from tidelore.service.panels import Dashboard, SourcePanel
     from tidelore.store.work.runs import RunRecord
 
 
 def tell_once(face: Face) -> Answer:
     """Return the overview as data; nothing is served, and nobody is asked."""
-    from tidelore.service.panels import read_glance
+    from tidelore.service.panels import read_dashboard
 
     app = face.app()
     database = face.open_store()
     try:
-        return Answer(glance_data(read_glance(database, app.config, app.clock.now_ms())))
+        return Answer(glance_data(read_dashboard(database, app.config, app.clock.now_ms())))
     finally:
         database.close()
 
 
-def glance_data(glance: Glance) -> dict[str, Any]:
+def glance_data(glance: Dashboard) -> dict[str, Any]:
     """Return the overview as data."""
     row = glance.service.holder
     holder = None if row is None else row.holder

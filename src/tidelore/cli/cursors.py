@@ -69,7 +69,7 @@ def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force
     The next run reads the list from the beginning. Stored rows are kept. The reset is recorded in `lore sync-runs`.
     Asks for confirmation on a terminal; without a terminal --yes is required.
     """
-    from tidelore.app import run_until_signalled
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.store.work.session import Workshop, open_session
 
     face = face_of(ctx)

@@ -18,7 +18,7 @@ from tidelore.core.errors import ConfigError, NotFound, TideloreError
 from tidelore.sync.diagnosis import Finding, trouble
 
 if TYPE_CHECKING:
-    from tidelore.app import App
+    from tidelore.app.wiring import App
 
 
 @click.command("doctor", cls=LoreCommand, example="lore doctor --offline")
@@ -34,7 +34,8 @@ def command(ctx: click.Context, offline: bool) -> Answer:  # noqa: FBT001
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
     findings = [_configuration(face, app.config), _database(app)]
     if (app.config.gitlab or app.config.github) and not offline:
-        from tidelore.app import diagnose, run_until_signalled
+        from tidelore.app.mirroring import diagnose
+        from tidelore.app.wiring import run_until_signalled
 
         findings += run_until_signalled(diagnose(app))
     findings += _bluesky(app, offline=offline)
@@ -64,8 +65,8 @@ def _bluesky(app: App, *, offline: bool) -> list[Finding]:
 
     findings: list[Finding] = []
     if not offline:
-        from tidelore.app import run_until_signalled
         from tidelore.app.bluesky import diagnose_network
+        from tidelore.app.wiring import run_until_signalled
 
         findings += run_until_signalled(diagnose_network(app))
     findings.append(examine_stream(app.config.bluesky))
@@ -119,7 +120,7 @@ def _ignored(app: App) -> list[Finding]:
     except TideloreError:
         return []
     try:
-        from tidelore.feedback.allowed_users import describe_ignored
+        from tidelore.feedback.events import describe_ignored
         from tidelore.store.mirror.feedback_writer import count_ignored
         from tidelore.store.mirror.projects import list_projects
 

@@ -25,7 +25,8 @@ def command(ctx: click.Context, full: bool) -> Answer:  # noqa: FBT001
 
     `lore sync` does this too. Takes no lock, so other commands may run at the same time.
     """
-    from tidelore.app import embed, run_until_signalled
+    from tidelore.app.documents import embed
+    from tidelore.app.wiring import run_until_signalled
 
     face = face_of(ctx)
     app = face.app()

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config
 from tidelore.engine.crashpoint import Crashpoint, no_seam

@@ -16,8 +16,8 @@ from tidelore.cli.render import Answer
 from tidelore.core.errors import UserError
 
 if TYPE_CHECKING:
-    from tidelore.feedback.answers import Answering
-    from tidelore.feedback.places import Place
+    from tidelore.feedback.outbox import AnswerRequest
+    from tidelore.feedback.repositories import ConfiguredRepo
 
 _MOST_BYTES = 1_000_000
 _BODY = "File with the text in Markdown; - for stdin."
@@ -40,12 +40,12 @@ def reply_command(
     once, so the command can be repeated safely. If the outcome is unknown (exit 7), the next `lore poll github` settles
     it.
     """
-    from tidelore.feedback.answers import Answering
+    from tidelore.feedback.outbox import AnswerRequest
 
     face = face_of(ctx)
     place, number = repo_and_number(face.app().config, repo, pr)
     body = _read_body(body_file)
-    return _post(face, place, Answering("pr", number, body, "reply", to, token_key))
+    return _post(face, place, AnswerRequest("pr", number, body, "reply", to, token_key))
 
 
 @click.command("comment", cls=LoreCommand, example="lore feedback comment --issue 7 --body-file comment.md")
@@ -62,7 +62,7 @@ def comment_command(
 
     Like `lore feedback reply`, the comment is posted exactly once, so the command can be repeated safely.
     """
-    from tidelore.feedback.answers import Answering
+    from tidelore.feedback.outbox import AnswerRequest
 
     face = face_of(ctx)
     if pr is not None and issue is not None:
@@ -70,14 +70,14 @@ def comment_command(
     place, pull, found = repo_of_either(face.app().config, repo, pr, issue)
     body = _read_body(body_file)
     if pull is not None:
-        return _post(face, place, Answering("pr", pull, body, "comment", None, token_key))
+        return _post(face, place, AnswerRequest("pr", pull, body, "comment", None, token_key))
     assert found is not None
-    return _post(face, place, Answering("issue", found, body, "comment", None, token_key))
+    return _post(face, place, AnswerRequest("issue", found, body, "comment", None, token_key))
 
 
-def _post(face: Face, place: Place, answering: Answering) -> Answer:
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.answering import post_answer
+def _post(face: Face, place: ConfiguredRepo, answering: AnswerRequest) -> Answer:
+    from tidelore.app.feedback_tracking import post_answer
+    from tidelore.app.wiring import run_until_signalled
 
     app = face.app()
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)

@@ -46,9 +46,9 @@ def next_command(
     closed one only with --include-closed. Without --wait the result may be empty. Several consumers may run side by
     side.
     """
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.events import TakeRequest, count_of_closed, take_event
-    from tidelore.feedback.places import choose_places
+    from tidelore.app.feedback_events import TakeRequest, count_of_closed, take_event
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.feedback.repositories import choose_repos
 
     face = face_of(ctx)
     app = face.app()
@@ -60,7 +60,7 @@ def next_command(
         place, number = repo_and_number(app.config, repo, pr)
         places = [place]
     else:
-        places = choose_places(app.config, repo)
+        places = choose_repos(app.config, repo)
     request = TakeRequest(places, number, wait, timeout, poll, include_closed)
     event = run_until_signalled(take_event(app, request), "no event was taken")
     if event is None:
@@ -80,7 +80,7 @@ def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: in
 
     Events of merged and closed pull requests are marked; `lore feedback next` takes them only with --include-closed.
     """
-    from tidelore.feedback.places import choose_place
+    from tidelore.feedback.repositories import choose_repo
 
     face = face_of(ctx)
     number: int | None = None
@@ -88,12 +88,12 @@ def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: in
     if pr is not None:
         place, number = repo_and_number(face.app().config, repo, pr)
     elif repo is not None:
-        place = choose_place(face.app().config, repo)
+        place = choose_repo(face.app().config, repo)
     database = face.open_store()
     try:
         ids = None
         if place is not None:
-            from tidelore.app.feedback.hub import find_followed
+            from tidelore.app.sources import find_followed
 
             ids = [find_followed(database, place).id]
         rows = peek(database, pr=number, project_ids=ids, limit=limit)
@@ -115,7 +115,7 @@ def ack_command(ctx: click.Context, event: int | None, lease: str | None) -> Ans
     EVENT is its number; --lease identifies it by its lease instead. An expired lease is accepted unless another
     consumer has taken the event since (exit 3). Repeating the command is allowed.
     """
-    from tidelore.app.feedback.events import ack_event
+    from tidelore.app.feedback_events import ack_event
 
     face = face_of(ctx)
     handle = _handle(event, lease)
@@ -138,7 +138,7 @@ def nack_command(ctx: click.Context, event: int | None, lease: str | None, error
     EVENT is its number. The event is handed out again after handler_backoff_seconds, doubled with each failure. After
     handler_max_attempts failures the pull request is blocked.
     """
-    from tidelore.app.feedback.events import nack_event
+    from tidelore.app.feedback_events import nack_event
     from tidelore.store.work.tracked_pull_requests import BLOCKED, find_tracked
 
     face = face_of(ctx)

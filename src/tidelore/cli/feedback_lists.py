@@ -74,7 +74,7 @@ def show_command(ctx: click.Context, repo: str | None, pr: str) -> Answer:
 
     Prints its status history, reading positions, events, replies and operator commands.
     """
-    from tidelore.app.feedback.hub import find_followed
+    from tidelore.app.sources import find_followed
 
     face = face_of(ctx)
     place, number = repo_and_number(face.app().config, repo, pr)
@@ -98,10 +98,10 @@ def chosen_name(face: Face, repo: str | None) -> str | None:
     """Return the stored name of the chosen repository; None for all."""
     if repo is None:
         return None
-    from tidelore.feedback.places import choose_place
+    from tidelore.feedback.repositories import choose_repo
     from tidelore.store.mirror.projects import find_configured
 
-    place = choose_place(face.app().config, repo)
+    place = choose_repo(face.app().config, repo)
     database = face.open_store()
     try:
         project = find_configured(database, place.host.name, place.name)

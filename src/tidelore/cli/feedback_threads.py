@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelore.core.config import Config
-    from tidelore.feedback.places import Place
+    from tidelore.feedback.repositories import ConfiguredRepo
 
 _SHA = re.compile(r"[0-9a-fA-F]{7,64}")
 
@@ -27,28 +27,28 @@ HEAD: Callable[..., Any] = click.option(
 )
 
 
-def repo_and_number(config: Config, repo: str | None, pr: str) -> tuple[Place, int]:
+def repo_and_number(config: Config, repo: str | None, pr: str) -> tuple[ConfiguredRepo, int]:
     """Return the repository and the number of the pull request."""
-    from tidelore.feedback.places import choose_place, read_thread
+    from tidelore.feedback.repositories import choose_repo, parse_thread
 
-    thread = read_thread(pr, "pr")
-    return choose_place(config, repo, thread), thread.number
+    thread = parse_thread(pr, "pr")
+    return choose_repo(config, repo, thread), thread.number
 
 
 def repo_of_either(
     config: Config, repo: str | None, pr: str | None, issue: str | None
-) -> tuple[Place, int | None, int | None]:
+) -> tuple[ConfiguredRepo, int | None, int | None]:
     """Return the repository, the pull request and the issue; at least one of the two must be given."""
-    from tidelore.feedback.places import choose_place, read_thread
+    from tidelore.feedback.repositories import choose_repo, parse_thread
 
-    pull = None if pr is None else read_thread(pr, "pr")
-    found = None if issue is None else read_thread(issue, "issue")
+    pull = None if pr is None else parse_thread(pr, "pr")
+    found = None if issue is None else parse_thread(issue, "issue")
     named = pull if pull is not None and (pull.repo or found is None) else found
     if named is None:
         raise UserError("no pull request or issue given", fix="pass --pr or --issue")
-    place = choose_place(config, repo, named)
+    place = choose_repo(config, repo, named)
     for thread in (pull, found):
-        if thread is not None and thread.repo is not None and choose_place(config, None, thread) != place:
+        if thread is not None and thread.repo is not None and choose_repo(config, None, thread) != place:
             raise UserError(
                 f"{thread.repo} and {place.name} are different repositories", fix="name threads of one repository"
             )

@@ -15,8 +15,8 @@ from tidelore.core.errors import UserError
 from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
-    from tidelore.app import App
-    from tidelore.app.feedback.tracking import Followed
+    from tidelore.app.feedback_tracking import Followed
+    from tidelore.app.wiring import App
 
 
 @click.command("track", cls=LoreCommand, example="lore feedback track --pr 'owner/repo#12'")
@@ -31,8 +31,8 @@ def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: s
     request. With --issue alone, the issue is tracked before its pull request exists and its comments become one batched
     event.
     """
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.tracking import track
+    from tidelore.app.feedback_tracking import track
+    from tidelore.app.wiring import run_until_signalled
 
     app = _app(face_of(ctx))
     place, pull, source_issue = repo_of_either(app.config, repo, pr, issue)
@@ -50,7 +50,7 @@ def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue:
 
     Stored events and replies are kept. If it is tracked again, no event is repeated.
     """
-    from tidelore.app.feedback.tracking import untrack
+    from tidelore.app.feedback_tracking import untrack
 
     face = face_of(ctx)
     app = face.app()
@@ -79,8 +79,8 @@ def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str 
     It must be open again on GitHub. Comments posted meanwhile are read as far back as
     comment_fetch_safe_backfill_seconds.
     """
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.tracking import Followed, resume
+    from tidelore.app.feedback_tracking import Followed, resume
+    from tidelore.app.wiring import run_until_signalled
 
     app = _app(face_of(ctx))
     place, number = repo_and_number(app.config, repo, pr)
@@ -137,8 +137,8 @@ def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_
     Tracking continues from its current head, or from --head-sha. Comments posted while it was blocked are read by the
     next poll.
     """
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.tracking import Followed, unblock
+    from tidelore.app.feedback_tracking import Followed, unblock
+    from tidelore.app.wiring import run_until_signalled
 
     app = _app(face_of(ctx))
     place, number = repo_and_number(app.config, repo, pr)

@@ -19,7 +19,8 @@ def command(ctx: click.Context, full: bool, force: bool) -> Answer:  # noqa: FBT
 
     `lore sync` does this too. Unchanged documents are not rewritten.
     """
-    from tidelore.app import document, run_until_signalled
+    from tidelore.app.documents import document
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.core.errors import PartialSuccess
 
     face = face_of(ctx)

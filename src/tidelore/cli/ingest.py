@@ -37,7 +37,8 @@ def command(
     Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
     merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
     """
-    from tidelore.app import mirror, run_until_signalled
+    from tidelore.app.mirroring import mirror
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import run_verdict
 

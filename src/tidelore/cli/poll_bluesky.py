@@ -14,7 +14,7 @@ from tidelore.cli.stages import documents_data, documents_line
 from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.sync.account_poll import PollRequest
     from tidelore.sync.report import AccountReport, PollReport
 
@@ -66,8 +66,8 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
 
 def run(face: Face, app: App, request: PollRequest) -> Answer:
     """Poll and report; `lore sync` does the same where Bluesky is the source."""
-    from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import poll_accounts
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.report import poll_verdict
 
     with progress(face) as on_progress:

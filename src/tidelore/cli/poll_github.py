@@ -13,10 +13,10 @@ from tidelore.cli.render import Answer, plural
 from tidelore.core.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from tidelore.app import App
-    from tidelore.app.feedback.polling import PollOutcome, PollRequest
+    from tidelore.app.feedback_polling import FeedbackPollRequest, PollOutcome
+    from tidelore.app.wiring import App
     from tidelore.core.config import Config
-    from tidelore.feedback.after_poll import Deeds
+    from tidelore.feedback.actions import ActionReport
     from tidelore.feedback.report import RepoReport
     from tidelore.store.work.events import EventRow
 
@@ -39,23 +39,23 @@ def command(ctx: click.Context, repo: str | None, full: bool, no_handler: bool, 
     configured handler runs for every ready event. A poll without changes costs three requests per repository. Exits
     with 7 if something could not be read; the rest is stored.
     """
-    from tidelore.app.feedback.polling import PollRequest
+    from tidelore.app.feedback_polling import FeedbackPollRequest
 
     face = face_of(ctx)
     app = face.app()
-    request = PollRequest(repo, full=full, force=force, handler=not no_handler)
+    request = FeedbackPollRequest(repo, full=full, force=force, handler=not no_handler)
     if dry_run:
         return plan(app.config, request)
     set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
     return run(face, app, request)
 
 
-def run(face: Face, app: App, request: PollRequest) -> Answer:
+def run(face: Face, app: App, request: FeedbackPollRequest) -> Answer:
     """Poll and report; `lore sync` does the same where GitHub is the source."""
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.polling import poll_github
-    from tidelore.feedback.after_poll import overall
-    from tidelore.feedback.report import verdict
+    from tidelore.app.feedback_polling import poll_github
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.feedback.actions import overall_error
+    from tidelore.feedback.report import poll_error
 
     with progress(face) as on_progress:
         from tidelore.core.progress import Progress
@@ -69,14 +69,14 @@ def run(face: Face, app: App, request: PollRequest) -> Answer:
             on_progress(Progress(event.repo_full_name, "handler", 0, None, f"event {event.id} {told}"))
 
         outcome = run_until_signalled(poll_github(app, request, on_repo, on_event))
-    return Answer(_data(outcome), _lines(face, outcome), overall(verdict(outcome.report), outcome.deeds))
+    return Answer(_data(outcome), _lines(face, outcome), overall_error(poll_error(outcome.report), outcome.actions))
 
 
-def plan(config: Config, request: PollRequest) -> Answer:
+def plan(config: Config, request: FeedbackPollRequest) -> Answer:
     """Return which repositories a poll would read."""
-    from tidelore.feedback.places import choose_places
+    from tidelore.feedback.repositories import choose_repos
 
-    places = choose_places(config, request.repo)
+    places = choose_repos(config, request.repo)
     repos = [
         {
             "source": place.host.name,
@@ -102,16 +102,16 @@ def plan(config: Config, request: PollRequest) -> Answer:
 def _data(outcome: PollOutcome) -> dict[str, Any]:
     from tidelore.cli.feedback_data import answer_data, command_data, error_data, event_data
 
-    deeds = outcome.deeds
+    actions = outcome.actions
     return {
         "run_id": outcome.report.run_id,
         "requests": outcome.requests,
         "seconds": round(outcome.seconds, 3),
         "repos": [_repo(found) for found in outcome.report.repos],
-        "commands": [command_data(row) for row in deeds.commands],
-        "sent": [answer_data(row) for row in deeds.sent],
-        "handled": [event_data(row) for row in deeds.handled],
-        "troubles": [{"where": trouble.where, **(error_data(trouble.error) or {})} for trouble in deeds.troubles],
+        "commands": [command_data(row) for row in actions.commands],
+        "sent": [answer_data(row) for row in actions.sent],
+        "handled": [event_data(row) for row in actions.handled],
+        "troubles": [{"where": trouble.where, **(error_data(trouble.error) or {})} for trouble in actions.troubles],
     }
 
 
@@ -142,7 +142,7 @@ def _repo(found: RepoReport) -> dict[str, Any]:
 
 def _lines(face: Face, outcome: PollOutcome) -> list[str]:
     lines = [line for found in outcome.report.repos for line in _repo_lines(found)]
-    lines += _deed_lines(outcome.deeds)
+    lines += _deed_lines(outcome.actions)
     told = f"{plural(outcome.requests, 'request')} in {outcome.seconds:.1f} s"
     lines.append(f"Run {outcome.report.run_id}: {told}")
     return lines if not face.choices.quiet else lines[-1:]
@@ -151,7 +151,7 @@ def _lines(face: Face, outcome: PollOutcome) -> list[str]:
 def _repo_lines(found: RepoReport) -> list[str]:
     if found.error is not None:
         return [f"{found.repo}: failed: {found.error.message}"]
-    from tidelore.feedback.allowed_users import describe_ignored
+    from tidelore.feedback.events import describe_ignored
 
     counts = found.effects
     parts = [plural(counts["events"], "new event")]
@@ -178,16 +178,16 @@ _WORDS = {
 }
 
 
-def _deed_lines(deeds: Deeds) -> list[str]:
+def _deed_lines(actions: ActionReport) -> list[str]:
     lines = [
         f"  {row.repo_full_name}#{row.issue_number} {row.command} by {row.author}: {row.status}"
-        for row in deeds.commands
+        for row in actions.commands
     ]
-    for row in deeds.sent:
+    for row in actions.sent:
         why = f" ({one_line(row.last_error)})" if row.last_error and row.status not in _FINISHED else ""
         lines.append(f"  reply {row.id} to {row.repo_full_name}#{row.scope_number}: {row.status}{why}")
-    for event in deeds.handled:
+    for event in actions.handled:
         failed = f"failed: {one_line(event.last_error or '')}"
         told = "done" if event.processed_at is not None else failed
         lines.append(shorten(f"  event {event.id} of {event.repo_full_name}#{event.thread_number}: {told}", _WIDTH))
-    return lines + [f"  {trouble.where}: {trouble.error.message}" for trouble in deeds.troubles]
+    return lines + [f"  {trouble.where}: {trouble.error.message}" for trouble in actions.troubles]

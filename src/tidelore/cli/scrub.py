@@ -12,7 +12,7 @@ from tidelore.cli.render import Answer
 from tidelore.cli.runs import report_data, scrub_lines
 
 if TYPE_CHECKING:
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import RunReport
 
@@ -32,7 +32,7 @@ def command(ctx: click.Context, everything: bool, budget: int, project: str | No
     One request verifies up to 100 items. `lore sync`, `lore ingest` and `lore poll` spend a small share of their
     requests on the same check. What the GitLab projects leave of the budget is spent on the Bluesky accounts.
     """
-    from tidelore.app import run_until_signalled
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import run_verdict
@@ -49,8 +49,8 @@ def command(ctx: click.Context, everything: bool, budget: int, project: str | No
 
 async def _scrub(app: App, request: MirrorRequest, budget: int) -> RunReport:
     """Verify the GitLab projects, then the Bluesky accounts; a user may have either."""
-    from tidelore.app import mirror
     from tidelore.app.bluesky import scrub_accounts
+    from tidelore.app.mirroring import mirror
 
     projects = any(host.projects or host.groups for host in app.config.gitlab)
     report = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidelore.app import rank_by_meaning
+from tidelore.app.documents import rank_by_meaning
 from tidelore.cli.browser import open_page
 from tidelore.cli.face import Face, LoreCommand, face_of
 from tidelore.cli.render import Answer
@@ -16,11 +16,10 @@ from tidelore.cli.search_text import result_lines
 from tidelore.core.clock import SystemClock
 from tidelore.core.extras import extra_missing
 from tidelore.core.references import parse_since
-from tidelore.search.filters import resolve_filters
-from tidelore.search.finding import MODES, Found, Request, find
+from tidelore.search.find import MODES, SearchRequest, SearchResults, find
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import LexicalFinding
-from tidelore.search.query import Query, parse_query
+from tidelore.search.query import Query, parse_query, resolve_filters
 
 _TYPES = ("issue", "mr", "discussion", "post")
 _OPTIONS = ("type", "project", "author", "state", "since", "path")
@@ -79,7 +78,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any) -> Ans
     database = face.open_store()
     try:
         asked = resolve_filters(database, written, lambda text: parse_since(text, SystemClock().now_ms()))
-        request = Request(query=query, wanted=asked, mode=wanted["mode"], limit=wanted["limit"], start=start)
+        request = SearchRequest(query=query, wanted=asked, mode=wanted["mode"], limit=wanted["limit"], start=start)
         meaning = rank_by_meaning(face.app(), database, query.text if request.mode != "lexical" else "")
         if meaning.extra is not None and request.mode == "semantic":
             raise extra_missing(meaning.extra, "search by meaning")
@@ -104,7 +103,7 @@ def _written(query: Query, wanted: dict[str, Any]) -> list[tuple[str, str]]:
     return [*query.fields, *options, *(("label", label) for label in wanted["labels"])]
 
 
-def _beside(found: Found, *, explain: bool) -> dict[str, Any]:
+def _beside(found: SearchResults, *, explain: bool) -> dict[str, Any]:
     """Return the fields of the answer beside the items."""
     return {
         "total": found.total,
@@ -115,7 +114,7 @@ def _beside(found: Found, *, explain: bool) -> dict[str, Any]:
     }
 
 
-def _explanation(found: Found) -> dict[str, Any]:
+def _explanation(found: SearchResults) -> dict[str, Any]:
     lexical = found.lexical or LexicalFinding(Ranking("lexical", ()))
     return {
         "terms": [{"text": entry.term.text, "documents": entry.documents} for entry in lexical.counted],

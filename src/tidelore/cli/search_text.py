@@ -9,7 +9,7 @@ import click
 from tidelore.cli.render import ago, plural
 from tidelore.cli.table import line_columns
 from tidelore.core.text import one_line, shorten, width
-from tidelore.search.finding import Found
+from tidelore.search.find import SearchResults
 from tidelore.search.query import Query
 from tidelore.search.results import ThreadResult
 
@@ -17,7 +17,7 @@ _STEP = "  "
 _SHORTEST_TITLE = 20
 
 
-def result_lines(found: Found, query: Query, start: int, *, explain: bool) -> list[str]:
+def result_lines(found: SearchResults, query: Query, start: int, *, explain: bool) -> list[str]:
     """Return the whole page; no line but a URL is wider than the terminal."""
     if not found.threads:
         beyond = " more" if start else ""
@@ -96,7 +96,7 @@ def _harmless(text: str) -> str:
     return f"{lead}{one_line(text)}{tail}"
 
 
-def _explanation(found: Found, query: Query, columns: int) -> Iterator[str]:
+def _explanation(found: SearchResults, query: Query, columns: int) -> Iterator[str]:
     if found.lexical is None:
         return
     gates = [term for gate in found.lexical.gates for term in gate.terms]

@@ -13,8 +13,8 @@ from tidelore.cli.render import Answer, plural
 from tidelore.cli.status import job_data
 
 if TYPE_CHECKING:
-    from tidelore.app import App
-    from tidelore.app.service.serving import ServiceReport
+    from tidelore.app.serving import ServiceReport
+    from tidelore.app.wiring import App
     from tidelore.core.errors import TideloreError
 
 
@@ -36,7 +36,7 @@ def command(ctx: click.Context, once: bool, seconds: float | None, force: bool) 
     database; `lore status` shows its state. SIGTERM and SIGINT stop it with exit code 0. SIGHUP or a changed
     configuration file reloads the settings. /metrics and /healthz are served on service.metrics_port.
     """
-    from tidelore.app.service.serving import ServeRequest, run_service
+    from tidelore.app.serving import ServeRequest, run_service
     from tidelore.core.config import config_path
 
     face = face_of(ctx)

@@ -34,9 +34,9 @@ def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
     require("vectors", "`lore similar`", ["numpy"])
     from tidelore.cli.search_page import item_of, read_fields
     from tidelore.cli.search_text import result_lines
-    from tidelore.search.finding import Found
+    from tidelore.search.find import SearchResults
     from tidelore.search.query import Query
-    from tidelore.search.similar import find_similar
+    from tidelore.search.semantic import find_similar
     from tidelore.store.reading.documents import ThreadKey
 
     face = face_of(ctx)
@@ -57,7 +57,7 @@ def command(ctx: click.Context, /, reference: str, **wanted: Any) -> Answer:
         database.close()
     if face.choices.robot:
         return Answer({"items": [item_of(thread, chosen) for thread in threads], "total": len(threads), "next": None})
-    found = Found(threads, len(threads), "semantic")
+    found = SearchResults(threads, len(threads), "semantic")
     return Answer(None, result_lines(found, Query(), 0, explain=False))
 
 

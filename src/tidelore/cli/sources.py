@@ -14,7 +14,7 @@ from tidelore.core.errors import NotFound
 from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
-    from tidelore.app.feedback.sources import Accepted, SourceEntry
+    from tidelore.app.sources import Accepted, SourceEntry
     from tidelore.cli.face import Face
     from tidelore.store.mirror.projects import ProjectRow
 
@@ -35,7 +35,7 @@ def command(ctx: click.Context) -> Answer | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
-    from tidelore.app.feedback.sources import list_sources
+    from tidelore.app.sources import list_sources
 
     face = face_of(ctx)
     entries = list_sources(face.app().config, _stored(face))
@@ -56,8 +56,8 @@ def accept_command(ctx: click.Context, source: str, path: str, force: bool) -> A
     REPOSITORY_REPLACED. Stored data of the former repository is kept under the name it has now and is no longer updated
     unless that name is configured.
     """
-    from tidelore.app import run_until_signalled
-    from tidelore.app.feedback.sources import accept_repository, choose_repository
+    from tidelore.app.sources import accept_repository, choose_repository
+    from tidelore.app.wiring import run_until_signalled
 
     face = face_of(ctx)
     app = face.app()

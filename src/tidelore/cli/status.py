@@ -15,8 +15,7 @@ from tidelore.core.errors import UserError
 from tidelore.core.text import one_line, shorten
 
 if TYPE_CHECKING:
-    from tidelore.service.health import SourceHealth
-    from tidelore.service.status import Overview, ServiceStatus
+    from tidelore.service.status import Overview, ServiceStatus, SourceHealth
     from tidelore.store.reading.totals import Totals
     from tidelore.store.work.runs import RunView
     from tidelore.store.work.service_records import BudgetRow, JobRow

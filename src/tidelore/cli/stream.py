@@ -45,8 +45,8 @@ def bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_d
     server can no longer replay what was missed, the accounts become due for `lore poll bluesky`. Polls may run at the
     same time.
     """
-    from tidelore.app import run_until_signalled
     from tidelore.app.bluesky import stream_accounts
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.core.errors import Cancelled
     from tidelore.sync.account_stream import StreamReport, StreamRequest
 

@@ -14,7 +14,7 @@ from tidelore.core.text import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.cli.face import Face
     from tidelore.sync.report import EntityOutcome, SurgicalReport
     from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
@@ -51,7 +51,8 @@ def run(
     face: Face, app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags, *, force: bool, wait_seconds: float
 ) -> Answer:
     """Refresh the named items, or those that an earlier run left."""
-    from tidelore.app import run_until_signalled, surgical_sync
+    from tidelore.app.mirroring import surgical_sync
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.cli.progress import progress
     from tidelore.sync.report import SurgicalReport, surgical_verdict
 

@@ -21,7 +21,7 @@ from tidelore.core.references import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.cli.face import Face
     from tidelore.core.config import Config
     from tidelore.core.progress import EmbedReport
@@ -106,7 +106,8 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
 
 
 def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -> Answer:
-    from tidelore.app import run_until_signalled, sync
+    from tidelore.app.mirroring import sync
+    from tidelore.app.wiring import run_until_signalled
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import run_verdict

@@ -12,7 +12,7 @@ from tidelore.core.errors import NotFound, TideloreError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.cli.face import Face
 
 
@@ -27,12 +27,12 @@ def polled_sources(app: App) -> list[str]:
 
 def plan(app: App, sources: list[str]) -> Answer:
     """Return what a sync would poll, without lock or network."""
-    from tidelore.app.feedback.polling import PollRequest
+    from tidelore.app.feedback_polling import FeedbackPollRequest
     from tidelore.cli import poll_bluesky, poll_github
     from tidelore.sync.account_poll import PollRequest as AccountRequest
 
     plans: dict[str, Callable[[], Answer]] = {
-        "github": lambda: poll_github.plan(app.config, PollRequest()),
+        "github": lambda: poll_github.plan(app.config, FeedbackPollRequest()),
         "bluesky": lambda: poll_bluesky.plan(app, AccountRequest(())),
     }
     answers = {name: plans[name]() for name in sources}
@@ -42,13 +42,13 @@ def plan(app: App, sources: list[str]) -> Answer:
 
 def run(face: Face, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]) -> Answer:
     """Poll each source; one that fails does not keep the others from being polled."""
-    from tidelore.app.feedback.polling import PollRequest
+    from tidelore.app.feedback_polling import FeedbackPollRequest
     from tidelore.cli import poll_bluesky, poll_github
     from tidelore.sync.account_poll import PollRequest as AccountRequest
 
     force, full = bool(wanted["force"]), bool(wanted["full"])
     polls: dict[str, Callable[[], Answer]] = {
-        "github": lambda: poll_github.run(face, app, PollRequest(full=full, force=force)),
+        "github": lambda: poll_github.run(face, app, FeedbackPollRequest(full=full, force=force)),
         "bluesky": lambda: poll_bluesky.run(
             face, app, AccountRequest((), full=full, force=force, documents="docs" not in left_out)
         ),
@@ -73,7 +73,8 @@ def run(face: Face, app: App, sources: list[str], left_out: set[str], wanted: Ma
 
 
 def _embed(app: App) -> Answer:
-    from tidelore.app import embed, run_until_signalled
+    from tidelore.app.documents import embed
+    from tidelore.app.wiring import run_until_signalled
 
     made = run_until_signalled(embed(app))
     return Answer(embed_data(made), [f"Embeddings: {embed_line(made) if made.model else made.notice}"])

@@ -13,7 +13,7 @@ from tidelore.cli.run_progress import headway
 from tidelore.cli.table import Column, fields, on_terminal, page_columns, table
 from tidelore.core.errors import UserError
 from tidelore.core.text import block, one_line
-from tidelore.service.recovery import recovery_actions
+from tidelore.service.status import recovery_actions
 from tidelore.store.work.runs import RunRecord, find_record, list_records
 
 _LARGEST_ID = 2**63 - 1

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from tidelore.app.console.finder import Finder
+from tidelore.app.console import ConsoleSearch
 from tidelore.console.reading import Reader
 
 if TYPE_CHECKING:
-    from tidelore.app import App
-    from tidelore.app.console.actions import Hands
-    from tidelore.app.console.thread import ServiceThread
+    from tidelore.app.console import ConsoleActions, ServiceThread
+    from tidelore.app.wiring import App
     from tidelore.console.logbook import Logbook
 
 
@@ -25,7 +24,7 @@ class Desk:
     """The doors of one console."""
 
     def __init__(
-        self, app: App, logbook: Logbook, service: ServiceThread | None = None, hands: Hands | None = None
+        self, app: App, logbook: Logbook, service: ServiceThread | None = None, hands: ConsoleActions | None = None
     ) -> None:
         self.app = app
         self.logbook = logbook
@@ -33,7 +32,7 @@ class Desk:
         self.hands = hands
         self.reader = Reader(app.open_store, "reader")
         self.seeker = Reader(app.open_store, "seeker")
-        self.finder = Finder(app)
+        self.finder = ConsoleSearch(app)
         self._acting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hands")
 
     @property

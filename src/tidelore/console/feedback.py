@@ -12,7 +12,7 @@ from tidelore.console.browsing import BrowseScreen
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, state
 from tidelore.core.text import harmless
-from tidelore.service.panels import Talk, read_talk
+from tidelore.service.panels import FeedbackPanel, read_feedback_panel
 from tidelore.store.database.port import Database
 from tidelore.store.work.events import EventRow, PendingCount
 from tidelore.store.work.outbox import OutboxRow
@@ -68,10 +68,10 @@ class FeedbackScreen(BrowseScreen):
             table.display = place == 0
             yield table
 
-    def question(self, database: Database, now_ms: int) -> Talk:
-        return read_talk(database, now_ms)
+    def question(self, database: Database, now_ms: int) -> FeedbackPanel:
+        return read_feedback_panel(database, now_ms)
 
-    def show(self, answer: Talk, now_ms: int) -> None:
+    def show(self, answer: FeedbackPanel, now_ms: int) -> None:
         found = {
             "pulls": [_pull_line(pull, answer, now_ms) for pull in answer.pulls],
             "events": [_event_line(event, now_ms) for event in answer.events],
@@ -157,7 +157,7 @@ class FeedbackScreen(BrowseScreen):
         return line.record if line is not None and isinstance(line.record, TrackedPr) else None
 
 
-def _pull_line(pull: TrackedPr, talk: Talk, now_ms: int) -> Line:
+def _pull_line(pull: TrackedPr, talk: FeedbackPanel, now_ms: int) -> Line:
     waiting = talk.waiting.get((pull.project_id, pull.pr_number))
     pending, at_work = _counts(waiting)
     word, tone = state("paused" if pull.paused and pull.status != BLOCKED else pull.status)

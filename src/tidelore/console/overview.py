@@ -18,7 +18,7 @@ from tidelore.console.running import RUNNING, run_line
 from tidelore.console.runs import RUNS, ledger_line
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import many, remote, span, state
-from tidelore.service.panels import Glance, SourcePanel, read_glance
+from tidelore.service.panels import Dashboard, SourcePanel, read_dashboard
 from tidelore.store.database.port import Database
 from tidelore.store.work.activity import MOST
 from tidelore.store.work.runs import RunRecord
@@ -73,10 +73,10 @@ class OverviewScreen(BrowseScreen):
         yield RowTable(RUNS, id="newest", title="Recent runs", empty="No runs yet.")
         yield Static("", id="waiting")
 
-    def question(self, database: Database, now_ms: int) -> Glance:
-        return read_glance(database, self.desk.app.config, now_ms)
+    def question(self, database: Database, now_ms: int) -> Dashboard:
+        return read_dashboard(database, self.desk.app.config, now_ms)
 
-    def show(self, answer: Glance, now_ms: int) -> None:
+    def show(self, answer: Dashboard, now_ms: int) -> None:
         self.query_one("#sources", RowTable).set_lines([source_line(source) for source in answer.sources])
         self.query_one("#running", RowTable).set_lines([run_line(run, now_ms) for run in answer.runs])
         self.query_one("#newest", RowTable).set_lines([ledger_line(run, now_ms) for run in answer.newest])
@@ -140,7 +140,7 @@ def left_cell(left: BudgetRow | None) -> Cell:
     return Cell(f"{left.remaining:,}{of_all}", "warn" if left.is_low else "", left.remaining)
 
 
-def waiting_line(answer: Glance) -> str:
+def waiting_line(answer: Dashboard) -> str:
     """Return what waits for somebody, on one line."""
     found = (
         (answer.events, "event pending", "events pending", "$text-warning"),

@@ -13,7 +13,7 @@ from tidelore.console.running import progress, work
 from tidelore.console.table import Cell, Column, Line, RowTable
 from tidelore.console.words import fields, moment, remote, since, span, state
 from tidelore.engine.ledger import PHASES
-from tidelore.service.recovery import jobs_again, recovery_actions
+from tidelore.service.status import jobs_again, recovery_actions
 from tidelore.store.database.port import Database
 from tidelore.store.work import activity
 from tidelore.store.work.runs import RunRecord

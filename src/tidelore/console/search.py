@@ -16,6 +16,7 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import DataTable, Input, Static
 
+from tidelore.app.console import read_thread
 from tidelore.console.browsing import BrowseScreen, filter_line
 from tidelore.console.desk import Desk
 from tidelore.console.table import Cell, Column, Line, RowTable
@@ -23,9 +24,8 @@ from tidelore.console.thread import ThreadScreen
 from tidelore.console.thread_text import result_text, thread_text
 from tidelore.console.words import remote, since
 from tidelore.core.errors import TideloreError
-from tidelore.search.finding import Found
+from tidelore.search.find import SearchResults
 from tidelore.search.results import ThreadResult
-from tidelore.service.threads import read_thread
 from tidelore.store.database.port import Database
 
 RESULTS = (
@@ -128,7 +128,7 @@ class SearchScreen(BrowseScreen):
         if found is not None:
             self._tell(found)
 
-    def _tell(self, found: Found) -> None:
+    def _tell(self, found: SearchResults) -> None:
         table = self.query_one("#results", RowTable)
         notices = [said for said in found.notices if "keywords only" not in said]
         table.empty = notices[0] if notices else "No results."

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidelore.app.console.actions import Hands
-from tidelore.app.console.thread import ServiceThread
+from tidelore.app.console import ConsoleActions, ServiceThread
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
 from tidelore.console.screens import ConsoleApp
@@ -22,7 +21,7 @@ from tidelore.console.themes import choose_theme, is_colourless
 from tidelore.core.errors import TideloreError
 
 if TYPE_CHECKING:
-    from tidelore.app import App
+    from tidelore.app.wiring import App
 
 
 def run_console(
@@ -41,7 +40,7 @@ def run_console(
     with _logged(app) as logbook:
         service = ServiceThread(app, load, config_file)
         try:
-            _show(Desk(app, logbook, service, Hands(app)), theme, color=color)
+            _show(Desk(app, logbook, service, ConsoleActions(app)), theme, color=color)
         finally:
             if service.running:
                 on_leaving()

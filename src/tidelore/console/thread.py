@@ -11,11 +11,11 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from tidelore.app.console import read_thread
 from tidelore.console.desk import Desk
 from tidelore.console.thread_text import thread_text
 from tidelore.core.errors import TideloreError
 from tidelore.search.results import ThreadResult
-from tidelore.service.threads import read_thread
 
 
 class ThreadScreen(Screen[None]):

@@ -1,9 +1,9 @@
-"""The shadow comparison. Owns a full scan of every followed thread, set against the events that are stored.
+"""Compare every tracked thread on the server with the stored events, and repair what is missing.
 
-A comment that qualifies and has no event of its words is missing: that is the fault looked for. An event whose comment
-is gone remotely is told and is none: what was said was said. Changes nothing; `mend` ingests what is missing through
-the transaction every poll uses. A pull request that was closed and resumed is compared from where it was read again;
-one that ended is compared up to its end, as long as that is not longer ago than the safe backfill.
+A comment that qualifies but has no event with its text is missing. An event whose comment was deleted on the server is
+reported but is not an error. `compare` changes nothing; `mend` stores missing events through the transaction that
+polls use. A pull request that was closed and resumed is compared from where it was read again; one that ended is
+compared up to its end, unless that is longer ago than the safe backfill.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidelore.engine.lease import Lease
 from tidelore.engine.ports import ListRequest, Pages
 from tidelore.feedback.context import Context, read_context
 from tidelore.feedback.events import event_key, interpret, own_tokens, qualifies
-from tidelore.feedback.metrics import EVENTS_INGESTED
+from tidelore.feedback.report import EVENTS_INGESTED
 from tidelore.feedback.tokens import find_markers
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.database.port import Database
@@ -94,7 +94,7 @@ class RepoAudit(Struct):
         return [surface for thread in self.threads for surface in thread.surfaces]
 
 
-class AuditReport(Struct):
+class FeedbackAuditReport(Struct):
     """One whole comparison."""
 
     repos: list[RepoAudit] = field(default_factory=list)
@@ -195,7 +195,7 @@ def mend(
     return total
 
 
-def judge(report: AuditReport) -> TideloreError | None:
+def audit_error(report: FeedbackAuditReport) -> TideloreError | None:
     """Return what the comparison ends with: a fault where something is missing, less where something was not read."""
     if report.missing:
         return IntegrityError(

@@ -1,8 +1,8 @@
-"""Operator commands. Owns their grammar, who may give them, and when one is too old to be run.
+"""Parse and authorise operator commands.
 
-Pure: a first line becomes a command or a reason why it is none. `/lore sub key=value key="two words"`: the prefix is
-a whole word, names have no case, values may be quoted. Refuses to guess: what is not understood is answered with
-the list of commands and never run in part.
+Grammar: `/lore name key=value key="two words"` on the first line of a comment; names are case-insensitive. A command
+that cannot be parsed is answered with the list of commands and never run in part. Also decides who is an operator and
+when a command has expired. Pure: no I/O; `actions.py` runs the commands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a comment is judged by. Owns the frozen picture of one repository that every decision of a poll is given.
+"""A snapshot of one repository: its settings, tracked pull requests and source issues.
 
-A poll takes one picture; whatever changes meanwhile is seen by the next. Pull requests that have ended are not in it:
-they cost nothing (invariant 9).
+A poll takes one snapshot and makes all its decisions from it; later changes are seen by the next poll. Pull requests
+that have ended are not part of it, so they cost nothing (invariant 9).
 """
 
 from __future__ import annotations

@@ -1,26 +1,164 @@
-"""Events. Owns what one version of a comment means: an event, a command, an answer of ours that arrived, or nothing.
+"""Decide what a version of a comment leads to: an event, a command, an observed answer, a redirect, or nothing.
 
-Pure: `interpret` is all of it, and the store writes what it returns in the cursor's transaction. A version is new by
-its body (invariant 3): a touch moves `updated_at` and is no edit, and two edits within one second are two events.
-Refuses to judge by order: a version older than the stored one says nothing.
+`interpret` makes the decision from a `Context`; the store writes its effects in the transaction that moves the cursor.
+A version is new by its body (invariant 3): a changed `updated_at` alone is not an edit, and two edits within one
+second are two events. A version older than the stored one leads to nothing.
+
+Also here: whose comments count (`allowed_users`), how comments on source issues are batched or redirected to their
+pull request, and `reconsider`, which applies a changed list of allowed users to stored comments without any request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Literal
 
 from tidelore.core.clock import format_instant
+from tidelore.core.config import ALLOWED_USERS, RepoSettings
+from tidelore.core.content import digest
 from tidelore.core.model import CommentRecord, Item, Version
-from tidelore.feedback.allowed_users import why_ignored
-from tidelore.feedback.commands import Command, authorise, help_text, is_command, is_expired, parse_command
-from tidelore.feedback.context import Context
-from tidelore.feedback.routing import route_comment
+from tidelore.engine.lease import Lease
+from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
+from tidelore.feedback.context import Context, FollowedIssue, read_context
+from tidelore.feedback.report import EVENTS_DEDUPED, EVENTS_INGESTED
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.sources.github.transform import ISSUE_COMMENT
-from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.feedback_writer import (
+    REDIRECT_SOURCE,
+    JudgedComment,
+    WrittenEffects,
+    body_digest,
+    ignored_authors,
+    ignored_comments,
+    ingest_stored_comments,
+)
+from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.action_tokens import ActionToken
-from tidelore.store.work.events import Effect, IgnoredComment, NewCommand, NewEvent, PlannedReply, TokenSeen
+from tidelore.store.work.events import (
+    FOLLOWUPS,
+    Effect,
+    IgnoredComment,
+    NewCommand,
+    NewEvent,
+    NewFollowup,
+    NewRedirect,
+    PlannedReply,
+    TokenSeen,
+)
+from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
+from tidelore.store.work.service_records import add_to_counter
+from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
+
+IgnoreReason = Literal["not_allowed", "bot", "deleted_account"]
+
+
+def why_ignored(record: CommentRecord, context: Context) -> IgnoreReason | None:
+    """Return why nobody is to act on a comment, by who wrote it; None when somebody is."""
+    allowed = {name.casefold() for name in context.settings.allowed_users or ALLOWED_USERS}
+    author = record.author
+    if author is None:
+        return None if "*" in allowed else "deleted_account"
+    if author.casefold() in allowed:
+        return None
+    if is_bot(author, record.is_bot):
+        return "bot"
+    if "*" in allowed or not allowed.isdisjoint(_associations(record, author, context)):
+        return None
+    return "not_allowed"
+
+
+def describe_ignored(reason: str, comments: int, accounts: int) -> str:
+    """Return how many comments were left out and why, as a line for people."""
+    noun = "comment" if comments == 1 else "comments"
+    if reason == "deleted_account":
+        return f"{comments:,} {noun} of deleted accounts ignored: not in allowed_users"
+    one, many = ("bot", "bots") if reason == "bot" else ("person", "people")
+    return f"{comments:,} {noun} by {accounts:,} {one if accounts == 1 else many} ignored: not in allowed_users"
+
+
+def _associations(record: CommentRecord, author: str, context: Context) -> Iterable[str]:
+    """Return how an author stands to the repository and the pull request, as `allowed_users` names it."""
+    if record.association is not None:
+        yield f"@{record.association.casefold()}"
+    # Not every server says how authors stand.
+    if author.casefold() == context.owner.casefold():
+        yield "@owner"
+    pull = context.pulls.get(record.number)
+    if pull is not None and pull.author is not None and pull.author.casefold() == author.casefold():
+        yield "@author"
+
+
+_LONGEST_BATCH = 1_000_000
+"""Characters of one batched body: as much as a handler can be expected to read in one go."""
+
+
+def route_comment(record: CommentRecord, issue: FollowedIssue, context: Context) -> Sequence[Effect]:
+    """Return what a qualifying comment on a source issue leads to."""
+    if record.updated_at < context.followed_from(issue.number):
+        return ()
+    pull = context.pulls.get(issue.pr_number) if issue.pr_number is not None else None
+    if issue.pr_number is None or record.updated_at // 1000 < context.on_server(issue.entered_at) // 1000:
+        return (NewFollowup(issue.number, record),) if record.remote_id > issue.consumed_id else ()
+    if pull is None or pull.status in TERMINAL or record.remote_id <= issue.redirected_id:
+        return ()
+    return (_redirect(record, issue.number, issue.pr_number, context),)
+
+
+def batch_event(issue: IssueCursor, waiting: Sequence[FollowupRow]) -> NewEvent:
+    """Return the one event that carries waiting comments, oldest first, named after what is in it."""
+    ordered = sorted(waiting, key=lambda each: each.comment_id)
+    last = ordered[-1]
+    versions = ",".join(f"{each.comment_id}:{each.updated_at}:{each.body}" for each in ordered)
+    record = CommentRecord(
+        remote_id=last.comment_id,
+        kind=FOLLOWUPS,
+        number=issue.issue_number,
+        author=last.author,
+        is_bot=False,
+        body=_batched(ordered),
+        path=None,
+        line=None,
+        side=None,
+        commit_sha=None,
+        in_reply_to=None,
+        review_id=None,
+        review_state=None,
+        url=None,
+        created_at=ordered[0].created_at,
+        updated_at=max(each.updated_at for each in ordered),
+    )
+    key = f"{issue.issue_number}:{FOLLOWUPS}:{last.comment_id}:{digest(versions.encode()).hex()[:16]}"
+    return NewEvent(key, issue.pr_number, issue.issue_number, record)
+
+
+def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context: Context) -> NewRedirect:
+    intent = Intent(
+        context.host,
+        context.repo_id,
+        "issue",
+        issue_number,
+        None,
+        REDIRECT_SOURCE,
+        f"{issue_number}:{record.remote_id}",
+    )
+    token = action_token(intent, context.secret)
+    who = f"@{record.author} " if record.author else ""
+    said = (
+        f"{who}the work on this issue continues in #{pr_number}. Please comment there: comments here are not processed."
+    )
+    return NewRedirect(issue_number, record.remote_id, token, with_marker(said, token), issue_number)
+
+
+def _batched(ordered: Sequence[FollowupRow]) -> str:
+    """Return the bodies under one another; a single one stays as it is."""
+    if len(ordered) == 1:
+        return ordered[0].body
+    parts = [f"@{each.author or 'ghost'}:\n\n{each.body}" for each in ordered]
+    return "\n\n---\n\n".join(parts)[:_LONGEST_BATCH]
+
 
 COMMAND_SOURCE = "operator_command"
 _LONGEST_COMMAND = 200
@@ -165,3 +303,44 @@ def _answer(record: CommentRecord, key: str, result: str, context: Context) -> P
     kind = context.scope_kind(record.number)
     token = command_token(context.host, context.repo_id, kind, record.number, key, context.secret)
     return PlannedReply(kind, record.number, None, token, with_marker(result, token), COMMAND_SOURCE)
+
+
+def reconsider(
+    database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int, lease: Lease | None = None
+) -> list[WrittenEffects]:
+    """Judge comments again that were left out because of their authors; return what those led to that are not now."""
+    authors = ignored_authors(database, project.id)
+    if not authors:
+        return []
+    # Also of pull requests that have ended: what was said on them was said before. Blocked ones wait for their end.
+    ended = {row.pr_number for row in list_tracked(database, project_id=project.id, statuses=tuple(TERMINAL))}
+    context = read_context(database, project, settings, ending=ended & {one.number for one in authors})
+    found: dict[str, list[JudgedComment]] = defaultdict(list)
+    for one in authors:
+        records = ignored_comments(database, project.id, one, limit=1)
+        if not records or why_ignored(records[0], context) is not None:
+            continue
+        for record in ignored_comments(database, project.id, one):
+            effects = interpret(_item(record), None, context)
+            if effects is not None and why_ignored(record, context) is None:
+                found[record.kind].append(JudgedComment(_item(record), effects))
+    return [
+        ingest_stored_comments(
+            database, project.id, project.path, kind, sorted(judged, key=_order), now_ms, lease=lease, also=_count
+        )
+        for kind, judged in found.items()
+    ]
+
+
+def _order(judged: JudgedComment) -> tuple[int, int]:
+    return judged.item.record.updated_at, judged.item.record.remote_id
+
+
+def _item(record: CommentRecord) -> Item[CommentRecord]:
+    version = Version(record.remote_id, record.updated_at, body_digest(record.body))
+    return Item(version, record.updated_at, b"", record)
+
+
+def _count(tx: Transaction, written: WrittenEffects) -> None:
+    add_to_counter(tx, EVENTS_INGESTED, {}, len(written.events))
+    add_to_counter(tx, EVENTS_DEDUPED, {}, written.deduped)

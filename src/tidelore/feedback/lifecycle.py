@@ -1,21 +1,22 @@
-"""The life of a followed pull request. Owns tracking, untracking, blocking, unblocking and resuming as operations.
+"""The statuses of a tracked pull request, the allowed changes between them, and the operations that make them.
 
-What the remote has to say is asked first, outside any transaction; the step, its history and the positions it
-concerns are written in one. Refuses what cannot be followed: a merged pull request never, a closed one only once it
-is open again. After a block or a pause in following, the thread is read again from where it was last complete
-(`bootstrap_complete` = 0), so that nothing said meanwhile is lost; what was said while it was closed only as far
-back as the safe backfill.
+Track, untrack, block, unblock and resume. The server is asked first, outside any transaction; the new status, its
+history and the affected cursors are then written in one transaction. A merged pull request cannot be tracked; a closed
+one only after it was reopened. After a block the thread is read again from where it was last complete
+(`bootstrap_complete` = 0), so comments made meanwhile are not lost; after a closure only as far back as the safe
+backfill. A transport error never changes a status.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
 
 from tidelore.core.clock import Clock
-from tidelore.core.config import GitHubHost, repo_settings
-from tidelore.core.errors import NotFound, UserError
+from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.errors import IllegalTransition, NotFound, UserError
 from tidelore.core.model import PullRecord
-from tidelore.feedback.tracking import check_step, judge_pull
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.cursors import forget_thread, get_poll_cursor, poll_scope, upsert_poll_cursor
 from tidelore.store.mirror.projects import ProjectRow
@@ -24,11 +25,69 @@ from tidelore.store.work.events import retry_now
 from tidelore.store.work.followed_issues import follow_issue, unfollow_issue
 from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, CLOSED, MERGED, TERMINAL, TrackedPr
 
+Status = Literal["awaiting_feedback", "blocked", "merged", "closed"]
+PullVerdict = Literal["merged", "closed", "compare", "same"]
+HeadVerdict = Literal["follow", "history_rewritten"]
+
+HISTORY_REWRITTEN: Final = "history_rewritten"
+HANDLER_FAILED: Final = "handler_failed"
+
+STEPS: Mapping[str | None, frozenset[str]] = MappingProxyType(
+    {
+        None: frozenset({"awaiting_feedback"}),
+        "awaiting_feedback": frozenset({"blocked", "merged", "closed"}),
+        "blocked": frozenset({"awaiting_feedback", "merged", "closed"}),
+        "closed": frozenset({"awaiting_feedback"}),
+        "merged": frozenset(),
+    }
+)
+"""From each status (None: not followed yet) to those it may step to. Only a person takes `closed` further."""
+
+
+def check_step(before: str | None, after: str) -> None:
+    """Raise IllegalTransition for a step that is not in the table."""
+    if after not in STEPS.get(before, frozenset()):
+        raise IllegalTransition(
+            f"invalid pull request state change from {before or 'nothing'} to {after}", before=before, after=after
+        )
+
+
+def classify_pull(pull: PullRecord, last_seen_head_sha: str | None) -> PullVerdict:
+    """Return what a look at a followed pull request says; 'compare' when its head is not the one last seen."""
+    if pull.merged or pull.merged_at is not None:
+        return "merged"
+    if pull.state == "closed":
+        return "closed"
+    return "same" if pull.head_sha == last_seen_head_sha else "compare"
+
+
+def classify_head(word: str) -> HeadVerdict:
+    """Return what the compare endpoint's word for (last seen, new head) means for following the branch.
+
+    Only a head that has the last one among its ancestors is followed; a word we do not know is no such proof.
+    """
+    return "follow" if word in {"ahead", "identical"} else HISTORY_REWRITTEN
+
+
+def matches_rule(pull: PullRecord, settings: RepoSettings, *, opened_since: int | None = None) -> bool:
+    """Return whether a pull request is to be followed by itself: by its author, or by one of its labels.
+
+    One that has ended only if it was opened since the last look: it came and went between two polls.
+    """
+    if classify_pull(pull, None) in TERMINAL and (opened_since is None or pull.created_at < opened_since):
+        return False
+    authors = {name.casefold() for name in settings.track_authors}
+    labels = {name.casefold() for name in settings.track_labels}
+    return (pull.author is not None and pull.author.casefold() in authors) or any(
+        label.casefold() in labels for label in pull.labels
+    )
+
+
 _FEEDS = {"pr_issue_comments": "issue_comments", "pr_review_comments": "review_comments"}
 """The lists of a pull request that are read for events, and the list of the repository that covers each."""
 
 
-class Pulls(Protocol):
+class PullSource(Protocol):
     """The part of a source that is asked here."""
 
     name: str
@@ -42,7 +101,7 @@ class Lifecycle:
     """The operations on the pull requests of one repository."""
 
     def __init__(
-        self, database: Database, source: Pulls, project: ProjectRow, settings: GitHubHost, clock: Clock
+        self, database: Database, source: PullSource, project: ProjectRow, settings: GitHubHost, clock: Clock
     ) -> None:
         self._database = database
         self._source = source
@@ -129,7 +188,7 @@ class Lifecycle:
     async def open_pull(self, number: int) -> PullRecord:
         """Return a pull request as the remote shows it, or raise UserError when it has ended there."""
         pull = await self._source.pull(self._project.remote_id, number)
-        verdict = judge_pull(pull, None)
+        verdict = classify_pull(pull, None)
         if verdict in TERMINAL:
             raise UserError(
                 f"{self._project.path}#{number} is {verdict}",
@@ -155,7 +214,7 @@ class Lifecycle:
             upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=False, now_ms=now_ms)
 
 
-def block(
+def block_pull(
     database: Database, source_name: str, row: TrackedPr, reason: str, detail: str | None, now_ms: int
 ) -> TrackedPr:
     """Stop ingesting what is said on a pull request until somebody unblocks it; commands are still heard.

@@ -1,29 +1,126 @@
-"""Posting. Owns the way of one stored intent to the remote: claimed, attempted, posted once, observed.
+"""Post answers exactly once.
 
-An attempt is durable before the write it announces. Where the outcome is unknown (timeout, 5xx, a lost connection, a
-dead process) nothing is written again until the write can no longer land; then the thread is read back by the mark,
-and only if it is absent it is posted again. So a crash at any seam leaves exactly one comment. Refuses to repeat what
-was refused for good, and keeps writes to one host apart, across processes too.
+An answer is stored with its token before anything is sent (invariant 6): asked for again, in any process, it is the
+same comment. Each attempt is stored before the request. If its outcome is unknown (timeout, 5xx, lost connection,
+crash), nothing is sent until the request can no longer succeed; then the thread is searched for the marker, and the
+answer is posted again only if it is absent. The search reads everything written since the answer was stored, until two
+passes agree, and accepts a marker only in a comment of our own account. An answer the server refused for good is not
+repeated. Requests that write to one host are spaced apart, across processes too.
+
+Only review comments have threads; an answer to any other comment is posted below it in the conversation.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
-from tidelore.core.errors import CredentialsRejected, LockHeld, RateLimited, RemoteError, RemotePermanent
-from tidelore.core.model import CommentRecord
+from tidelore.core.errors import (
+    CredentialsRejected,
+    LockHeld,
+    PartialSuccess,
+    RateLimited,
+    RemoteError,
+    RemotePermanent,
+    RemoteTransient,
+    TideloreError,
+)
+from tidelore.core.model import CommentRecord, RemoteId
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.feedback.readback import Threads, find_posted
+from tidelore.engine.ports import Lister, ListRequest
+from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
+from tidelore.sources.github.transform import REVIEW_COMMENT
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.feedback_writer import stored_comments
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work import outbox as rows
-from tidelore.store.work.outbox import OutboxRow, free_dead, new_claim
+from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
+from tidelore.store.work.events import EventRow, list_events
+from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
+
+SKEW_MS = 300_000
+"""How far the two clocks may be apart before that is looked at: the intent has our time, the comment the server's."""
+_PASSES = 10
+
+
+class ThreadSource(Protocol):
+    """The part of a source that is read here."""
+
+    def thread(self, repo: str | int, kind: str, number: int) -> Lister[CommentRecord]:
+        """Return the comments of one kind in one thread: by id, with `since`."""
+        ...
+
+    async def login(self) -> str | None:
+        """Return whose comments are ours; None where the remote does not say."""
+        ...
+
+
+class AnswerMark(Struct, frozen=True):
+    """What our comment is known by: its token, and our login where the remote says who we are."""
+
+    token: str
+    login: str | None
+
+    def is_on(self, record: CommentRecord) -> bool:
+        ours = self.login is None or is_same_login(record.author, self.login)
+        return ours and self.token in find_markers(record.body)
+
+
+class ThreadPass(Struct, frozen=True):
+    """One pass over what was written since an instant."""
+
+    found: CommentRecord | None
+    ids: frozenset[RemoteId]
+    pages: int
+    server_at: int | None
+
+
+async def find_posted(
+    source: ThreadSource, repo: str | int, row: OutboxRow, overlap_ms: int, clock: Clock
+) -> CommentRecord | None:
+    """Return the comment of ours that carries a row's token, or None when there certainly is none."""
+    own = AnswerMark(row.token, await source.login())
+    kind = "issue_comment" if row.reply_to is None else "review_comment"
+    pages = source.thread(repo, kind, row.scope_number)
+    since = max(row.created_at - overlap_ms - SKEW_MS, 1)
+    reading = await _read(pages, own, since)
+    ahead_ms = 0 if reading.server_at is None else clock.now_ms() - reading.server_at
+    if reading.found is None and ahead_ms > SKEW_MS:
+        since = max(since - ahead_ms, 1)
+        reading = await _read(pages, own, since)
+    for _ in range(_PASSES):
+        if reading.found is not None or reading.pages == 1:
+            return reading.found
+        before, reading = reading, await _read(pages, own, since)
+        if reading.found is None and reading.ids <= before.ids:
+            return None
+    raise RemoteTransient("the thread kept changing while it was read", reason="unsettled_thread")
+
+
+async def _read(pages: Lister[CommentRecord], own: AnswerMark, since: int) -> ThreadPass:
+    ids: set[RemoteId] = set()
+    request, count, server_at = ListRequest(since=since), 0, None
+    while True:
+        page = await pages.fetch(request)
+        count, server_at = count + 1, server_at or page.server_at
+        for item in page.items:
+            ids.add(item.version.id)
+            if own.is_on(item.record):
+                return ThreadPass(item.record, frozenset(ids), count, server_at)
+        if any(own.token.encode() in rejected.payload for rejected in page.rejected):
+            raise RemoteTransient("could not parse a comment that may be ours", reason="unreadable_comment")
+        if page.next_token is None:
+            return ThreadPass(None, frozenset(ids), count, server_at)
+        request = ListRequest(since=since, token=page.next_token)
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +131,7 @@ _FIRST_PAUSE_SECONDS = 5.0
 _LIMIT_PAUSE_SECONDS = 60.0
 
 
-class Poster(Threads, Protocol):
+class Poster(ThreadSource, Protocol):
     """The part of a source that answers are posted through."""
 
     name: str
@@ -218,3 +315,137 @@ def _tell(event: str, row: OutboxRow) -> None:
     where = f"{row.repo_full_name}#{row.scope_number}"
     fields = {"event": event, "repo": row.repo_full_name, "number": row.scope_number, "token": row.token}
     _LOG.info("%s %s %s", event, where, row.token, extra=fields | {"comment_id": row.comment_id})
+
+
+_TALK = ("issue_comment", "review_summary")
+_REASONS = {
+    "unclear_write": "the server did not say whether it was posted",
+    RateLimited.code: "rate limited by the server",
+}
+
+
+class AnswerRequest(Struct, frozen=True):
+    """What is to be said: in which thread, in answer to which comment, under which word of the caller's own."""
+
+    scope_kind: ScopeKind
+    number: int
+    body: str
+    source: str
+    to: int | None = None
+    token_key: str | None = None
+
+
+class PostedAnswer(Struct, frozen=True):
+    """How far an answer has come; `error` is why it is not confirmed."""
+
+    row: OutboxRow
+    error: TideloreError | None
+
+
+class AnswerTarget(Struct, frozen=True):
+    """Where an answer is posted: into the thread of a review comment, or into the talk."""
+
+    reply_to: int | None
+    key: str
+
+
+async def post(
+    database: Database,
+    source: Poster,
+    project: ProjectRow,
+    host: GitHubHost,
+    answering: AnswerRequest,
+    clock: Clock,
+    seam: Crashpoint,
+) -> PostedAnswer:
+    """Store an answer, then send it."""
+    answering = await _to_the_first(database, source, project, answering)
+    row = plan_answer(database, project, answering, clock.now_ms())
+    try:
+        row = await Outbox(database, source, host, clock, seam).send(row.id)
+    except RemoteError as error:
+        return PostedAnswer(find_outbox(database, row.id), error)
+    return PostedAnswer(row, unconfirmed_error(row))
+
+
+async def _to_the_first(
+    database: Database, source: Poster, project: ProjectRow, answering: AnswerRequest
+) -> AnswerRequest:
+    """Return an answer addressed to the first comment of its thread: the remote takes no other.
+
+    Of a comment that became an event that is stored; any other is asked for, and told by the remote.
+    """
+    to = answering.to
+    if to is None or any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
+        return answering
+    if any(stored_comments(database, project.id, kind, [to]) for kind in _TALK):
+        return answering
+    page = await source.thread(project.remote_id, REVIEW_COMMENT, answering.number).fetch_one(str(to))
+    first = next((item.record.in_reply_to for item in page.items), None)
+    return answering if first is None else replace(answering, to=first)
+
+
+def plan_answer(database: Database, project: ProjectRow, answering: AnswerRequest, now_ms: int) -> OutboxRow:
+    """Make an intent durable; the same intent again is the row that is there."""
+    target = find_target(database, project, answering)
+    intent = Intent(
+        project.source,
+        project.remote_id,
+        answering.scope_kind,
+        answering.number,
+        target.reply_to,
+        answering.source,
+        target.key,
+    )
+    token = action_token(intent, signing_secret(database, now_ms))
+    body = with_marker(answering.body, token)
+    with database.transaction(durable=True) as tx:
+        return plan(
+            tx,
+            project_id=project.id,
+            repo=project.path,
+            token=token,
+            scope_kind=answering.scope_kind,
+            scope_number=answering.number,
+            reply_to=target.reply_to,
+            body=body,
+            source=answering.source,
+            now_ms=now_ms,
+        )
+
+
+def find_target(database: Database, project: ProjectRow, answering: AnswerRequest) -> AnswerTarget:
+    """Return where an answer belongs, by what is stored of the comment it answers."""
+    key = answering.token_key if answering.token_key is not None else answering.body
+    to = answering.to
+    if to is None:
+        return AnswerTarget(None, key)
+    event = _newest(event for event in list_events(database, project.id, answering.number) if event.comment_id == to)
+    if event is not None and event.kind == REVIEW_COMMENT:
+        # The remote takes answers to the first comment of a thread alone.
+        return AnswerTarget(event.in_reply_to or to, key)
+    known = event is not None or any(stored_comments(database, project.id, kind, [to]) for kind in _TALK)
+    if known and not stored_comments(database, project.id, REVIEW_COMMENT, [to]):
+        # So that the same words to another comment are another answer.
+        return AnswerTarget(None, key if answering.token_key is not None else f"{to}:{key}")
+    return AnswerTarget(to, key)
+
+
+def unconfirmed_error(row: OutboxRow) -> TideloreError | None:
+    """Return what is wrong with an answer: refused for good, or not confirmed yet."""
+    if row.status == OBSERVED:
+        return None
+    if row.status == FAILED:
+        return RemotePermanent(
+            f"the reply was refused: {row.last_error}",
+            fix="correct the problem, then send it with a new --token-key",
+        )
+    why = f": {_REASONS.get(row.last_error, row.last_error)}" if row.last_error else ""
+    return PartialSuccess(
+        f"the reply is stored but not confirmed yet{why}",
+        fix="run `lore poll github` or the same command again later; the reply is posted once",
+    )
+
+
+def _newest(events: Iterable[EventRow]) -> EventRow | None:
+    return max(events, key=lambda event: event.id, default=None)

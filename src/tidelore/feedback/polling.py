@@ -1,8 +1,7 @@
-"""A poll of every followed repository. Owns which are read, side by side, and whose trouble is whose.
+"""Poll all configured repositories concurrently, under one lease.
 
-One repository that fails is reported and the others go on; a host that refuses us, or is silent time after time, is
-asked no more, with one error (`http/limits.py`). Hosts are read side by side, some repositories of each at a time.
-A transport error never changes what is followed.
+A failing repository is reported and the others continue. A host that rejects us, or repeatedly does not answer, gets
+no further requests and one error (`Attendance`). A transport error never changes what is tracked.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from msgspec import Struct
 from tidelore.core.concurrency import gather
 from tidelore.core.config import RepoSettings
 from tidelore.core.errors import RemoteError, TideloreError
-from tidelore.feedback.identity import learn
 from tidelore.feedback.repo_poll import RepoPoll
-from tidelore.feedback.report import PollReport, RepoReport
+from tidelore.feedback.report import FeedbackPollReport, RepoReport
+from tidelore.feedback.repositories import store_repository
 from tidelore.http.limits import SourceOutages
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.mirror.projects import ProjectRow, find_configured
@@ -45,14 +44,14 @@ async def poll(
     full: bool = False,
     on_repo: Callable[[RepoReport], None] = lambda _report: None,
     asked: Callable[[], int] | None = None,
-) -> PollReport:
+) -> FeedbackPollReport:
     """Read what is new in every repository, under the lease of its own.
 
     `asked` tells how many requests went over the wire, those that belong to no list among them; the ledger says so.
     """
     began = shop.clock.monotonic()
     async with open_session(shop, force=force, lease=LEASE, note="full scan" if full else None) as session:
-        report = PollReport(session.run.id)
+        report = FeedbackPollReport(session.run.id)
         gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
         outages = SourceOutages()
         met: list[RepoReport] = []
@@ -86,7 +85,7 @@ async def _poll_one(
     session: Session, target: RepoTarget, found: RepoReport, outages: SourceOutages, *, full: bool
 ) -> None:
     try:
-        project = await find_repository(session, target.source, target.settings.name)
+        project = await resolve_repository(session, target.source, target.settings.name)
         found.repo = project.path
         poll_of = RepoPoll(
             session, target.source, project, target.settings, found, own_login=target.own_login, full=full
@@ -110,7 +109,7 @@ def _stored(repos: Sequence[RepoReport]) -> str:
     return f"{new:,} comments stored"
 
 
-async def find_repository(session: Session, source: GitHubSource, name: str) -> ProjectRow:
+async def resolve_repository(session: Session, source: GitHubSource, name: str) -> ProjectRow:
     """Return the repository a configured name stands for; it is asked for once, and compared by every poll."""
     database = session.shop.database
     known = find_configured(database, source.name, name)
@@ -119,4 +118,4 @@ async def find_repository(session: Session, source: GitHubSource, name: str) -> 
     record = await source.resolve(name)
     with database.transaction() as tx:
         fence(tx, session.lease)
-        return learn(tx, database, source.name, name, record, session.shop.clock.now_ms())
+        return store_repository(tx, database, source.name, name, record, session.shop.clock.now_ms())

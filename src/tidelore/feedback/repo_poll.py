@@ -1,17 +1,19 @@
-"""The poll of one repository. Owns the order of its steps and the hand-over between its feeds and its threads.
+"""Poll one repository: choose the lists to read, read them, and end pull requests that were merged or closed.
 
-Look at the pull requests, read what was said, finish first readings as far as the ration goes, read reviews where a
-pull request moved, and only then let end what was seen merged or closed: nothing said before the end is lost. By feeds
-a quiet poll is three requests, all conditional, whatever is followed (invariant 9).
+Steps: list the pull requests, read comments, continue first reads as far as the page limit allows, read reviews of
+pull requests that changed, and only then end those seen as merged or closed, so no earlier comment is lost. Comments
+are read from the repository-wide feeds or thread by thread, whichever is expected to cost fewer requests. By feeds a
+quiet poll is three conditional requests, however much is tracked (invariant 9).
 
-A thread's own cursor says up to where that thread is complete. Whenever the feeds begin, or begin again, they begin at
-the server's present and every thread is read once by itself from where it stood: nothing lies between the two.
+A thread's own cursor says up to where that thread is complete. When reading by feeds starts, the feeds start at the
+server's present time and every thread is read once on its own from where it stood, so nothing is missed in between.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,21 +26,18 @@ from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.window import Order
 from tidelore.feedback.context import Context, clock_offset_ms, read_context
-from tidelore.feedback.identity import Identity
-from tidelore.feedback.mode import FEEDS, Mode, choose_mode, learn
-from tidelore.feedback.pulls import Look, Watchtower, are_reviews_due, reviews_read_for
-from tidelore.feedback.reconsider import reconsider
-from tidelore.feedback.report import Forgiving, RepoReport
-from tidelore.feedback.routing import batch_event
+from tidelore.feedback.events import batch_event, reconsider
+from tidelore.feedback.pull_requests import PullListing, PullRequestWatch, are_reviews_due, reviews_read_for
+from tidelore.feedback.report import CatchThreadErrors, RepoReport
+from tidelore.feedback.repositories import RepositoryIdentity
 from tidelore.feedback.scan import Ration, Scanner
-from tidelore.feedback.watch import Watch, following, watches
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
 from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, upsert_poll_cursor
 from tidelore.store.mirror.projects import ProjectRow, rename_repository
 from tidelore.store.mirror.quarantine import due_entries
 from tidelore.store.work.action_tokens import signing_secret
-from tidelore.store.work.followed_issues import batch_followups, followed_issues, waiting_followups
+from tidelore.store.work.followed_issues import IssueCursor, batch_followups, followed_issues, waiting_followups
 from tidelore.store.work.leases import fence
 from tidelore.store.work.service_records import PollCost, load_cost, save_cost
 from tidelore.store.work.session import Session
@@ -51,6 +50,94 @@ from tidelore.store.work.tracked_pull_requests import (
     note_reviews_read,
 )
 
+FetchMode = Literal["repo", "thread"]
+
+FEEDS = 3.0
+"""Requests of a quiet poll by feeds: two of comments, one of pull requests."""
+_MEMORY = 0.7
+"""How much of the last estimate stays in the next one."""
+_OBLIVION = 0.98
+"""How much of what others' talk once cost is still believed, each poll that cannot see it."""
+
+
+class FollowedCounts(Struct, frozen=True):
+    """How much of a repository is followed."""
+
+    awaiting: int = 0
+    blocked: int = 0
+    issues: int = 0
+
+    @property
+    def requests(self) -> float:
+        """What a quiet poll costs thread by thread: two lists and a snapshot for each pull request."""
+        return 3.0 * (self.awaiting + self.blocked) + self.issues
+
+
+def choose_fetch_mode(
+    wanted: Literal["auto", "repo", "thread"], following: FollowedCounts, feed_requests: float | None
+) -> FetchMode:
+    """Return the way to read; `feed_requests` is what a poll by feeds is expected to cost."""
+    if wanted != "auto":
+        return wanted
+    expected = FEEDS if feed_requests is None else feed_requests
+    return "repo" if expected <= following.requests else "thread"
+
+
+def estimate_feed_requests(feed_requests: float | None, mode: FetchMode, requests: int) -> float:
+    """Return what a poll by feeds is expected to cost next time, after one that cost `requests`."""
+    known = FEEDS if feed_requests is None else feed_requests
+    if mode == "repo":
+        return max(FEEDS, _MEMORY * known + (1 - _MEMORY) * requests)
+    return FEEDS + (known - FEEDS) * _OBLIVION
+
+
+class WatchedList(Struct, frozen=True):
+    """One list of one thread. `from_at` is where its first reading begins; None is the thread's own beginning."""
+
+    surface: str
+    kind: str
+    number: int
+    from_at: int | None = None
+
+
+def watched_lists(
+    pulls: Iterable[TrackedPr],
+    issues: Iterable[IssueCursor],
+    operations_issue: int,
+    now_ms: int,
+    ending: Collection[int] = (),
+) -> list[WatchedList]:
+    """Return everything that is watched, each list once. One that is ending is read whole, also if it was blocked."""
+    found: list[WatchedList] = []
+    open_pulls = {pull.pr_number: pull for pull in pulls if pull.status not in TERMINAL}
+    for pull in open_pulls.values():
+        if pull.status == BLOCKED and pull.pr_number not in ending:
+            # A command from before the block that nobody has read yet is met, and told that it came too early.
+            found.append(WatchedList("issue_operator_commands", ISSUE_COMMENT, pull.pr_number, pull.created_at))
+            found.append(WatchedList("pr_review_operator_commands", REVIEW_COMMENT, pull.pr_number, pull.created_at))
+        else:
+            found.append(WatchedList("pr_issue_comments", ISSUE_COMMENT, pull.pr_number))
+            found.append(WatchedList("pr_review_comments", REVIEW_COMMENT, pull.pr_number))
+    for issue in issues:
+        if issue.issue_number in open_pulls:
+            continue
+        if issue.pr_number is None:
+            found.append(WatchedList("issue_pre_pr_followups", ISSUE_COMMENT, issue.issue_number, issue.entered_at))
+        elif issue.pr_number in open_pulls:
+            found.append(WatchedList("issue_post_pr_redirects", ISSUE_COMMENT, issue.issue_number, issue.entered_at))
+    if operations_issue and operations_issue not in {watch.number for watch in found}:
+        found.append(WatchedList("issue_operator_commands", ISSUE_COMMENT, operations_issue, now_ms))
+    return found
+
+
+def count_followed(pulls: Iterable[TrackedPr], watched: Iterable[WatchedList]) -> FollowedCounts:
+    """Return how much is followed."""
+    statuses = [pull.status for pull in pulls if pull.status not in TERMINAL]
+    blocked = statuses.count(BLOCKED)
+    pull_numbers = {pull.pr_number for pull in pulls}
+    return FollowedCounts(len(statuses) - blocked, blocked, sum(watch.number not in pull_numbers for watch in watched))
+
+
 _LOG = logging.getLogger(__name__)
 
 FEED_OF = {ISSUE_COMMENT: "issue_comments", REVIEW_COMMENT: "review_comments"}
@@ -62,11 +149,11 @@ EARLIER = {
 """The list as which a thread was read before it came into the state in which it is read as another."""
 
 
-class Sight(Struct, frozen=True):
+class PullCheck(Struct, frozen=True):
     """What a look at the pull requests brought: the server's clock where it was told, and a position to keep."""
 
     server_at: int | None
-    look: Look | None
+    look: PullListing | None
 
 
 class RepoPoll:
@@ -89,7 +176,7 @@ class RepoPoll:
         self._project = project
         self._settings = settings
         self._report = report
-        self._identity = Identity(project)
+        self._identity = RepositoryIdentity(project)
         self._own_login = own_login
         self._full = full or not settings.incremental
         self._ration = Ration(settings.bootstrap_pages_per_poll)
@@ -107,10 +194,12 @@ class RepoPoll:
         mode = self._choose(pulls, watched, known)
         self._report.mode = mode
         picture = self._picture()
-        tower = Watchtower(self._session, self._source, self._project.id, picture, self._report, self._identity)
-        sight = await self._look(tower, pulls, by_feed=mode == "repo" or by_rule)
+        pull_watch = PullRequestWatch(
+            self._session, self._source, self._project.id, picture, self._report, self._identity
+        )
+        sight = await self._look(pull_watch, pulls, by_feed=mode == "repo" or by_rule)
         server_at = sight.server_at
-        before, watched = watched, self._watches(self._tracked(), tower.endings)
+        before, watched = watched, self._watches(self._tracked(), pull_watch.endings)
         if known is not None and known.mode == "repo":
             # Whoever became blocked was covered by the feeds up to here; what follows is read when the block is gone.
             self._hand_over([watch for watch in before if watch not in watched])
@@ -119,20 +208,20 @@ class RepoPoll:
             self._open_feeds(watched, server_at, known)
         elif known is not None and known.mode == "repo":
             self._hand_over(watched)
-        scanner = Scanner(self._session, self._report, self._picture(tower.endings))
+        scanner = Scanner(self._session, self._report, self._picture(pull_watch.endings))
         by_feed = mode == "repo"
         # What could not be understood is asked for again where it was met, however the rest is read.
         kinds = [kind for kind, surface in FEED_OF.items() if by_feed or self._has_due(self._scope(surface))]
         await gather(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
         # The feeds passed over what was said on a blocked one.
-        blocked = {number for number, ending in tower.endings.items() if ending.tracked.status == BLOCKED}
+        blocked = {number for number, ending in pull_watch.endings.items() if ending.tracked.status == BLOCKED}
         every = blocked if by_feed else {watch.number for watch in watched}
         unread = await self._read_threads(scanner, watched, every)
-        unread |= await self._read_reviews(scanner, server_at, tower.endings)
-        self._end(tower, sight, unread)
+        unread |= await self._read_reviews(scanner, server_at, pull_watch.endings)
+        self._end(pull_watch, sight, unread)
         if by_feed:
-            self._hand_over([watch for watch in watched if watch.number in tower.endings])
+            self._hand_over([watch for watch in watched if watch.number in pull_watch.endings])
         self._batch_followups()
         self._learn(mode, known)
         self._learn_name()
@@ -144,18 +233,18 @@ class RepoPoll:
             found = {"events": len(written.events), "followups": written.followups, "planned": len(written.planned)}
             self._report.effects.update({name: count for name, count in found.items() if count})
 
-    def _choose(self, pulls: Sequence[TrackedPr], watched: Sequence[Watch], known: PollCost | None) -> Mode:
+    def _choose(self, pulls: Sequence[TrackedPr], watched: Sequence[WatchedList], known: PollCost | None) -> FetchMode:
         if self._full:
             return "thread"
         expected = None if known is None else known.feed_requests
-        return choose_mode(self._settings.fetch, following(pulls, watched), expected)
+        return choose_fetch_mode(self._settings.fetch, count_followed(pulls, watched), expected)
 
     def _tracked(self) -> list[TrackedPr]:
         return list_tracked(self._database, project_id=self._project.id)
 
-    def _watches(self, pulls: Sequence[TrackedPr], ending: Collection[int] = ()) -> list[Watch]:
+    def _watches(self, pulls: Sequence[TrackedPr], ending: Collection[int] = ()) -> list[WatchedList]:
         issues = followed_issues(self._database, self._project.id)
-        return watches(pulls, issues, self._settings.operations_issue, self._session.shop.clock.now_ms(), ending)
+        return watched_lists(pulls, issues, self._settings.operations_issue, self._session.shop.clock.now_ms(), ending)
 
     def _scope(self, surface: str, number: int = 0) -> Scope:
         return poll_scope(self._source.name, self._project.id, self._project.path, surface, number)
@@ -177,47 +266,47 @@ class RepoPoll:
         """Return how far the server's clock is ahead of ours, as its last response said."""
         return clock_offset_ms(self._source.skew_ms)
 
-    async def _look(self, tower: Watchtower, pulls: Sequence[TrackedPr], *, by_feed: bool) -> Sight:
+    async def _look(self, pull_watch: PullRequestWatch, pulls: Sequence[TrackedPr], *, by_feed: bool) -> PullCheck:
         """Look at the pull requests, by the repository's list and one by one where that does not show them."""
         server_at, shown, kept = None, set[int](), None
         if by_feed:
-            begun = load_cursor(self._database, tower.scope).watermark is not None
+            begun = load_cursor(self._database, pull_watch.scope).watermark is not None
             numbers = {pull.pr_number for pull in pulls if pull.status not in TERMINAL}
-            look = await tower.look(numbers)
-            Scanner(self._session, self._report, tower.context).count("pulls", look.requests, look.tally)
+            look = await pull_watch.look(numbers)
+            Scanner(self._session, self._report, pull_watch.context).count("pulls", look.requests, look.tally)
             # What could not be judged is shown again by the next look: the position stays.
-            kept = look if await tower.judge(look, {pull.pr_number: pull for pull in pulls}) else None
+            kept = look if await pull_watch.apply_listing(look, {pull.pr_number: pull for pull in pulls}) else None
             server_at = look.server_at
             # A list that has just begun says nothing of what lies below: that is asked for one by one.
             shown = {pull.number for pull in look.pulls} | (numbers if begun else set())
         for tracked in self._tracked():
             if tracked.status in TERMINAL or (tracked.pr_number in shown and tracked.pull_updated_at is not None):
                 continue
-            with self._forgiving(f"#{tracked.pr_number}"):
-                server_at = await self._snapshot(tower, tracked) or server_at
+            with self._catching(f"#{tracked.pr_number}"):
+                server_at = await self._snapshot(pull_watch, tracked) or server_at
         if not self._identity.confirmed:
             self._report.surface("pulls").requests += 1
             record = await self._source.resolve(self._project.path)
             self._identity.check(record.remote_id, record.path)
-        if kept is not None and not tower.endings:
-            tower.keep(kept)
-        return Sight(server_at, kept)
+        if kept is not None and not pull_watch.endings:
+            pull_watch.keep(kept)
+        return PullCheck(server_at, kept)
 
-    def _end(self, tower: Watchtower, sight: Sight, unread: Collection[int]) -> None:
+    def _end(self, pull_watch: PullRequestWatch, sight: PullCheck, unread: Collection[int]) -> None:
         """Let end what was seen ended and was read to its end; then the position of the look is kept.
 
         Whatever could not be read, or not yet, ends after a later poll: the next look shows it again.
         """
-        waiting = len(tower.endings)
-        for number, ending in tower.endings.items():
+        waiting = len(pull_watch.endings)
+        for number, ending in pull_watch.endings.items():
             if number not in unread:
-                with self._forgiving(f"#{number}") as forgiving:
-                    tower.end(ending)
-                waiting -= not forgiving.failed
-        if sight.look is not None and tower.endings and not waiting:
-            tower.keep(sight.look)
+                with self._catching(f"#{number}") as caught:
+                    pull_watch.end(ending)
+                waiting -= not caught.failed
+        if sight.look is not None and pull_watch.endings and not waiting:
+            pull_watch.keep(sight.look)
 
-    async def _snapshot(self, tower: Watchtower, tracked: TrackedPr) -> int | None:
+    async def _snapshot(self, pull_watch: PullRequestWatch, tracked: TrackedPr) -> int | None:
         """Look at one pull request by itself; its validator is kept with the list that depends on it."""
         scope = self._scope("pr_review_summaries", tracked.pr_number)
         cursor = load_cursor(self._database, scope)
@@ -226,16 +315,16 @@ class RepoPoll:
         self._report.surface("pulls").requests += 1
         self._identity.look_at(page)
         for item in page.items:
-            await tower.take(tracked, item.record)
+            await pull_watch.take(tracked, item.record)
         # Of one that is ending none is kept: it must be shown again until it has ended.
-        ending = tracked.pr_number in tower.endings
+        ending = tracked.pr_number in pull_watch.endings
         if page.validator is not None and page.validator != cursor.validator and not ending:
             with self._database.transaction() as tx:
                 fence(tx, self._session.lease)
                 save_cursor(tx, scope, replace(cursor, validator=page.validator), self._session.shop.clock.now_ms())
         return page.server_at
 
-    async def _seed(self, watched: Sequence[Watch]) -> None:
+    async def _seed(self, watched: Sequence[WatchedList]) -> None:
         """Let lists that are read for what comes, not for what was, begin where they came into their state."""
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
@@ -251,7 +340,7 @@ class RepoPoll:
             at = earlier.at if earlier is not None else watch.from_at + self._clock_offset()
             self._hand(scope, at, complete=False)
 
-    def _open_feeds(self, watched: Sequence[Watch], server_at: int | None, known: PollCost | None) -> None:
+    def _open_feeds(self, watched: Sequence[WatchedList], server_at: int | None, known: PollCost | None) -> None:
         """Let feeds that begin, or begin again, begin at the server's present, and every thread catch up by itself."""
         scopes = [self._scope(surface) for surface in FEED_OF.values()]
         begun = all(load_cursor(self._database, scope).watermark is not None for scope in scopes)
@@ -272,7 +361,7 @@ class RepoPoll:
             # From here on they count as read by feeds, or a poll that fails later would begin all over again.
             save_cost(tx, self._project.id, PollCost("repo", FEEDS if known is None else known.feed_requests), now)
 
-    def _hand_over(self, watched: Sequence[Watch]) -> None:
+    def _hand_over(self, watched: Sequence[WatchedList]) -> None:
         """Let threads go on where the feeds that covered them stopped, unless that position cannot be true."""
         now = self._session.shop.clock.now_ms()
         for watch in watched:
@@ -292,7 +381,7 @@ class RepoPoll:
         scope = self._scope(FEED_OF[kind])
         await scanner.read(scope, kind, self._source.comment_feed(self._project.remote_id, kind), Order.UPDATED)
 
-    async def _read_threads(self, scanner: Scanner, watched: Sequence[Watch], every: Collection[int]) -> set[int]:
+    async def _read_threads(self, scanner: Scanner, watched: Sequence[WatchedList], every: Collection[int]) -> set[int]:
         """Read threads by themselves: those of `every`, and those whose first reading is not finished.
 
         Return those that were not read to their end.
@@ -305,7 +394,7 @@ class RepoPoll:
                 continue
             lister = self._source.thread(self._project.remote_id, watch.kind, watch.number)
             finished = False
-            with self._forgiving(f"#{watch.number} {watch.surface}") as forgiving:
+            with self._catching(f"#{watch.number} {watch.surface}") as caught:
                 finished = await scanner.read(
                     scope,
                     watch.kind,
@@ -315,7 +404,7 @@ class RepoPoll:
                     from_start=self._full,
                 )
                 self._report.unfinished += not finished
-            if not finished or forgiving.failed:
+            if not finished or caught.failed:
                 unread.add(watch.number)
         return unread
 
@@ -330,9 +419,9 @@ class RepoPoll:
             last = is_ending and (tracked.reviews_read_for or 0) < moved_at
             overlap_ms = scanner.context.overlap_ms
             if self._full or last or are_reviews_due(moved_at, tracked.reviews_read_for, server_at, overlap_ms):
-                with self._forgiving(f"#{tracked.pr_number} pr_review_summaries") as forgiving:
+                with self._catching(f"#{tracked.pr_number} pr_review_summaries") as caught:
                     await self._read_reviews_of(scanner, tracked, moved_at)
-                if forgiving.failed:
+                if caught.failed:
                     unread.add(tracked.pr_number)
         return unread
 
@@ -368,9 +457,9 @@ class RepoPoll:
                 fence(tx, self._session.lease)
                 batch_followups(tx, self._project.id, number, batch_event, now)
 
-    def _learn(self, mode: Mode, known: PollCost | None) -> None:
+    def _learn(self, mode: FetchMode, known: PollCost | None) -> None:
         spent, self._report.requests = self._report.requests, self._spent()
-        expected = learn(None if known is None else known.feed_requests, mode, spent)
+        expected = estimate_feed_requests(None if known is None else known.feed_requests, mode, spent)
         cost = PollCost(mode, expected)
         if self._full or cost == known:
             return
@@ -392,5 +481,5 @@ class RepoPoll:
     def _has_due(self, scope: Scope) -> bool:
         return bool(due_entries(self._database, scope, self._session.shop.clock.now_ms(), 1))
 
-    def _forgiving(self, what: str) -> Forgiving:
-        return Forgiving(self._report, what)
+    def _catching(self, what: str) -> CatchThreadErrors:
+        return CatchThreadErrors(self._report, what)

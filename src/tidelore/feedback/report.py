@@ -1,10 +1,16 @@
-"""What a poll did, repository by repository. Owns the shape of its report, the verdict over it, and which trouble is a
-thread's own.
+"""Reports and metrics of feedback: what one poll did, and the counters and gauges exported to Prometheus.
+
+`CatchThreadErrors` keeps the failure of one thread in the report of its repository; errors that concern the whole host
+or repository pass through. Counters are incremented in the transaction they count (`metric_counters`), so they survive
+the process; gauges are computed when read. Only names in `FEEDBACK_METRICS` are exported; `service.metrics` exports
+them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -17,6 +23,11 @@ from tidelore.core.errors import (
     RepositoryReplaced,
     TideloreError,
 )
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.cursors import CursorRow, list_cursors
+from tidelore.store.work.action_tokens import token_counts, unobserved
+from tidelore.store.work.service_records import read_counters
+from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
 
 
 class SurfaceTally(Struct):
@@ -60,7 +71,7 @@ class RepoReport(Struct):
 _OF_ALL = (CredentialsRejected, RateLimited, RepositoryReplaced)
 
 
-class Forgiving:
+class CatchThreadErrors:
     """Keeps one thread's trouble its own. Credentials and rate limits are the host's, another repository under the name
     is the whole repository's: they go on up.
     """
@@ -70,7 +81,7 @@ class Forgiving:
         self._what = what
         self.failed = False
 
-    def __enter__(self) -> Forgiving:
+    def __enter__(self) -> CatchThreadErrors:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
@@ -83,7 +94,7 @@ class Forgiving:
         return True
 
 
-class PollReport(Struct):
+class FeedbackPollReport(Struct):
     """One poll over every repository that was due."""
 
     run_id: int
@@ -92,7 +103,7 @@ class PollReport(Struct):
     seconds: float = 0.0
 
 
-def verdict(report: PollReport) -> TideloreError | None:
+def poll_error(report: FeedbackPollReport) -> TideloreError | None:
     """Return what a command ends with: the error where all failed, partial success where some did."""
     failed = [repo for repo in report.repos if repo.error is not None]
     troubled = [repo for repo in report.repos if repo.failures]
@@ -104,3 +115,103 @@ def verdict(report: PollReport) -> TideloreError | None:
         f"{len(failed) + len(troubled)} of {len(report.repos)} repositories could not be fully read",
         fix="see the errors above; fetched data is stored and the next poll continues",
     )
+
+
+FETCH_REQUESTS = "github_comment_fetch_requests_total"
+FETCH_PAGES = "github_comment_fetch_pages_total"
+FETCHED = "github_comment_fetched_total"
+NEW = "github_comment_new_total"
+REPLAYED = "github_comment_replay_total"
+CURSOR_LAG = "github_comment_cursor_lag_seconds"
+EVENTS_INGESTED = "feedback_events_ingested_total"
+EVENTS_DEDUPED = "feedback_events_deduped_total"
+TOKENS = "action_tokens_total"
+TOKEN_AGE = "action_token_unobserved_age_seconds"  # noqa: S105 - a name of a metric
+COMMANDS_SEEN = "operator_commands_seen_total"
+COMMANDS_APPLIED = "operator_commands_applied_total"
+
+_PREFIX = "github."
+_FEEDS: Mapping[str, str] = {
+    "pr_issue_comments": "issue_comments",
+    "issue_pre_pr_followups": "issue_comments",
+    "issue_post_pr_redirects": "issue_comments",
+    "issue_operator_commands": "issue_comments",
+    "pr_review_comments": "review_comments",
+    "pr_review_operator_commands": "review_comments",
+    "pr_review_summaries": "pulls",
+}
+"""Which list of the whole repository covers what a thread's own list would show."""
+
+
+class Metric(Struct, frozen=True):
+    """One exported name."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class Sample(Struct, frozen=True):
+    """One value under a name."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+FEEDBACK_METRICS: tuple[Metric, ...] = (
+    Metric(FETCH_REQUESTS, "counter", "Requests for comments, also those answered 'not modified'.", ("surface",)),
+    Metric(FETCH_PAGES, "counter", "Pages of comments that were read.", ("surface",)),
+    Metric(FETCHED, "counter", "Comments on those pages.", ("surface",)),
+    Metric(NEW, "counter", "Versions of comments that were not held before.", ("surface",)),
+    Metric(REPLAYED, "counter", "Versions read again in the overlap and held already.", ("surface",)),
+    Metric(CURSOR_LAG, "gauge", "Seconds since the least recent confirmation of a position.", ("surface",)),
+    Metric(EVENTS_INGESTED, "counter", "Events stored."),
+    Metric(EVENTS_DEDUPED, "counter", "Events that were stored already."),
+    Metric(TOKENS, "gauge", "Comments of ours by how far they have come.", ("status", "source")),
+    Metric(TOKEN_AGE, "gauge", "Seconds since the oldest comment was planned that nobody has seen yet."),
+    Metric(COMMANDS_SEEN, "counter", "Operator commands stored, whatever became of them."),
+    Metric(COMMANDS_APPLIED, "counter", "Operator commands carried out."),
+)
+
+
+def collect_feedback(database: Database, now_ms: int) -> list[Sample]:
+    """Return every value as it stands."""
+    samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_counters(database)]
+    ended = {f"{pull.repo_full_name}#{pull.pr_number}" for pull in list_tracked(database, statuses=TERMINAL)}
+    lags = cursor_lags(list_cursors(database), ended, now_ms)
+    samples += [Sample(CURSOR_LAG, {"surface": surface}, seconds) for surface, seconds in lags.items()]
+    samples += [
+        Sample(TOKENS, {"status": count.status, "source": count.source}, count.count)
+        for count in token_counts(database)
+    ]
+    oldest = next((token.created_at for token in unobserved(database)), None)
+    samples.append(Sample(TOKEN_AGE, {}, 0.0 if oldest is None else _seconds(now_ms, oldest)))
+    return samples
+
+
+def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> dict[str, float]:
+    """Return for each surface how long ago its least recently confirmed position was confirmed.
+
+    What a list of the whole repository confirmed counts for the threads it covers; threads that have ended are due
+    nothing. A position that was never confirmed has no age.
+    """
+    ours = [cursor for cursor in cursors if cursor.surface.startswith(_PREFIX) and cursor.polled_at is not None]
+    feeds = {(row.source, row.surface, row.scope): row.polled_at or 0 for row in ours if "#" not in row.scope}
+    lags: dict[str, float] = {}
+    for cursor in ours:
+        surface = cursor.surface.removeprefix(_PREFIX)
+        confirmed_at = cursor.polled_at or 0
+        if "#" in cursor.scope:
+            if cursor.scope in ended:
+                continue
+            feed = (cursor.source, f"{_PREFIX}{_FEEDS.get(surface, '')}", cursor.scope.partition("#")[0])
+            # A thread that is not read to its end yet is not covered by the list of the repository.
+            confirmed_at = max(confirmed_at, feeds.get(feed, 0)) if cursor.bootstrap_complete else confirmed_at
+        lags[surface] = max(lags.get(surface, 0.0), _seconds(now_ms, confirmed_at))
+    return lags
+
+
+def _seconds(now_ms: int, since_ms: int) -> float:
+    return max(now_ms - since_ms, 0) / 1000

@@ -1,7 +1,7 @@
-"""One reading of one list of comments. Owns its page ration, its counts, its log lines, and a reading from the start.
+"""Read one list of comments with the engine's walk, store its effects and count what was read.
 
-The walk itself is the engine's. A first reading may be rationed: it stops between two pages, everything committed
-stays, and the next poll goes on there. The pass that confirms it is never stopped, or it would begin anew each time.
+A first read may be limited to a number of pages per poll: it stops between two pages and the next poll continues
+there. The pass that confirms a first read is never interrupted, or it would start again every time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidelore.engine.walk import Plan, Walk
 from tidelore.engine.window import Order
 from tidelore.feedback.context import Context
 from tidelore.feedback.events import interpret
-from tidelore.feedback.metrics import (
+from tidelore.feedback.report import (
     COMMANDS_SEEN,
     EVENTS_DEDUPED,
     EVENTS_INGESTED,
@@ -30,8 +30,8 @@ from tidelore.feedback.metrics import (
     FETCHED,
     NEW,
     REPLAYED,
+    RepoReport,
 )
-from tidelore.feedback.report import RepoReport
 from tidelore.feedback.tokens import find_markers
 from tidelore.store.database.port import Transaction
 from tidelore.store.mirror.feedback_writer import Also, FeedbackWriter, WrittenEffects

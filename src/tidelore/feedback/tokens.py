@@ -1,8 +1,8 @@
-"""Action tokens. Owns the mark every comment of ours carries and how it follows from what was meant.
+"""Action tokens: the marker in every comment we post.
 
-Pure. One intent has one token whichever process computes it, so that the same intent twice is one comment
-(invariant 6). It is signed with a secret of this copy: nobody else can compute it, and so nobody can post it before us.
-Refuses bodies that carry a mark already: two marks in one comment would stand for two intents.
+The same intent gets the same token in every process, so posting it twice makes one comment (invariant 6). Tokens are
+signed with a secret of this database, so nobody else can compute one. A body that already contains a marker is
+refused. Pure: no I/O.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Retrieval: from what somebody typed to the threads that answer it. Imports the store and embedding only."""
+"""Search: from a query to the threads that match it. Imports the store and the embedders only."""

@@ -1,9 +1,8 @@
-"""Fusion of rankings. Pure: weighted reciprocal rank fusion; scores of different kinds are never compared.
+"""Combine rankings by weighted reciprocal rank fusion. Pure.
 
-A document's score is the sum over the rankings that hold it of `weight * strength / (k + place)`; what more rankings
-agree on comes first. A strength is how well a document fits compared with the best of its own ranking: where one fits
-far better than the next, no other ranking's preference easily takes its place from it. Without strengths only places
-count.
+The score of a document is the sum of `weight * strength / (k + rank)` over the rankings that contain it; scores of
+different kinds are never compared. A strength says how well a document fits compared with the best of its own ranking,
+so a clearly best document is not easily displaced by another ranking. Without strengths only ranks count.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Lexical ranking: by words, and by identifiers. Owns which documents are worth scoring.
+"""Rank documents by words and identifiers.
 
-Any of the words makes a document fit, but scoring all of those is slow where words are common. So the rarest words
-open a gate: documents with one of them are scored, by all words. When too few come through, a second one opens to
-documents that hold several of the common words together; then everything is scored. Documents that hold all words are
-always looked for first: they are few, and none of them may be missed.
+Scoring every document that contains any word is slow for common words. So only documents with one of the rarest words
+are scored, by all words (the first gate). If too few pass, documents with several common words together are added (the
+second gate), then all. Documents that contain all words are always looked up first: they are few and none may be
+missed.
 """
 
 from __future__ import annotations

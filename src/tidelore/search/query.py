@@ -1,18 +1,32 @@
-"""The query language. Pure: text goes in, terms and field filters come out; owns what every sign means.
+"""The query language and its field filters.
 
-Words are alternatives, "quoted words" a phrase, -word leaves out, `field:value` narrows; everything else is a word.
-What comes out holds plain text: no sign of it is ever read as syntax by a database. Any text is a query.
+Words are alternatives, "quoted words" a phrase, -word excludes, `field:value` filters; anything else is a word. Every
+text is a valid query, and no character of it reaches a database as syntax. A field in the query and the option of the
+same name are the same filter; two values for one field are refused, except labels, which must all be present.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from tidelore.search.stop_words import STOP_WORDS
-from tidelore.store.reading.fulltext import Term
+from tidelore.core.errors import UserError
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import match_project
+from tidelore.store.reading.fulltext import DocumentFilter, Term
+
+_WORDS = """
+a about after again all also am an and any are aren as at be because been before being below between both but by
+can could couldn d did didn do does doesn doing don down during each few for from further had hadn has hasn have
+haven having he her here hers him his how i if in into is isn it its itself just ll m me more most my no nor not
+now o of off on once only or other our ours out over own re s same she should shouldn so some such t than that the
+their theirs them then there these they this those through to too under until up us ve very was wasn we were weren
+what when where which while who whom why will with won would wouldn y you your yours
+"""
+STOP_WORDS = frozenset(_WORDS.split())
+
 
 FIELDS = ("author", "label", "state", "type", "project", "path", "since")
 MOST_TERMS = 32
@@ -124,3 +138,47 @@ def _each_once(terms: Iterable[Term]) -> tuple[Term, ...]:
     for term in terms:
         found.setdefault((term.text.casefold(), term.is_phrase), term)
     return tuple(found.values())[:MOST_TERMS]
+
+
+TYPES = {
+    "issue": "issue",
+    "mr": "merge_request",
+    "merge_request": "merge_request",
+    "discussion": "discussion",
+    "post": "post",
+}
+STATES = {"opened": "opened", "open": "opened", "closed": "closed", "merged": "merged", "locked": "locked", "all": None}
+_LONGEST_PATH = 1_000
+
+
+def resolve_filters(
+    database: Database, written: Iterable[tuple[str, str]], read_since: Callable[[str], int]
+) -> DocumentFilter:
+    """Return the filter these fields mean, or say which of them means nothing."""
+    values: dict[str, str] = {}
+    labels: dict[str, None] = {}
+    for name, value in written:
+        if name == "label":
+            labels[value] = None
+        elif values.setdefault(name, value) != value:
+            raise UserError(f"{name} was given twice: {values[name]} and {value}", fix="remove one of them", field=name)
+    since, path = values.get("since"), values.get("path")
+    if path is not None and len(path) > _LONGEST_PATH:
+        raise UserError("the path is too long", fix=f"give at most {_LONGEST_PATH:,} characters of it")
+    return DocumentFilter(
+        type=_chosen("type", values.get("type"), TYPES),
+        project_id=match_project(database, values["project"]).id if "project" in values else None,
+        author=values["author"].removeprefix("@") if "author" in values else None,
+        labels=tuple(labels),
+        state=_chosen("state", values.get("state"), STATES),
+        since=None if since is None else read_since(since),
+        path=path,
+    )
+
+
+def _chosen(name: str, value: str | None, choices: dict[str, str] | dict[str, str | None]) -> str | None:
+    if value is None:
+        return None
+    if value.lower() not in choices:
+        raise UserError(f"invalid value for {name}: {value!r}", fix=f"use one of: {', '.join(choices)}", field=name)
+    return choices[value.lower()]

@@ -1,7 +1,7 @@
-"""Results: found documents as threads with snippets. Owns the shape every mode answers with.
+"""Turn ranked documents into threads with snippets.
 
-A thread stands once, at the place of its best document; the others of it are counted. Rankings are fused by thread:
-what the words find in one document of a thread and the meaning in another speaks for the same thread.
+A thread appears once, at the rank of its best document; its other documents are counted. Rankings are fused by thread,
+so a match by words in one document and by meaning in another count for the same thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Search by meaning: the documents whose vectors point where the query's does. Exact; owns the scan of the blocks.
+"""Rank documents by meaning, and find threads similar to a thread.
 
-A document is as near as its nearest piece. Only vectors of one model are compared, the one that embeds the query.
-An index may be kept between searches: it reads again only what was written since, in one consistent reading.
+An exact scan over the stored vectors; a document is as near as its nearest piece. Only vectors of one model are
+compared. A `VectorIndex` may be kept between searches and then reads only what was written since. Similar threads are
+those nearest to the mean direction of all vectors of a thread; this needs no embedder and never returns the thread
+itself.
 """
 
 from __future__ import annotations
@@ -13,18 +15,22 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from tidelore.core.errors import UserError
 from tidelore.embedding.embedder import Embedder, InProcess, ModelIdentity
-from tidelore.search.fuse import Ranking
+from tidelore.search.fuse import Fused, Ranking
 from tidelore.search.lexical import ENOUGH, NARROW
+from tidelore.search.results import ThreadGroup, ThreadResult, group_by_thread, make_result, read_snippet
 from tidelore.store.database.port import Database
+from tidelore.store.reading.documents import ThreadKey, read_documents, read_openings, read_threads_of
 from tidelore.store.reading.fulltext import DocumentFilter, Term, full_text
 from tidelore.store.reading.vector_blocks import BLOCK, Block, read_states
-from tidelore.store.reading.vector_models import VectorModel, find_model
-from tidelore.store.reading.vectors import in_rows, nearest_rows, rows_of
+from tidelore.store.reading.vector_models import VectorModel, find_model, models_of
+from tidelore.store.reading.vectors import documents_of, in_rows, nearest_rows, rows_of
 
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector
-    from tidelore.search.finding import Request
+    from tidelore.search.find import SearchRequest
+
 
 NAME = "semantic"
 MOST_ASKED = 6_400
@@ -185,7 +191,7 @@ class MeaningRanker:
         self._weight = weight
         self._floor = floor
 
-    def __call__(self, database: Database, request: Request, depth: int, *, alone: bool) -> Ranking:
+    def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
         """Return the nearest documents of those the request is narrowed to; none below the floor."""
         hits = self._hits(database, request.query.excluded, request.wanted, depth)
         best = hits[0].score if hits else 0.0
@@ -207,7 +213,7 @@ class MeaningRanker:
         return self._index.nearest(database, self._vector, depth, text.newest(excluded, wanted, _ALL))
 
 
-def rank_now(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
+def make_ranker(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
     """Return the ranker of a text, embedded in this process; None if the model has no vectors here."""
     assert isinstance(embedder, InProcess)
     index = open_index(database, embedder.identity)
@@ -218,7 +224,7 @@ def rank_now(database: Database, embedder: Embedder, text: str) -> MeaningRanker
     )
 
 
-async def rank_soon(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
+async def make_ranker_async(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
     """Return the ranker of a text, embedded by a server; raises RemoteError if it does not answer."""
     index = open_index(database, await embedder.identify())
     if index is None:
@@ -226,3 +232,40 @@ async def rank_soon(database: Database, embedder: Embedder, text: str) -> Meanin
     return MeaningRanker(
         index, (await embedder.embed([text]))[0], embedder.fusion_weight, embedder.rrf_k, embedder.min_similarity
     )
+
+
+_OPENING_LENGTH = 240
+
+
+def find_similar(database: Database, thread: ThreadKey, limit: int) -> list[ThreadResult]:
+    """Return the threads nearest to one, the nearest first; `score` is the cosine of their best document."""
+    own = documents_of(database, thread.type, thread.id)
+    models = models_of(database, own)
+    direction = index = None
+    if models:
+        index = VectorIndex(database, models[0])
+        direction = mean_direction(index.vectors_of(database, own))
+    if index is None or direction is None:
+        raise UserError("it has no embeddings yet", fix="run `lore embed`")
+    width = 4 * limit + len(own)
+    while True:
+        hits = index.nearest(database, direction, width)
+        ranked = [
+            Fused(hit.document_id, hit.score, {NAME: place})
+            for place, hit in enumerate((hit for hit in hits if hit.document_id not in set(own)), 1)
+        ]
+        groups = group_by_thread(ranked, read_threads_of(database, [entry.id for entry in ranked]))
+        if len(groups) >= limit or len(hits) < width:
+            return _read(database, groups[:limit])
+        width *= 4
+
+
+def _read(database: Database, groups: list[ThreadGroup]) -> list[ThreadResult]:
+    ids = [group.best.id for group in groups]
+    rows = read_documents(database, ids)
+    openings = read_openings(database, ids, _OPENING_LENGTH)
+    return [
+        make_result(group, rows[group.best.id], read_snippet(openings.get(group.best.id, "")))
+        for group in groups
+        if group.best.id in rows
+    ]

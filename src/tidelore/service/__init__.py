@@ -1,1 +1,1 @@
-"""What is to be done again and again, by whom, and how it stands: the loop and the read model of status."""
+"""The service: a schedule of jobs, the loop that runs them, and the read models of its status."""

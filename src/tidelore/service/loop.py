@@ -1,8 +1,7 @@
-"""The loop. Owns the tasks: starts what is ready, notes how each ends, and brings all of them to an orderly end.
+"""Run jobs: start what is ready, record how each ends, and stop all of them in order.
 
-Every job, or batch of jobs, is a task of its own that never overlaps itself; a failure is the job's own, or its
-source's. The schedule decides (`schedule.py`), this executes. Upholds that the rows others look at follow every step,
-and that no task outlives it.
+Each job, or batch of jobs, is one task that never overlaps itself. `schedule.py` decides, this module executes. The
+rows that status views read are updated after every step, and no task outlives the loop.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from msgspec.structs import replace
 from tidelore.core.clock import Clock
 from tidelore.core.errors import TideloreError
 from tidelore.service.control import Control
-from tidelore.service.outcome import Done, Job, endings_of, failure_of, is_fatal
-from tidelore.service.recording import Recorder
-from tidelore.service.schedule import BREATH_SECONDS, Ending, Schedule
+from tidelore.service.jobs import Job, JobRecorder, JobResult, endings_of, failure_of, is_fatal
+from tidelore.service.schedule import BREATH_SECONDS, JobEnd, Schedule
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +35,7 @@ class Loop:
 
     def __init__(
         self,
-        recorder: Recorder,
+        recorder: JobRecorder,
         clock: Clock,
         control: Control,
         *,
@@ -135,7 +133,7 @@ class Loop:
         first, names = jobs[0], [job.spec.name for job in jobs]
         sources = {job.spec.name: job.spec.source for job in jobs}
         began = self._clock.monotonic()
-        dones: Mapping[str, Done] = {}
+        dones: Mapping[str, JobResult] = {}
         errors: dict[str, TideloreError | None] = dict.fromkeys(names)
         try:
             _LOG.debug("%s: started", names[0], extra={"event": "job_started", "job": names[0], "jobs": len(names)})
@@ -144,7 +142,7 @@ class Loop:
             endings = endings_of(dones, sources)
             errors = {name: done.error for name, done in dones.items()}
         except asyncio.CancelledError:
-            endings = dict.fromkeys(names, Ending(error="interrupted", blame="nobody"))
+            endings = dict.fromkeys(names, JobEnd(error="interrupted", blame="nobody"))
         except TideloreError as failure:
             endings, errors = dict.fromkeys(names, failure_of(failure)), dict.fromkeys(names, failure)
         except Exception as failure:  # noqa: BLE001 - one job's failure is its own
@@ -176,7 +174,7 @@ class Loop:
             if self._wanted is not None and name in self._jobs:
                 self._wanted.add(name)
 
-    def _note(self, job: Job, ending: Ending, error: TideloreError | None, seconds: float) -> None:
+    def _note(self, job: Job, ending: JobEnd, error: TideloreError | None, seconds: float) -> None:
         name = job.spec.name
         self.ended += 1
         if error is None:

@@ -1,7 +1,7 @@
-"""What the service measures. Owns its metric names and the export of all metrics: these and those of the feedback.
+"""Metrics of the service, and the export of all metrics in the Prometheus format.
 
-Everything is read from rows, so that whoever reads the same database sees the same numbers; requests are counted over
-the whole life of a job.
+All values are read from the database, so every process sees the same numbers; requests are counted over the whole life
+of a job.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tidelore.core.clock import Clock
-from tidelore.feedback.metrics import REGISTRY as FEEDBACK
-from tidelore.feedback.metrics import Metric, Sample
-from tidelore.feedback.metrics import collect as collect_feedback
-from tidelore.service.health import lag_seconds
-from tidelore.service.status import ServiceStatus, read_service
+from tidelore.feedback.report import FEEDBACK_METRICS as FEEDBACK
+from tidelore.feedback.report import Metric, Sample, collect_feedback
+from tidelore.service.status import ServiceStatus, lag_seconds, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.totals import Totals, read_totals
 from tidelore.store.work.service_records import JobRow

@@ -1,7 +1,7 @@
-"""What a screen shows at a glance. Owns the read models that are read anew every few seconds; never asks a network.
+"""Read models of the console's dashboard and feedback screen.
 
-Only bounded and indexed questions are put (`activity`), so a look costs the same at any length of history. The
-verdict over the jobs is that of `health`, the one `/healthz` gives.
+They are read every few seconds, so only bounded, indexed queries are used: the cost does not grow with the history.
+Never makes a network call. Health is that of `status.assess_health`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.config import Config, sync_settings
-from tidelore.service.health import SourceHealth
-from tidelore.service.status import ServiceStatus, read_service
+from tidelore.service.status import ServiceStatus, SourceHealth, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_progress import wanted_children
 from tidelore.store.mirror.kinds import PARENT_KINDS
@@ -55,7 +54,7 @@ class SourcePanel(Struct, frozen=True):
     left: BudgetRow | None = None
 
 
-class Glance(Struct, frozen=True):
+class Dashboard(Struct, frozen=True):
     """Everything at a glance. `requests` and `items` are counted by the minute, the present one last."""
 
     now_ms: int
@@ -72,7 +71,7 @@ class Glance(Struct, frozen=True):
     quarantined: int
 
 
-class Talk(Struct, frozen=True):
+class FeedbackPanel(Struct, frozen=True):
     """The pull requests that are followed, what waits in them, and what is to be answered."""
 
     pulls: tuple[TrackedPr, ...]
@@ -81,13 +80,13 @@ class Talk(Struct, frozen=True):
     answers: tuple[OutboxRow, ...]
 
 
-def read_glance(database: Database, config: Config, now_ms: int) -> Glance:
+def read_dashboard(database: Database, config: Config, now_ms: int) -> Dashboard:
     """Read what the first screen shows."""
     service = read_service(database, now_ms)
     since = now_ms - MINUTES * MINUTE_MS
     work = activity.run_costs(database, since)
     arrived = activity.arrivals(database, since)
-    return Glance(
+    return Dashboard(
         now_ms=now_ms,
         service=service,
         sources=tuple(_sources(database, config, service, now_ms)),
@@ -103,11 +102,11 @@ def read_glance(database: Database, config: Config, now_ms: int) -> Glance:
     )
 
 
-def read_talk(database: Database, now_ms: int) -> Talk:
+def read_feedback_panel(database: Database, now_ms: int) -> FeedbackPanel:
     """Read what is followed on GitHub and not ended; what is blocked comes first."""
     pulls = list_tracked(database, statuses=(BLOCKED, AWAITING))
     waiting = {(count.project_id, count.thread_number): count for count in pending_counts(database, now_ms)}
-    return Talk(
+    return FeedbackPanel(
         tuple(sorted(pulls, key=lambda pull: pull.status != BLOCKED)),
         waiting,
         tuple(peek(database, limit=_LATEST)),
@@ -129,7 +128,7 @@ def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[flo
     return tuple(max(total, 0.0) for total in accumulate(steps[:MINUTES]))
 
 
-def kinds_of(config: Config) -> dict[str, str]:
+def source_kinds(config: Config) -> dict[str, str]:
     """Return every configured source by name, with the kind of service it is."""
     found = {host.name: "GitLab" for host in config.gitlab} | {host.name: "GitHub" for host in config.github}
     return found | ({"bluesky": "Bluesky"} if config.bluesky.accounts else {})
@@ -138,7 +137,7 @@ def kinds_of(config: Config) -> dict[str, str]:
 def _sources(database: Database, config: Config, service: ServiceStatus, now_ms: int) -> Iterable[SourcePanel]:
     health = {entry.source: entry for entry in service.health.sources}
     read = activity.positions(database)
-    kinds = kinds_of(config)
+    kinds = source_kinds(config)
     behind = _behind(database, config, list_projects(database))
     behind["bluesky"] = activity.due_accounts(database, now_ms)
     for name in sorted({*kinds, *(job.source for job in service.jobs), *(position.source for position in read)}):

@@ -1,14 +1,13 @@
-"""When each job runs. Owns the states of jobs, their next turn with jitter, and how long what fails is left alone.
+"""Decide when each job runs: job states, next due time with jitter, and back-off after failures.
 
-Pure: no clock, no I/O. Times are seconds that only grow, handed in with every step; dice are handed in too.
+Pure: no clock, no I/O. Times are monotonic seconds passed in with every call; random numbers are passed in too.
 
     idle ──> running ──> idle | backing_off ──> running …          stopped: service stopped
 
-Upholds that every due scope is run in each interval: what may start is taken by how long it has been due, so nobody
-has a second turn while somebody waits for a first; a job that left something goes on when the others had theirs. Jobs
-of one `turn` exclude each other (they would take the same lease), except those of one `batch` that start together and
-are done in one go: however many there are, all have their turn in each interval. Jobs of one lane share its room, and
-handlers have a lane of their own: no poll waits for them.
+Every due job runs once in each interval: ready jobs start in the order of how long they have been due, and a job that
+has work left continues after the others had their turn. Jobs with the same `turn` exclude each other (they take the
+same lease), except those of one `batch`, which start together and run in one go. Jobs of one lane share its slots;
+handlers have their own lane, so no poll waits for them.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class JobSpec(Struct, frozen=True):
     continuous: bool = False
 
 
-class Standing(Struct, frozen=True):
+class JobState(Struct, frozen=True):
     """How a job stands."""
 
     due: float
@@ -79,7 +78,7 @@ class Trouble(Struct, frozen=True):
     error: str
 
 
-class Ending(Struct, frozen=True):
+class JobEnd(Struct, frozen=True):
     """How a job ended. Without blame it went well, also when there is an error to tell: of a part of it.
 
     `idle`: there was nothing to do, which says nothing of the source. `again`: something was left, which is no failure.
@@ -116,20 +115,20 @@ class Schedule:
     def __init__(self, roll: Callable[[], float]) -> None:
         self._roll = roll
         self._specs: dict[str, JobSpec] = {}
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, JobState] = {}
         self._troubles: dict[str, Trouble] = {}
 
     @property
     def specs(self) -> Mapping[str, JobSpec]:
         return self._specs
 
-    def standing(self, name: str) -> Standing:
+    def standing(self, name: str) -> JobState:
         return self._standings[name]
 
     def trouble(self, source: str) -> Trouble | None:
         return self._troubles.get(source)
 
-    def set_jobs(self, specs: Iterable[JobSpec], now: float, known: Mapping[str, Standing] | None = None) -> list[str]:
+    def set_jobs(self, specs: Iterable[JobSpec], now: float, known: Mapping[str, JobState] | None = None) -> list[str]:
         """Take over a list of jobs and return the names that are gone. One that is known goes on as it stands.
 
         `known` is what an earlier service left behind. A job that is new is due at once; one that runs and is gone runs
@@ -137,7 +136,7 @@ class Schedule:
         """
         wanted = {spec.name: spec for spec in specs}
         for name, spec in wanted.items():
-            old = self._standings.get(name) or (known or {}).get(name) or Standing(now)
+            old = self._standings.get(name) or (known or {}).get(name) or JobState(now)
             # A shorter interval holds from here on, not after the old one.
             held = old.state == "running" or old.failures
             latest = old.due if held else min(old.due, now + spec.interval_seconds * (1 + JITTER))
@@ -231,11 +230,11 @@ class Schedule:
         if old is not None and old.state != "backing_off":
             self._standings[name] = replace(old, due=min(old.due, now))
 
-    def end(self, name: str, now: float, ending: Ending) -> None:
+    def end(self, name: str, now: float, ending: JobEnd) -> None:
         """Note how a job ended, and decide when it comes again."""
         self.end_together({name: ending}, now)
 
-    def end_together(self, endings: Mapping[str, Ending], now: float) -> None:
+    def end_together(self, endings: Mapping[str, JobEnd], now: float) -> None:
         """Note how jobs that ran in one go ended. They stay together, and are one failure of a source that is to blame.
 
         Failures come first: what went well before a source refused to go on is no sign that it would.
@@ -247,7 +246,7 @@ class Schedule:
             if spec is not None and old is not None:
                 self._end(spec, old, now, ending, roll, blamed)
 
-    def _end(self, spec: JobSpec, old: Standing, now: float, ending: Ending, roll: float, blamed: set[str]) -> None:
+    def _end(self, spec: JobSpec, old: JobState, now: float, ending: JobEnd, roll: float, blamed: set[str]) -> None:
         name = spec.name
         started = now if old.started is None else old.started
         # Whoever was woken while it ran comes again at once: the news may have come too late for this time.
@@ -269,8 +268,8 @@ class Schedule:
             self._standings[name] = replace(old, state="stopped")
 
     def _well(
-        self, spec: JobSpec, old: Standing, ending: Ending, now: float, again: float, blamed: set[str]
-    ) -> Standing:
+        self, spec: JobSpec, old: JobState, ending: JobEnd, now: float, again: float, blamed: set[str]
+    ) -> JobState:
         if ending.idle and old.failures:
             return replace(old, due=again, state="backing_off")
         if spec.asks and not ending.idle and spec.source not in blamed:
@@ -278,7 +277,7 @@ class Schedule:
         succeeded = now if ending.fresh else old.succeeded
         return replace(old, due=again, succeeded=succeeded, failures=0, last_error=ending.error)
 
-    def _failed(self, spec: JobSpec, old: Standing, ending: Ending, now: float, blamed: set[str]) -> Standing:
+    def _failed(self, spec: JobSpec, old: JobState, ending: JobEnd, now: float, blamed: set[str]) -> JobState:
         failures, error = old.failures + 1, ending.error or "failed"
         if ending.blame == "source":
             before = self._troubles.get(spec.source)

@@ -1,17 +1,19 @@
-"""The status read model. Owns the questions 'how far, how fresh, what is wrong'; never makes a network call.
+"""Status read models: progress, freshness, errors, and what to run after an unfinished run.
 
-Three depths, by what they cost: `read_service` reads a few rows, `read_overview` adds counts and may be asked every
-second, `read_status` goes through every list and the children of its items.
+Reads the database only, never the network. By cost: `read_service` reads a few rows, `read_overview` adds counts and
+may be called every second, `read_status` goes through all lists and their children. A source is as stale as its most
+stale job with a staleness bound; `/healthz` and all views use the same `assess_health`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from tidelore.core.config import Config, sync_settings
 from tidelore.core.process import is_dead
 from tidelore.engine.lease import LeaseRow, why_takeable
-from tidelore.service.health import Health, judge
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_progress import Backlog, read_backlog, wanted_children
 from tidelore.store.mirror.cursors import CursorRow, list_cursors
@@ -20,8 +22,66 @@ from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.mirror.quarantine import QuarantineRow, list_quarantine
 from tidelore.store.reading.totals import Totals, read_totals
 from tidelore.store.work.leases import LeaseTable
-from tidelore.store.work.runs import RunView, last_sync, list_runs
+from tidelore.store.work.runs import UNFINISHED, RunRecord, RunView, last_sync, list_runs
 from tidelore.store.work.service_records import BudgetRow, JobRow, list_budgets, list_jobs
+
+
+class SourceHealth(Struct, frozen=True):
+    """One source, by the job that is furthest behind."""
+
+    source: str
+    ok: bool
+    job: str
+    lag_seconds: float
+    bound_seconds: float
+    error: str | None
+
+
+class Health(Struct, frozen=True):
+    """The verdict, and what it rests on."""
+
+    ok: bool
+    sources: tuple[SourceHealth, ...]
+
+
+def lag_seconds(job: JobRow, since_ms: int, now_ms: int) -> float:
+    """Return how long ago a job last succeeded; one that never did is counted from when somebody began to care."""
+    reference = since_ms if job.succeeded_at is None else job.succeeded_at
+    return max(now_ms - reference, 0) / 1000
+
+
+def is_job_fresh(job: JobRow, since_ms: int, now_ms: int) -> bool:
+    """Tell whether a job is within its bound. The first reading of all may take long, as long as nothing fails.
+
+    It may take several turns: between them the job is due at once.
+    """
+    if job.staleness_bound_seconds is None:
+        return True
+    goes_on = job.state == "idle" and job.finished_at is not None and (job.due_at or now_ms) <= now_ms
+    first = job.succeeded_at is None and not job.failures and (job.state == "running" or goes_on)
+    return first or lag_seconds(job, since_ms, now_ms) <= job.staleness_bound_seconds
+
+
+def assess_health(jobs: Iterable[JobRow], since_ms: int, now_ms: int) -> Health:
+    """Return the health of all sources that have a bound to keep; `since_ms` is when the service began."""
+    by_source: dict[str, list[JobRow]] = {}
+    for job in jobs:
+        if job.staleness_bound_seconds is not None:
+            by_source.setdefault(job.source, []).append(job)
+    found = tuple(_assess_source(source, rows, since_ms, now_ms) for source, rows in sorted(by_source.items()))
+    return Health(all(source.ok for source in found), found)
+
+
+def _assess_source(source: str, jobs: Sequence[JobRow], since_ms: int, now_ms: int) -> SourceHealth:
+    def excess(job: JobRow) -> tuple[bool, float]:
+        bound = job.staleness_bound_seconds or 0.0
+        return not is_job_fresh(job, since_ms, now_ms), lag_seconds(job, since_ms, now_ms) / max(bound, 1.0)
+
+    worst = max(jobs, key=excess)
+    lag = lag_seconds(worst, since_ms, now_ms)
+    fresh = is_job_fresh(worst, since_ms, now_ms)
+    return SourceHealth(source, fresh, worst.name, lag, worst.staleness_bound_seconds or 0.0, worst.last_error)
+
 
 LEASE = "service"
 """Whoever holds it is the service of a database."""
@@ -92,7 +152,7 @@ def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -
     jobs = list_jobs(database)
     since = now_ms if row is None else row.acquired_at
     budgets = {one.source: one for one in list_budgets(database) if one.is_current(now_ms)}
-    return ServiceStatus(row if held else None, since, jobs, judge(jobs, since, now_ms), budgets)
+    return ServiceStatus(row if held else None, since, jobs, assess_health(jobs, since, now_ms), budgets)
 
 
 def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:
@@ -118,3 +178,40 @@ def _children(database: Database, config: Config, cursor: CursorRow, project: Pr
         return []
     settings = sync_settings(config, project.source, project.configured)
     return [read_backlog(database, kind, name, project.id) for name in wanted_children(kind, settings)]
+
+
+_KINDS = {
+    "lore sync": ("sync", ""),
+    "lore ingest": ("sync", ""),
+    "lore poll github": ("poll", "github:"),
+    "lore poll bluesky": ("poll", "bluesky:"),
+    "lore stream bluesky": ("stream", "bluesky:"),
+    "lore generate-docs": ("documents", ""),
+    "lore embed": ("embeddings", ""),
+}
+"""The jobs that do what a command does: their kind, and how their names begin."""
+
+
+def recovery_actions(run: RunRecord) -> list[str]:
+    """Return the commands that bring about what a run did not; none for one that left nothing, or still runs."""
+    before = {"failed": ["lore doctor"], "crashed": ["lore check"]}.get(run.status, [])
+    if run.outcomes_json is not None and run.status != "running":
+        from tidelore.sync.report import read_outcomes, suggest
+
+        again = suggest(run.id, read_outcomes(run.outcomes_json), failed=run.status in UNFINISHED)
+        return [*before, *again]
+    if run.status not in UNFINISHED:
+        return []
+    # A position that was to be forgotten is named by arguments, which the ledger keeps in the note.
+    return [*before, "lore cursors list" if run.command == "lore cursors reset" else run.command]
+
+
+def jobs_again(run: RunRecord, jobs: Iterable[JobRow]) -> list[str]:
+    """Return the jobs of a service that bring about what a run did not; a run of single items is no job's."""
+    if run.status not in UNFINISHED or run.mode != "standard":
+        return []
+    known = next((known for command, known in _KINDS.items() if f"{run.command} ".startswith(f"{command} ")), None)
+    if known is None:
+        return []
+    kind, prefix = known
+    return [job.name for job in jobs if job.kind == kind and job.name.startswith(prefix)]

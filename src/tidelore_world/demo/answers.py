@@ -9,7 +9,9 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tidelore.app import App, document, embed, rank_by_meaning, run_until_signalled, surgical_sync
+from tidelore.app.documents import document, embed, rank_by_meaning
+from tidelore.app.mirroring import surgical_sync
+from tidelore.app.wiring import App, run_until_signalled
 from tidelore.cli.render import plural
 from tidelore_world.demo.text import FATE
 
@@ -78,14 +80,14 @@ class Answers:
         }
 
     def _search(self, text: str) -> list[ThreadResult]:
-        from tidelore.search.finding import Request, find
+        from tidelore.search.find import SearchRequest, find
         from tidelore.search.query import parse_query
         from tidelore.store.reading.fulltext import DocumentFilter
 
         database = self._app.open_store()
         try:
             meaning = rank_by_meaning(self._app, database, text if self._by_meaning else "")
-            request = Request(
+            request = SearchRequest(
                 query=parse_query(text),
                 wanted=DocumentFilter(type="discussion"),
                 mode="semantic" if self._by_meaning else "lexical",

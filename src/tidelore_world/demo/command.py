@@ -24,7 +24,7 @@ from tidelore_world.demo.text import FATE, counted, fill, judge, title, verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelore.app import App
+    from tidelore.app.wiring import App
     from tidelore.sync.report import RunReport
     from tidelore_world.wire import Request
     from tidelore_world.world import World

@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidelore.app import App, mirror, run_until_signalled
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import parse_config
 from tidelore.core.errors import TideloreError
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam

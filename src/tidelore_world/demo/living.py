@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict, replace
 
-from tidelore.app import App, mirror, run_until_signalled
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App, run_until_signalled
 from tidelore.cli.console import is_terminal
 from tidelore.cli.logs import set_up_logging
 from tidelore.cli.render import Answer, plural
@@ -95,10 +96,10 @@ class Stage:
 
     async def follow(self) -> None:
         """Follow every pull request that is open; those to come are followed by rule, accounts by the settings."""
-        from tidelore.app.feedback.tracking import track
-        from tidelore.feedback.places import choose_places
+        from tidelore.app.feedback_tracking import track
+        from tidelore.feedback.repositories import choose_repos
 
-        for place in choose_places(self.app.config, None):
+        for place in choose_repos(self.app.config, None):
             for pull in self.world.github.truth_pulls(place.name):
                 if pull["state"] == "open":
                     await track(self.app, place, pr=pull["number"], issue=None)
@@ -115,8 +116,8 @@ class Stage:
 
     async def come_to_rest(self) -> None:
         """Let a day pass in which nothing happens, and read and verify everything once more."""
+        from tidelore.app import feedback_polling as polling
         from tidelore.app.bluesky import poll_accounts
-        from tidelore.app.feedback import polling
         from tidelore.sources.ports import RESOURCES
         from tidelore.sync.account_poll import PollRequest
         from tidelore.sync.mirror import MirrorRequest
@@ -127,7 +128,7 @@ class Stage:
         await mirror(app, MirrorRequest(RESOURCES, walk=False, scrub_budget=1_000_000), "lore demo")
         for _ in range(2):
             # What the first one sends or brings is seen by the second.
-            await polling.poll_github(app, polling.PollRequest(command="lore demo"))
+            await polling.poll_github(app, polling.FeedbackPollRequest(command="lore demo"))
             await poll_accounts(app, PollRequest(everyone=True, verify=True, documents=False))
 
     def compare(self) -> list[Difference]:
@@ -211,7 +212,7 @@ def _show(stage: Stage, face: Face) -> Answer:
 
 
 def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
-    from tidelore.app.service.serving import ServeRequest, run_service
+    from tidelore.app.serving import ServeRequest, run_service
 
     def say(text: str) -> None:
         if not face.choices.robot:

@@ -8,7 +8,7 @@ from shutil import copyfile
 import pytest
 from tests.faces.console.copy_room import at_rest, build_copy
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,8 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from tidelore.app import App
-from tidelore.app.console.actions import Hands
-from tidelore.app.console.thread import ServiceThread
+from tidelore.app.console import ConsoleActions, ServiceThread
+from tidelore.app.wiring import App
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
 from tidelore.console.screens import ConsoleApp
@@ -86,7 +85,7 @@ async def seated(
     **looks: Any,
 ) -> AsyncIterator[Seat]:
     """Open the console on a copy; with `hands`, things may be changed."""
-    desk = Desk(app, Logbook(), service, Hands(app) if hands else None)
+    desk = Desk(app, Logbook(), service, ConsoleActions(app) if hands else None)
     console = ConsoleApp(desk, **({"theme": DARK} | looks))
     try:
         async with console.run_test(size=size) as pilot:

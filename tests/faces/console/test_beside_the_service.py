@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from tests.faces.console.stage import seated
 from tests.faces.desk import LEDGER, Desk
 
-from tidelore.app import App
-from tidelore.app.console.thread import ServiceThread
-from tidelore.app.service.serving import ServeRequest, serve
+from tidelore.app.console import ServiceThread
+from tidelore.app.serving import ServeRequest, serve
+from tidelore.app.wiring import App
 from tidelore.core.config import load_config
 from tidelore.core.errors import NotFound
 from tidelore.service.control import Control

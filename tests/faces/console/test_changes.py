@@ -10,7 +10,7 @@ from tests.faces.console.copy_room import REPO
 from tests.faces.console.stage import Seat, watch
 from tests.faces.following import Follower
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.core.config import load_config
 from tidelore.store.mirror.accounts import find_account
 from tidelore.store.work.events import peek

@@ -7,7 +7,7 @@ from tests.faces.console.copy_room import REPO
 from tests.faces.console.stage import Seat, watch
 from tests.support.manual_clock import ManualClock
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
 from tidelore.store.work.runs import RunTable

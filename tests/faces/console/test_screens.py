@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.console.desk import Desk
 from tidelore.console.logbook import Logbook
 from tidelore.console.screens import ConsoleApp
 from tidelore.console.table import RowTable
 from tidelore.console.themes import DARK, LIGHT
-from tidelore.service.panels import read_glance
+from tidelore.service.panels import read_dashboard
 from tidelore.store.database.port import Database, Patience
 
 SHOWN = {
@@ -241,7 +241,7 @@ def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: py
 
     def read(*words: Any) -> object:
         asked.append(1)
-        return read_glance(*words)
+        return read_dashboard(*words)
 
     monkeypatch.setattr(overview, "read_glance", read)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.faces.console.copy_room import LEDGER
 from tests.faces.console.stage import Seat, watch
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 
 
 def test_search_updates_while_typing_and_opens_the_thread(copy: App) -> None:

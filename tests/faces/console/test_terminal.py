@@ -22,7 +22,7 @@ from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 from tests.support.deep import deep
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.core.errors import TideloreError
 from tidelore.store.database.opening import open_database
 

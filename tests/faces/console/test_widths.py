@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.faces.console.stage import Seat, watch
 
-from tidelore.app import App
+from tidelore.app.wiring import App
 from tidelore.console.table import Cell, Line
 
 

@@ -19,7 +19,7 @@ from tests.unit.feedback.people import comment
 
 from tidelore.core.config import RepoSettings, repo_settings
 from tidelore.core.errors import ConfigError
-from tidelore.feedback.handler import HandlerRunner, run_handler
+from tidelore.feedback.delivery import HandlerRunner, run_handler
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.store.work.events import EventRow, NewEvent, NewFollowup, find_event, insert_events, lease_next
 from tidelore.store.work.followed_issues import add_followups, find_issue, follow_issue

@@ -16,7 +16,7 @@ from tests.situations.answers.hub import REPO, Hub
 from tests.situations.answers.test_handler import add_event, assert_gone, handle, settings
 from tests.unit.feedback.people import comment
 
-from tidelore.feedback.handler import HandlerRunner
+from tidelore.feedback.delivery import HandlerRunner
 from tidelore.store.work.events import NewEvent, find_event, insert_events
 from tidelore.store.work.tracked_pull_requests import find_tracked, track
 
@@ -165,7 +165,7 @@ def test_no_more_handlers_run_than_configured_and_a_pull_request_keeps_its_order
 
 PARENT = """
 import asyncio, sys
-from tidelore.feedback.handler import run_handler
+from tidelore.feedback.delivery import run_handler
 asyncio.run(run_handler((sys.executable, "-c", sys.argv[1]), b"{}", 600))
 """
 

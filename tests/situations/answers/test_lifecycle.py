@@ -12,7 +12,7 @@ from tests.situations.answers.hub import REPO, Hub
 from tidelore.core.config import repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
 from tidelore.feedback.context import read_context
-from tidelore.feedback.lifecycle import Lifecycle, block
+from tidelore.feedback.lifecycle import Lifecycle, block_pull
 from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
 from tidelore.store.work.followed_issues import find_issue
 from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked, history, move
@@ -159,7 +159,7 @@ def test_blocking_keeps_the_reason_and_copies_the_feed_position_to_the_thread(hu
     row = track(hub)
     stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
     stand(hub, "issue_comments", 0, 2_000_000)
-    blocked = block(hub.database, "github", row, "history_rewritten", "abc is gone", hub.clock.now_ms())
+    blocked = block_pull(hub.database, "github", row, "history_rewritten", "abc is gone", hub.clock.now_ms())
     assert (blocked.status, blocked.blocked_reason, blocked.blocked_at) == (
         "blocked",
         "history_rewritten",
@@ -175,7 +175,9 @@ def test_blocking_a_thread_not_covered_by_the_feed_keeps_its_own_position(hub: H
     living(hub, lambda life: life.resume(hub.pr))
     before = standing(hub)
     stand(hub, "issue_comments", 0, hub.clock.now_ms())
-    block(hub.database, "github", living(hub, lambda life: life.track(hub.pr)), "operator", None, hub.clock.now_ms())
+    block_pull(
+        hub.database, "github", living(hub, lambda life: life.track(hub.pr)), "operator", None, hub.clock.now_ms()
+    )
     assert standing(hub) == before
     assert before is not None
     assert before[1] is False
@@ -184,7 +186,7 @@ def test_blocking_a_thread_not_covered_by_the_feed_keeps_its_own_position(hub: H
 def test_unblocking_continues_at_the_last_complete_position_with_the_current_head(hub: Hub) -> None:
     row = track(hub)
     stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
-    block(hub.database, "github", row, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", row, "history_rewritten", None, hub.clock.now_ms())
     head = hub.world.github.push(REPO, hub.pr, force=True)
     hub.let_pass(60)
     unblocked = living(hub, lambda life: life.unblock(hub.pr))
@@ -197,11 +199,11 @@ def test_unblocking_continues_at_the_last_complete_position_with_the_current_hea
 
 
 def test_unblock_expands_a_short_head_sha_and_accepts_an_unknown_one(hub: Hub) -> None:
-    block(hub.database, "github", track(hub), "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", track(hub), "operator", None, hub.clock.now_ms())
     head = hub.world.github.repository(REPO).thread(hub.pr).require_pull().head_sha
     row = living(hub, lambda life: life.unblock(hub.pr, head_sha=head[:9].upper()))
     assert row.last_seen_head_sha == head
-    block(hub.database, "github", row, "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", row, "operator", None, hub.clock.now_ms())
     assert living(hub, lambda life: life.unblock(hub.pr, head_sha="F" * 40)).last_seen_head_sha == "f" * 40
 
 
@@ -212,7 +214,7 @@ def test_unblock_does_not_change_an_ended_pull_request(hub: Hub, status: str) ->
         living(hub, lambda life: life.unblock(hub.pr))
     assert find_tracked(hub.database, hub.project_id, hub.pr) == row
     with pytest.raises(IllegalTransition):
-        block(hub.database, "github", row, "operator", None, hub.clock.now_ms())
+        block_pull(hub.database, "github", row, "operator", None, hub.clock.now_ms())
 
 
 def test_untracking_deletes_positions_and_an_untracked_pull_request_is_not_found(hub: Hub) -> None:

@@ -10,10 +10,10 @@ from tests.situations.answers.hub import REPO, Hub
 from tests.unit.feedback.people import comment
 
 from tidelore.core.errors import CredentialsRejected
+from tidelore.feedback.actions import CommandRunner
 from tidelore.feedback.commands import COMMANDS
 from tidelore.feedback.events import command_key
-from tidelore.feedback.lifecycle import Lifecycle, block
-from tidelore.feedback.operations import Operations
+from tidelore.feedback.lifecycle import Lifecycle, block_pull
 from tidelore.feedback.tokens import find_markers
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
@@ -45,7 +45,9 @@ def say(hub: Hub, command: str, *, number: int | None = None, comment_id: int = 
 
 def apply(hub: Hub, database: Database | None = None) -> list[CommandRow]:
     return hub.ask(
-        lambda source: Operations(database or hub.database, source, hub.project(), hub.host, hub.clock).apply_pending()
+        lambda source: CommandRunner(
+            database or hub.database, source, hub.project(), hub.host, hub.clock
+        ).apply_pending()
     )
 
 
@@ -112,7 +114,7 @@ def test_the_status_command_reports_state_head_and_pending_events(hub: Hub, trac
 
 
 def test_the_unblock_command_continues_from_the_current_head(hub: Hub, tracked: TrackedPr) -> None:
-    block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     head = hub.world.github.push(REPO, hub.pr, force=True)
     row, _ = applied(hub, "unblock")
     assert (row.status, row.result) == ("applied", f"Unblocked: #1 is tracked again from {head[:12]}.")
@@ -120,7 +122,7 @@ def test_the_unblock_command_continues_from_the_current_head(hub: Hub, tracked: 
 
 
 def test_the_unblock_command_accepts_a_head_and_a_pull_request(hub: Hub, tracked: TrackedPr) -> None:
-    block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     row, answer = applied(hub, "unblock", number=OPERATIONS_ISSUE, pr=str(hub.pr), head_sha="a" * 40)
     assert row.status == "applied"
     assert now_tracked(hub).last_seen_head_sha == "a" * 40
@@ -142,7 +144,7 @@ def test_a_command_that_cannot_be_applied_fails_with_the_reason(hub: Hub, tracke
 
 
 def test_the_unblock_command_refuses_a_merged_pull_request(hub: Hub, tracked: TrackedPr) -> None:
-    block(hub.database, "github", tracked, "handler_failed", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "handler_failed", None, hub.clock.now_ms())
     hub.world.github.merge(REPO, hub.pr)
     row, _ = applied(hub, "unblock")
     assert (row.status, row.result) == ("failed", "Failed: harbor/cranes#1 is merged.")
@@ -154,7 +156,7 @@ def test_the_retry_command_hands_out_failed_events_and_ends_their_block(hub: Hub
     event = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
     assert event is not None
     nack(hub.database, event.id, error="broken", next_attempt_at=hub.clock.now_ms() + 3_600_000)
-    block(hub.database, "github", tracked, "handler_failed", "broken", hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "handler_failed", "broken", hub.clock.now_ms())
     row, _ = applied(hub, "retry")
     assert row.status == "applied"
     assert now_tracked(hub).status == "awaiting_feedback"
@@ -164,7 +166,7 @@ def test_the_retry_command_hands_out_failed_events_and_ends_their_block(hub: Hub
 
 
 def test_the_retry_command_does_not_end_a_block_with_another_reason(hub: Hub, tracked: TrackedPr) -> None:
-    block(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
     assert applied(hub, "retry")[0].status == "applied"
     assert now_tracked(hub).status == "blocked"
 
@@ -240,7 +242,7 @@ def test_a_command_that_fails_half_way_stays_pending_without_a_reply(
 
 
 def test_a_temporary_server_error_leaves_the_command_and_later_ones_pending(hub: Hub, tracked: TrackedPr) -> None:
-    block(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
     say(hub, "unblock", comment_id=501)
     say(hub, "pause", comment_id=502)
     fault = hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=503)
@@ -250,7 +252,7 @@ def test_a_temporary_server_error_leaves_the_command_and_later_ones_pending(hub:
 
 
 def test_rejected_credentials_stop_commands_with_one_error(hub: Hub, tracked: TrackedPr) -> None:
-    block(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
     say(hub, "unblock")
     hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=401)
     with pytest.raises(CredentialsRejected):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 from tests.situations.answers.hub import REPO, Hub
 
-from tidelore.feedback.answers import Answering, plan_answer
+from tidelore.feedback.outbox import AnswerRequest, plan_answer
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import list_projects
 from tidelore.store.work.action_tokens import signing_secret
@@ -42,7 +42,7 @@ def test_a_reply_of_ours_is_found_again_whatever_the_case_of_our_login(hub: Hub)
 
 def test_a_token_cannot_be_computed_from_public_facts(hub: Hub) -> None:
     project = hub.project()
-    plan_answer(hub.database, project, Answering("pr", hub.pr, "Done.", "reply", token_key="event-1"), 1)
+    plan_answer(hub.database, project, AnswerRequest("pr", hub.pr, "Done.", "reply", token_key="event-1"), 1)
     public = {"host": "github", "scope_kind": "pr", "scope_number": hub.pr, "reply_to": None, "source": "reply"}
     guesses = {
         hashlib.sha256(json.dumps(public | names, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -64,7 +64,7 @@ def test_the_token_secret_is_created_once_and_differs_between_databases(
 
 
 def test_the_same_token_key_gives_the_same_reply_after_a_repository_rename(hub: Hub) -> None:
-    answering = Answering("pr", hub.pr, "Done.", "reply", token_key="event-1")
+    answering = AnswerRequest("pr", hub.pr, "Done.", "reply", token_key="event-1")
     first = plan_answer(hub.database, hub.project(), answering, 1)
     with hub.database.transaction() as tx:
         tx.execute("UPDATE projects SET path = 'harbor/lifts', configured = 'harbor/lifts'")

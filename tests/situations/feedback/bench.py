@@ -18,10 +18,10 @@ from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, Wo
 
 from tidelore.core.clock import format_instant
 from tidelore.core.config import Config, GitHubHost, parse_config, repo_settings
-from tidelore.feedback.lifecycle import Lifecycle, block
-from tidelore.feedback.operations import Operations
-from tidelore.feedback.polling import RepoTarget, find_repository, poll
-from tidelore.feedback.report import PollReport, RepoReport
+from tidelore.feedback.actions import CommandRunner
+from tidelore.feedback.lifecycle import Lifecycle, block_pull
+from tidelore.feedback.polling import RepoTarget, poll, resolve_repository
+from tidelore.feedback.report import FeedbackPollReport, RepoReport
 from tidelore.sources.github.source import GitHubSource, open_github
 from tidelore.sources.ports import Wiring
 from tidelore.store.database.migrate import migrate
@@ -101,10 +101,10 @@ class Bench:
         with self.database() as database:
             return asyncio.run(inside(self.connection(database, reaper)))
 
-    def poll_all(self, *, full: bool = False, reaper: Reaper | None = None) -> PollReport | None:
+    def poll_all(self, *, full: bool = False, reaper: Reaper | None = None) -> FeedbackPollReport | None:
         """Poll every repository once; None when the process died on the way."""
 
-        async def work(shop: Workshop, source: GitHubSource) -> PollReport:
+        async def work(shop: Workshop, source: GitHubSource) -> FeedbackPollReport:
             names = [repo["name"] for repo in self.repos]
             targets = [RepoTarget(source, repo_settings(self.github, name), self.own_login) for name in names]
             # The lease of a process that was killed here names a pid that is alive: ours.
@@ -141,7 +141,7 @@ class Bench:
     def project(self, name: str = REPO) -> ProjectRow:
         async def work(shop: Workshop, source: GitHubSource) -> ProjectRow:
             async with open_session(shop, force=self.killed, lease="github") as session:
-                return await find_repository(session, source, name)
+                return await resolve_repository(session, source, name)
 
         return self.run(work)
 
@@ -156,7 +156,7 @@ class Bench:
 
     def block(self, number: int, reason: str = "handler_failed") -> TrackedPr:
         with self.database() as database:
-            return block(database, SOURCE, self.row(number), reason, None, self.clock.now_ms())
+            return block_pull(database, SOURCE, self.row(number), reason, None, self.clock.now_ms())
 
     def unblock(self, number: int) -> TrackedPr:
         return self.live(lambda life: life.unblock(number))
@@ -170,7 +170,7 @@ class Bench:
         """Apply what is stored; return the commands that were applied."""
         project = self.project()
         applied = self.run(
-            lambda shop, source: Operations(shop.database, source, project, self.github, self.clock).apply_pending()
+            lambda shop, source: CommandRunner(shop.database, source, project, self.github, self.clock).apply_pending()
         )
         return [command.command for command in applied]
 

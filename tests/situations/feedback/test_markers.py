@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.situations.feedback.bench import REPO, Bench
 
-from tidelore.feedback.answers import Answering, post
+from tidelore.feedback.outbox import AnswerRequest, post
 from tidelore.feedback.tokens import find_markers, marker
 from tidelore.store.work.outbox import OutboxRow
 
@@ -19,7 +19,7 @@ def answered(bench: Bench, fetch: str) -> OutboxRow:
     bench.track(1)
     bench.settle(2)
     project = bench.project()
-    answering = Answering("pr", 1, "Done.", "reply")
+    answering = AnswerRequest("pr", 1, "Done.", "reply")
     done = bench.run(
         lambda shop, source: post(shop.database, source, project, bench.github, answering, bench.clock, shop.seam)
     )

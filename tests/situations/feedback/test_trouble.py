@@ -13,7 +13,7 @@ from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteNotFound
-from tidelore.feedback.report import PollReport, verdict
+from tidelore.feedback.report import FeedbackPollReport, poll_error
 from tidelore_world.wire import Request
 
 DAY = 86_400
@@ -39,7 +39,7 @@ def test_a_failing_repository_does_not_stop_the_other(bench: Bench) -> None:
     assert report is not None
     assert fault.fired
     assert [(repo.repo, repo.error is None) for repo in report.repos] == [(OTHER, False), (REPO, True)]
-    assert verdict(report) is not None
+    assert poll_error(report) is not None
     assert bench.event_keys() == [key(said[1])]
     bench.world.faults.clear()
     bench.world.advance(60)
@@ -66,12 +66,12 @@ def test_an_exhausted_rate_limit_stops_the_host_with_one_error(bench: Bench) -> 
         open_pulls(bench.world, repo=name)
     bench.repos += [{"name": name} for name in names]
     bench.hub.settings.anonymous_limit = 0
-    found: list[PollReport | None] = []
+    found: list[FeedbackPollReport | None] = []
     spent = bench.counted(lambda: found.append(bench.poll_all()))
     (report,) = found
     assert report is not None
     assert all(isinstance(repo.error, RateLimited) for repo in report.repos)
-    assert isinstance(verdict(report), RateLimited)
+    assert isinstance(poll_error(report), RateLimited)
     assert spent["all"] <= 4, "only those that were under way side by side may have asked"
     bench.hub.settings.anonymous_limit = None
     said = bench.hub.comment(REPO, 1, "once it is over")

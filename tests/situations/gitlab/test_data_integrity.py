@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from tests.conftest import DIALECTS
 
-from tidelore.app import App, mirror
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App
 from tidelore.core.clock import parse_instant
 from tidelore.core.config import parse_config
 from tidelore.store.database.port import Database

@@ -10,7 +10,8 @@ from tests.faces.hosts import SteadyClock
 from tests.situations.gitlab.bench import PROJECT, Bench
 from tests.situations.witness import Witness, done, grows
 
-from tidelore.app import App, mirror
+from tidelore.app.mirroring import mirror
+from tidelore.app.wiring import App
 from tidelore.core.config import load_config
 from tidelore.core.errors import LeaseLost
 from tidelore.documents import generation as documents

@@ -25,8 +25,8 @@ from urllib.request import urlopen
 
 from tests.support.fork_server import ForkedProcess, fork_lore
 
-from tidelore.app import App
-from tidelore.app.service.serving import ServeRequest, ServiceReport, serve
+from tidelore.app.serving import ServeRequest, ServiceReport, serve
+from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.core.config import load_config
 from tidelore.service.control import Control

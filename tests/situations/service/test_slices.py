@@ -12,7 +12,7 @@ from tests.properties.progress import asked_for
 from tests.situations.service.station import LAB, Station, Watch, build_world
 from tests.situations.service.test_sources import catch_up
 
-from tidelore.app.service import forge_jobs
+from tidelore.app import service_jobs
 from tidelore_world import server
 from tidelore_world.demo.comparison import compare
 from tidelore_world.demo.truth import true_rows
@@ -33,7 +33,7 @@ _DUE = (
 @pytest.fixture
 def big(post: Station, monkeypatch: pytest.MonkeyPatch) -> Iterator[server.Server]:
     """A host that answers slowly: ten requests at a time, so about fifty in a slice, of two hundred and fifty."""
-    monkeypatch.setattr(forge_jobs, "SHORTEST_SLICE_SECONDS", SLICE)
+    monkeypatch.setattr(service_jobs, "SHORTEST_SLICE_SECONDS", SLICE)
     world = build_world()
     world.gitlab.create_project(GIANT)
     world.gitlab.bulk(GIANT, issues=ITEMS, discussions=1, notes=1)

@@ -12,9 +12,9 @@ import pytest
 from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, free_port, other_host
 from tests.support.deep import deep
 
-from tidelore.app.feedback.tracking import track
+from tidelore.app.feedback_tracking import track
 from tidelore.core.clock import SystemClock
-from tidelore.feedback.places import choose_place
+from tidelore.feedback.repositories import choose_repo
 from tidelore_world.faults import Fault
 from tidelore_world.server import Server
 
@@ -24,7 +24,7 @@ PR = 1
 def follow(post: Station, repo: str = REPOS[0]) -> None:
     """Follow the pull request of a repository."""
     app = post.app()
-    asyncio.run(track(app, choose_place(app.config, repo), pr=PR, issue=None))
+    asyncio.run(track(app, choose_repo(app.config, repo), pr=PR, issue=None))
 
 
 def catch_up(post: Station) -> None:
@@ -196,7 +196,7 @@ def follow_all(post: Station, repos: Sequence[str]) -> None:
 
     async def inside() -> None:
         for repo in repos:
-            await track(app, choose_place(app.config, repo), pr=PR, issue=None)
+            await track(app, choose_repo(app.config, repo), pr=PR, issue=None)
 
     asyncio.run(inside())
 

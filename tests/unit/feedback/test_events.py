@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, item, pull, signed
 
 from tidelore.core.model import CommentRecord, Version
-from tidelore.feedback.allowed_users import why_ignored
-from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key
+from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key, why_ignored
 from tidelore.feedback.tokens import find_markers, marker
 from tidelore.store.mirror.feedback_writer import body_digest
 from tidelore.store.work.events import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.feedback.pulls import are_reviews_due, reviews_read_for
+from tidelore.feedback.pull_requests import are_reviews_due, reviews_read_for
 
 MOVED, OVERLAP = 1_700_000_000_000, 5_000
 

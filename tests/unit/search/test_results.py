@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelore.core.errors import UserError
-from tidelore.search.finding import Choice, choose_mode, describe_missing
+from tidelore.search.find import ModeChoice, choose_mode, describe_missing
 from tidelore.search.fuse import Fused, Ranking
 from tidelore.search.results import ThreadGroup, fuse_by_thread, group_by_thread, read_snippet
 from tidelore.store.reading.documents import Readiness, ThreadKey
@@ -78,7 +78,7 @@ def test_matches_in_two_documents_of_a_thread_add_up_for_that_thread() -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical", "semantic"])
 def test_with_vectors_and_words_every_mode_is_possible(mode: str) -> None:
-    assert choose_mode(mode, has_vectors=True, has_words=True) == Choice(mode)  # type: ignore[arg-type]
+    assert choose_mode(mode, has_vectors=True, has_words=True) == ModeChoice(mode)  # type: ignore[arg-type]
 
 
 def test_hybrid_without_vectors_is_lexical_with_one_notice() -> None:
@@ -86,7 +86,7 @@ def test_hybrid_without_vectors_is_lexical_with_one_notice() -> None:
     assert chosen.mode == "lexical"
     assert chosen.notice is not None
     assert "lore embed" in chosen.notice
-    assert choose_mode("lexical", has_vectors=False, has_words=True) == Choice("lexical")
+    assert choose_mode("lexical", has_vectors=False, has_words=True) == ModeChoice("lexical")
 
 
 def test_semantic_without_vectors_is_refused_with_the_remedy() -> None:
@@ -96,7 +96,7 @@ def test_semantic_without_vectors_is_refused_with_the_remedy() -> None:
 
 
 def test_filters_alone_need_no_vectors() -> None:
-    assert choose_mode("semantic", has_vectors=False, has_words=False) == Choice("lexical")
+    assert choose_mode("semantic", has_vectors=False, has_words=False) == ModeChoice("lexical")
 
 
 def test_documents_not_yet_searchable_are_reported_with_the_fix() -> None:

@@ -15,9 +15,9 @@ from tests.databases.migrated_file import lay_out
 from tidelore.core.config import Embedding, Http
 from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
 from tidelore.embedding.registry import open_embedder
-from tidelore.search.finding import Request
+from tidelore.search.find import SearchRequest
 from tidelore.search.query import parse_query
-from tidelore.search.semantic import MeaningRanker, VectorIndex, best_places, mean_direction, open_index, rank_now
+from tidelore.search.semantic import MeaningRanker, VectorIndex, best_places, make_ranker, mean_direction, open_index
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.reading.vector_blocks import BLOCK, WORTH_FILLING, VectorEntry, choose_blocks, put, quantised
@@ -181,7 +181,7 @@ def test_the_mean_vector_has_unit_length_and_is_zero_for_opposites() -> None:
 
 def test_a_ranker_uses_its_embedders_weight_and_only_vectors_of_its_model(database: Database) -> None:
     embedder = opened()
-    assert rank_now(database, embedder, "anything") is None
+    assert make_ranker(database, embedder, "anything") is None
     identity = ModelIdentity("wordllama-l2-supercat-256", embedder.identity.version, 256)  # type: ignore[attr-defined]
     stored = ensure_model(database, identity.name, identity.version, identity.dimension, "180/30", 1)
     texts = ["the card was charged twice", "the crane reports its position late"]
@@ -189,9 +189,9 @@ def test_a_ranker_uses_its_embedders_weight_and_only_vectors_of_its_model(databa
         tx.execute("UPDATE embedding_models SET generation = generation + 1")
         vectors = embedder.embed_now(texts)  # type: ignore[attr-defined]
         put(tx, stored.id, 256, [VectorEntry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
-    ranker = rank_now(database, embedder, "duplicate payment by card")
+    ranker = make_ranker(database, embedder, "duplicate payment by card")
     assert ranker is not None
-    ranking = ranker(database, Request(query=parse_query("duplicate payment by card")), 10, alone=True)
+    ranking = ranker(database, SearchRequest(query=parse_query("duplicate payment by card")), 10, alone=True)
     assert ranking.ids == (1,), "the other text is about something else"
     assert (ranking.name, ranking.weight, ranker.rrf_k) == ("semantic", 0.4, 33)
 
@@ -206,9 +206,9 @@ def test_a_query_below_the_similarity_floor_finds_nothing(database: Database) ->
         vectors = embedder.embed_now(texts)  # type: ignore[attr-defined]
         put(tx, stored.id, 256, [VectorEntry(at, 0, vector) for at, vector in enumerate(vectors, 1)])
     for text in ("zzxqv wqpfk", "marmalade saxophone", "qjxv"):
-        ranker = rank_now(database, embedder, text)
+        ranker = make_ranker(database, embedder, text)
         assert ranker is not None
-        assert ranker(database, Request(query=parse_query(text)), 10, alone=True).ids == ()
+        assert ranker(database, SearchRequest(query=parse_query(text)), 10, alone=True).ids == ()
 
 
 def test_the_similarity_floor_is_configurable_and_zero_disables_it(database: Database) -> None:
@@ -216,7 +216,7 @@ def test_the_similarity_floor_is_configurable_and_zero_disables_it(database: Dat
     model = ensure_model(database, "m", "1", DIMENSION, "180/30", 1)
     store(database, model, list(range(1, 41)), rows)
     index = VectorIndex(database, model)
-    request = Request(query=parse_query("x"))
+    request = SearchRequest(query=parse_query("x"))
     near = [hit for hit in index.nearest(database, rows[0], 40) if hit.score > 0.3]
     strict = MeaningRanker(index, rows[0], 1.0, 10, floor=0.3)
     ranking = strict(database, request, 40, alone=True)

@@ -10,15 +10,14 @@ from tests.databases.migrated_file import lay_out
 from tests.unit.service.stepped import SteppedClock
 
 from tidelore.service.control import Control
+from tidelore.service.jobs import Job, JobRecorder, JobResult
 from tidelore.service.loop import Loop
-from tidelore.service.outcome import Done, Job
-from tidelore.service.recording import Recorder
 from tidelore.service.schedule import JobSpec
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.work.service_records import JobRow, list_jobs
 
-Run = Callable[[], Awaitable[Done]]
+Run = Callable[[], Awaitable[JobResult]]
 
 
 class Counted:
@@ -32,7 +31,7 @@ class Counted:
         self._clock = clock
         self._seconds = seconds
 
-    async def __call__(self) -> Done:
+    async def __call__(self) -> JobResult:
         self.turns.append(self._clock.monotonic())
         self.under_way += 1
         self.most = max(self.most, self.under_way)
@@ -40,7 +39,7 @@ class Counted:
             await self._clock.sleep(self._seconds)
             if self.error is not None:
                 raise self.error
-            return Done(2)
+            return JobResult(2)
         finally:
             self.under_way -= 1
 
@@ -75,7 +74,7 @@ class Bench:
     def run(self, story: Callable[[Loop], Awaitable[None]], *, once: bool = False) -> Loop:
         async def inside() -> Loop:
             self.control.bind()
-            recorder = Recorder(self.database, self.clock)
+            recorder = JobRecorder(self.database, self.clock)
             loop = Loop(
                 recorder,
                 self.clock,

@@ -10,8 +10,8 @@ from tests.unit.service.bench import Bench, Counted
 from tidelore.core.errors import CredentialsRejected, DatabaseUnusable, LeaseLost, RemoteTransient, TideloreError
 from tidelore.service import loop as looping
 from tidelore.service.control import Control
+from tidelore.service.jobs import Job, JobResult
 from tidelore.service.loop import Loop
-from tidelore.service.outcome import Done, Job
 from tidelore.service.schedule import JobSpec, Lane
 
 
@@ -99,8 +99,8 @@ def test_a_job_never_overlaps_itself(bench: Bench) -> None:
 
 
 def test_a_job_that_wakes_another_makes_it_run_at_once(bench: Bench) -> None:
-    async def poll() -> Done:
-        return Done(1, wakes=("answers", "unknown"))
+    async def poll() -> JobResult:
+        return JobResult(1, wakes=("answers", "unknown"))
 
     bench.add("poll", poll, interval=60)
     answers = bench.counted("answers", interval=100_000)
@@ -157,8 +157,8 @@ def test_a_wall_clock_that_jumps_delays_nothing(bench: Bench) -> None:
 
 
 def test_a_single_round_runs_every_job_once_and_woken_jobs_again(bench: Bench) -> None:
-    async def poll() -> Done:
-        return Done(1, wakes=("answers",))
+    async def poll() -> JobResult:
+        return JobResult(1, wakes=("answers",))
 
     bench.add("poll", poll)
     answers, stream = bench.counted("answers"), bench.counted("stream", seconds=1e9, continuous=True)
@@ -210,10 +210,10 @@ def test_a_continuous_job_is_restarted_with_new_settings(bench: Bench) -> None:
 def test_running_jobs_may_finish_when_the_service_stops(bench: Bench) -> None:
     finished: list[str] = []
 
-    async def page() -> Done:
+    async def page() -> JobResult:
         await asyncio.sleep(0.2)
         finished.append("page")
-        return Done(1)
+        return JobResult(1)
 
     bench.add("page", page)
 
@@ -230,13 +230,13 @@ def test_on_stop_slow_jobs_are_cancelled_after_the_grace_time_and_streams_at_onc
 ) -> None:
     ends: list[str] = []
 
-    async def endless() -> Done:
+    async def endless() -> JobResult:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             ends.append("cancelled")
             raise
-        return Done()
+        return JobResult()
 
     bench.add("endless", endless)
     bench.add("stream", endless, continuous=True)
@@ -252,9 +252,9 @@ def test_on_stop_slow_jobs_are_cancelled_after_the_grace_time_and_streams_at_onc
 def test_a_second_stop_request_cancels_jobs_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looping, "GRACE_SECONDS", 60.0)
 
-    async def endless() -> Done:
+    async def endless() -> JobResult:
         await asyncio.Event().wait()
-        return Done()
+        return JobResult()
 
     bench.add("endless", endless)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tests.unit.service.bench import Bench
 
 from tidelore.core.errors import RemoteTransient
+from tidelore.service.jobs import JobResult, batched
 from tidelore.service.loop import Loop
-from tidelore.service.outcome import Done, batched
 from tidelore.service.schedule import JobSpec
 
 
@@ -17,9 +17,9 @@ def test_jobs_of_a_batch_run_in_one_call_and_get_separate_results(bench: Bench) 
     gone = RemoteTransient("bad gateway", status=502)
     went: list[tuple[str, ...]] = []
 
-    async def together(names: Sequence[str]) -> dict[str, Done]:
+    async def together(names: Sequence[str]) -> dict[str, JobResult]:
         went.append(tuple(names))
-        return {name: Done(1, gone if name == "b" else None, wakes=("later",)) for name in names}
+        return {name: JobResult(1, gone if name == "b" else None, wakes=("later",)) for name in names}
 
     for name in ("a", "b", "c"):
         spec = JobSpec(name, "hub", "poll", name, 60.0, turn="lease", batch="polls")
@@ -43,7 +43,7 @@ def test_a_batch_failure_fails_each_job_and_a_cancelled_batch_is_cancelled_once(
     silent = RemoteTransient("no answer")
     failing = [True]
 
-    async def together(_names: Sequence[str]) -> dict[str, Done]:
+    async def together(_names: Sequence[str]) -> dict[str, JobResult]:
         if failing[0]:
             raise silent
         try:
@@ -72,14 +72,14 @@ def test_a_batch_failure_fails_each_job_and_a_cancelled_batch_is_cancelled_once(
 def test_a_single_round_repeats_unfinished_jobs_and_interleaves_the_others(bench: Bench) -> None:
     went: list[str] = []
 
-    async def big() -> Done:
+    async def big() -> JobResult:
         went.append("big")
         await bench.clock.sleep(40)
-        return Done(1, again=went.count("big") < 3, fresh=False)
+        return JobResult(1, again=went.count("big") < 3, fresh=False)
 
-    async def documents() -> Done:
+    async def documents() -> JobResult:
         went.append("documents")
-        return Done()
+        return JobResult()
 
     bench.add("big", big, turn="sync")
     bench.add("documents", documents, source="copy", interval=30.0, turn="sync")

@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from tests.support.manual_clock import ManualClock
 
-from tidelore.feedback.metrics import REGISTRY as FEEDBACK
-from tidelore.feedback.metrics import Metric, Sample
+from tidelore.feedback.report import FEEDBACK_METRICS as FEEDBACK
+from tidelore.feedback.report import Metric, Sample
 from tidelore.service.metrics import REGISTRY, MetricsCollector, render
 from tidelore.store.database.port import Database
 from tidelore.store.work.service_records import add_to_counter

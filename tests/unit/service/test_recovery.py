@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tidelore.service.recovery import jobs_again
+from tidelore.service.status import jobs_again
 from tidelore.store.work.runs import RunRecord
 from tidelore.store.work.service_records import JobRow
 

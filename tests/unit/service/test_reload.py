@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tidelore.core.config import Config, load_config
-from tidelore.service.reload import STILL_SECONDS, Reloading, fingerprint
+from tidelore.service.control import STILL_SECONDS, ConfigReloader, fingerprint
 
 
-def watch(path: Path) -> Reloading[Config]:
-    return Reloading(str(path), lambda: load_config(str(path), {}))
+def watch(path: Path) -> ConfigReloader[Config]:
+    return ConfigReloader(str(path), lambda: load_config(str(path), {}))
 
 
 def write(path: Path, text: str, second: int = 0) -> None:
@@ -22,7 +22,7 @@ def write(path: Path, text: str, second: int = 0) -> None:
     os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
 
 
-def has_changed(watching: Reloading[Config], now: float = 100.0) -> bool:
+def has_changed(watching: ConfigReloader[Config], now: float = 100.0) -> bool:
     """Whether it has changed, for somebody who looks twice, a moment apart."""
     watching.changed(now)
     return watching.changed(now + STILL_SECONDS)

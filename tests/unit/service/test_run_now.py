@@ -9,11 +9,11 @@ from tests.unit.service.bench import Bench
 from tidelore.core.errors import CredentialsRejected
 from tidelore.service.control import Control
 from tidelore.service.loop import Loop
-from tidelore.service.schedule import Ending, JobSpec, Schedule
+from tidelore.service.schedule import JobEnd, JobSpec, Schedule
 
-DOWN = Ending(1, "no answer", "source")
-WELL = Ending(1)
-BROKEN = Ending(1, "not found", "job")
+DOWN = JobEnd(1, "no answer", "source")
+WELL = JobEnd(1)
+BROKEN = JobEnd(1, "not found", "job")
 
 
 def scheduled(*names: str, asks: bool = True) -> Schedule:
@@ -22,7 +22,7 @@ def scheduled(*names: str, asks: bool = True) -> Schedule:
     return schedule
 
 
-def run(schedule: Schedule, name: str, now: float, ending: Ending = WELL) -> None:
+def run(schedule: Schedule, name: str, now: float, ending: JobEnd = WELL) -> None:
     schedule.begin(name, now)
     schedule.end(name, now, ending)
 

@@ -18,17 +18,17 @@ from tidelore.service.schedule import (
     LONGEST_BACKOFF_SECONDS,
     ROOM,
     SETTLED_SECONDS,
-    Ending,
+    JobEnd,
     JobSpec,
+    JobState,
     Schedule,
-    Standing,
     next_due,
     pause_seconds,
 )
 
-WELL = Ending(3)
-DOWN = Ending(1, "no answer", "source")
-BROKEN = Ending(1, "not found", "job")
+WELL = JobEnd(3)
+DOWN = JobEnd(1, "no answer", "source")
+BROKEN = JobEnd(1, "not found", "job")
 
 
 def spec(name: str, source: str = "hub", interval: float = 60.0, turn: str | None = None) -> JobSpec:
@@ -45,12 +45,12 @@ def names(schedule: Schedule, now: float) -> list[str]:
     return [one.name for one in schedule.ready(now)]
 
 
-def run(schedule: Schedule, name: str, now: float, ending: Ending = WELL, seconds: float = 1.0) -> None:
+def run(schedule: Schedule, name: str, now: float, ending: JobEnd = WELL, seconds: float = 1.0) -> None:
     schedule.begin(name, now)
     schedule.end(name, now + seconds, ending)
 
 
-def simulate(schedule: Schedule, until: float, seconds: float, ending: Ending = WELL) -> list[tuple[str, float]]:
+def simulate(schedule: Schedule, until: float, seconds: float, ending: JobEnd = WELL) -> list[tuple[str, float]]:
     """Run whatever may start, each for so long, until an instant; return who began when."""
     now, running, begun = 0.0, dict[str, float](), list[tuple[str, float]]()
     while now < until:
@@ -186,7 +186,7 @@ def test_source_back_off_grows_with_every_probe_and_ends_with_the_first_success(
     assert pauses[-1] > 600
     run(schedule, "a", now)
     assert schedule.trouble("hub") is None
-    assert schedule.standing("a") == Standing(now + 60, "idle", now, now + 1, now + 1, 0, None, 13)
+    assert schedule.standing("a") == JobState(now + 60, "idle", now, now + 1, now + 1, 0, None, 13)
 
 
 def test_a_job_failure_does_not_pause_other_jobs_of_the_source() -> None:
@@ -201,20 +201,20 @@ def test_a_job_failure_does_not_pause_other_jobs_of_the_source() -> None:
 
 def test_a_retry_after_of_the_server_is_respected() -> None:
     schedule = scheduled(spec("a"))
-    run(schedule, "a", 0, Ending(1, "slow down", "source", 700.0), seconds=0)
+    run(schedule, "a", 0, JobEnd(1, "slow down", "source", 700.0), seconds=0)
     assert schedule.due_at("a") == 700
 
 
 def test_a_held_lease_is_not_a_failure_and_the_job_is_retried_soon() -> None:
     schedule = scheduled(spec("a"))
-    run(schedule, "a", 0, Ending(error="held by pid 7", blame="nobody"), seconds=0)
+    run(schedule, "a", 0, JobEnd(error="held by pid 7", blame="nobody"), seconds=0)
     standing = schedule.standing("a")
     assert (standing.state, standing.failures, standing.due) == ("idle", 0, HELD_SECONDS)
 
 
 def test_a_partial_failure_is_reported_and_the_job_counts_as_succeeded() -> None:
     schedule = scheduled(spec("a"))
-    run(schedule, "a", 0, Ending(4, "1 of 9 lists could not be read"))
+    run(schedule, "a", 0, JobEnd(4, "1 of 9 lists could not be read"))
     standing = schedule.standing("a")
     assert (standing.succeeded, standing.failures, standing.last_error) == (1, 0, "1 of 9 lists could not be read")
 
@@ -223,12 +223,12 @@ def test_an_idle_job_does_not_end_the_back_off_of_its_source() -> None:
     schedule = scheduled(spec("a"))
     run(schedule, "a", 0, DOWN)
     until = schedule.due_at("a")
-    run(schedule, "a", until, Ending(idle=True))
+    run(schedule, "a", until, JobEnd(idle=True))
     assert schedule.trouble("hub") is not None
     assert schedule.standing("a").failures == 1
     assert schedule.standing("a").succeeded is None
     other = scheduled(spec("a"))
-    run(other, "a", 0, Ending(idle=True))
+    run(other, "a", 0, JobEnd(idle=True))
     assert other.standing("a").succeeded == 1
 
 
@@ -294,7 +294,7 @@ def test_a_running_job_keeps_running_when_the_job_list_is_replaced() -> None:
 
 def test_after_a_restart_jobs_wait_for_their_interval_since_the_last_run() -> None:
     schedule = Schedule(lambda: 0.5)
-    schedule.set_jobs([spec("a"), spec("b")], 0.0, {"a": Standing(40.0, requests=12)})
+    schedule.set_jobs([spec("a"), spec("b")], 0.0, {"a": JobState(40.0, requests=12)})
     assert names(schedule, 0) == ["b"]
     assert names(schedule, 40) == ["a", "b"] or names(schedule, 40) == ["b", "a"]
     assert schedule.standing("a").requests == 12
@@ -385,6 +385,6 @@ def test_a_failed_batch_is_one_failure_of_its_source() -> None:
 def test_a_success_in_a_batch_does_not_lift_a_rate_limit_of_the_same_batch() -> None:
     schedule = scheduled(batch("a"), batch("b"))
     begin_all(schedule, 0)
-    schedule.end_together({"a": Ending(1, "limited", "source", 600), "b": WELL}, 1)
+    schedule.end_together({"a": JobEnd(1, "limited", "source", 600), "b": WELL}, 1)
     assert schedule.due_at("b") >= 601
     assert schedule.standing("b").succeeded == 1

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from tests.unit.service.test_schedule import BROKEN, WELL, batch, begin_all, names, run, scheduled, spec
 
-from tidelore.service.schedule import BREATH_SECONDS, Ending
+from tidelore.service.schedule import BREATH_SECONDS, JobEnd
 
-LEFT = Ending(3, again=True, fresh=False)
+LEFT = JobEnd(3, again=True, fresh=False)
 
 
 def test_an_unfinished_job_continues_after_a_short_pause_without_counting_as_failed() -> None:
@@ -31,7 +31,7 @@ def test_an_unfinished_job_counts_as_succeeded_only_when_its_main_work_is_done()
     run(schedule, "a", 0)
     run(schedule, "a", 60, LEFT)
     assert schedule.standing("a").succeeded == 1
-    run(schedule, "a", 62, Ending(3, again=True))
+    run(schedule, "a", 62, JobEnd(3, again=True))
     assert schedule.standing("a").succeeded == 63
     assert names(schedule, 63 + BREATH_SECONDS) == ["a"]
 
@@ -63,7 +63,7 @@ def test_small_jobs_of_a_batch_run_every_interval_while_a_big_one_is_unfinished(
 
 def test_a_failed_job_backs_off_even_if_it_is_unfinished() -> None:
     schedule = scheduled(spec("a"))
-    run(schedule, "a", 0, Ending(1, "not found", "job", again=True))
+    run(schedule, "a", 0, JobEnd(1, "not found", "job", again=True))
     other = scheduled(spec("a"))
     run(other, "a", 0, BROKEN)
     assert schedule.standing("a") == other.standing("a")
@@ -72,7 +72,7 @@ def test_a_failed_job_backs_off_even_if_it_is_unfinished() -> None:
 
 def test_an_unfinished_success_ends_the_back_off_of_its_source() -> None:
     schedule = scheduled(spec("a"))
-    run(schedule, "a", 0, Ending(1, "no answer", "source"))
+    run(schedule, "a", 0, JobEnd(1, "no answer", "source"))
     run(schedule, "a", schedule.due_at("a"), LEFT)
     assert schedule.trouble("hub") is None
 

@@ -11,7 +11,7 @@ import pytest
 
 STUCK = """
     import threading
-    from tidelore.service import supervisor
+    from tidelore.service import threads as supervisor
     from tidelore.service.control import Control
     from tidelore.store.database.port import Patience
 
@@ -24,7 +24,7 @@ STUCK = """
     supervisor.supervise(stuck, Control(), Patience())
 """
 WAITING = """
-    from tidelore.service import supervisor
+    from tidelore.service import threads as supervisor
     from tidelore.service.control import Control
     from tidelore.store.database.port import Patience
 

@@ -1,1 +1,0 @@
-"""Composition of GitHub feedback: the only place where its parts are wired together; decides nothing."""

@@ -1,0 +1,226 @@
+"""Use-cases of mirrored projects: sync, surgical sync, audit, and the checks of `lore doctor`.
+
+Opens the configured hosts and the store, and runs the stages of the command on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tidelore.app.documents import store_vectors
+from tidelore.app.wiring import App
+from tidelore.core.errors import NotFound, TideloreError
+from tidelore.store.mirror.projects import ProjectRow, list_projects
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from tidelore.core.progress import EmbedReport, Progress
+    from tidelore.http.response import RequestMetric
+    from tidelore.sync.audit import AuditReport
+    from tidelore.sync.diagnosis import Finding
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.projects import ListTarget
+    from tidelore.sync.report import RunReport, SurgicalReport
+    from tidelore.sync.surgical_preflight import ChosenItem, RequestedItem, SurgicalFlags
+
+
+async def mirror(
+    app: App,
+    request: MirrorRequest,
+    command: str,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    *,
+    embedding: bool = False,
+) -> RunReport:
+    """Open the sources and the store, and run one mirroring command; with `embedding`, vectors are made at its end."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.documents.generation import make_documents
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync import mirror as run
+    from tidelore.sync.projects import check_resources
+    from tidelore.sync.report import RequestCount
+
+    check_resources(request.resources)
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        targets = await _find_targets(app, request.project, request.resources, count, stack)
+        database = app.open_store(create=True)
+        stack.callback(database.close)
+        shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
+
+        async def make_vectors(made: EmbedReport, tell: Callable[[Progress], None]) -> None:
+            await store_vectors(app, shop, made, on_progress=tell)
+
+        embed = make_vectors if embedding else None
+        return await run.mirror(shop, targets, request, count, on_progress, embed, make_documents)
+
+
+async def sync(
+    app: App,
+    request: MirrorRequest,
+    *,
+    embedding: bool,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> tuple[RunReport, EmbedReport | None]:
+    """Mirror, and then, when the lease is given back, make vectors; all of it is one run of the ledger."""
+    report = await mirror(app, request, "lore sync", on_progress, embedding=embedding)
+    return report, report.embeddings
+
+
+async def surgical_sync(
+    app: App,
+    asked: Sequence[RequestedItem],
+    flags: SurgicalFlags,
+    report: SurgicalReport,
+    *,
+    force: bool,
+    wait_seconds: float = 0.0,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> None:
+    """Open the hosts of the items that are meant and the store, and refresh these items; the report tells of each."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.documents.generation import make_documents
+    from tidelore.sources.registry import open_hosts
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.projects import check_configured
+    from tidelore.sync.report import RequestCount
+    from tidelore.sync.surgical import SurgicalRequest, operate
+
+    check_configured(app.config)
+    choices = _choose_items(app, asked, flags)
+    if not choices:
+        report.completion_status = "succeeded"
+        return
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        hosts = [host for host in app.config.gitlab if host.name in {choice.source for choice in choices}]
+        # A pause longer than an item may take is a rate limit, not a timeout.
+        wiring = app.wiring(count, app.config.sync.surgical_entity_timeout_seconds)
+        sources = {source.name: source for source in await open_hosts(hosts, wiring, stack)}
+        database = app.open_store(create=True)
+        stack.callback(database.close)
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
+
+        async def make_vectors(only: Sequence[int], made: EmbedReport, tell: Callable[[Progress], None]) -> None:
+            await store_vectors(app, shop, made, only=only, on_progress=tell)
+
+        request = SurgicalRequest(force, wait_seconds, flags.preflight_only, documents=not flags.no_docs)
+        embed = None if flags.no_embed else make_vectors
+        await operate(shop, sources, choices, request, count, on_progress, report, embed, make_documents)
+
+
+def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags) -> list[ChosenItem]:
+    """Return the items that are meant: those that were named, or what is left of an earlier run."""
+    from tidelore.store.work.runs import find_record
+    from tidelore.store.work.session import Workshop, close_dead
+    from tidelore.sync.surgical_preflight import choose_again, select
+
+    if flags.retry_failed is None:
+        return select(app.config, _known_projects(app), asked, flags.project)
+    database = app.open_store()
+    try:
+        # So that a run whose process was killed is not taken for one that is under way.
+        close_dead(Workshop(database, app.config, app.clock, app.seam, "lore sync"))
+        return choose_again(app.config, find_record(database, flags.retry_failed))
+    finally:
+        database.close()
+
+
+async def audit(
+    app: App,
+    project: str | None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> AuditReport:
+    """Open the sources and the store, and compare the two; nothing is written."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.sources.ports import RESOURCES
+    from tidelore.sync import audit as run
+    from tidelore.sync.report import RequestCount
+
+    started = app.clock.monotonic()
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        database = app.open_store()
+        stack.callback(database.close)
+        targets = await _find_targets(app, project, RESOURCES, count, stack)
+        report = await run.audit(database, app.config, targets, on_progress)
+    report.requests, report.seconds = count.total, app.clock.monotonic() - started
+    return report
+
+
+async def _find_targets(
+    app: App,
+    project: str | None,
+    resources: Sequence[str],
+    on_request: Callable[[RequestMetric], None],
+    stack: AsyncExitStack,
+) -> list[ListTarget]:
+    """Open the sources that are meant until the stack unwinds, and return the lists to read there."""
+    from tidelore.sources.registry import open_hosts
+    from tidelore.sync.projects import (
+        build_targets,
+        check_configured,
+        choose_known,
+        choose_one,
+        find_everywhere,
+        hosts_of,
+    )
+
+    check_configured(app.config)
+    known = _known_projects(app)
+    one = choose_known(app.config, known, project) if project else None
+    hosts = hosts_of(app.config, one)
+    wiring = app.wiring(on_request)
+    sources = await open_hosts(hosts, wiring, stack)
+    chosen = [one] if one is not None else await find_everywhere(sources, hosts, known)
+    if project:
+        chosen = [choose_one(chosen, project)]
+    return build_targets(sources, chosen, resources)
+
+
+def _known_projects(app: App) -> list[ProjectRow]:
+    """Return what the copy knows of projects; a command that may yet be refused does not create it."""
+    try:
+        database = app.open_store()
+    except NotFound:
+        return []
+    try:
+        return list_projects(database)
+    finally:
+        database.close()
+
+
+async def diagnose(app: App) -> list[Finding]:
+    """Ask every configured host who we are and whether what is configured is within reach."""
+    from tidelore.sources.github.source import open_github
+    from tidelore.sources.gitlab.source import open_gitlab
+    from tidelore.sync.diagnosis import examine, examine_github
+
+    wiring = app.wiring(lambda _metric: None)
+    findings: list[Finding] = []
+    for host in app.config.gitlab:
+        findings += await examine(open_gitlab(host, wiring), host)
+    for github in app.config.github:
+        findings += await examine_github(open_github(github, wiring), github, _identity_check(app, github.name))
+    return findings
+
+
+def _identity_check(app: App, source: str) -> Callable[[str, int], None]:
+    """Return the comparison of a configured name's id with the stored one; an unusable database stores none."""
+    from tidelore.feedback.repositories import check_identity
+
+    try:
+        stored = {row.configured: row for row in _known_projects(app) if row.source == source}
+    except TideloreError:
+        stored = {}
+
+    def check(configured: str, remote_id: int) -> None:
+        if configured in stored:
+            check_identity(stored[configured], remote_id, configured)
+
+    return check

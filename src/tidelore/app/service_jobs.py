@@ -1,0 +1,300 @@
+"""Service jobs of GitLab, Bluesky and the local copy, and the list of all jobs of a configuration.
+
+All GitLab hosts that are due are synced together; each gets its own result, and one that asks for a long pause backs
+off alone. A sync stops after one interval and continues in the next run with the lists it has not read, so a first
+sync of hours does not block other jobs. Bluesky is polled only when an account is due. Documents, vectors and the run
+ledger have jobs of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tidelore.app.feedback_jobs import feedback_jobs
+from tidelore.core.errors import ConfigError
+from tidelore.core.extras import install_command
+from tidelore.embedding.registry import missing_extra
+from tidelore.service.jobs import Job, JobResult, SyncRounds, batched, blame_for
+from tidelore.service.schedule import NEVER, JobSpec, bound_of
+from tidelore.service.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from tidelore.app.wiring import App
+    from tidelore.core.errors import TideloreError
+    from tidelore.store.database.port import Database
+    from tidelore.sync.report import PollReport, RunReport
+
+
+_LOG = logging.getLogger(__name__)
+
+SYNC_COMMAND = "lore sync"
+SYNC_TURN = "sync"
+PATIENCE_SECONDS = 10.0
+"""How long a sync of all waits for one host that asked for a pause; a longer one is a back-off of that host alone."""
+SHORTEST_SLICE_SECONDS = 10.0
+"""How long a sync may ask at least, however short the interval is: to begin one costs something."""
+DOCUMENTS = "documents"
+EMBEDDINGS = "embeddings"
+LEDGER = "ledger"
+COPY = "copy"
+EMBEDDING = "embedding"
+DOCUMENTS_SECONDS = 30.0
+EMBEDDINGS_SECONDS = 300.0
+LEDGER_SECONDS = 86_400.0
+"""How often documents, vectors and the ledger are looked after when nothing has said that they are due. For the first,
+a look is one row; they are marked by streams and commands too, which wake nobody."""
+
+
+def forge_jobs(app: App) -> list[Job]:
+    """Return a sync for each GitLab host that has something to read."""
+    syncing = _Syncing(app)
+    return [batched(spec, syncing.together) for spec in syncing.specs]
+
+
+def copy_jobs(app: App) -> list[Job]:
+    """Return what is done for the copy itself: documents, vectors if they are wanted, and the ledger's upkeep."""
+    documents = JobSpec(DOCUMENTS, COPY, "documents", COPY, DOCUMENTS_SECONDS, turn=SYNC_TURN, asks=False)
+    ledger = JobSpec(LEDGER, COPY, "upkeep", COPY, LEDGER_SECONDS, asks=False)
+    jobs = [Job(documents, lambda: _make_documents(app)), Job(ledger, lambda: _keep_ledger(app))]
+    extra = missing_extra(app.config.embedding)
+    if extra is not None:
+        fix = install_command(extra)
+        told = {"event": "extra_missing", "missing": extra}
+        _LOG.warning("embeddings are not computed: the extra %r is not installed (%s)", extra, fix, extra=told)
+    elif app.config.embedding.provider != "none":
+        spec = JobSpec(EMBEDDINGS, EMBEDDING, "embeddings", app.config.embedding.provider, EMBEDDINGS_SECONDS)
+        jobs.append(Job(spec, _Embedding(app).run))
+    return jobs
+
+
+class _Syncing:
+    """Syncs any number of hosts, and remembers what is left of them."""
+
+    def __init__(self, app: App) -> None:
+        self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
+        self._hosts = {f"gitlab:{host.name}": host for host in app.config.gitlab if host.projects or host.groups}
+        self._rounds = SyncRounds()
+
+    @property
+    def specs(self) -> list[JobSpec]:
+        interval = self._app.config.service.gitlab_interval_seconds
+        bound = bound_of(interval)
+        return [
+            JobSpec(name, host.name, "sync", host.base_url, interval, bound, turn=SYNC_TURN, batch=SYNC_TURN)
+            for name, host in self._hosts.items()
+        ]
+
+    async def together(self, names: Sequence[str]) -> dict[str, JobResult]:
+        """Bring the hosts of these jobs up to date, in one sync."""
+        from tidelore.core.errors import CredentialsMissing
+
+        try:
+            return await self._sync(names)
+        except CredentialsMissing:
+            if len(names) == 1:
+                raise
+        # Nobody has a token, and each is to be told which is his.
+        found: dict[str, JobResult] = {}
+        for name in names:
+            try:
+                found |= await self._sync([name])
+            except CredentialsMissing as error:
+                found[name] = JobResult(error=error)
+        return found
+
+    async def _sync(self, names: Sequence[str]) -> dict[str, JobResult]:
+        from tidelore.app.mirroring import mirror
+        from tidelore.sources.ports import RESOURCES
+        from tidelore.sync.mirror import MirrorRequest
+
+        hosts = tuple(self._hosts[name] for name in names)
+        app = replace(self._app, config=replace(self._app.config, gitlab=hosts))
+        seconds = max(app.config.service.gitlab_interval_seconds, SHORTEST_SLICE_SECONDS)
+        request = MirrorRequest(RESOURCES, documents=True, seconds=seconds, turns=self._rounds.turns)
+        report = await mirror(app, request, SYNC_COMMAND)
+        behind, left = self._rounds.take(report), {scope.source for scope in report.scopes if scope.is_left}
+        written = report.documents is not None and report.documents.regenerated
+        wakes = (EMBEDDINGS,) if written else ()
+        found: dict[str, JobResult] = {}
+        for name, host in zip(names, hosts, strict=True):
+            error = sync_error(report, host.name)
+            found[name] = JobResult(
+                report.asked.get(host.name, 0),
+                error,
+                wakes=wakes,
+                budget=report.budgets.get(host.name),
+                again=host.name in left,
+                # What could only be read in part has not been brought up to date.
+                fresh=host.name not in behind and error is None,
+            )
+        return found
+
+
+def sync_error(report: RunReport, source: str) -> TideloreError | None:
+    """Return what a sync of a source ends with. Where no list at all could be read it failed, whatever the reasons."""
+    from tidelore.sync.report import run_verdict
+
+    scopes = [scope for scope in report.scopes if scope.source == source]
+    errors = [scope.error for scope in scopes if scope.error is not None]
+    if errors and len(errors) == len(scopes):
+        return next((error for error in errors if blame_for(error) == "source"), errors[0])
+    return run_verdict(scopes, [scope for scope in report.scrubbed if scope.source == source])
+
+
+async def _keep_ledger(app: App) -> JobResult:
+    """Forget runs that are old enough."""
+    from tidelore.store.work.runs import forget_runs
+
+    database = app.open_store()
+    try:
+        forgotten = forget_runs(database, app.clock.now_ms(), app.config.service.keep_runs_days)
+    finally:
+        database.close()
+    return JobResult(idle=not forgotten)
+
+
+async def _make_documents(app: App) -> JobResult:
+    from tidelore.app.documents import document
+    from tidelore.store.mirror.documents import due_sources
+
+    database = app.open_store()
+    try:
+        waiting = bool(due_sources(database, 1))
+    finally:
+        database.close()
+    if not waiting:
+        return JobResult(idle=True)
+    report = await run_in_thread(lambda: document(app, full=False, force=False))
+    return JobResult(wakes=(EMBEDDINGS,) if report.regenerated else ())
+
+
+class _Embedding:
+    """Makes vectors. The first time it trusts no look: the model may be another one than that of the vectors."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._looked = False
+
+    async def run(self) -> JobResult:
+        done = await run_in_thread(self._embed)
+        self._looked = True
+        return done
+
+    async def _embed(self) -> JobResult:
+        from tidelore.app.documents import embed
+        from tidelore.store.reading.totals import lacks_vectors
+
+        database = self._app.open_store()
+        try:
+            needed = lacks_vectors(database)
+        finally:
+            database.close()
+        if self._looked and not needed:
+            return JobResult(idle=True)
+        made = await embed(self._app)
+        return JobResult(error=made.error, idle=not made.embedded and made.error is None)
+
+
+POLL_COMMAND = "lore poll bluesky"
+BLUESKY = "bluesky"
+STREAM = "bluesky stream"
+BLUESKY_LOOK_SECONDS = 30.0
+
+
+def follows_somebody(app: App, database: Database) -> bool:
+    """Tell whether there is anybody to poll."""
+    from tidelore.store.mirror.accounts import next_due_at
+
+    return bool(app.config.bluesky.accounts) or next_due_at(database) is not None
+
+
+def bluesky_jobs(app: App) -> list[Job]:
+    """Return the jobs of the accounts."""
+    settings = app.config.bluesky
+    interval = settings.interval_minutes * 60
+    look = min(BLUESKY_LOOK_SECONDS, interval)
+    spec = JobSpec("bluesky:poll", BLUESKY, "poll", settings.base_url, look, bound_of(interval), turn=BLUESKY)
+    jobs = [Job(spec, _Polling(app).run)]
+    if settings.stream:
+        # A stream's trouble is not the poller's, which covers for it.
+        stream = JobSpec(
+            "bluesky:stream", STREAM, "stream", settings.jetstream_url, BLUESKY_LOOK_SECONDS, continuous=True
+        )
+        jobs.append(Job(stream, lambda: _stream(app)))
+    return jobs
+
+
+class _Polling:
+    """Polls whoever is due; configured names that led nowhere are tried again at the base interval."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._resolve_at = float("-inf") if app.config.bluesky.accounts else NEVER
+
+    async def run(self) -> JobResult:
+        from tidelore.app.bluesky import open_network
+        from tidelore.sync.account_poll import PollRequest, poll
+
+        if not self._is_due():
+            return JobResult(idle=True)
+        app = self._app
+        async with open_network(app, POLL_COMMAND) as opened:
+            report = await poll(opened.shop, opened.source, PollRequest(documents=False), opened.count)
+        again = app.clock.monotonic() + app.config.bluesky.interval_minutes * 60
+        self._resolve_at = again if report.unresolved else NEVER
+        # Made by a job of their own: here they would be in the way of a sync.
+        wakes = (DOCUMENTS,) if report.posts or report.verified else ()
+        return JobResult(report.requests, _verdict(report), wakes=wakes, budget=opened.count.budgets.get(BLUESKY))
+
+    def _is_due(self) -> bool:
+        from tidelore.store.mirror.accounts import due_accounts
+
+        if self._app.clock.monotonic() >= self._resolve_at:
+            return True
+        database = self._app.open_store()
+        try:
+            return bool(due_accounts(database, self._app.clock.now_ms(), 1))
+        finally:
+            database.close()
+
+
+def _verdict(report: PollReport) -> TideloreError | None:
+    """Return what a cycle ends with. Where nobody at all could be read, that is the server's failure."""
+    from tidelore.sync.report import poll_verdict
+
+    error = poll_verdict(report)
+    nobody = report.accounts == report.failed
+    return next(iter(report.outages.values()), error) if error is not None and nobody else error
+
+
+async def _stream(app: App) -> JobResult:
+    from tidelore.app.bluesky import stream_accounts
+    from tidelore.sync.account_stream import StreamReport, StreamRequest
+
+    await stream_accounts(app, StreamRequest(documents=False), StreamReport())
+    return JobResult()
+
+
+def build_jobs(app: App, database: Database) -> list[Job]:
+    """Return everything there is to do for a configuration."""
+    app = replace(app, insists=True)
+    jobs = [*forge_jobs(app), *feedback_jobs(app)]
+    if follows_somebody(app, database):
+        jobs += bluesky_jobs(app)
+    return [*jobs, *copy_jobs(app)]
+
+
+def build_some_jobs(app: App, database: Database) -> list[Job]:
+    """Return the same, or refuse a configuration by which no source is looked after."""
+    jobs = build_jobs(app, database)
+    if not any(job.spec.staleness_bound_seconds is not None for job in jobs):
+        raise ConfigError(
+            "nothing to do: no projects, repositories or accounts are configured",
+            fix="add projects under [[gitlab]], repositories under [[github.repos]], or accounts under [bluesky]",
+            key="gitlab.projects",
+        )
+    return jobs

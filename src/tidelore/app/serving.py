@@ -1,0 +1,301 @@
+"""Run the service: one process per database, under its own lease.
+
+A second instance is refused with the name of the holder. Beside the jobs it keeps the lease alive, reloads the
+configuration when its file changes or on request, and opens the HTTP port. An invalid configuration, or one that names
+another database, is refused. While the database is unreachable jobs fail and back off; when it is back all are
+retried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.app.service_jobs import build_jobs, follows_somebody
+from tidelore.core.errors import ConfigError, DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
+from tidelore.service.control import Control
+from tidelore.service.http_server import StatusServer, build_pages
+from tidelore.service.status import LEASE
+from tidelore.store.database.port import Limits, Patience
+from tidelore.store.work.leases import LeaseTable
+
+if TYPE_CHECKING:
+    from tidelore.app.wiring import App
+    from tidelore.engine.lease import Lease
+    from tidelore.service.control import ConfigReloader
+    from tidelore.service.jobs import Job
+    from tidelore.store.database.port import Database
+    from tidelore.store.work.service_records import JobRow
+    from tidelore.store.work.session import Workshop
+
+
+_LOG = logging.getLogger(__name__)
+
+BEAT_SECONDS = 15.0
+"""How far apart signs of life are at most."""
+PAGE_LIMITS = Limits(lock=1.0, statement=3.0, idle=5.0, connect=2.0)
+"""How long a page waits for the database: whoever asks for it has a timeout too."""
+STEADY_LOOKS = 2
+"""How many looks in a row the database has to answer before it is back: what is to be ended in it comes first."""
+
+
+def open_port(app: App) -> StatusServer | None:
+    """Listen where the settings say; nowhere for 0."""
+    port = app.config.service.metrics_port
+    if not port:
+        return None
+
+    def open_briefly() -> Database:
+        return app.open_store(patience=Patience(PAGE_LIMITS))
+
+    server = StatusServer(build_pages(open_briefly, app.clock))
+    server.open(port)
+    return server
+
+
+class ServiceUpkeep:
+    """What goes on beside the jobs: the lease's sign of life, new settings, the port."""
+
+    def __init__(
+        self,
+        app: App,
+        database: Database,
+        lease: Lease,
+        control: Control,
+        source: ConfigReloader[App] | None,
+        on_settings: Callable[[App], None],
+        server: StatusServer | None,
+    ) -> None:
+        self._app = app
+        self._database = database
+        self._lease = lease
+        self._control = control
+        self._source = source
+        self._on_settings = on_settings
+        self._beaten = app.clock.monotonic()
+        self._follows: bool | None = None
+        self._looks_away = 0
+        self._server = server
+        self._moving: asyncio.Future[None] | None = None
+
+    def beat(self) -> None:
+        """Give a sign of life now and then; a lost lease is raised."""
+        now = self._app.clock.monotonic()
+        if now - self._beaten < min(self._app.config.sync.heartbeat_interval_seconds, BEAT_SECONDS):
+            return
+        self._beaten = now
+        try:
+            self._lease.heartbeat()
+        except LeaseLost:
+            raise
+        except TideloreError as error:
+            _LOG.warning("failed to write a heartbeat: %s", error.message, extra={"event": "heartbeat_failed"})
+
+    def renew(self) -> list[Job] | None:
+        """Return new jobs when the settings are new, somebody is followed now, or the database is back."""
+        try:
+            back = self._is_back()
+            loaded = self._load()
+            follows = follows_somebody(self._app, self._database)
+            changed = self._follows is not None and follows != self._follows
+            self._follows = follows
+            return build_jobs(self._app, self._database) if back or changed or loaded else None
+        except StorageFailed:
+            return None
+
+    def _load(self) -> bool:
+        """Take new settings over, if there are; what is asked for while the database is away waits for it."""
+        asked, source, now = self._control.take_reload(), self._source, self._app.clock.monotonic()
+        loaded = source.load() if source is not None and (asked or source.changed(now)) else None
+        if loaded is not None:
+            _LOG.info("configuration reloaded", extra={"event": "config_reloaded"})
+            self._take(loaded)
+        return loaded is not None
+
+    def _is_back(self) -> bool:
+        """Look whether the database answers; True once, when it does again after it did not."""
+        try:
+            LeaseTable(self._database).read(self._lease.name)
+        except DatabaseUnreachable as error:
+            if not self._looks_away:
+                _LOG.warning("%s; waiting for the database", error.message, extra={"event": "database_lost"})
+            self._looks_away = STEADY_LOOKS
+            raise
+        if not self._looks_away:
+            return False
+        self._looks_away -= 1
+        if self._looks_away:
+            return False
+        _LOG.info("the database is available again; retrying all jobs", extra={"event": "database_back"})
+        return True
+
+    def _take(self, app: App) -> None:
+        moved = app.config.service.metrics_port != self._app.config.service.metrics_port
+        self._app = app
+        self._on_settings(app)
+        if moved:
+            self._moving = asyncio.ensure_future(self._move_port())
+
+    async def _move_port(self) -> None:
+        await self.close_port()
+        try:
+            self._server = open_port(self._app)
+        except TideloreError as error:
+            _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
+
+    async def close_port(self) -> None:
+        """Listen no more."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+
+COMMAND = "lore service"
+
+
+class ServeRequest(Struct, frozen=True):
+    """How long to serve: until stopped, for some seconds, or until every job has had one turn."""
+
+    once: bool = False
+    seconds: float | None = None
+    force: bool = False
+
+
+class ServiceReport(Struct):
+    """What came of it: how the jobs stood at the end, and what each of them met last."""
+
+    jobs: list[JobRow]
+    errors: dict[str, TideloreError]
+    ended: int
+    seconds: float
+
+
+async def serve(
+    app: App,
+    request: ServeRequest,
+    control: Control,
+    *,
+    load: Callable[[], App] | None = None,
+    config_file: str | None = None,
+    on_settings: Callable[[App], None] = lambda _app: None,
+) -> ServiceReport:
+    """Serve until stopped. `load` reads the settings again, of `config_file`; `on_settings` is told of new ones."""
+    from tidelore.app.service_jobs import build_some_jobs
+    from tidelore.service.control import ConfigReloader
+    from tidelore.service.jobs import JobRecorder
+    from tidelore.service.loop import Loop
+    from tidelore.store.work.session import Workshop, refuse_held
+
+    control.bind()
+    began = app.clock.monotonic()
+    database = app.open_store(create=True)
+    try:
+        shop = Workshop(database, app.config, app.clock, app.seam, COMMAND)
+        refuse_held(shop, force=request.force, name=LEASE)
+        async with _listening(app) as server:
+            with _only_one(shop, force=request.force) as lease:
+                guarded = None if load is None else _guarded(app, database, load)
+                source = ConfigReloader(config_file, guarded) if guarded is not None and config_file else None
+                keeper = ServiceUpkeep(app, database, lease, control, source, on_settings, server)
+                jobs = build_some_jobs(app, database)
+                loop = Loop(JobRecorder(database, app.clock), app.clock, control, renew=keeper.renew, beat=keeper.beat)
+                loop.set_jobs(jobs, at_once=request.once)
+                started = {"event": "service_started", "jobs": len(jobs)}
+                try:
+                    _LOG.info("service started with %d jobs", len(jobs), extra=started)
+                    await loop.run(seconds=request.seconds, once=request.once)
+                finally:
+                    await keeper.close_port()
+                    _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
+                return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
+    finally:
+        database.close()
+
+
+def run_service(
+    app: App,
+    request: ServeRequest,
+    *,
+    load: Callable[[], App] | None = None,
+    config_file: str | None = None,
+    on_settings: Callable[[App], None] = lambda _app: None,
+) -> ServiceReport:
+    """Run the service: SIGTERM and SIGINT end it in order, SIGHUP reloads the settings.
+
+    The service, with every store call, runs in a thread with its own event loop. The main thread only hears signals, so
+    a database that makes the service wait does not make it deaf.
+    """
+    from tidelore.service.threads import supervise
+
+    control, patience = Control(), app.new_patience()
+    shared = replace(app, patience=patience)
+
+    def reload() -> App:
+        assert load is not None
+        return replace(load(), patience=patience)
+
+    async def work() -> ServiceReport:
+        again = None if load is None else reload
+        return await serve(shared, request, control, load=again, config_file=config_file, on_settings=on_settings)
+
+    return supervise(work, control, patience)
+
+
+@asynccontextmanager
+async def _listening(app: App) -> AsyncIterator[StatusServer | None]:
+    """Listen on the port. Before the lease is taken: a start that fails on the port must not end a running service."""
+
+    server = open_port(app)
+    try:
+        yield server
+    finally:
+        if server is not None:
+            await server.close()
+
+
+@contextmanager
+def _only_one(shop: Workshop, *, force: bool) -> Iterator[Lease]:
+    """Be the one service of this database for the length of the block, or learn who is."""
+    from tidelore.store.work.session import acquire_lease, close_dead
+
+    lease = acquire_lease(shop, force=force, name=LEASE)
+    try:
+        close_dead(shop)
+        yield lease
+    finally:
+        with suppress(StorageFailed):
+            lease.release()
+
+
+def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[[], App]:
+    """Return a loader that refuses what a running service cannot take over: another database, nothing to do."""
+    from tidelore.app.service_jobs import build_some_jobs
+
+    def guarded() -> App:
+        new = load()
+        if new.address != app.address:
+            raise ConfigError(
+                "storage.path changed; the running service keeps its database",
+                fix="restart the service to use the new database",
+                key="storage.path",
+            )
+        build_some_jobs(new, database)
+        return new
+
+    return guarded
+
+
+def _report(database: Database, errors: dict[str, TideloreError], ended: int, seconds: float) -> ServiceReport:
+    from tidelore.store.work.service_records import list_jobs
+
+    jobs: list[JobRow] = []
+    # Locked or out of reach at the very end: the service has still ended in order.
+    with suppress(StorageFailed):
+        jobs = list_jobs(database)
+    return ServiceReport(jobs, dict(errors), ended, seconds)

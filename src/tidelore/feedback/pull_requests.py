@@ -1,0 +1,238 @@
+"""Read the list of pull requests of a repository and update those that are tracked.
+
+The list is ordered newest update first and read down to the last update seen. What it shows is stored before its
+cursor, so after a crash the same page is read again. A pull request seen as merged or closed is only noted here:
+`RepoPoll` ends it after its comments were read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from tidelore.core.model import Item, Position, PullRecord, Rejected, Scope
+from tidelore.engine.cursor import Cursor, backfilled, forward, why_invalid
+from tidelore.engine.intake import Tally
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.window import bounded
+from tidelore.feedback.context import Context
+from tidelore.feedback.lifecycle import HISTORY_REWRITTEN, check_step, classify_head, classify_pull, matches_rule
+from tidelore.feedback.report import CatchThreadErrors, RepoReport
+from tidelore.feedback.repositories import RepositoryIdentity
+from tidelore.sources.github.source import GitHubSource
+from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, set_aside
+from tidelore.store.mirror.quarantine import admit
+from tidelore.store.work.leases import fence
+from tidelore.store.work.session import Session
+from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, TrackedPr, move, note_pull, set_head, track
+
+_LOG = logging.getLogger(__name__)
+_WHOLE_SECOND_MS = 1000
+_MOST_PAGES = 100
+"""How far down the list a look goes at most; what lies deeper was updated before anything we follow."""
+
+
+class PullListing(Struct, frozen=True):
+    """What the list showed, and the position to keep once everything on it is judged.
+
+    `since` is the last update that was seen before; None at the first look.
+    """
+
+    pulls: list[PullRecord]
+    since: int | None
+    rejected: list[Rejected]
+    cursor: Cursor
+    server_at: int | None
+    tally: Tally
+    requests: int
+
+
+class EndedPull(Struct, frozen=True):
+    """A followed pull request that was seen merged or closed. It ends once it was read to its end."""
+
+    tracked: TrackedPr
+    pull: PullRecord
+    status: str
+
+
+class PullRequestWatch(Struct, frozen=True):
+    """Looks at the pull requests of one repository. `endings` are those that were seen merged or closed."""
+
+    session: Session
+    source: GitHubSource
+    project_id: int
+    context: Context
+    report: RepoReport
+    identity: RepositoryIdentity
+    endings: dict[int, EndedPull] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        return poll_scope(self.source.name, self.project_id, self.context.repo, "pulls")
+
+    async def look(self, followed: Collection[int]) -> PullListing:
+        """Read the list down to the last update seen.
+
+        The first look goes on while a rule may match, or while that is cheaper than asking for each of the followed.
+        """
+        known = self._known()
+        feed = self.source.pull_feed(self.context.repo)
+        floor = None if known.watermark is None else known.watermark.at - self.context.overlap_ms
+        found: dict[int, Item[PullRecord]] = {}
+        rejected: list[Rejected] = []
+        tally, token, requests = Tally(), None, 0
+        cursor, server_at = replace(known, complete=True), None
+        while requests < _MOST_PAGES:
+            page = await feed.fetch(ListRequest(token=token, validator=known.validator))
+            requests += 1
+            self.identity.look_at(page)
+            server_at = page.server_at if server_at is None else server_at
+            if page.not_modified:
+                tally.not_modified = True
+                break
+            tally.pages += 1
+            tally.fetched += len(page.items)
+            if token is None:
+                top = max((item.at for item in page.items), default=None)
+                mark = None if top is None else Position(top, 0)
+                # No instant of the server's future may hide what changes until then.
+                mark = forward(known.watermark, bounded(mark, page.server_at))
+                shows = shows_what_comes(page, max(self.context.overlap_ms, _WHOLE_SECOND_MS))
+                cursor = replace(cursor, watermark=mark, validator=page.validator if shows else None)
+            for item in page.items:
+                found.setdefault(item.record.number, item)
+            rejected += page.rejected
+            token = page.next_token
+            if token is None or self._is_deep_enough([item.at for item in page.items], floor):
+                break
+            if floor is None and not self._has_rule and len(set(followed) - found.keys()) <= requests:
+                break
+        fresh = [item.record for item in found.values() if floor is None or item.at >= floor]
+        tally.created = len(fresh)
+        since = None if known.watermark is None else known.watermark.at
+        return PullListing(fresh, since, rejected, cursor, server_at, tally, requests)
+
+    def _is_deep_enough(self, instants: list[int], floor: int | None) -> bool:
+        return floor is not None and bool(instants) and instants[-1] < floor
+
+    @property
+    def _has_rule(self) -> bool:
+        return bool(self.context.settings.track_authors or self.context.settings.track_labels)
+
+    def _known(self) -> Cursor:
+        """Return the position; one that cannot be true is set aside and replaced by a bounded look back."""
+        shop = self.session.shop
+        cursor = load_cursor(shop.database, self.scope)
+        reason = why_invalid(cursor, shop.clock.now_ms())
+        if reason is None:
+            return cursor
+        _LOG.warning("cursor_invalid: %s", reason, extra={"event": "cursor_invalid", "scope": self.scope.key})
+        with shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            set_aside(tx, self.scope, reason, shop.clock.now_ms())
+        backfill_ms = round(self.context.settings.comment_fetch_safe_backfill_seconds * 1000)
+        return backfilled(shop.clock.now_ms(), backfill_ms)
+
+    async def apply_listing(self, look: PullListing, followed: Mapping[int, TrackedPr]) -> bool:
+        """Take over what a look showed, pull request by pull request; return whether all of it could be judged."""
+        failed = False
+        for pull in look.pulls:
+            tracked = followed.get(pull.number)
+            if tracked is None and matches_rule(pull, self.context.settings, opened_since=look.since):
+                tracked = self._track(pull)
+            if tracked is None:
+                continue
+            with CatchThreadErrors(self.report, f"#{pull.number}") as caught:
+                await self.take(tracked, pull)
+            failed = failed or caught.failed
+        return not failed
+
+    def keep(self, look: PullListing) -> None:
+        """Keep the position of a look. Until then the next look shows the same again."""
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            if look.rejected:
+                admit(tx, self.scope, look.rejected, now)
+            save_cursor(tx, self.scope, look.cursor, now)
+
+    async def take(self, tracked: TrackedPr, pull: PullRecord) -> TrackedPr:
+        """Take over what one pull request says of itself; an older word than the one we know changes nothing."""
+        if tracked.status in TERMINAL or pull.updated_at < (tracked.pull_updated_at or 0):
+            return tracked
+        verdict = classify_pull(pull, tracked.last_seen_head_sha)
+        if verdict in TERMINAL:
+            self.endings[tracked.pr_number] = EndedPull(tracked, pull, verdict)
+            return self._note(tracked, pull)
+        if verdict == "compare" and tracked.last_seen_head_sha and pull.head_sha and tracked.status != BLOCKED:
+            self.report.surface("pulls").requests += 1
+            word = await self.source.compare(self.context.repo_id, tracked.last_seen_head_sha, pull.head_sha)
+            if classify_head(word) == HISTORY_REWRITTEN:
+                detail = f"{pull.head_sha} does not follow {tracked.last_seen_head_sha} ({word})"
+                return self._move(tracked, pull, BLOCKED, HISTORY_REWRITTEN, detail)
+            return self._note(tracked, pull, head=pull.head_sha)
+        return self._note(tracked, pull)
+
+    def end(self, ending: EndedPull) -> None:
+        """Let a pull request end whose threads and reviews were read to their end after it was seen ended."""
+        self._move(ending.tracked, ending.pull, ending.status, f"{ending.status} on the remote", None)
+
+    def _track(self, pull: PullRecord) -> TrackedPr:
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            tracked = track(
+                tx, self.project_id, self.context.repo, pull.number, issue_number=None, tracked_by="rule", now_ms=now
+            )
+        self.report.tracked.append(pull.number)
+        return tracked
+
+    def _note(self, tracked: TrackedPr, pull: PullRecord, head: str | None = None) -> TrackedPr:
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            if head is not None:
+                set_head(tx, tracked.id, head, now)
+            return note_pull(tx, tracked, pull, now)
+
+    def _move(self, tracked: TrackedPr, pull: PullRecord, status: str, reason: str, detail: str | None) -> TrackedPr:
+        check_step(tracked.status, status)
+        now = self.session.shop.clock.now_ms()
+        with self.session.shop.database.transaction() as tx:
+            fence(tx, self.session.lease)
+            note_pull(tx, tracked, pull, now)
+            # From the status the step was judged for: somebody else may have made another one meanwhile.
+            moved = move(tx, tracked, status, reason, detail, now)
+        self.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
+        _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
+        return moved
+
+
+def shows_what_comes(page: Page[PullRecord], overlap_ms: int) -> bool:
+    """Tell whether every later change will show on the first page, so that the same answer means none.
+
+    Not while all of a full page is of the present second: what changes within it may come to stand behind them.
+    """
+    if page.next_token is None:
+        return True
+    return page.server_at is not None and any(item.at < page.server_at - overlap_ms for item in page.items)
+
+
+def reviews_read_for(moved_at: int, server_at: int | None, overlap_ms: int) -> int:
+    """Return for which instant of a pull request its reviews count as read, when they were read at `server_at`.
+
+    A review of the very second in which it moved would not move it again. So until that second is over for sure they
+    count as read for the instant just before: due once more, when it is over.
+    """
+    over = server_at is None or server_at >= moved_at + max(overlap_ms, _WHOLE_SECOND_MS)
+    return moved_at if over else moved_at - 1
+
+
+def are_reviews_due(moved_at: int, read_for: int | None, server_at: int | None, overlap_ms: int) -> bool:
+    """Return whether reviews are to be read: never for this instant, or before it was over, and it is over now."""
+    if read_for is None or read_for < moved_at - 1:
+        return True
+    return read_for < moved_at and reviews_read_for(moved_at, server_at, overlap_ms) == moved_at

@@ -1,0 +1,202 @@
+"""Find the configured repository that is meant, and verify that its name still belongs to it.
+
+A repository is named in full, by an unambiguous ending, or by a reference to one of its threads; an ambiguous name is
+refused. A renamed repository keeps its id, and its old name may be taken by another one. So requests use the id, every
+poll compares it, and another id under a known name is refused before anything is stored. The new name of a known id is
+stored together with the rows and cursors that are filed under the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from tidelore.core.config import Config, GitHubHost, RepoSettings, repo_settings
+from tidelore.core.errors import ConfigError, NotFound, RepositoryReplaced, UserError
+from tidelore.core.model import ProjectRecord, PullRecord
+from tidelore.core.references import match_one, read_reference
+from tidelore.engine.ports import Page
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.projects import ProjectRow, find_remote, rename_repository, save_project
+
+
+class RepositorySource(Protocol):
+    """The part of a source that is asked here."""
+
+    name: str
+
+    async def resolve(self, configured: str | int) -> ProjectRecord:
+        """Return a repository by its name or number, under the name it has now."""
+        ...
+
+
+class RepositoryIdentity:
+    """What a poll has learnt of who answers under the name of a repository."""
+
+    def __init__(self, project: ProjectRow) -> None:
+        self._project = project
+        self.confirmed = False
+        self.name = project.path
+
+    def look_at(self, page: Page[PullRecord]) -> None:
+        """Compare the number of the repository that pull requests asked for by name belong to."""
+        if page.not_modified:
+            # Word for word what our own repository answered under this name before.
+            self.confirmed = True
+        for item in page.items:
+            if item.record.repo_id is not None:
+                self.check(item.record.repo_id, item.record.repo_name)
+
+    def check(self, remote_id: int, name: str | None) -> None:
+        """Raise RepositoryReplaced when another repository answers."""
+        check_identity(self._project, remote_id)
+        self.confirmed = True
+        self.name = name or self.name
+
+
+def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
+    """Raise RepositoryReplaced when a name of a repository, by default its present one, belongs to another one."""
+    if remote_id != project.remote_id:
+        if name is not None and name != project.path:
+            raise RepositoryReplaced(
+                f"{name} on {project.source} is another repository now (id {remote_id}); {project.path} (id"
+                f" {project.remote_id}), which had that name before, is still followed",
+                fix=f"change the name in the configuration to {project.path}; to follow the other repository instead,"
+                f" run `lore sources accept {project.source} {project.configured}`",
+                reason="replaced",
+                project=project.path,
+                known_id=project.remote_id,
+                found_id=remote_id,
+            )
+        raise RepositoryReplaced(
+            f"{name or project.path} on {project.source} is another repository now (id {remote_id}, known is"
+            f" {project.remote_id}); nothing was read or written",
+            fix=f"correct the name in the configuration; to follow the other repository from now on, run"
+            f" `lore sources accept {project.source} {project.configured}`",
+            reason="replaced",
+            project=project.path,
+            known_id=project.remote_id,
+            found_id=remote_id,
+        )
+
+
+async def verify_repository(
+    database: Database, source: RepositorySource, configured: str, known: ProjectRow | None, now_ms: int
+) -> ProjectRow:
+    """Return the repository a configured name stands for, compared with what the remote says of it now."""
+    record = await source.resolve(configured if known is None else known.path)
+    if known is not None:
+        check_identity(known, record.remote_id)
+        if known.path == record.path:
+            return known
+    with database.transaction() as tx:
+        return store_repository(tx, database, source.name, configured, record, now_ms)
+
+
+def store_repository(
+    tx: Transaction, database: Database, source: str, configured: str, record: ProjectRecord, now_ms: int
+) -> ProjectRow:
+    """Store a repository, or the name it has now with everything that is filed under its name."""
+    known = find_remote(database, source, record.remote_id)
+    if known is not None and known.path != record.path:
+        rename_repository(tx, known, record.path)
+    return save_project(tx, source, configured, record, now_ms)
+
+
+ThreadKind = Literal["pr", "issue"]
+_NOUNS = {"pr": "a pull request", "issue": "an issue"}
+_LARGEST = 2**53
+
+
+class ConfiguredRepo(Struct, frozen=True):
+    """A configured repository."""
+
+    host: GitHubHost
+    name: str
+
+    @property
+    def settings(self) -> RepoSettings:
+        return repo_settings(self.host, self.name)
+
+
+class ThreadName(Struct, frozen=True):
+    """A thread as somebody named it: its number, and its repository where that was named too."""
+
+    number: int
+    repo: str | None = None
+    site: str | None = None
+
+
+def parse_thread(text: str, kind: ThreadKind) -> ThreadName:
+    """Read a number, `#12`, `owner/repo#12` or a web address."""
+    found = read_reference(text.strip())
+    if found is not None:
+        meant, reference = found
+        wanted = "mr" if kind == "pr" else "issue"
+        # A sign does not part the two on GitHub, where threads share their numbers; an address does.
+        told_apart = reference.address is not None and meant != wanted
+        if not told_apart and 0 < reference.iid <= _LARGEST:
+            site = urlsplit(reference.address).hostname if reference.address else None
+            return ThreadName(reference.iid, reference.project, site)
+    raise UserError(
+        f"could not parse {text!r} as {_NOUNS[kind]}",
+        fix="use a number, owner/repo#12 or a URL",
+        reference=text,
+    )
+
+
+def choose_repos(config: Config, wanted: str | None) -> list[ConfiguredRepo]:
+    """Return every configured repository, or the one that is named."""
+    places = [ConfiguredRepo(host, repo.name) for host in config.github for repo in host.repos]
+    if not places:
+        raise ConfigError(
+            "no GitHub repository is configured",
+            fix="add your repositories under [[github.repos]] in the configuration file",
+            key="github.repos",
+        )
+    return places if wanted is None else [_match(places, wanted)]
+
+
+def choose_repo(config: Config, repo: str | None, thread: ThreadName | None = None) -> ConfiguredRepo:
+    """Return the one repository that is meant, by its name or by the thread's."""
+    named = thread.repo if thread is not None else None
+    if repo is not None and named is not None and not _is_same(repo, named):
+        raise UserError(
+            f"{named} is not in {repo}",
+            fix="remove --repo, or name a thread of that repository",
+            repo=repo,
+            reference=named,
+        )
+    places = choose_repos(config, None)
+    if thread is not None and thread.site is not None:
+        places = [place for place in places if _site(place.host) == thread.site]
+        if not places:
+            raise NotFound(f"no GitHub host is configured for {thread.site}", fix="add it under [[github]]")
+    wanted = named or repo
+    if wanted is not None:
+        return _match(places, wanted)
+    if len(places) > 1:
+        raise UserError(
+            f"{len(places)} repositories are configured and none was named",
+            fix="pass --repo with one of: " + ", ".join(place.name for place in places),
+            candidates=[place.name for place in places],
+        )
+    return places[0]
+
+
+def _match(places: Sequence[ConfiguredRepo], wanted: str) -> ConfiguredRepo:
+    whole = [place for place in places if place.name.casefold() == wanted.casefold()]
+    return match_one(whole[0].name if len(whole) == 1 else wanted, whole or places, lambda place: (place.name,), "repo")
+
+
+def _is_same(one: str, other: str) -> bool:
+    short, long = sorted((one.casefold(), other.casefold()), key=len)
+    return long == short or long.endswith(f"/{short}")
+
+
+def _site(host: GitHubHost) -> str:
+    """Return where a host's web pages are: not the name of its API."""
+    return (urlsplit(host.base_url).hostname or "").removeprefix("api.")

@@ -1,0 +1,156 @@
+"""Run one search: choose the mode, rank, fuse, group by thread, and read what is shown.
+
+Without vectors `hybrid` falls back to lexical with a notice, and `semantic` is refused with the command that helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, get_args
+
+from msgspec import Struct
+
+from tidelore.core.errors import UserError
+from tidelore.search.fuse import RANK_CONSTANT, Ranking
+from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
+from tidelore.search.query import FIELDS, Query
+from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
+from tidelore.store.database.port import Database
+from tidelore.store.reading.documents import Readiness, read_documents, read_openings, read_threads_of, readiness
+from tidelore.store.reading.fulltext import DocumentFilter, full_text
+
+SearchMode = Literal["hybrid", "lexical", "semantic"]
+MODES: tuple[SearchMode, ...] = get_args(SearchMode)
+_OPENING_LENGTH = 240
+
+
+class SearchRequest(Struct, frozen=True, kw_only=True):
+    """What is looked for, and which of the threads found are wanted: `limit` of them after the first `start`."""
+
+    query: Query
+    wanted: DocumentFilter = DocumentFilter()
+    mode: SearchMode = "hybrid"
+    limit: int = 10
+    start: int = 0
+
+
+class SemanticRanker(Protocol):
+    """Ranks so many documents by meaning; there is one only where vectors are stored. `rrf_k` suits its model."""
+
+    rrf_k: int
+
+    def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
+        """Return the nearest documents, the nearest first; stricter where only the meaning speaks for them."""
+        ...
+
+
+class SearchResults(Struct, frozen=True):
+    """Answers; `total` threads match in `mode`, or more if `is_cut`. `notices` say what could not be considered."""
+
+    threads: list[ThreadResult]
+    total: int
+    mode: SearchMode
+    notices: tuple[str, ...] = ()
+    lexical: LexicalFinding | None = None
+    is_cut: bool = False
+
+
+class ModeChoice(NamedTuple):
+    """The mode that is possible, and what to say when it is not the one that was asked for."""
+
+    mode: SearchMode
+    notice: str | None = None
+
+
+def choose_mode(asked: SearchMode, *, has_vectors: bool, has_words: bool, why_not: str | None = None) -> ModeChoice:
+    """Return the mode in which a search can be made, or refuse it with the remedy; `why_not` there are no vectors."""
+    if asked == "lexical" or (has_vectors and has_words):
+        return ModeChoice(asked)
+    if not has_words:
+        # Only filters: there is nothing whose meaning could be compared.
+        return ModeChoice("lexical")
+    reason = why_not or "no embeddings are stored (`lore embed` computes them)"
+    if asked == "semantic":
+        raise UserError(
+            f"semantic search is not available: {reason}",
+            fix="run `lore embed`, or search by words with `--mode lexical`",
+            mode=asked,
+        )
+    return ModeChoice("lexical", f"searched by words only: {reason}")
+
+
+def find(
+    database: Database, request: SearchRequest, semantic: SemanticRanker | None = None, why_not: str | None = None
+) -> SearchResults:
+    """Search: rank in the chosen mode, fuse, group by thread, and read what is shown."""
+    if request.query.is_empty and not request.wanted.narrows:
+        raise UserError("the query is empty", fix="add a word, or a filter such as label:bug")
+    has_words = bool(request.query.text and request.query.terms)
+    mode, notice = choose_mode(request.mode, has_vectors=semantic is not None, has_words=has_words, why_not=why_not)
+    lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted, DEPTH)
+    has_known_word = _knows_a_word(database, request.query) if lexical is None else lexical.has_known_term
+    rankings = [] if lexical is None else [lexical.ranking]
+    if semantic is not None and mode != "lexical":
+        alone = not has_known_word if lexical is None else not lexical.ranking.ids
+        rankings.append(semantic(database, request, DEPTH, alone=alone))
+    ids = {row_id for ranking in rankings for row_id in ranking.ids}
+    constant = RANK_CONSTANT if semantic is None else semantic.rrf_k
+    complete = frozenset[int]() if lexical is None else lexical.complete
+    groups = fuse_by_thread(rankings, read_threads_of(database, sorted(ids)), constant, complete)
+    if mode == "hybrid":
+        unsure = {row_id for ranking in rankings for row_id in ranking.ids[ranking.sure :]}
+        groups = [group for group in groups if len(group.best.ranks) > 1 or group.best.id not in unsure]
+    page = groups[request.start : request.start + request.limit]
+    is_cut = any(len(ranking.ids) >= DEPTH for ranking in rankings) or (lexical is not None and lexical.is_cut)
+    ready = readiness(database)
+    unknown = has_words and ready.has_documents and not has_known_word
+    said = (
+        _describe_fields(request.query.unknown_fields),
+        notice,
+        _describe_unknown(mode, found=bool(groups)) if unknown else None,
+        describe_missing(ready),
+    )
+    notices = tuple(line for line in said if line is not None)
+    return SearchResults(_read(database, request.query, page), len(groups), mode, notices, lexical, is_cut)
+
+
+def describe_missing(ready: Readiness) -> str | None:
+    """Return what cannot be found yet, or None when everything can."""
+    if ready.waiting:
+        counted = "1 changed item is" if ready.waiting == 1 else f"{ready.waiting:,} changed items are"
+        return f"{counted} not searchable yet: run `lore generate-docs`"
+    return None if ready.has_documents else "nothing to search yet: run `lore sync`"
+
+
+def _knows_a_word(database: Database, query: Query) -> bool:
+    text = full_text(database)
+    return any(text.count(term, 1) for term in query.terms)
+
+
+def _describe_fields(unknown: Sequence[str]) -> str | None:
+    if not unknown:
+        return None
+    named = ", ".join(f"{name}:" for name in unknown)
+    known = ", ".join(f"{name}:" for name in FIELDS)
+    return f"unknown filter {named} (searched as words); the filters are {known}"
+
+
+def _describe_unknown(mode: SearchMode, *, found: bool) -> str:
+    if found:
+        return "no document contains any of these words; the results are similar in meaning"
+    similar = "" if mode == "lexical" else ", and none is similar enough in meaning"
+    return f"no document contains any of these words{similar}"
+
+
+def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[ThreadResult]:
+    ids = [group.best.id for group in page]
+    rows = read_documents(database, ids)
+    marked = full_text(database).snippets(query.terms, ids)
+    # What was found by its name or its meaning has no hit to show: its beginning is shown.
+    marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _OPENING_LENGTH)
+    shown = {row_id: read_snippet(text) for row_id, text in marked.items()}
+    return [
+        make_result(group, rows[group.best.id], shown.get(group.best.id, Snippet()))
+        for group in page
+        if group.best.id in rows
+    ]

@@ -1,0 +1,244 @@
+"""Jobs: what they are, what their result means for the schedule, and how their state is stored.
+
+A source is blamed for errors that affect every request to it: no answer, rejected credentials, a rate limit. Any other
+error is the job's own; a lease held by another process is nobody's fault. The schedule counts monotonic seconds and
+rows carry timestamps; `JobRecorder` converts between them, and a database that refuses a row does not stop a job.
+`SyncRounds` remembers which lists of a host were read while a sync takes several runs: a host is up to date only when
+all were.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.core.clock import Clock
+from tidelore.core.errors import (
+    CredentialsMissing,
+    CredentialsRejected,
+    DatabaseUnreachable,
+    DatabaseUnusable,
+    LockHeld,
+    PartialSuccess,
+    RateLimited,
+    RemoteTransient,
+    SchemaTooNew,
+    StorageFailed,
+    TideloreError,
+)
+from tidelore.http.limits import Budget, got_no_response
+from tidelore.service.schedule import NEVER, Blame, JobEnd, JobSpec, JobState, Schedule
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import BudgetRow, JobRow, keep_jobs, list_jobs, save_budgets, save_jobs
+
+if TYPE_CHECKING:
+    from tidelore.sync.report import RunReport, ScopeKey
+
+
+class JobResult(Struct, frozen=True):
+    """A job that came to its end. `wakes` names jobs that have something to do now; `idle`: it had nothing to do.
+
+    `budget` is what its source said is left of the rate limit, if it did. `again`: it left something, and goes on as
+    soon as the others had their turn; unless it is `fresh`, what was left is what it is there for.
+    """
+
+    requests: int = 0
+    error: TideloreError | None = None
+    idle: bool = False
+    wakes: tuple[str, ...] = ()
+    budget: Budget | None = None
+    again: bool = False
+    fresh: bool = True
+
+
+RunBatch = Callable[[Sequence[str]], Awaitable[Mapping[str, JobResult]]]
+
+
+class Job(Struct, frozen=True):
+    """Something to do again and again. `together` does the jobs of a batch that are named in one go."""
+
+    spec: JobSpec
+    run: Callable[[], Awaitable[JobResult]]
+    together: RunBatch | None = None
+
+
+def batched(spec: JobSpec, together: RunBatch) -> Job:
+    """Return a job of a batch; by itself it is a batch of one."""
+
+    async def alone() -> JobResult:
+        return (await together([spec.name]))[spec.name]
+
+    return Job(spec, alone, together)
+
+
+def blame_for(error: BaseException) -> Blame | None:
+    """Return who is to blame; None for a part that failed, which its own report tells of."""
+    if isinstance(error, PartialSuccess):
+        return None
+    if isinstance(error, LockHeld):
+        return "nobody"
+    if isinstance(error, CredentialsMissing | CredentialsRejected | RateLimited):
+        return "source"
+    # A server that answered is there, and may answer others better.
+    return "source" if got_no_response(error) else "job"
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Tell whether no job can do anything any more: the database is not ours to write."""
+    return isinstance(error, DatabaseUnusable | SchemaTooNew)
+
+
+def ending_of(done: JobResult) -> JobEnd:
+    """Return what an end means for the schedule."""
+    if done.error is None:
+        return JobEnd(done.requests, idle=done.idle, again=done.again, fresh=done.fresh)
+    return replace(failure_of(done.error, done.requests), again=done.again, fresh=done.fresh)
+
+
+def endings_of(dones: Mapping[str, JobResult], sources: Mapping[str, str]) -> dict[str, JobEnd]:
+    """Return the same for jobs that ran in one go. Who answered one of them is there: no answer is the job's own."""
+    found = {name: ending_of(done) for name, done in dones.items()}
+    answered = {sources[name] for name, ending in found.items() if ending.blame is None and ending.requests}
+    for name, ending in found.items():
+        if sources[name] in answered and got_no_response(dones[name].error):
+            found[name] = replace(ending, blame="job")
+    return found
+
+
+def failure_of(error: BaseException, requests: int = 0) -> JobEnd:
+    """Return what an error means for the schedule."""
+    message = error.message if isinstance(error, TideloreError) else f"unexpected {type(error).__name__}: {error}"
+    wait = error.retry_after_seconds if isinstance(error, RemoteTransient) else None
+    return JobEnd(requests, message, blame_for(error), wait)
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class JobRecorder:
+    """Writes rows for a schedule, and reads what an earlier service left."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def save(self, schedule: Schedule, names: Iterable[str], now: float) -> None:
+        """Write how these jobs stand at an instant of the schedule."""
+        now_ms = self._clock.now_ms()
+        rows = [
+            row_of(schedule, schedule.specs[name], schedule.standing(name), now, now_ms)
+            for name in names
+            if name in schedule.specs
+        ]
+        try:
+            save_jobs(self._database, rows)
+        except StorageFailed as error:
+            _tell("failed to save the state of the jobs", error)
+
+    def save_budgets(self, budgets: Mapping[str, Budget | None]) -> None:
+        """Write what sources said is left of their rate limits."""
+        now_ms = self._clock.now_ms()
+        said = {source: budget for source, budget in budgets.items() if budget is not None}
+        rows = [
+            BudgetRow(source, left.remaining, left.reset_at, now_ms, left.allowed)
+            for source, left in said.items()
+            if left.remaining is not None
+        ]
+        try:
+            save_budgets(self._database, rows)
+        except StorageFailed as error:
+            _tell("failed to save the rate limits", error)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget the rows of jobs that are no more."""
+        try:
+            keep_jobs(self._database, names)
+        except StorageFailed as error:
+            _tell("failed to remove old jobs", error)
+
+    def restore(self, now: float) -> dict[str, JobState]:
+        """Return what an earlier service left: what went well is due when it was, anything else at once."""
+        now_ms = self._clock.now_ms()
+        try:
+            return {row.name: standing_of(row, now, now_ms) for row in list_jobs(self._database)}
+        except StorageFailed as error:
+            _tell("failed to load the state of the jobs", error)
+            return {}
+
+
+def _tell(what: str, error: StorageFailed) -> None:
+    # That the database is away is told once, by whoever watches it, and not at every row.
+    level = logging.DEBUG if isinstance(error, DatabaseUnreachable) else logging.WARNING
+    _LOG.log(level, "%s: %s", what, error.message, extra={"event": "rows_refused"})
+
+
+def row_of(schedule: Schedule, spec: JobSpec, standing: JobState, now: float, now_ms: int) -> JobRow:
+    """Return a job as a row. One that waits because its source is in trouble says so."""
+
+    def instant(moment: float | None) -> int | None:
+        return None if moment is None or moment == NEVER else now_ms + round((moment - now) * 1000)
+
+    trouble = schedule.trouble(spec.source) if spec.asks else None
+    waits = standing.state == "idle" and trouble is not None and trouble.until > now
+    return JobRow(
+        spec.name,
+        spec.source,
+        spec.kind,
+        spec.scope,
+        "backing_off" if waits else standing.state,
+        instant(schedule.due_at(spec.name)) if standing.state != "running" else None,
+        instant(standing.started),
+        instant(standing.finished),
+        instant(standing.succeeded),
+        standing.failures,
+        trouble.error if waits and trouble is not None else standing.last_error,
+        spec.staleness_bound_seconds,
+        standing.requests,
+        now_ms,
+    )
+
+
+def standing_of(row: JobRow, now: float, now_ms: int) -> JobState:
+    """Return a row as the schedule counts; instants that lie ahead of us are of another clock, and are now."""
+
+    def moment(instant: int | None) -> float | None:
+        return None if instant is None else now + min(instant - now_ms, 0) / 1000
+
+    well = row.state in ("idle", "stopped") and not row.failures and row.due_at is not None
+    due = now + max((row.due_at or 0) - now_ms, 0) / 1000 if well else now
+    return JobState(
+        due,
+        started=moment(row.started_at),
+        finished=moment(row.finished_at),
+        succeeded=moment(row.succeeded_at),
+        requests=row.requests,
+    )
+
+
+class SyncRounds:
+    """What is left of the rounds under way. `turns` is the number of the run in which each list last had a turn."""
+
+    def __init__(self) -> None:
+        self.turns: Mapping[ScopeKey, int] = {}
+        self._read: dict[str, set[ScopeKey]] = {}
+
+    def take(self, report: RunReport) -> set[str]:
+        """Take a run in, and return the hosts whose round it did not complete; a list that was refused had its turn.
+
+        Lists that a host does not have any more are forgotten.
+        """
+        sources = {scope.source for scope in report.scopes}
+        self.turns = {key: run for key, run in self.turns.items() if key[0] not in sources} | {
+            scope.key: report.run_id if scope.had_turn else self.turns.get(scope.key, 0) for scope in report.scopes
+        }
+        for source in sources:
+            scopes = [scope for scope in report.scopes if scope.source == source]
+            keys = {scope.key for scope in scopes}
+            read = self._read.pop(source, set()) & keys | {scope.key for scope in scopes if not scope.list_left}
+            if read != keys:
+                self._read[source] = read
+        return sources & self._read.keys()
