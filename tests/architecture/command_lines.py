@@ -7,7 +7,7 @@ import shlex
 
 import click
 
-from tidelore.cli.face import Choices
+from tidelore.cli.command import Choices
 from tidelore.cli.main import COMMANDS, lore
 
 _COMMENT = re.compile(r"\s+#\s.*$")

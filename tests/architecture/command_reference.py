@@ -10,10 +10,9 @@ from textwrap import fill
 import click
 from tests.architecture.reference import PAGES
 
-from tidelore.cli.face import LoreCommand, LoreGroup, global_options
+from tidelore.cli.command import LoreCommand, LoreGroup, global_options
 from tidelore.cli.main import lore
-from tidelore.cli.manifest import every_command, paragraphs
-from tidelore.cli.schemas import Section, read_sections
+from tidelore.cli.robot_docs import SchemaSection, every_command, paragraphs, read_sections
 
 PAGE = PAGES / "commands.md"
 _PREFACE = """\
@@ -65,7 +64,7 @@ def described(option: click.Option) -> tuple[str, str]:
     return shown, "—" if has_none else f"`{option.default}`"
 
 
-def _section(name: str, command: click.Command, sections: dict[str, Section]) -> str:
+def _section(name: str, command: click.Command, sections: dict[str, SchemaSection]) -> str:
     assert isinstance(command, LoreCommand | LoreGroup)
     shared = {option.name for option in global_options()}
     usage = click.Command.collect_usage_pieces(command, click.Context(command))
@@ -91,7 +90,7 @@ def _table(parameters: list[click.Parameter]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _robot_data(section: Section) -> str:
+def _robot_data(section: SchemaSection) -> str:
     base = section.base
     inherited = f" as for [`lore {base}`](#lore-{base.replace(' ', '-')})" if base else ""
     closing = "" if not base else ", and" if section.fields else "."

@@ -19,7 +19,7 @@ from tests.architecture.reference import PAGES, code, preface, rows, sections
 from tests.architecture.source_tree import read_modules
 from tests.databases.catalogue import columns_of
 
-from tidelore.cli.schemas import read_sections
+from tidelore.cli.robot_docs import read_sections
 from tidelore.core.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
 from tidelore.core.errors import EXIT_CODES, every_error
 from tidelore.store.database.migrate import migrate, migrations

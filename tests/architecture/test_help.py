@@ -13,10 +13,9 @@ import pytest
 from tests.architecture.command_lines import explain_failure
 from tests.architecture.source_tree import read_modules
 
-from tidelore.cli.face import LoreCommand, LoreGroup
+from tidelore.cli.command import LoreCommand, LoreGroup
 from tidelore.cli.main import COMMANDS, lore
-from tidelore.cli.manifest import paragraphs
-from tidelore.cli.schemas import read_sections
+from tidelore.cli.robot_docs import paragraphs, read_sections
 from tidelore.core.errors import every_error
 
 LONGEST_SUMMARY = 75

@@ -58,7 +58,7 @@ def test_the_simulated_world_reads_no_clock(world_source: Path) -> None:
 def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, plant: Plant) -> None:
     # The same text, moved to a room that may not hold it: a rule that is blind would pass the tests above.
     stolen = {
-        "cli/cursors.py": (source / "store" / "mirror" / "cursors.py").read_text(),
+        "cli/sync_status.py": (source / "store" / "mirror" / "cursors.py").read_text(),
         "cli/transport.py": (source / "http" / "transport.py").read_text(),
         "cli/socket.py": (source / "sources" / "bluesky" / "stream_socket.py").read_text(),
         "cli/clock.py": (source / "core/clock.py").read_text(),

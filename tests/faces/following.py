@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.faces.desk import Desk, Outcome
 
-from tidelore.cli.schemas import read_schema
+from tidelore.cli.robot_docs import read_schema
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore_world.server import serve
 from tidelore_world.world import World

@@ -31,9 +31,9 @@ import contextlib, io, json, sys
 hidden, commands = json.loads(sys.argv[1])
 for name in hidden:
     sys.modules[name] = None
-import tidelore.cli.console
+import tidelore.cli.service
 from tidelore.cli.main import main
-tidelore.cli.console.is_terminal = lambda: True
+tidelore.cli.service.is_terminal = lambda: True
 outcomes = []
 for argv in commands:
     out, err = (io.TextIOWrapper(io.BytesIO(), write_through=True) for _ in range(2))

@@ -10,7 +10,7 @@ from tests.faces.desk import LEDGER, Desk
 
 from tidelore import __version__
 from tidelore.cli.main import COMMANDS, main
-from tidelore.cli.render import Answer
+from tidelore.cli.output.render import Output
 from tidelore.core.errors import TideloreError, every_error
 
 COMMAND_LINES = [
@@ -91,10 +91,10 @@ def test_config_and_db_options_work_before_the_command(desk: Desk) -> None:
 
 def test_every_error_class_has_its_robot_document_and_exit_code(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(error: type[TideloreError]) -> None:
-        def fail(_: object) -> Answer:
+        def fail(_: object) -> Output:
             raise error("what happened", fix="what to do", where="here")
 
-        monkeypatch.setattr("tidelore.cli.face.Face.open_store", fail)
+        monkeypatch.setattr("tidelore.cli.command.Invocation.open_store", fail)
         done = desk.robot("count")
         assert done.code == error.exit_code
         assert done.error == {
@@ -121,10 +121,10 @@ def test_every_error_class_has_its_robot_document_and_exit_code(desk: Desk, monk
 def test_an_unexpected_exception_is_one_robot_document(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, verbose: bool
 ) -> None:
-    def fail(_: object) -> Answer:
+    def fail(_: object) -> Output:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr("tidelore.cli.face.Face.open_store", fail)
+    monkeypatch.setattr("tidelore.cli.command.Invocation.open_store", fail)
     done = desk.robot("count", *(["--verbose"] if verbose else []))
     assert done.code == 1
     assert done.error["code"] == "FAILURE"
@@ -133,10 +133,10 @@ def test_an_unexpected_exception_is_one_robot_document(
 
 
 def test_an_interrupted_command_reports_the_interruption(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: object) -> Answer:
+    def interrupt(_: object) -> Output:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tidelore.cli.face.Face.open_store", interrupt)
+    monkeypatch.setattr("tidelore.cli.command.Invocation.open_store", interrupt)
     done = desk.robot("count")
     assert done.code == 130
     assert done.error["code"] == "INTERRUPTED"

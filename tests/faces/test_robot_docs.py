@@ -15,9 +15,9 @@ from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import paths
 
 from tidelore import __version__
-from tidelore.cli.face import global_options
+from tidelore.cli.command import global_options
 from tidelore.cli.main import COMMANDS, lore, main
-from tidelore.cli.schemas import read_schema, read_sections
+from tidelore.cli.robot_docs import read_schema, read_sections
 from tidelore.core.errors import EXIT_CODES, every_error
 
 SHARED = {option.name for option in global_options()}

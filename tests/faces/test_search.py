@@ -9,7 +9,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.cli.search_page import CHARACTERS_PER_TOKEN
+from tidelore.cli.search import CHARACTERS_PER_TOKEN
 from tidelore.core.text import width
 from tidelore.search.results import ThreadResult
 
@@ -90,7 +90,7 @@ def test_hits_are_bold_on_a_terminal_and_remote_escapes_are_removed(
         "UPDATE documents SET title = 'Red \x1b[31malert\x07', content = 'A \x1b]0;owned\x07 zanzibar \x1b[2Jhere'"
         " WHERE content LIKE '%drop zanzibar%'"
     )
-    monkeypatch.setattr("tidelore.cli.render._color", lambda _choices: True)
+    monkeypatch.setattr("tidelore.cli.output.render._color", lambda _choices: True)
     out = filled.run("search", "zanzibar", "alert").out
     assert "\x1b[1mzanzibar\x1b[0m" in out
     for sequence in ("\x1b[31m", "\x07", "\x1b]0;", "\x1b[2J"):

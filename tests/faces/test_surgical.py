@@ -9,7 +9,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import paths
 
-from tidelore.cli.schemas import read_schema
+from tidelore.cli.robot_docs import read_schema
 
 SHARED = ("run_id", "requests", "seconds", "documents", "embeddings", "stage_timings_ms")
 """What a surgical sync answers with like a plain one."""

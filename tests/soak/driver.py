@@ -19,7 +19,7 @@ from pathlib import Path
 from tidelore.app import feedback_jobs, service_jobs
 from tidelore.app.serving import ServeRequest, run_service
 from tidelore.app.wiring import App
-from tidelore.cli.logs import set_up_logging
+from tidelore.cli.output.logs import set_up_logging
 from tidelore.core.config import load_config
 
 LOOK_SECONDS = 0.004

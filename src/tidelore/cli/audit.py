@@ -1,4 +1,7 @@
-"""`lore audit`: checks the local copy against the server; `--repair` corrects differences."""
+"""Verify the local copy against the server: `lore scrub`, `lore audit`.
+
+`lore audit` only compares; `--repair` runs a sync with a full verification and compares again.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,209 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tidelore.cli.face import Face, LoreCommand, face_of
-from tidelore.cli.logs import set_up_logging
-from tidelore.cli.progress import progress
-from tidelore.cli.render import Answer, ago, instant, plural
-from tidelore.cli.scrub import EVERYTHING
-from tidelore.cli.table import table
+from tidelore.cli.command import Invocation, LoreCommand, invocation_of
+from tidelore.cli.output.logs import set_up_logging
+from tidelore.cli.output.render import Output, ago, instant, plural
+from tidelore.cli.output.runs import progress, report_data, scrub_lines
+from tidelore.cli.output.table import Column, table
 from tidelore.core.errors import TideloreError, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidelore.app.feedback_polling import AuditOutcome
+    from tidelore.app.wiring import App
+    from tidelore.feedback.audit import RepoAudit, SurfaceAudit, ThreadAudit
     from tidelore.sync.audit import AuditReport, ScopeAudit
+    from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import PollReport, RunReport
+
+
+EVERYTHING = 1_000_000_000
+
+
+@click.command("scrub", cls=LoreCommand, example="lore scrub --budget 50")
+@click.option("--all", "everything", is_flag=True, help="Verify every item and its children once.")
+@click.option("--budget", type=click.IntRange(1), default=10, show_default=True, help="Number of requests to spend.")
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.pass_context
+def scrub_command(ctx: click.Context, everything: bool, budget: int, project: str | None, force: bool) -> Output:  # noqa: FBT001
+    """Verify stored items against the server and correct them.
+
+    Starts with the least recently verified items. Finds deletions and changes that the incremental lists do not show.
+    One request verifies up to 100 items. `lore sync`, `lore ingest` and `lore poll` spend a small share of their
+    requests on the same check. What the GitLab projects leave of the budget is spent on the Bluesky accounts.
+    """
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.sources.ports import RESOURCES
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.report import run_verdict
+
+    invocation = invocation_of(ctx)
+    app = invocation.app()
+    set_up_logging(
+        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
+    )
+    spend = EVERYTHING if everything else budget
+    request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
+    report = run_until_signalled(_scrub(app, request, spend))
+    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    return Output(report_data(report), scrub_lines(report), run_verdict(report.scrubbed))
+
+
+async def _scrub(app: App, request: MirrorRequest, budget: int) -> RunReport:
+    """Verify the GitLab projects, then the Bluesky accounts; a user may have either."""
+    from tidelore.app.bluesky import scrub_accounts
+    from tidelore.app.mirroring import mirror
+
+    projects = any(host.projects or host.groups for host in app.config.gitlab)
+    report = None
+    if projects or request.project is not None:
+        report = await mirror(app, request, "lore scrub")
+    left = budget - (report.requests if report is not None else 0)
+    accounts = await scrub_accounts(app, left, force=request.force) if request.project is None and left > 0 else None
+    if report is None:
+        # Without projects and without accounts the error says what to configure.
+        return accounts or await mirror(app, request, "lore scrub")
+    if accounts is not None:
+        report.scrubbed += accounts.scrubbed
+        report.requests += accounts.requests
+        report.seconds += accounts.seconds
+    return report
+
+
+COUNTS = ("comments", "qualifying", "ingested", "missing", "gone", "unreadable")
+
+
+def run_github_audit(
+    invocation: Invocation, repo: str | None, *, repair: bool, force: bool, shadow: bool, limit: int
+) -> Output:
+    """Compare, repair if requested, and report."""
+    from tidelore.app.feedback_polling import audit_github
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.feedback.audit import audit_error
+
+    app = invocation.app()
+    with progress(invocation) as on_progress:
+        from tidelore.core.progress import Progress
+
+        def on_thread(name: str, done: int, total: int) -> None:
+            on_progress(Progress(name, "threads", done, total, f"{done:,} of {total:,}"))
+
+        work = audit_github(app, repo, repair=repair, force=force, on_thread=on_thread)
+        outcome = run_until_signalled(work, "nothing was lost")
+    return Output(_github_data(outcome), _github_lines(outcome, limit, shadow=shadow), audit_error(outcome.report))
+
+
+def _github_data(outcome: AuditOutcome) -> dict[str, Any]:
+    from tidelore.cli.output.feedback import error_data
+
+    report = outcome.report
+    threads = [(repo, thread) for repo in report.repos for thread in repo.threads]
+    repair = None if outcome.mended is None else {"found": outcome.found, "mended": outcome.mended}
+    return {
+        "requests": report.requests,
+        "seconds": round(report.seconds, 3),
+        "repos": [
+            {"source": repo.source, "repo": repo.repo, "threads": len(repo.threads), "error": error_data(repo.error)}
+            for repo in report.repos
+        ],
+        "threads": [
+            {
+                "repo": repo.repo,
+                "pr_number": thread.number,
+                "error": error_data(thread.error),
+                "surfaces": [{"surface": one.surface, **counts_of([one])} for one in thread.surfaces],
+            }
+            for repo, thread in threads
+        ],
+        "missing": [entry for repo, thread in threads for entry in _missing(repo, thread)],
+        "gone": [
+            {"repo": repo.repo, "pr_number": thread.number, "surface": one.surface, "event_key": key}
+            for repo, thread in threads
+            for one in thread.surfaces
+            for key in one.gone
+        ],
+        "repair": repair,
+    }
+
+
+def _missing(repo: RepoAudit, thread: ThreadAudit) -> list[dict[str, Any]]:
+    return [
+        {
+            "repo": repo.repo,
+            "pr_number": thread.number,
+            "surface": one.surface,
+            "event_key": found.event_key,
+            "author": found.item.record.author,
+            "url": found.item.record.url,
+        }
+        for one in thread.surfaces
+        for found in one.missing
+    ]
+
+
+def counts_of(surfaces: list[SurfaceAudit]) -> dict[str, int]:
+    """Return the totals of several lists."""
+    return {
+        "comments": sum(len(one.items) for one in surfaces),
+        "qualifying": sum(one.qualifying for one in surfaces),
+        "ingested": sum(one.ingested for one in surfaces),
+        "missing": sum(len(one.missing) for one in surfaces),
+        "gone": sum(len(one.gone) for one in surfaces),
+        "unreadable": sum(one.unreadable for one in surfaces),
+    }
+
+
+def _github_lines(outcome: AuditOutcome, limit: int, *, shadow: bool) -> list[str]:
+    from tidelore.feedback.audit import SURFACES
+
+    report = outcome.report
+    lines = []
+    if outcome.mended is not None:
+        lines.append(f"Repaired: {plural(outcome.mended, 'event')} added of {outcome.found:,} missing")
+    for repo in report.repos:
+        told = repo.error.message if repo.error is not None else plural(len(repo.threads), "thread") + " compared"
+        lines.append(f"{repo.repo}: {told}")
+        lines += [
+            f"  #{thread.number} could not be read: {thread.error.message}"
+            for thread in repo.threads
+            if thread.error is not None
+        ]
+    if shadow:
+        every = [one for repo in report.repos for one in repo.surfaces]
+        rows = [
+            [name, *(f"{count:,}" for count in counts_of([one for one in every if one.surface == name]).values())]
+            for name in SURFACES
+        ]
+        heads = [Column("SURFACE"), *(Column(name.upper(), right=True) for name in COUNTS)]
+        lines += ["", *table(heads, rows, always_headings=True), ""]
+    lines += _listed(outcome, limit)
+    total = counts_of([one for repo in report.repos for one in repo.surfaces])
+    lines.append(
+        f"{plural(total['qualifying'], 'matching comment')}, {total['missing']:,} without an event, "
+        f"{plural(total['gone'], 'event')} of deleted comments; "
+        f"{plural(report.requests, 'request')} in {report.seconds:.1f} s"
+    )
+    return lines
+
+
+def _listed(outcome: AuditOutcome, limit: int) -> list[str]:
+    found = [
+        (verdict, f"{repo.repo}#{thread.number}", key)
+        for repo in outcome.report.repos
+        for thread in repo.threads
+        for one in thread.surfaces
+        for verdict, keys in (("missing", [entry.event_key for entry in one.missing]), ("gone", one.gone))
+        for key in keys
+    ]
+    found.sort(key=lambda entry: entry[0] != "missing")
+    lines = table(["VERDICT", "THREAD", "EVENT KEY"], found[:limit], always_headings=True) if found[:limit] else []
+    if len(found) > limit:
+        lines.append(f"... and {len(found) - limit:,} more; use --limit or --robot to see more")
+    return lines
+
 
 SOURCES = ("gitlab", "github", "bluesky")
 
@@ -33,7 +226,7 @@ SOURCES = ("gitlab", "github", "bluesky")
 )
 @click.option("--shadow", is_flag=True, help="github only: print the comparison of each list.")
 @click.pass_context
-def command(ctx: click.Context, /, source: str, project: str | None, **wanted: Any) -> Answer:
+def audit_command(ctx: click.Context, /, source: str, project: str | None, **wanted: Any) -> Output:
     """Check the local copy against the server.
 
     SOURCE is gitlab, github or bluesky; the second argument limits the audit to one project, repository or account.
@@ -46,39 +239,41 @@ def command(ctx: click.Context, /, source: str, project: str | None, **wanted: A
         raise UserError(f"cannot audit {source!r}", fix=f"use one of: {', '.join(SOURCES)}", source=source)
     if wanted["shadow"] and source != "github":
         raise UserError("--shadow is only valid for github", fix="remove --shadow")
-    face = face_of(ctx)
+    invocation = invocation_of(ctx)
     repair, force, limit = wanted["repair"], wanted["force"], wanted["limit"]
-    set_up_logging(face.app().config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    set_up_logging(
+        invocation.app().config,
+        verbose=invocation.choices.verbose,
+        quiet=invocation.choices.quiet or invocation.choices.robot,
+    )
     if source == "github":
-        from tidelore.cli.audit_github import run as audit_github
-
-        return audit_github(face, project, **wanted)
+        return run_github_audit(invocation, project, **wanted)
     doing = ACCOUNTS if source == "bluesky" else PROJECTS
-    report = doing.compare(face, project)
+    report = doing.compare(invocation, project)
     if not (repair and report.differences):
-        return _answer(face, report, None, limit, doing)
+        return _output(invocation, report, None, limit, doing)
     before = report
-    run = doing.mend(face, project, force)
-    return _answer(face, doing.compare(face, project), (run, before), limit, doing)
+    run = doing.mend(invocation, project, force)
+    return _output(invocation, doing.compare(invocation, project), (run, before), limit, doing)
 
 
-def _compare(face: Face, project: str | None) -> AuditReport:
+def _compare(invocation: Invocation, project: str | None) -> AuditReport:
     from tidelore.app.mirroring import audit
     from tidelore.app.wiring import run_until_signalled
 
-    with progress(face) as on_progress:
-        return run_until_signalled(audit(face.app(), project, on_progress), "nothing was changed")
+    with progress(invocation) as on_progress:
+        return run_until_signalled(audit(invocation.app(), project, on_progress), "nothing was changed")
 
 
-def _mend(face: Face, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
+def _repair(invocation: Invocation, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
     from tidelore.app.mirroring import mirror
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.mirror import MirrorRequest
 
     request = MirrorRequest(RESOURCES, project, force=force, scrub_budget=EVERYTHING)
-    with progress(face) as on_progress:
-        return run_until_signalled(mirror(face.app(), request, "lore audit --repair", on_progress))
+    with progress(invocation) as on_progress:
+        return run_until_signalled(mirror(invocation.app(), request, "lore audit --repair", on_progress))
 
 
 def _judge(report: AuditReport) -> TideloreError | None:
@@ -87,23 +282,23 @@ def _judge(report: AuditReport) -> TideloreError | None:
     return audit_verdict(report)
 
 
-def _compare_accounts(face: Face, account: str | None) -> AuditReport:
+def _compare_accounts(invocation: Invocation, account: str | None) -> AuditReport:
     from tidelore.app.bluesky import audit_accounts
     from tidelore.app.wiring import run_until_signalled
 
-    with progress(face) as on_progress:
-        return run_until_signalled(audit_accounts(face.app(), account, on_progress), "nothing was changed")
+    with progress(invocation) as on_progress:
+        return run_until_signalled(audit_accounts(invocation.app(), account, on_progress), "nothing was changed")
 
 
-def _mend_accounts(face: Face, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
+def _repair_accounts(invocation: Invocation, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
     from tidelore.app.bluesky import poll_accounts
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.account_poll import PollRequest
 
     named = () if account is None else (account,)
     request = PollRequest(named, everyone=account is None, force=force, verify=True)
-    with progress(face) as on_progress:
-        return run_until_signalled(poll_accounts(face.app(), request, on_progress))
+    with progress(invocation) as on_progress:
+        return run_until_signalled(poll_accounts(invocation.app(), request, on_progress))
 
 
 def _judge_accounts(report: AuditReport) -> TideloreError | None:
@@ -112,26 +307,26 @@ def _judge_accounts(report: AuditReport) -> TideloreError | None:
     return account_audit_verdict(report)
 
 
-class Doing(NamedTuple):
+class SourceAudit(NamedTuple):
     """How one kind of source is compared, repaired and judged."""
 
-    compare: Callable[[Face, str | None], AuditReport]
-    mend: Callable[[Face, str | None, bool], RunReport | PollReport]
+    compare: Callable[[Invocation, str | None], AuditReport]
+    mend: Callable[[Invocation, str | None, bool], RunReport | PollReport]
     judge: Callable[[AuditReport], TideloreError | None]
 
 
-PROJECTS = Doing(_compare, _mend, _judge)
-ACCOUNTS = Doing(_compare_accounts, _mend_accounts, _judge_accounts)
+PROJECTS = SourceAudit(_compare, _repair, _judge)
+ACCOUNTS = SourceAudit(_compare_accounts, _repair_accounts, _judge_accounts)
 
 
-def _answer(
-    face: Face,
+def _output(
+    invocation: Invocation,
     report: AuditReport,
     repair: tuple[RunReport | PollReport, AuditReport] | None,
     limit: int,
-    doing: Doing,
-) -> Answer:
-    face.choices.synced_at = report.synced_at
+    doing: SourceAudit,
+) -> Output:
+    invocation.choices.synced_at = report.synced_at
     data, lines = _data(report), _lines(report, limit)
     data["repair"] = None
     if repair is not None:
@@ -139,7 +334,7 @@ def _answer(
         found, mended = len(before.differences), len(set(before.differences) - set(report.differences))
         data["repair"] = {"run_id": run.run_id, "requests": run.requests, "found": found, "mended": mended}
         lines.insert(0, f"Repaired by run {run.run_id}: {mended:,} of {plural(found, 'difference')} corrected")
-    return Answer(data, lines, doing.judge(report))
+    return Output(data, lines, doing.judge(report))
 
 
 def _data(report: AuditReport) -> dict[str, Any]:

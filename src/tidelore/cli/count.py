@@ -1,4 +1,7 @@
-"""`lore count`: counts what the local copy holds."""
+"""Count stored issues, merge requests, posts and what belongs to them: `lore count`.
+
+Reads the local database only.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import Any
 
 import click
 
-from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, Kind
 from tidelore.store.database.port import Database
@@ -31,7 +34,7 @@ _STATES = ("opened", "merged", "closed", "locked")
 @click.option("--type", "kind", type=click.Choice(KINDS), help="Only what belongs to issues, or to merge requests.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.pass_context
-def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: str | None) -> Answer:
+def count_command(ctx: click.Context, entity: str | None, kind: Kind | None, project: str | None) -> Output:
     """Count issues, merge requests and what belongs to them.
 
     ENTITY is issues, mrs, discussions, notes, events, files or posts. Without it, counts issues and merge requests by
@@ -44,7 +47,7 @@ def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: 
         )
     if project and entity == "posts":
         raise UserError("--project cannot be used with posts", fix="remove --project")
-    database = face_of(ctx).open_store()
+    database = invocation_of(ctx).open_store()
     try:
         chosen = match_project(database, project) if project else None
         project_id = chosen.id if chosen else None
@@ -55,7 +58,7 @@ def command(ctx: click.Context, entity: str | None, kind: Kind | None, project: 
             lines += told
     finally:
         database.close()
-    return Answer(data, lines)
+    return Output(data, lines)
 
 
 def _count(database: Database, name: str, kinds: list[Kind], project_id: int | None) -> Counted:

@@ -1,6 +1,7 @@
-"""The command `lore`: the list of commands, imported when they are called, and the handling of every error.
+"""The command `lore`: finds commands by name, runs them and renders every error. Also `lore completions`.
 
-Data goes to stdout, progress and logs go to stderr. Every error is rendered in one place, with its exit code.
+`COMMANDS` names the module and the function of each command; the module is imported when the command is called.
+Data goes to stdout, progress and logs go to stderr.
 """
 
 from __future__ import annotations
@@ -12,46 +13,55 @@ from collections.abc import Sequence
 import click
 
 from tidelore import __version__
-from tidelore.cli.face import Choices, Face, LoreGroup, command_path, global_options
-from tidelore.cli.render import Answer, render_answer, render_error
+from tidelore.cli.command import Choices, Invocation, LoreCommand, LoreGroup, command_path, global_options
+from tidelore.cli.output.render import Output, render_error, render_output
 from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 
 COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
-    "init": ("tidelore.cli.init", "Write a configuration file."),
-    "doctor": ("tidelore.cli.doctor", "Check the configuration, the database and every source."),
-    "sync": ("tidelore.cli.sync", "Update the local copy."),
-    "ingest": ("tidelore.cli.ingest", "Fetch issues or merge requests of the configured GitLab projects."),
-    "poll": ("tidelore.cli.poll", "Poll GitHub and Bluesky for updates."),
-    "feedback": ("tidelore.cli.feedback", "Track pull requests, process their comments and reply."),
-    "service": ("tidelore.cli.service", "Run scheduled syncs, polls, replies and handlers as a service."),
-    "console": ("tidelore.cli.console", "Run the service with a live dashboard."),
-    "top": ("tidelore.cli.top", "Monitor a running service (read-only)."),
-    "stream": ("tidelore.cli.stream", "Stream new Bluesky posts."),
-    "accounts": ("tidelore.cli.accounts", "Manage followed Bluesky accounts."),
-    "generate-docs": ("tidelore.cli.generate_docs", "Update the search documents of changed items."),
-    "embed": ("tidelore.cli.embed", "Compute missing embeddings of search documents."),
-    "scrub": ("tidelore.cli.scrub", "Verify stored items against the server and correct them."),
-    "audit": ("tidelore.cli.audit", "Check the local copy against the server."),
-    "list": ("tidelore.cli.listing", "List issues, merge requests or posts."),
-    "show": ("tidelore.cli.show", "Show one issue, merge request or post."),
-    "search": ("tidelore.cli.search", "Search issues, merge requests, discussions and posts."),
-    "trending": ("tidelore.cli.trending", "List the most shared links."),
-    "count": ("tidelore.cli.count", "Count issues, merge requests and what belongs to them."),
-    "similar": ("tidelore.cli.similar", "Find threads similar to an issue, merge request or post."),
-    "file-history": ("tidelore.cli.file_history", "List the merge requests that changed a file, newest first."),
-    "status": ("tidelore.cli.status", "Show the service, its jobs, pending work and recent runs."),
-    "sync-status": ("tidelore.cli.sync_status", "Show how far each list has been read."),
-    "sync-runs": ("tidelore.cli.sync_runs", "List sync runs, newest first."),
-    "sources": ("tidelore.cli.sources", "List the configured hosts and their projects with their ids."),
-    "cursors": ("tidelore.cli.cursors", "List, show or reset reading positions."),
-    "metrics": ("tidelore.cli.metrics", "Print metrics in the Prometheus text format."),
-    "check": ("tidelore.cli.check", "Check the database for inconsistencies."),
-    "demo": ("tidelore_world.demo.command", "Mirror a simulated GitLab and verify the copy."),
-    "simulate": ("tidelore_world.demo.simulate", "Serve a simulated GitLab, GitHub and Bluesky."),
-    "robot-docs": ("tidelore.cli.robot_docs", "Describe all commands, options, errors and exit codes as JSON."),
-    "completions": ("tidelore.cli.completions", "Print a shell completion script."),
+    "init": ("tidelore.cli.setup:init_command", "Write a configuration file."),
+    "doctor": ("tidelore.cli.setup:doctor_command", "Check the configuration, the database and every source."),
+    "sync": ("tidelore.cli.sync:sync_command", "Update the local copy."),
+    "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of the configured GitLab projects."),
+    "poll": ("tidelore.cli.poll:poll_command", "Poll GitHub and Bluesky for updates."),
+    "feedback": ("tidelore.cli.feedback:feedback_command", "Track pull requests, process their comments and reply."),
+    "service": (
+        "tidelore.cli.service:service_command",
+        "Run scheduled syncs, polls, replies and handlers as a service.",
+    ),
+    "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
+    "top": ("tidelore.cli.service:top_command", "Monitor a running service (read-only)."),
+    "stream": ("tidelore.cli.poll:stream_command", "Stream new Bluesky posts."),
+    "accounts": ("tidelore.cli.accounts:accounts_command", "Manage followed Bluesky accounts."),
+    "generate-docs": ("tidelore.cli.sync:generate_docs_command", "Update the search documents of changed items."),
+    "embed": ("tidelore.cli.sync:embed_command", "Compute missing embeddings of search documents."),
+    "scrub": ("tidelore.cli.audit:scrub_command", "Verify stored items against the server and correct them."),
+    "audit": ("tidelore.cli.audit:audit_command", "Check the local copy against the server."),
+    "list": ("tidelore.cli.lists:list_command", "List issues, merge requests or posts."),
+    "show": ("tidelore.cli.show:show_command", "Show one issue, merge request or post."),
+    "search": ("tidelore.cli.search:search_command", "Search issues, merge requests, discussions and posts."),
+    "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
+    "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
+    "similar": ("tidelore.cli.search:similar_command", "Find threads similar to an issue, merge request or post."),
+    "file-history": (
+        "tidelore.cli.activity:file_history_command",
+        "List the merge requests that changed a file, newest first.",
+    ),
+    "status": ("tidelore.cli.status:status_command", "Show the service, its jobs, pending work and recent runs."),
+    "sync-status": ("tidelore.cli.sync_status:sync_status_command", "Show how far each list has been read."),
+    "sync-runs": ("tidelore.cli.status:sync_runs_command", "List sync runs, newest first."),
+    "sources": ("tidelore.cli.setup:sources_command", "List the configured hosts and their projects with their ids."),
+    "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
+    "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
+    "check": ("tidelore.cli.status:check_command", "Check the database for inconsistencies."),
+    "demo": ("tidelore_world.demo.command:command", "Mirror a simulated GitLab and verify the copy."),
+    "simulate": ("tidelore_world.demo.simulate:command", "Serve a simulated GitLab, GitHub and Bluesky."),
+    "robot-docs": (
+        "tidelore.cli.robot_docs:robot_docs_command",
+        "Describe all commands, options, errors and exit codes as JSON.",
+    ),
+    "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }
 
 
@@ -65,7 +75,9 @@ class LazyGroup(LoreGroup):
         entry = COMMANDS.get(name)
         if entry is None:
             return None
-        command: click.Command = importlib.import_module(entry[0]).command
+
+        module, _, name_there = entry[0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name_there)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -118,8 +130,8 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
         raise
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the one exit, one renderer
         return render_error(_explain(problem, choices), choices, command_path(argv))
-    if isinstance(answer, Answer):
-        return render_answer(answer, Face(choices), command_path(argv))
+    if isinstance(answer, Output):
+        return render_output(answer, Invocation(choices), command_path(argv))
     return 0
 
 
@@ -131,7 +143,7 @@ def _greeted(argv: Sequence[str], choices: Choices) -> Sequence[str]:
         return argv
     from itertools import pairwise
 
-    from tidelore.cli.console import is_terminal
+    from tidelore.cli.service import is_terminal
     from tidelore.core.config import config_path
 
     named = [value for flag, value in pairwise(argv) if flag == "--config"]
@@ -176,3 +188,19 @@ def _usage(error: click.ClickException) -> UserError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "lore"
     return UserError(error.format_message(), fix=f"see `{path} --help`")
+
+
+@click.command("completions", cls=LoreCommand, example="lore completions bash")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completions_command(shell: str) -> Output:
+    """Print a shell completion script.
+
+    For bash, add this line to ~/.bashrc: eval "$(lore completions bash)"
+    """
+
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(lore, {}, "lore", COMPLETION).source()
+    return Output({"shell": shell, "script": script}, script.splitlines())

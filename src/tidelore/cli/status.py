@@ -1,18 +1,23 @@
-"""`lore status`: the service, its sources and jobs, what waits and the newest runs; read from the copy."""
+"""Show what runs and what ran: `lore status`, `lore sync-runs`, `lore metrics`, `lore check`.
+
+Reads the local database only.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from tidelore.cli.face import Face, LoreCommand, face_of
-from tidelore.cli.render import Answer, ago, instant, plural
-from tidelore.cli.run_progress import running_lines
-from tidelore.cli.table import Column, line_columns, page_columns, table
+from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.output.render import Output, ago, instant, plural, when
+from tidelore.cli.output.runs import describe_progress, running_lines
+from tidelore.cli.output.table import Column, fields, line_columns, on_terminal, page_columns, table
 from tidelore.core.clock import SystemClock, describe_age
-from tidelore.core.errors import UserError
-from tidelore.core.text import one_line, shorten
+from tidelore.core.errors import IntegrityError, UserError
+from tidelore.core.text import block, one_line, shorten
+from tidelore.store.work.runs import RunRecord, find_record, list_records
 
 if TYPE_CHECKING:
     from tidelore.service.status import Overview, ServiceStatus, SourceHealth
@@ -20,7 +25,8 @@ if TYPE_CHECKING:
     from tidelore.store.work.runs import RunView
     from tidelore.store.work.service_records import BudgetRow, JobRow
 
-_INSTANTS = ("due_at", "started_at", "finished_at", "succeeded_at", "updated_at")
+
+_JOB_INSTANTS = ("due_at", "started_at", "finished_at", "succeeded_at", "updated_at")
 _CLEAR = "\x1b[H\x1b[J"
 
 
@@ -36,18 +42,18 @@ _CLEAR = "\x1b[H\x1b[J"
 )
 @click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
 @click.pass_context
-def command(ctx: click.Context, watch: bool, every: float, runs: int) -> Answer:  # noqa: FBT001
+def status_command(ctx: click.Context, watch: bool, every: float, runs: int) -> Output:  # noqa: FBT001
     """Show the service, its jobs, pending work and recent runs.
 
     Reads the local database only.
     """
-    face = face_of(ctx)
-    if watch and face.choices.robot:
+    invocation = invocation_of(ctx)
+    if watch and invocation.choices.robot:
         raise UserError("--watch is for people", fix="run `lore status --robot` as often as you like")
     if watch:
-        _watch(face, every, runs)
-    overview = _read(face, runs)
-    return Answer(overview_data(overview), overview_lines(overview, SystemClock().now_ms()))
+        _watch(invocation, every, runs)
+    overview = _read(invocation, runs)
+    return Output(overview_data(overview), overview_lines(overview, SystemClock().now_ms()))
 
 
 def overview_data(overview: Overview) -> dict[str, Any]:
@@ -65,7 +71,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
 def job_data(job: JobRow) -> dict[str, Any]:
     """Return a job for programs."""
     data = {name: getattr(job, name) for name in job.__struct_fields__}
-    return data | {name: instant(getattr(job, name)) for name in _INSTANTS}
+    return data | {name: instant(getattr(job, name)) for name in _JOB_INSTANTS}
 
 
 def overview_lines(overview: Overview, now_ms: int) -> list[str]:
@@ -83,26 +89,26 @@ def overview_lines(overview: Overview, now_ms: int) -> list[str]:
     return lines
 
 
-def _read(face: Face, runs: int) -> Overview:
+def _read(invocation: Invocation, runs: int) -> Overview:
     from tidelore.service.status import read_overview
 
-    database = face.open_store()
+    database = invocation.open_store()
     try:
         return read_overview(database, SystemClock().now_ms(), runs)
     finally:
         database.close()
 
 
-def _watch(face: Face, every: float, runs: int) -> None:
-    """Draw until somebody interrupts; what a line leaves of the one before it is wiped."""
+def _watch(invocation: Invocation, every: float, runs: int) -> None:
+    """Redraw the page until it is interrupted; the rest of a longer previous line is cleared."""
     import asyncio
 
     clock = SystemClock()
 
     async def draw() -> None:
         while True:
-            lines = overview_lines(_read(face, runs), clock.now_ms())
-            click.echo(_CLEAR + "\n".join(lines) if face.interactive else "\n".join(lines))
+            lines = overview_lines(_read(invocation, runs), clock.now_ms())
+            click.echo(_CLEAR + "\n".join(lines) if invocation.interactive else "\n".join(lines))
             await clock.sleep(every)
 
     asyncio.run(draw())
@@ -238,3 +244,202 @@ def _short(seconds: float) -> str:
 
 def _cut(line: str) -> str:
     return shorten(line, line_columns())
+
+
+_LARGEST_ID = 2**63 - 1
+_RUN_INSTANTS = ("started_at", "heartbeat_at", "finished_at", "cancelled_at", "mirrored_at")
+_HIDDEN_IN_LISTS = (
+    *("heartbeat_at", "cancelled_at", "mirrored_at", "surgical_iids_json", "outcomes_json"),
+    *("holder_host", "holder_pid", "holder_started"),
+)
+
+
+@click.group(
+    "sync-runs",
+    cls=LoreGroup,
+    invoke_without_command=True,
+    params=[
+        click.Option(["--failed"], is_flag=True, help="Only runs that failed, crashed or were cancelled."),
+        click.Option(["-n", "--limit"], type=click.IntRange(1, 10000), default=20, help="Number of items to show."),
+        *global_options(),
+    ],
+    example="lore sync-runs --failed",
+)
+@click.pass_context
+def sync_runs_command(ctx: click.Context, failed: bool, limit: int) -> Output | None:  # noqa: FBT001
+    """List sync runs, newest first.
+
+    `lore sync-runs show ID` shows one run.
+    """
+    if ctx.invoked_subcommand is not None:
+        _refuse_list_options(ctx)
+        return None
+    database = invocation_of(ctx).open_store()
+    try:
+        runs, total = list_records(database, limit, unfinished=failed)
+    finally:
+        database.close()
+    items = [
+        {name: value for name, value in _record_data(run).items() if name not in _HIDDEN_IN_LISTS}
+        | {"seconds": _seconds(run)}
+        for run in runs
+    ]
+    return Output({"items": items, "total": total, "next": None}, _list_lines(runs, total, failed=failed))
+
+
+@sync_runs_command.command("show", cls=LoreCommand, example="lore sync-runs show 12")
+@click.argument("run_id", metavar="ID", type=click.IntRange(1, _LARGEST_ID))
+@click.pass_context
+def show_run_command(ctx: click.Context, run_id: int) -> Output:
+    """Show one run and how to continue it."""
+    from tidelore.service.status import recovery_actions
+
+    database = invocation_of(ctx).open_store()
+    try:
+        run = find_record(database, run_id)
+    finally:
+        database.close()
+    data = _record_data(run)
+    targets, outcomes = data.pop("surgical_iids_json"), data.pop("outcomes_json")
+    data |= {
+        "surgical_iids": None if targets is None else msgspec.json.decode(targets),
+        "entity_outcomes": None if outcomes is None else msgspec.json.decode(outcomes),
+        "seconds": _seconds(run),
+        "recovery_actions": recovery_actions(run),
+    }
+    return Output(data, _record_lines(data, _outcome_lines(run)))
+
+
+def _outcome_lines(run: RunRecord) -> list[str]:
+    """Return what became of each item a run was asked for, and what failed."""
+    if run.outcomes_json is None:
+        return []
+    from tidelore.cli.output.runs import failure_lines, outcome_line
+    from tidelore.sync.report import read_outcomes
+
+    outcomes = read_outcomes(run.outcomes_json)
+    told = [line for outcome in outcomes for line in (f"  {outcome_line(outcome)}", *failure_lines([outcome]))]
+    return ["", "Items:", *told]
+
+
+def _refuse_list_options(ctx: click.Context) -> None:
+    given = [
+        name for name in ("failed", "limit") if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    ]
+    if given:
+        raise UserError(f"--{given[0]} goes with the list of runs", fix=f"leave out --{given[0]}")
+
+
+def _record_data(run: RunRecord) -> dict[str, Any]:
+    data = {name: getattr(run, name) for name in run.__struct_fields__}
+    return data | {name: instant(data[name]) for name in _RUN_INSTANTS}
+
+
+def _seconds(run: RunRecord) -> float | None:
+    return None if run.finished_at is None else (run.finished_at - run.started_at) / 1000
+
+
+def _list_lines(runs: list[RunRecord], total: int, *, failed: bool) -> list[str]:
+    if not runs:
+        return ["No unsuccessful runs." if failed else "No runs yet."]
+    rows = [
+        [
+            str(run.id),
+            run.command.removeprefix("lore "),
+            run.mode,
+            run.status,
+            run.phase,
+            when(run.started_at).removesuffix(" ago"),
+            "-" if run.finished_at is None else f"{_seconds(run):,.1f} s",
+            f"{run.issues_ingested + run.mrs_ingested:,}",
+            f"{run.requests:,}",
+            f"{run.warnings_count:,}",
+        ]
+        for run in runs
+    ]
+    columns = [
+        Column("RUN", right=True),
+        Column("COMMAND", shrinks=True),
+        Column("MODE", optional=True),
+        Column("STATUS", state=True),
+        Column("PHASE"),
+        Column("AGE" if on_terminal() else "STARTED"),
+        Column("TOOK", right=True),
+        Column("STORED", right=True),
+        *(Column(name, right=True, optional=True) for name in ("REQUESTS", "WARNINGS")),
+    ]
+    if not on_terminal():
+        notes = [[describe_progress(run) or "", run.error or ""] for run in runs]
+        return table([*columns, "PROGRESS", "ERROR"], [row + more for row, more in zip(rows, notes, strict=True)])
+    head, *body = table(columns, rows)
+    lines = [f"Runs (showing {len(runs):,} of {total:,})", head]
+    for run, line in zip(runs, body, strict=True):
+        lines.append(line)
+        for told in (describe_progress(run), run.error):
+            lines += [] if told is None else block(one_line(told), page_columns(), "     ")
+    return lines
+
+
+def _record_lines(data: dict[str, Any], outcomes: list[str]) -> list[str]:
+    plain = {name: value for name, value in data.items() if name not in {"recovery_actions", "entity_outcomes"}}
+    lines = [*fields({name: _shown(value) for name, value in plain.items()}), *outcomes]
+    actions = data["recovery_actions"]
+    return [*lines, "", "Next steps:", *(f"  {action}" for action in actions)] if actions else lines
+
+
+def _shown(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else value
+
+
+@click.command("metrics", cls=LoreCommand, example="lore metrics")
+@click.pass_context
+def metrics_command(ctx: click.Context) -> Output:
+    """Print metrics in the Prometheus text format.
+
+    Same as /metrics of the service. Reads the local database only.
+    """
+    from tidelore.service.metrics import collect_all, export_all
+
+    database = invocation_of(ctx).open_store()
+    try:
+        now_ms = SystemClock().now_ms()
+        found, text = collect_all(database, now_ms), export_all(database, now_ms)
+    finally:
+        database.close()
+    metrics: list[dict[str, Any]] = [
+        {
+            "name": metric.name,
+            "kind": metric.kind,
+            "help": metric.help,
+            "samples": [{"labels": dict(sample.labels), "value": sample.value} for sample in samples],
+        }
+        for metric, samples in found
+    ]
+    return Output({"metrics": metrics}, text.splitlines())
+
+
+@click.command("check", cls=LoreCommand, example="lore check")
+@click.pass_context
+def check_command(ctx: click.Context) -> Output:
+    """Check the database for inconsistencies.
+
+    Reads the whole database and changes nothing. Exits with 8 if a check fails.
+    """
+    from tidelore.store.mirror.check import check_database
+
+    database = invocation_of(ctx).open_store()
+    try:
+        findings = check_database(database, SystemClock().now_ms())
+    finally:
+        database.close()
+    broken = [finding for finding in findings if not finding.ok]
+    width = max(len(finding.check) for finding in findings)
+    lines = [f"{'ok ' if f.ok else 'BAD'} {f.check:<{width}}  {f.detail}" for f in findings]
+    data = {"checks": [{"check": f.check, "ok": f.ok, "detail": f.detail, "count": f.count} for f in findings]}
+    error = None
+    if broken:
+        error = IntegrityError(
+            f"{len(broken)} of {len(findings)} checks failed: {', '.join(f.check for f in broken)}",
+            fix="keep this database, sync into a new one with --db, and report the output of `lore check`",
+        )
+    return Output(data, lines, error)

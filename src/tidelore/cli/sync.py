@@ -1,31 +1,178 @@
-"""`lore sync`: runs every stage for all projects, or for named items only."""
+"""Update the local copy: `lore sync`, `lore ingest`, `lore generate-docs`, `lore embed`.
+
+`lore sync` runs every stage for all projects, refreshes named items only (`--issue`, `--mr`, `--retry-failed`), or
+polls GitHub and Bluesky where no GitLab project is configured. Reports are rendered in `output/runs.py`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelore.cli import surgical as surgery
-from tidelore.cli import sync_polls
-from tidelore.cli.embed import embed_data, embed_line
-from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.logs import set_up_logging
-from tidelore.cli.progress import progress
-from tidelore.cli.render import Answer, plural
-from tidelore.cli.runs import report_data, scrub_lines, seen_of, trouble_lines
-from tidelore.cli.stages import CHILDREN, STAGES, documents_data, documents_line, notice_lines, stage_line
-from tidelore.cli.sync_polls import polled_sources
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.logs import set_up_logging
+from tidelore.cli.output.render import Output, plural
+from tidelore.cli.output.runs import (
+    STAGES,
+    SURGICAL_STAGES,
+    embed_data,
+    embed_line,
+    progress,
+    report_data,
+    report_lines,
+    surgical_data,
+    surgical_lines,
+    sync_data,
+    sync_lines,
+)
+from tidelore.core.errors import NotFound, TideloreError
 from tidelore.core.references import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from tidelore.app.wiring import App
-    from tidelore.cli.face import Face
+    from tidelore.cli.command import Invocation
     from tidelore.core.config import Config
-    from tidelore.core.progress import EmbedReport
-    from tidelore.sync.report import RunReport
+    from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
+
+
+def plan_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags, left_out: Collection[str]) -> Output:
+    """Return what would be fetched, without database and network."""
+    from tidelore.sync.projects import check_configured
+    from tidelore.sync.surgical_preflight import select
+
+    check_configured(app.config)
+    # What the copy knows of groups and renamed projects is not known here: names are taken as they were written.
+    choices = select(app.config, [], asked, flags.project)
+    skipped = {"ingest", "dependents", "docs", "embed"} if flags.preflight_only else set(left_out)
+    stages = [name for name in SURGICAL_STAGES if name not in {*skipped, "scrub"}]
+    targets = [
+        {
+            "entity_type": outcome.entity_type,
+            "iid": outcome.iid,
+            "reference": outcome.reference,
+            "source": outcome.source,
+        }
+        for outcome in (choice.begin() for choice in choices)
+    ]
+    lines = ["Dry run. Would fetch:"]
+    lines += [f"  {target['reference']} from {target['source']}" for target in targets]
+    lines.append(f"  stages: {', '.join(SURGICAL_STAGES[name] for name in stages)}")
+    return Output({"dry_run": True, "targets": targets, "stages": stages, "left_out": sorted(left_out)}, lines)
+
+
+def refresh_items(
+    invocation: Invocation,
+    app: App,
+    asked: Sequence[RequestedItem],
+    flags: SurgicalFlags,
+    *,
+    force: bool,
+    wait_seconds: float,
+) -> Output:
+    """Refresh the named items, or those that an earlier run left."""
+    from tidelore.app.mirroring import surgical_sync
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.sync.report import SurgicalReport, surgical_verdict
+
+    report = SurgicalReport()
+    error: TideloreError | None = None
+    try:
+        with progress(invocation) as on_progress:
+            work = surgical_sync(
+                app, asked, flags, report, force=force, wait_seconds=wait_seconds, on_progress=on_progress
+            )
+            run_until_signalled(work, "stored data is kept")
+        error = surgical_verdict(report)
+    except TideloreError as stopped:
+        if report.run_id is None:
+            raise
+        error = stopped
+        error.details.setdefault("run_id", report.run_id)
+    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    return Output(surgical_data(report), surgical_lines(report, flags), error)
+
+
+def polled_sources(app: App) -> list[str]:
+    """Return what there is to poll in place of GitLab; nothing where a GitLab project is configured."""
+    config = app.config
+    if any(host.projects or host.groups for host in config.gitlab):
+        return []
+    found = ["github"] if any(host.repos for host in config.github) else []
+    return [*found, "bluesky"] if config.bluesky.accounts or _follows(app) else found
+
+
+def plan_polls(app: App, sources: list[str]) -> Output:
+    """Return what a sync would poll, without lock or network."""
+    from tidelore.app.feedback_polling import FeedbackPollRequest
+    from tidelore.cli.poll import plan_bluesky, plan_github
+    from tidelore.sync.account_poll import PollRequest as AccountRequest
+
+    plans: dict[str, Callable[[], Output]] = {
+        "github": lambda: plan_github(app.config, FeedbackPollRequest()),
+        "bluesky": lambda: plan_bluesky(app, AccountRequest(())),
+    }
+    answers = {name: plans[name]() for name in sources}
+    data = {"dry_run": True, "polled": {name: answer.data for name, answer in answers.items()}}
+    return Output(data, [line for answer in answers.values() for line in answer.lines])
+
+
+def run_polls(
+    invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
+) -> Output:
+    """Poll each source; one that fails does not keep the others from being polled."""
+    from tidelore.app.feedback_polling import FeedbackPollRequest
+    from tidelore.cli.poll import poll_followed, poll_repositories
+    from tidelore.sync.account_poll import PollRequest as AccountRequest
+
+    force, full = bool(wanted["force"]), bool(wanted["full"])
+    polls: dict[str, Callable[[], Output]] = {
+        "github": lambda: poll_repositories(invocation, app, FeedbackPollRequest(full=full, force=force)),
+        "bluesky": lambda: poll_followed(
+            invocation, app, AccountRequest((), full=full, force=force, documents="docs" not in left_out)
+        ),
+    }
+    data: dict[str, Any] = {}
+    lines: list[str] = []
+    errors: list[TideloreError] = []
+    for name in sources:
+        try:
+            answer = polls[name]()
+        except TideloreError as error:
+            answer = Output(None, [f"{name}: {error.message}"], error)
+        data[name] = answer.data
+        lines += answer.lines
+        errors += [] if answer.error is None else [answer.error]
+    made = _embed(app) if "bluesky" in sources and "embed" not in left_out else None
+    if made is not None:
+        lines += made.lines
+    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    whole = {"polled": data, "embeddings": None if made is None else made.data}
+    return Output(whole, lines, errors[0] if errors else None)
+
+
+def _embed(app: App) -> Output:
+    from tidelore.app.documents import embed
+    from tidelore.app.wiring import run_until_signalled
+
+    made = run_until_signalled(embed(app))
+    return Output(embed_data(made), [f"Embeddings: {embed_line(made) if made.model else made.notice}"])
+
+
+def _follows(app: App) -> bool:
+    from tidelore.store.mirror.accounts import count_accounts
+
+    try:
+        database = app.open_store()
+    except NotFound:
+        return False
+    try:
+        return bool(count_accounts(database))
+    finally:
+        database.close()
 
 
 @click.command("sync", cls=LoreCommand, example="lore sync --project group/project")
@@ -65,7 +212,7 @@ if TYPE_CHECKING:
 @click.option("--no-embed", is_flag=True, help="Do not compute embeddings; a later run will.")
 @click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
 @click.pass_context
-def command(ctx: click.Context, /, **wanted: Any) -> Answer:
+def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
     """Update the local copy.
 
     Reads the lists of the configured GitLab projects, then the discussions, events and files of changed items,
@@ -79,33 +226,35 @@ def command(ctx: click.Context, /, **wanted: Any) -> Answer:
     """
     from tidelore.sync.surgical_preflight import SurgicalFlags, check_flags, read_asked
 
-    face = face_of(ctx)
+    invocation = invocation_of(ctx)
     asked = [read_asked(text, kind) for kind in KINDS for text in wanted[kind]]
     flags = SurgicalFlags(**{name: wanted[name] for name in SurgicalFlags.__struct_fields__})
     check_flags(flags, asked)
-    app = face.app()
+    app = invocation.app()
     left_out = {name for name in ("events", "file_changes", "status", "docs", "embed") if wanted[f"no_{name}"]}
     if app.config.embedding.provider == "none":
         left_out.add("embed")
     surgical = bool(asked) or flags.retry_failed is not None
     polled = [] if surgical or flags.project else polled_sources(app)
     if flags.dry_run and polled:
-        return sync_polls.plan(app, polled)
+        return plan_polls(app, polled)
     if flags.dry_run:
-        return surgery.plan(app, asked, flags, left_out) if surgical else _plan(app.config, flags.project, left_out)
+        return plan_items(app, asked, flags, left_out) if surgical else _plan(app.config, flags.project, left_out)
     from msgspec.structs import replace
 
-    set_up_logging(app.config, verbose=face.choices.verbose, quiet=face.choices.quiet or face.choices.robot)
+    set_up_logging(
+        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
+    )
     if polled:
-        return sync_polls.run(face, app, polled, left_out, wanted)
+        return run_polls(invocation, app, polled, left_out, wanted)
     app = replace(app, config=_without(app.config, left_out))
     if surgical:
         flags = replace(flags, no_embed="embed" in left_out)
-        return surgery.run(face, app, asked, flags, force=wanted["force"], wait_seconds=wanted["wait"])
-    return _sync(face, app, left_out, wanted)
+        return refresh_items(invocation, app, asked, flags, force=wanted["force"], wait_seconds=wanted["wait"])
+    return _sync(invocation, app, left_out, wanted)
 
 
-def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -> Answer:
+def _sync(invocation: Invocation, app: App, left_out: set[str], wanted: Mapping[str, Any]) -> Output:
     from tidelore.app.mirroring import sync
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sources.ports import RESOURCES
@@ -121,12 +270,12 @@ def _sync(face: Face, app: App, left_out: set[str], wanted: Mapping[str, Any]) -
         statuses="status" not in left_out,
         documents="docs" not in left_out,
     )
-    with progress(face) as on_progress:
+    with progress(invocation) as on_progress:
         report, made = run_until_signalled(
             sync(app, request, embedding="embed" not in left_out, on_progress=on_progress)
         )
-    face.open_store().close()  # so that the answer says how fresh the copy is now
-    return Answer(_data(report, made), _lines(report, made), run_verdict(report.scopes, report.scrubbed))
+    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    return Output(sync_data(report, made), sync_lines(report, made), run_verdict(report.scopes, report.scrubbed))
 
 
 def _without(config: Config, left_out: set[str]) -> Config:
@@ -144,7 +293,7 @@ def _without(config: Config, left_out: set[str]) -> Config:
     return replace(config, sync=replace(config.sync, **off), gitlab=hosts)
 
 
-def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
+def _plan(config: Config, project: str | None, left_out: set[str]) -> Output:
     from tidelore.sync.projects import check_configured
 
     check_configured(config)
@@ -164,54 +313,106 @@ def _plan(config: Config, project: str | None, left_out: set[str]) -> Answer:
     if kinds:
         lines.append(f"  skipped: {', '.join(kinds)}")
     data = {"dry_run": True, "hosts": hosts, "project": project, "stages": stages, "left_out": sorted(left_out)}
-    return Answer(data, lines)
+    return Output(data, lines)
 
 
-def _data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
-    data = report_data(report)
-    data["documents"] = documents_data(report.documents)
-    data["embeddings"] = None if made is None else embed_data(made)
-    data["stage_timings_ms"] = {name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()}
-    return data
+@click.command("ingest", cls=LoreCommand, example="lore ingest --type issues")
+@click.option(
+    "--type",
+    "resource",
+    required=True,
+    metavar="TYPE",
+    help="What to fetch: issues or merge_requests.",
+)
+@click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
+@click.option("--full", is_flag=True, help="Read everything again from the beginning.")
+@click.option("--no-status", is_flag=True, help="Skip issue statuses; a later run fetches them.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.pass_context
+def ingest_command(
+    ctx: click.Context,
+    resource: str,
+    project: str | None,
+    full: bool,  # noqa: FBT001
+    no_status: bool,  # noqa: FBT001
+    force: bool,  # noqa: FBT001
+) -> Output:
+    """Fetch issues or merge requests of the configured GitLab projects.
+
+    Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
+    merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
+    """
+    from tidelore.app.mirroring import mirror
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.sync.mirror import MirrorRequest
+    from tidelore.sync.report import run_verdict
+
+    invocation = invocation_of(ctx)
+    app = invocation.app()
+    set_up_logging(
+        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
+    )
+    request = MirrorRequest((resource,), project, full=full, force=force, statuses=not no_status)
+    with progress(invocation) as on_progress:
+        report = run_until_signalled(mirror(app, request, f"lore ingest --type {resource}", on_progress))
+    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    return Output(report_data(report), report_lines(report, resource), run_verdict(report.scopes, report.scrubbed))
 
 
-def _children(report: RunReport) -> str:
-    """Return what was fetched below the items, and of how many items it could not be or has to be again."""
-    seen = seen_of(report.scopes)
-    children = [child for scope in report.scopes for child in scope.children.values()]
-    parts = [plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]]
-    failed = sum(child.tally.failed for child in children)
-    waiting = sum(child.tally.waiting for child in children)
-    parts += [f"{failed:,} failed"] if failed else []
-    parts += [f"{waiting:,} not settled"] if waiting else []
-    due = any(child.due for child in children if child.unavailable is None)
-    return ", ".join(parts) or ("none found" if due else "none due")
+@click.command("generate-docs", cls=LoreCommand, example="lore generate-docs --full")
+@click.option("--full", is_flag=True, help="Check every item, not only changed ones.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.pass_context
+def generate_docs_command(ctx: click.Context, full: bool, force: bool) -> Output:  # noqa: FBT001
+    """Update the search documents of changed items.
+
+    `lore sync` does this too. Unchanged documents are not rewritten.
+    """
+    from tidelore.app.documents import document
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.core.errors import PartialSuccess
+
+    invocation = invocation_of(ctx)
+    app = invocation.app()
+    set_up_logging(
+        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
+    )
+    with progress(invocation) as on_progress:
+        made = run_until_signalled(document(app, full=full, force=force, on_progress=on_progress))
+    invocation.open_store().close()
+    data = {name: getattr(made, name) for name in ("regenerated", "unchanged", "removed", "failed")}
+    line = f"{plural(made.regenerated, 'document')} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
+    error = None
+    if made.failed:
+        error = PartialSuccess(
+            f"{plural(made.failed, 'source')} could not be converted to a document; will retry",
+            fix="run `lore check` and report its output",
+            failed=made.failed,
+        )
+    return Output(data, [line], error)
 
 
-def _lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
-    """Return one line per stage, then the problems, then the cost."""
-    tallies = [scope.tally for scope in report.scopes]
-    told = {
-        "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
-        "dependents": _children(report),
-        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "no stored items yet",
-    }
-    if report.documents is not None:
-        told["docs"] = documents_line(report.documents)
-    if vectors is not None:
-        told["embed"] = embed_line(vectors) if vectors.model else "none made"
-    troubled = {
-        "ingest": any(scope.error for scope in report.scopes),
-        "dependents": any(child.tally.failed for scope in report.scopes for child in scope.children.values()),
-        "scrub": any(scope.error for scope in report.scrubbed),
-        "docs": report.documents is not None and report.documents.failed > 0,
-        "embed": vectors is not None and vectors.notice is not None,
-    }
-    lines = [
-        stage_line(STAGES[name], told[name], seconds, troubled=troubled[name])
-        for name, seconds in report.stage_seconds.items()
-    ]
-    lines += trouble_lines(report.scopes)
-    lines += notice_lines(vectors)
-    lines.append(f"Run {report.run_id}: {plural(report.requests, 'request')} in {report.seconds:.1f} s")
-    return lines
+@click.command("embed", cls=LoreCommand, example="lore embed")
+@click.option("--full", is_flag=True, help="Recompute all embeddings.")
+@click.pass_context
+def embed_command(ctx: click.Context, full: bool) -> Output:  # noqa: FBT001
+    """Compute missing embeddings of search documents.
+
+    `lore sync` does this too. Takes no lock, so other commands may run at the same time.
+    """
+    from tidelore.app.documents import embed
+    from tidelore.app.wiring import run_until_signalled
+
+    invocation = invocation_of(ctx)
+    app = invocation.app()
+    set_up_logging(
+        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
+    )
+    with progress(invocation) as on_progress:
+        made = run_until_signalled(
+            embed(app, full=full, on_progress=on_progress), "embeddings computed so far are stored"
+        )
+    invocation.open_store().close()
+    lines = [f"{embed_line(made)} in {made.seconds:.1f} s"] if made.model else []
+    lines += [f"note: {made.notice}"] if made.notice and made.error is None else []
+    return Output(embed_data(made), lines, made.error)

@@ -1,21 +1,25 @@
-"""`lore sync-status`: how far every list and its children have been read, what is in quarantine, the last runs."""
+"""Show how far lists have been read: `lore sync-status`, `lore cursors`.
+
+Reads the local database; only `lore cursors reset` changes it.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
 import click
 
-from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer, ago, instant, plural
-from tidelore.cli.run_progress import running_lines
-from tidelore.cli.runs import CHILD_NAMES
-from tidelore.cli.table import Column, page_columns, table
+from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.output.render import Output, ago, instant, plural
+from tidelore.cli.output.runs import CHILD_NAMES, running_lines
+from tidelore.cli.output.table import Column, fields, page_columns, table
+from tidelore.core.errors import UserError
 from tidelore.service.status import ListStatus, Status, read_status
 from tidelore.store.mirror.accounts import SURFACES
-from tidelore.store.mirror.cursors import CursorRow
+from tidelore.store.mirror.cursors import CursorRow, find_cursor, list_cursors, reset_cursor
 from tidelore.store.reading.totals import STATES, AccountTotals, read_account_totals
 from tidelore.store.work.runs import RunView
 
@@ -25,20 +29,20 @@ QUARANTINE_SHOWN = 10
 @click.command("sync-status", cls=LoreCommand, example="lore sync-status")
 @click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
 @click.pass_context
-def command(ctx: click.Context, runs: int) -> Answer:
+def sync_status_command(ctx: click.Context, runs: int) -> Output:
     """Show how far each list has been read.
 
     A list is complete up to its watermark. Child items (discussions, events, files) are due until they have been read
     for the stored version of their parent; settling ones are read once more, failing ones could not be read.
     """
-    face = face_of(ctx)
-    database = face.open_store()
+    invocation = invocation_of(ctx)
+    database = invocation.open_store()
     try:
-        status = read_status(database, face.app().config, runs)
-        accounts = read_account_totals(database, face.app().clock.now_ms())
+        status = read_status(database, invocation.app().config, runs)
+        accounts = read_account_totals(database, invocation.app().clock.now_ms())
     finally:
         database.close()
-    return Answer({**_data(status), "accounts": _account_data(accounts)}, _lines(status, accounts))
+    return Output({**_data(status), "accounts": _account_data(accounts)}, _lines(status, accounts))
 
 
 def cursor_data(cursor: CursorRow) -> dict[str, Any]:
@@ -261,3 +265,90 @@ def _fit(text: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+@click.group(
+    "cursors",
+    cls=LoreGroup,
+    help="List, show or reset reading positions.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore cursors list",
+)
+def cursors_command() -> None:
+    pass
+
+
+@cursors_command.command("list", cls=LoreCommand, example="lore cursors list")
+@click.pass_context
+def list_command(ctx: click.Context) -> Output:
+    """List all reading positions."""
+    database = invocation_of(ctx).open_store()
+    try:
+        cursors = list_cursors(database)
+    finally:
+        database.close()
+    items = [cursor_data(cursor) for cursor in cursors]
+    lines = cursor_table(cursors) if cursors else ["No cursors yet."]
+    return Output({"items": items, "total": len(items), "next": None}, lines)
+
+
+@cursors_command.command("show", cls=LoreCommand, example="lore cursors show gitlab.issues group/project")
+@click.argument("surface")
+@click.argument("scope")
+@click.pass_context
+def show_command(ctx: click.Context, surface: str, scope: str) -> Output:
+    """Show one reading position.
+
+    SURFACE is a list such as gitlab.issues. SCOPE is a project path or number, or a Bluesky account.
+    """
+    database = invocation_of(ctx).open_store()
+    try:
+        data = cursor_data(find_cursor(database, surface, scope))
+    finally:
+        database.close()
+    return Output(data, fields(data))
+
+
+@cursors_command.command("reset", cls=LoreCommand, example="lore cursors reset gitlab.issues group/project --yes")
+@click.argument("surface")
+@click.argument("scope")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.pass_context
+def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force: bool) -> Output:  # noqa: FBT001
+    """Reset a reading position.
+
+    The next run reads the list from the beginning. Stored rows are kept. The reset is recorded in `lore sync-runs`.
+    Asks for confirmation on a terminal; without a terminal --yes is required.
+    """
+    from tidelore.app.wiring import run_until_signalled
+    from tidelore.store.work.session import Workshop, open_session
+
+    invocation = invocation_of(ctx)
+    app = invocation.app()
+    database = invocation.open_store()
+    try:
+        cursor = find_cursor(database, surface, scope)
+        name = f"{cursor.surface} {cursor.place}"
+        if not yes and not _confirmed(invocation, name):
+            raise UserError(
+                f"reading position of {name} was not reset: confirmation required", fix="confirm with --yes"
+            )
+
+        async def reset() -> None:
+            shop = Workshop(database, app.config, app.clock, app.seam, "lore cursors reset")
+            async with open_session(shop, force=force, note=f"cursor reset by the operator: {name}"):
+                with database.transaction() as tx:
+                    reset_cursor(tx, cursor.source, cursor.surface, cursor.scope)
+
+        run_until_signalled(reset())
+    finally:
+        database.close()
+    return Output({"reset": cursor_data(cursor)}, [f"Reset {name}; the next run reads it from the beginning."])
+
+
+def _confirmed(invocation: Invocation, name: str) -> bool:
+    """Ask for confirmation if there is a terminal."""
+    asked = not invocation.choices.robot and sys.stdin is not None and sys.stdin.isatty()
+    return asked and click.confirm(f"Reset {name}?", err=True)

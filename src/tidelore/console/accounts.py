@@ -1,4 +1,4 @@
-"""Whom we follow on Bluesky: how each account stands and when it is asked next."""
+"""The accounts screen: followed Bluesky accounts, their state and their next poll."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from tidelore.console.browsing import BrowseScreen
-from tidelore.console.table import Cell, Column, Line, RowTable
-from tidelore.console.words import fields, moment, remote, since, span, state
+from tidelore.console.screen import ListScreen
+from tidelore.console.style import age, clean_text, duration, fields, state_label, timestamp
+from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import AccountRow
 from tidelore.store.work import activity
 
 ACCOUNTS = (
-    Column("ACCOUNT", yields="end"),
-    Column("STATE"),
-    Column("NEXT", right=True),
-    Column("READ", right=True),
-    Column("POSTED", right=True),
-    Column("POSTS", right=True, descending=True),
-    Column("FAILED", right=True, descending=True),
+    TableColumn("ACCOUNT", yields="end"),
+    TableColumn("STATE"),
+    TableColumn("NEXT", right=True),
+    TableColumn("READ", right=True),
+    TableColumn("POSTED", right=True),
+    TableColumn("POSTS", right=True, descending=True),
+    TableColumn("FAILED", right=True, descending=True),
 )
 EMPTY = "No accounts yet. Add one with `lore accounts add`."
 
 
-class AccountsScreen(BrowseScreen):
+class AccountsScreen(ListScreen):
     """Accounts by handle; the filter is put to the database, which may hold more than the screen."""
 
     PLACE = "accounts"
@@ -45,38 +45,38 @@ class AccountsScreen(BrowseScreen):
         table = self.query_one("#accounts", RowTable)
         table.empty = "No account matches; Esc clears the filter." if self.query_one("#filter", Input).value else EMPTY
         table.set_lines([_line(account, now_ms) for account in answer])
-        self.tell_detail()
+        self.update_detail()
 
     @on(Input.Changed, "#filter")
-    def _look_again(self) -> None:
-        self.look_again()
+    def _reload_now(self) -> None:
+        self.reload_now()
 
-    def detail(self, line: Line) -> Text:
+    def detail(self, line: TableRow) -> Text:
         account: AccountRow = line.record
         return fields(
             [
                 ("Account", f"@{account.handle}"),
-                ("Name", remote(account.display_name)),
+                ("Name", clean_text(account.display_name)),
                 ("DID", account.did),
-                ("State", state(account.state)[0]),
-                ("Why", remote(account.reason)),
+                ("State", state_label(account.state)[0]),
+                ("Why", clean_text(account.reason)),
                 ("Mode", account.mode or "default (bluesky.mode)"),
-                ("Poll interval", span(account.interval_seconds)),
-                ("Next", moment(account.next_poll_at) if account.state != "paused" else None),
-                ("Last poll", moment(account.last_polled_at)),
-                ("Last post", moment(account.last_post_at)),
+                ("Poll interval", duration(account.interval_seconds)),
+                ("Next", timestamp(account.next_poll_at) if account.state != "paused" else None),
+                ("Last poll", timestamp(account.last_polled_at)),
+                ("Last post", timestamp(account.last_post_at)),
                 ("Posts fetched", f"{account.posts_fetched_count:,}"),
                 ("Failures", f"{account.failures:,}" if account.failures else None),
-                ("Last error", remote(account.last_error)),
-                ("Followed", f"{moment(account.created_at)} by {account.added_by}"),
+                ("Last error", clean_text(account.last_error)),
+                ("Followed", f"{timestamp(account.created_at)} by {account.added_by}"),
             ],
             self.room,
         )
 
-    def address(self, line: Line) -> str | None:
+    def address(self, line: TableRow) -> str | None:
         return f"https://bsky.app/profile/{line.record.did}"
 
-    def reference(self, line: Line) -> str | None:
+    def reference(self, line: TableRow) -> str | None:
         return str(line.record.handle)
 
     def action_pause(self) -> None:
@@ -86,28 +86,28 @@ class AccountsScreen(BrowseScreen):
             self.notify("Select an account first.", severity="warning")
             return
         account: AccountRow = line.record
-        hands = self.desk.hands
+        actions = self.backend.actions
         resumes = account.state == "paused"
         self.change(
             f"Resume polling @{account.handle}?" if resumes else f"Pause @{account.handle}?",
             "Polling continues from its last position."
             if resumes
             else "It is not polled until you resume it. Stored posts are kept.",
-            lambda: "" if hands is None else hands.pause_account(account),
+            lambda: "" if actions is None else actions.pause_account(account),
         )
 
 
-def _line(account: AccountRow, now_ms: int) -> Line:
-    word, tone = state(account.state)
+def _line(account: AccountRow, now_ms: int) -> TableRow:
+    word, tone = state_label(account.state)
     paused = account.state == "paused"
     due = account.next_poll_at <= now_ms
     cells = (
-        Cell(f"@{remote(account.handle)}", "strong"),
+        Cell(f"@{clean_text(account.handle)}", "strong"),
         Cell(word, tone),
-        Cell("—" if paused else "now" if due else since(account.next_poll_at, now_ms), "", account.next_poll_at),
-        Cell(since(account.last_polled_at, now_ms), "", -(account.last_polled_at or 0)),
-        Cell(since(account.last_post_at, now_ms), "", -(account.last_post_at or 0)),
+        Cell("—" if paused else "now" if due else age(account.next_poll_at, now_ms), "", account.next_poll_at),
+        Cell(age(account.last_polled_at, now_ms), "", -(account.last_polled_at or 0)),
+        Cell(age(account.last_post_at, now_ms), "", -(account.last_post_at or 0)),
         Cell(f"{account.posts_fetched_count:,}", "", account.posts_fetched_count),
         Cell(f"{account.failures:,}", "bad" if account.failures else "dim", account.failures),
     )
-    return Line(account.did, cells, account)
+    return TableRow(account.did, cells, account)

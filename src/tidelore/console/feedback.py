@@ -1,4 +1,4 @@
-"""The pull requests that are followed, the events that wait with their bodies, and the answers on their way."""
+"""The feedback screen: tracked pull requests, pending events with their text, and the outbox."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from tidelore.console.browsing import BrowseScreen
-from tidelore.console.table import Cell, Column, Line, RowTable
-from tidelore.console.words import fields, moment, remote, since, state
+from tidelore.console.screen import ListScreen
+from tidelore.console.style import age, clean_text, fields, state_label, timestamp
+from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.text import harmless
 from tidelore.service.panels import FeedbackPanel, read_feedback_panel
 from tidelore.store.database.port import Database
@@ -19,29 +19,29 @@ from tidelore.store.work.outbox import OutboxRow
 from tidelore.store.work.tracked_pull_requests import BLOCKED, TrackedPr
 
 PULLS = (
-    Column("PULL REQUEST", yields="beginning"),
-    Column("STATUS"),
-    Column("WAIT", right=True, descending=True),
-    Column("BUSY", right=True, descending=True),
-    Column("SINCE", right=True),
-    Column("TITLE"),
+    TableColumn("PULL REQUEST", yields="beginning"),
+    TableColumn("STATUS"),
+    TableColumn("WAIT", right=True, descending=True),
+    TableColumn("BUSY", right=True, descending=True),
+    TableColumn("SINCE", right=True),
+    TableColumn("TITLE"),
 )
 EVENTS = (
-    Column("THREAD", yields="beginning"),
-    Column("KIND", spare=2),
-    Column("AUTHOR", yields="end"),
-    Column("AGE", right=True),
-    Column("TRIES", right=True, descending=True, spare=1),
-    Column("BODY"),
+    TableColumn("THREAD", yields="beginning"),
+    TableColumn("KIND", spare=2),
+    TableColumn("AUTHOR", yields="end"),
+    TableColumn("AGE", right=True),
+    TableColumn("TRIES", right=True, descending=True, spare=1),
+    TableColumn("BODY"),
 )
 ANSWERS = (
-    Column("ID", right=True, descending=True),
-    Column("THREAD", yields="beginning"),
-    Column("STATUS"),
-    Column("FROM", spare=2),
-    Column("AGE", right=True),
-    Column("TRIES", right=True, descending=True, spare=1),
-    Column("BODY"),
+    TableColumn("ID", right=True, descending=True),
+    TableColumn("THREAD", yields="beginning"),
+    TableColumn("STATUS"),
+    TableColumn("FROM", spare=2),
+    TableColumn("AGE", right=True),
+    TableColumn("TRIES", right=True, descending=True, spare=1),
+    TableColumn("BODY"),
 )
 TITLES = {"pulls": "Pull requests", "events": "Pending events", "answers": "Outbox"}
 EMPTY = {
@@ -51,7 +51,7 @@ EMPTY = {
 }
 
 
-class FeedbackScreen(BrowseScreen):
+class FeedbackScreen(ListScreen):
     """Three lists, one at a time."""
 
     PLACE = "feedback"
@@ -82,19 +82,19 @@ class FeedbackScreen(BrowseScreen):
             table.set_lines(lines)
             others = " · ".join(f"{TITLES[other]} {len(found[other]):,}" for other in found if other != name)
             table.border_title = f"[b]{TITLES[name]} {len(lines):,}[/b] · {others}"
-        self.tell_detail()
+        self.update_detail()
 
-    def detail(self, line: Line) -> Text:
+    def detail(self, line: TableRow) -> Text:
         record = line.record
         if isinstance(record, TrackedPr):
-            return _pull_detail(record, self.desk.now_ms, self.room)
+            return _pull_detail(record, self.backend.now_ms, self.room)
         tell = _event_detail if isinstance(record, EventRow) else _answer_detail
         return tell(record, self.room)
 
-    def address(self, line: Line) -> str | None:
+    def address(self, line: TableRow) -> str | None:
         return line.record.url if isinstance(line.record, TrackedPr | EventRow) else None
 
-    def reference(self, line: Line) -> str | None:
+    def reference(self, line: TableRow) -> str | None:
         record = line.record
         if isinstance(record, TrackedPr):
             return f"{record.repo_full_name}#{record.pr_number}"
@@ -110,7 +110,7 @@ class FeedbackScreen(BrowseScreen):
             self.query_one(f"#{name}").display = name == following
         self.action_clear()
         self.query_one(f"#{following}", RowTable).focus()
-        self.tell_detail()
+        self.update_detail()
 
     def action_unblock(self) -> None:
         """Follow a blocked pull request again."""
@@ -118,11 +118,11 @@ class FeedbackScreen(BrowseScreen):
         if pull is None or pull.status != BLOCKED:
             self.notify("Select a blocked pull request first.", severity="warning")
             return
-        hands = self.desk.hands
+        actions = self.backend.actions
         self.change(
             f"Unblock {pull.repo_full_name}#{pull.pr_number}?",
-            f"Blocked: {remote(pull.blocked_reason)}. Fetches its head from GitHub, then delivers pending events.",
-            lambda: "" if hands is None else hands.unblock(pull),
+            f"Blocked: {clean_text(pull.blocked_reason)}. Fetches its head from GitHub, then delivers pending events.",
+            lambda: "" if actions is None else actions.unblock(pull),
         )
 
     def action_pause(self) -> None:
@@ -131,12 +131,12 @@ class FeedbackScreen(BrowseScreen):
         if pull is None:
             self.notify("Select a pull request first.", severity="warning")
             return
-        hands = self.desk.hands
+        actions = self.backend.actions
         name = f"{pull.repo_full_name}#{pull.pr_number}"
         self.change(
             f"Resume delivery of events for {name}?" if pull.paused else f"Pause delivery of events for {name}?",
             "Events are stored while it is paused and delivered after it is resumed.",
-            lambda: "" if hands is None else hands.pause_pull(pull),
+            lambda: "" if actions is None else actions.pause_pull(pull),
         )
 
     def action_retry(self) -> None:
@@ -145,11 +145,11 @@ class FeedbackScreen(BrowseScreen):
         if line is None or not isinstance(line.record, EventRow):
             self.notify("Select an event first (press v to show events).", severity="warning")
             return
-        event, hands = line.record, self.desk.hands
+        event, actions = line.record, self.backend.actions
         self.change(
             f"Retry the events of {event.repo_full_name}#{event.thread_number} now?",
             "Resets the attempt counters of the pending events in this thread.",
-            lambda: "" if hands is None else hands.retry_thread(event),
+            lambda: "" if actions is None else actions.retry_thread(event),
         )
 
     def _chosen_pull(self) -> TrackedPr | None:
@@ -157,66 +157,66 @@ class FeedbackScreen(BrowseScreen):
         return line.record if line is not None and isinstance(line.record, TrackedPr) else None
 
 
-def _pull_line(pull: TrackedPr, talk: FeedbackPanel, now_ms: int) -> Line:
+def _pull_line(pull: TrackedPr, talk: FeedbackPanel, now_ms: int) -> TableRow:
     waiting = talk.waiting.get((pull.project_id, pull.pr_number))
     pending, at_work = _counts(waiting)
-    word, tone = state("paused" if pull.paused and pull.status != BLOCKED else pull.status)
+    word, tone = state_label("paused" if pull.paused and pull.status != BLOCKED else pull.status)
     cells = (
         Cell(f"{pull.repo_full_name}#{pull.pr_number}", "strong"),
         Cell(word, tone),
         Cell(f"{pending:,}", "warn" if pending else "dim", pending),
         Cell(f"{at_work:,}", "" if at_work else "dim", at_work),
-        Cell(since(pull.entered_at, now_ms), "", now_ms - pull.entered_at),
-        Cell(remote(pull.title, 120)),
+        Cell(age(pull.entered_at, now_ms), "", now_ms - pull.entered_at),
+        Cell(clean_text(pull.title, 120)),
     )
-    return Line(f"{pull.project_id}#{pull.pr_number}", cells, pull)
+    return TableRow(f"{pull.project_id}#{pull.pr_number}", cells, pull)
 
 
 def _counts(waiting: PendingCount | None) -> tuple[int, int]:
     return (0, 0) if waiting is None else (waiting.pending - waiting.in_flight, waiting.in_flight)
 
 
-def _event_line(event: EventRow, now_ms: int) -> Line:
+def _event_line(event: EventRow, now_ms: int) -> TableRow:
     cells = (
         Cell(f"{event.repo_full_name}#{event.thread_number}", "strong"),
         Cell(event.kind.replace("_", " ")),
-        Cell(remote(event.author, 30)),
-        Cell(since(event.updated_at, now_ms), "", now_ms - event.updated_at),
+        Cell(clean_text(event.author, 30)),
+        Cell(age(event.updated_at, now_ms), "", now_ms - event.updated_at),
         Cell(f"{event.attempts:,}", "bad" if event.attempts else "dim", event.attempts),
-        Cell(remote(event.body, 120)),
+        Cell(clean_text(event.body, 120)),
     )
-    return Line(str(event.id), cells, event)
+    return TableRow(str(event.id), cells, event)
 
 
-def _answer_line(row: OutboxRow, now_ms: int) -> Line:
-    word, tone = state(row.status)
+def _answer_line(row: OutboxRow, now_ms: int) -> TableRow:
+    word, tone = state_label(row.status)
     cells = (
         Cell(str(row.id), "", row.id),
         Cell(f"{row.repo_full_name}#{row.scope_number}", "strong"),
         Cell(word, tone),
         Cell(row.source.replace("_", " ")),
-        Cell(since(row.created_at, now_ms), "", now_ms - row.created_at),
+        Cell(age(row.created_at, now_ms), "", now_ms - row.created_at),
         Cell(f"{row.attempts:,}", "" if row.attempts else "dim", row.attempts),
-        Cell(remote(row.body, 120)),
+        Cell(clean_text(row.body, 120)),
     )
-    return Line(str(row.id), cells, row)
+    return TableRow(str(row.id), cells, row)
 
 
 def _pull_detail(pull: TrackedPr, now_ms: int, columns: int) -> Text:
     told = fields(
         [
             ("Pull request", f"{pull.repo_full_name}#{pull.pr_number}"),
-            ("Title", remote(pull.title)),
-            ("Status", f"{state(pull.status)[0]} since {moment(pull.entered_at)}"),
-            ("Blocked", remote(pull.blocked_reason)),
+            ("Title", clean_text(pull.title)),
+            ("Status", f"{state_label(pull.status)[0]} since {timestamp(pull.entered_at)}"),
+            ("Blocked", clean_text(pull.blocked_reason)),
             ("Paused", "yes (events are not delivered)" if pull.paused else None),
-            ("Author", remote(pull.author)),
-            ("Branch", remote(pull.branch)),
+            ("Author", clean_text(pull.author)),
+            ("Branch", clean_text(pull.branch)),
             ("Head", pull.last_seen_head_sha),
             ("Source issue", None if pull.issue_number is None else f"#{pull.issue_number}"),
             ("Tracked by", pull.tracked_by),
-            ("Changed", f"{since(pull.pull_updated_at, now_ms)} ago" if pull.pull_updated_at else None),
-            ("Page", remote(pull.url)),
+            ("Changed", f"{age(pull.pull_updated_at, now_ms)} ago" if pull.pull_updated_at else None),
+            ("Page", clean_text(pull.url)),
         ],
         columns,
     )
@@ -232,15 +232,15 @@ def _event_detail(event: EventRow, columns: int) -> Text:
         [
             ("Thread", f"{event.repo_full_name}#{event.thread_number}"),
             ("Kind", event.kind.replace("_", " ")),
-            ("Author", remote(event.author)),
-            ("Place", remote(where)),
+            ("Author", clean_text(event.author)),
+            ("Place", clean_text(where)),
             ("Review", event.review_state),
-            ("Written", moment(event.updated_at)),
+            ("Written", timestamp(event.updated_at)),
             ("Attempts", str(event.attempts) if event.attempts else None),
-            ("Last error", remote(event.last_error)),
-            ("Again", moment(event.next_attempt_at)),
-            ("Leased by", remote(event.leased_by) if event.leased_until else None),
-            ("Page", remote(event.url)),
+            ("Last error", clean_text(event.last_error)),
+            ("Again", timestamp(event.next_attempt_at)),
+            ("Leased by", clean_text(event.leased_by) if event.leased_until else None),
+            ("Page", clean_text(event.url)),
         ],
         columns,
     )
@@ -253,13 +253,13 @@ def _answer_detail(row: OutboxRow, columns: int) -> Text:
         [
             ("Answer", str(row.id)),
             ("Thread", f"{row.repo_full_name}#{row.scope_number}"),
-            ("Status", state(row.status)[0]),
+            ("Status", state_label(row.status)[0]),
             ("From", row.source.replace("_", " ")),
-            ("Planned", moment(row.created_at)),
+            ("Planned", timestamp(row.created_at)),
             ("Attempts", str(row.attempts) if row.attempts else None),
-            ("Last attempt", moment(row.attempted_at)),
-            ("Again", moment(row.next_attempt_at)),
-            ("Last error", remote(row.last_error)),
+            ("Last attempt", timestamp(row.attempted_at)),
+            ("Again", timestamp(row.next_attempt_at)),
+            ("Last error", clean_text(row.last_error)),
         ],
         columns,
     )

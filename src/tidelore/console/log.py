@@ -1,11 +1,21 @@
-"""What happened, line by line. Owns the screen of the log; where records come from is told in its frame."""
+"""The log screen: the newest log records of this process, or of another service from its log file.
+
+At most `KEPT` records are held, after redaction. Where a service writes no log file, the screen lists its runs
+instead.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import re
+from collections import deque
 from collections.abc import Iterable
 from textwrap import wrap
 from typing import ClassVar
 
+import msgspec
+from msgspec import Struct
 from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
@@ -13,13 +23,92 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Input, RichLog
 
-from tidelore.console.browsing import filter_line
-from tidelore.console.logbook import KEPT, Entry, from_ledger, read_tail
-from tidelore.console.panel import PanelScreen
-from tidelore.console.themes import tones
-from tidelore.console.words import remote
+from tidelore.console.screen import ConsoleScreen, filter_line
+from tidelore.console.style import clean_text, tones
+from tidelore.core.clock import format_instant
+from tidelore.http.redaction import RedactFilter
 from tidelore.store.database.port import Database
 from tidelore.store.work import activity
+from tidelore.store.work.runs import RunRecord
+
+KEPT = 2_000
+_TAIL_BYTES = 256_000
+_LINE = re.compile(r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} (?P<level>[A-Z]+) (?P<logger>\S+?): (?P<message>.*)")
+
+
+class LogEntry(Struct, frozen=True):
+    """One log record."""
+
+    at: str
+    level: str
+    logger: str
+    message: str
+
+
+class Logbook(logging.Handler):
+    """A log handler that keeps the newest records of this process for the log screen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(RedactFilter(()))
+        self._entries: deque[LogEntry] = deque(maxlen=KEPT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            message = f"{message}: {record.exc_info[1]!r}"
+        at = format_instant(int(record.created * 1000))
+        self._entries.append(LogEntry(at, record.levelname.lower(), record.name.removeprefix("tidelore."), message))
+
+    def entries(self) -> list[LogEntry]:
+        """Return what is kept, the oldest first."""
+        return list(self._entries)
+
+
+def read_tail(path: str) -> list[LogEntry]:
+    """Return the last records of a log file; a line in another format is shown unchanged."""
+    try:
+        with open(os.path.expanduser(path), "rb") as file:  # noqa: PTH111, PTH123 - read from its end
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _TAIL_BYTES, 0))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        return [LogEntry("", "warning", "log", f"cannot read {path}: {error.strerror}")]
+    whole = lines if size <= _TAIL_BYTES else lines[1:]
+    return [_parse(line) for line in whole[-KEPT:] if line.strip()]
+
+
+def entries_of_runs(runs: Iterable[RunRecord]) -> list[LogEntry]:
+    """Return starts and ends of runs as log entries, oldest first."""
+    entries: list[tuple[int, LogEntry]] = []
+    for run in runs:
+        entries.append((run.started_at, _happened(run.started_at, "info", f"run {run.id} started: {run.command}")))
+        if run.finished_at is not None:
+            stored = run.issues_ingested + run.mrs_ingested
+            told = f"run {run.id} {run.status}: {run.command}, {stored:,} stored, {run.requests:,} requests"
+            grave = "info" if run.status == "succeeded" else "error" if run.status == "failed" else "warning"
+            error = f": {run.error}" if run.error else ""
+            entries.append((run.finished_at, _happened(run.finished_at, grave, told + error)))
+    return [entry for _, entry in sorted(entries, key=lambda pair: pair[0])]
+
+
+def _happened(at: int, level: str, message: str) -> LogEntry:
+    return LogEntry(format_instant(at), level, "ledger", message)
+
+
+def _parse(line: str) -> LogEntry:
+    if line.startswith("{"):
+        try:
+            found = msgspec.json.decode(line, type=dict[str, object])
+        except msgspec.DecodeError:
+            return LogEntry("", "", "", line)
+        logger = str(found.get("logger", "")).removeprefix("tidelore.")
+        return LogEntry(str(found.get("at", "")), str(found.get("level", "")), logger, str(found.get("message", "")))
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return LogEntry("", "", "", line)
+    return LogEntry(match["at"], match["level"].lower(), match["logger"].removeprefix("tidelore."), match["message"])
+
 
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad", "debug": "dim"}
 _LEDGER = 150
@@ -29,7 +118,7 @@ _WIDE = 100
 """On how many columns there is room for them."""
 
 
-class LogScreen(PanelScreen):
+class LogScreen(ConsoleScreen):
     """The newest records, the last one at the bottom; it follows unless somebody scrolled up."""
 
     PLACE = "log"
@@ -49,20 +138,20 @@ class LogScreen(PanelScreen):
         yield RichLog(id="log", max_lines=KEPT, wrap=True, min_width=20, auto_scroll=True, markup=False)
 
     def on_mount(self) -> None:
-        self._entries: list[Entry] = []
-        self._shown: list[Entry] = []
+        self._entries: list[LogEntry] = []
+        self._shown: list[LogEntry] = []
 
-    def question(self, database: Database, now_ms: int) -> tuple[str, list[Entry]]:  # noqa: ARG002
-        file = self.desk.app.config.log.file
-        if self.desk.service is not None and not self.desk.service.elsewhere:
-            return "this process", self.desk.logbook.entries()
+    def question(self, database: Database, now_ms: int) -> tuple[str, list[LogEntry]]:  # noqa: ARG002
+        file = self.backend.app.config.log.file
+        if self.backend.service is not None and not self.backend.service.elsewhere:
+            return "this process", self.backend.logbook.entries()
         if file:
             return file, read_tail(file)
-        return "the run history (set log.file to see the log of another process)", from_ledger(
+        return "the run history (set log.file to see the log of another process)", entries_of_runs(
             activity.newest_runs(database, _LEDGER)
         )
 
-    def show(self, answer: tuple[str, list[Entry]], now_ms: int) -> None:  # noqa: ARG002
+    def show(self, answer: tuple[str, list[LogEntry]], now_ms: int) -> None:  # noqa: ARG002
         origin, self._entries = answer
         self.query_one(RichLog).border_title = f"Log: {origin}".replace("[", "\\[")
         self._draw()
@@ -83,18 +172,18 @@ class LogScreen(PanelScreen):
         parts += ["warnings and errors"] if self.only_warnings else []
         log.border_subtitle = " · ".join([*parts, f"{len(wanted):,}"])
 
-    def _fits(self, entry: Entry) -> bool:
+    def _fits(self, entry: LogEntry) -> bool:
         grave = not self.only_warnings or entry.level in ("warning", "error", "critical")
         return grave and self.part in f"{entry.at} {entry.level} {entry.logger} {entry.message}".casefold()
 
-    def _line(self, entry: Entry, columns: int) -> Text:
+    def _line(self, entry: LogEntry, columns: int) -> Text:
         text = Text()
         text.append(f"{entry.at[11:19] or '        '} ", "dim")
         text.append(f"{entry.level:<8}", tones(self.app).get(_TONES.get(entry.level, ""), ""))
         if columns >= _WIDE:
             text.append(f"{entry.logger:<{_LOGGER}} " if entry.logger else "", "dim")
         begin = text.cell_len
-        message = remote(entry.message, 1000)
+        message = clean_text(entry.message, 1000)
         parts = wrap(message, max(columns - begin, 1), break_on_hyphens=False) if columns else [message]
         return text.append(f"\n{' ' * begin}".join(parts))
 

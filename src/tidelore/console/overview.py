@@ -1,44 +1,126 @@
-"""The first screen: how every source stands, what is being done, and how busy it has been for an hour."""
+"""The overview screen: state and jobs of every source, active and recent runs, activity of the last hour."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import ClassVar
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
+from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import DataTable, Sparkline, Static
+from textual.widgets import DataTable, Footer, Sparkline, Static
 
-from tidelore.console.browsing import BrowseScreen, filter_line
-from tidelore.console.jobs import JobsScreen
-from tidelore.console.running import RUNNING, run_line
-from tidelore.console.runs import RUNS, ledger_line
-from tidelore.console.table import Cell, Column, Line, RowTable
-from tidelore.console.words import many, remote, span, state
+from tidelore.console.runs import RUNNING, RUNS, ledger_line, run_line
+from tidelore.console.screen import ListScreen, filter_line
+from tidelore.console.style import age, capped_count, clean_text, duration, state_label
+from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.service.panels import Dashboard, SourcePanel, read_dashboard
 from tidelore.store.database.port import Database
 from tidelore.store.work.activity import MOST
 from tidelore.store.work.runs import RunRecord
-from tidelore.store.work.service_records import BudgetRow
+from tidelore.store.work.service_records import BudgetRow, JobRow
 
-SOURCES = (
-    Column("SOURCE"),
-    Column("STATE"),
-    Column("LAG", right=True, descending=True),
-    Column("BOUND", right=True, spare=2),
-    Column("DUE", right=True, descending=True),
-    Column("BEHIND", right=True, descending=True),
-    Column("LEFT", right=True),
-    Column("ASKED", right=True, descending=True, spare=1),
-    Column("LAST ERROR"),
+JOBS = (
+    TableColumn("JOB"),
+    TableColumn("STATE"),
+    TableColumn("DUE", right=True),
+    TableColumn("DONE", right=True),
+    TableColumn("FAILED", right=True, descending=True),
+    TableColumn("ASKED", right=True, descending=True),
+    TableColumn("LAST ERROR"),
 )
 
 
-class Pulse(Vertical):
-    """A sparkline of the last hour; its frame tells the sum and the present minute."""
+class JobsScreen(ModalScreen[None]):
+    """The jobs of one source, in a dialog over the overview."""
+
+    AUTO_FOCUS = "RowTable"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "run_now", "Run now"),
+        Binding("s", "sort", "Sort"),
+        Binding("escape", "dismiss", "Close", priority=True),
+        Binding("q,enter", "dismiss", "Close", show=False, priority=True),
+    ]
+
+    def __init__(self, source: SourcePanel, now_ms: int, run: Callable[[JobRow], None] | None = None) -> None:
+        super().__init__()
+        self._source = source
+        self._now_ms = now_ms
+        self._run = run
+
+    def compose(self) -> ComposeResult:
+        title = f"{self._source.name} {f'({self._source.kind})' if self._source.kind else ''}".strip()
+        with Vertical(id="window") as window:
+            window.border_title = title
+            if self._source.jobs:
+                yield RowTable(JOBS, id="jobs")
+            else:
+                yield Static("No service runs this source. It is updated when you run `lore sync`.")
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        self.tell([self._source], self._now_ms)
+
+    def tell(self, sources: Iterable[SourcePanel], now_ms: int) -> None:
+        """Show how the jobs stand now; of a source that is gone, how they stood."""
+        source = next((one for one in sources if one.name == self._source.name), None)
+        table = self.query(RowTable)
+        if source is not None and table:
+            table.first().set_lines([job_line(job, now_ms) for job in source.jobs])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where no service can be asked there is no such key."""
+        if action == "run_now":
+            return self._run is not None and bool(self._source.jobs)
+        return super().check_action(action, parameters)
+
+    def action_run_now(self) -> None:
+        """Let the selected job run at once."""
+        line = self.query_one(RowTable).line
+        if self._run is not None and line is not None:
+            self._run(line.record)
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        if self._source.jobs:
+            self.query_one(RowTable).sort_next()
+
+
+def job_line(job: JobRow, now_ms: int) -> TableRow:
+    """Return a job as a row."""
+    word, tone = state_label(job.state)
+    due = "—" if job.due_at is None else "now" if job.due_at <= now_ms else age(job.due_at, now_ms)
+    cells = (
+        Cell(job.name, "strong"),
+        Cell(word, tone),
+        Cell(due, "warn" if due == "now" else "", job.due_at or 0),
+        Cell(age(job.succeeded_at, now_ms), "", job.succeeded_at or 0),
+        Cell(f"{job.failures:,}", "bad" if job.failures else "dim", job.failures),
+        Cell(f"{job.requests:,}", "", job.requests),
+        Cell(clean_text(job.last_error, 160), "bad" if job.failures else "dim"),
+    )
+    return TableRow(job.name, cells, job)
+
+
+SOURCES = (
+    TableColumn("SOURCE"),
+    TableColumn("STATE"),
+    TableColumn("LAG", right=True, descending=True),
+    TableColumn("BOUND", right=True, spare=2),
+    TableColumn("DUE", right=True, descending=True),
+    TableColumn("BEHIND", right=True, descending=True),
+    TableColumn("LEFT", right=True),
+    TableColumn("ASKED", right=True, descending=True, spare=1),
+    TableColumn("LAST ERROR"),
+)
+
+
+class ActivityChart(Vertical):
+    """A sparkline of the last hour; its frame shows the sum and the current minute."""
 
     def __init__(self, title: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(Sparkline([0.0], summary_function=max), id=id, classes="pulse")
@@ -58,7 +140,7 @@ class SourceTable(RowTable):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Jobs")]
 
 
-class OverviewScreen(BrowseScreen):
+class OverviewScreen(ListScreen):
     """Everything at a glance."""
 
     PLACE = "overview"
@@ -68,20 +150,20 @@ class OverviewScreen(BrowseScreen):
     def body(self) -> Iterable[Widget]:
         yield filter_line()
         yield SourceTable(SOURCES, id="sources", title="Sources", empty="No sources configured. Run `lore init`.")
-        yield Container(Pulse("Requests", "asked"), Pulse("New items", "stored"), id="pulses")
+        yield Container(ActivityChart("Requests", "asked"), ActivityChart("New items", "stored"), id="pulses")
         yield RowTable(RUNNING, id="running", title="Running", empty="No active runs.")
         yield RowTable(RUNS, id="newest", title="Recent runs", empty="No runs yet.")
         yield Static("", id="waiting")
 
     def question(self, database: Database, now_ms: int) -> Dashboard:
-        return read_dashboard(database, self.desk.app.config, now_ms)
+        return read_dashboard(database, self.backend.app.config, now_ms)
 
     def show(self, answer: Dashboard, now_ms: int) -> None:
         self.query_one("#sources", RowTable).set_lines([source_line(source) for source in answer.sources])
         self.query_one("#running", RowTable).set_lines([run_line(run, now_ms) for run in answer.runs])
         self.query_one("#newest", RowTable).set_lines([ledger_line(run, now_ms) for run in answer.newest])
-        self.query_one("#asked", Pulse).tell(answer.requests)
-        self.query_one("#stored", Pulse).tell(answer.items)
+        self.query_one("#asked", ActivityChart).tell(answer.requests)
+        self.query_one("#stored", ActivityChart).tell(answer.items)
         self.query_one("#waiting", Static).update(waiting_line(answer))
         if isinstance(self.app.screen, JobsScreen):
             self.app.screen.tell(answer.sources, now_ms)
@@ -90,10 +172,10 @@ class OverviewScreen(BrowseScreen):
         """Nothing here has a page."""
         return False if action == "open" else super().check_action(action, parameters)
 
-    def tell_detail(self) -> None:
-        """There is nothing behind these rows but the jobs, which have a window of their own."""
+    def update_detail(self) -> None:
+        """Do nothing: the jobs of a source are shown in a dialog."""
 
-    def reference(self, line: Line) -> str | None:
+    def reference(self, line: TableRow) -> str | None:
         return f"lore sync-runs show {line.key}" if isinstance(line.record, RunRecord) else line.key
 
     @on(DataTable.RowSelected, "#sources")
@@ -101,7 +183,7 @@ class OverviewScreen(BrowseScreen):
         line = self.query_one("#sources", RowTable).line
         if line is not None:
             run = (lambda job: self.ask_to_run([job], job.name)) if self.served else None
-            self.app.push_screen(JobsScreen(line.record, self.desk.now_ms, run))
+            self.app.push_screen(JobsScreen(line.record, self.backend.now_ms, run))
 
     def action_run_now(self) -> None:
         """Let the jobs of the selected source run at once."""
@@ -114,26 +196,26 @@ class OverviewScreen(BrowseScreen):
             self.ask_to_run(line.record.jobs, line.record.name)
 
 
-def source_line(source: SourcePanel) -> Line:
+def source_line(source: SourcePanel) -> TableRow:
     """Return a source as a row."""
-    word, tone = state(source.state)
-    lag = span(source.lag_seconds)
+    word, tone = state_label(source.state)
+    lag = duration(source.lag_seconds)
     cells = (
         Cell(source.name, "strong"),
         Cell(word, tone),
         Cell(lag if source.fresh else f"▲ {lag}", "" if source.fresh else "bad", source.lag_seconds or 0.0),
-        Cell(span(source.bound_seconds), "dim", source.bound_seconds or 0.0),
+        Cell(duration(source.bound_seconds), "dim", source.bound_seconds or 0.0),
         Cell(f"{source.due}/{source.scopes}", "warn" if source.due else "", source.due),
-        Cell(many(source.behind, MOST), "warn" if source.behind else "", source.behind),
+        Cell(capped_count(source.behind, MOST), "warn" if source.behind else "", source.behind),
         left_cell(source.left),
         Cell(f"{source.requests:,}", "", source.requests),
-        Cell(remote(source.error, 120), "bad" if source.error else "dim"),
+        Cell(clean_text(source.error, 120), "bad" if source.error else "dim"),
     )
-    return Line(source.name, cells, source)
+    return TableRow(source.name, cells, source)
 
 
 def left_cell(left: BudgetRow | None) -> Cell:
-    """Return what is left of a rate limit; what nobody tells is no reason to worry."""
+    """Return what is left of a rate limit; an unknown limit is not coloured as a problem."""
     if left is None:
         return Cell("—", "dim", inf)
     of_all = "" if left.allowed is None else f"/{left.allowed:,}"
@@ -141,7 +223,7 @@ def left_cell(left: BudgetRow | None) -> Cell:
 
 
 def waiting_line(answer: Dashboard) -> str:
-    """Return what waits for somebody, on one line."""
+    """Return the pending work on one line."""
     found = (
         (answer.events, "event pending", "events pending", "$text-warning"),
         (answer.answers, "answer being sent", "answers being sent", "$text-warning"),
@@ -150,7 +232,7 @@ def waiting_line(answer: Dashboard) -> str:
         (answer.quarantined, "in quarantine", "in quarantine", "$text-warning"),
     )
     parts = [
-        f"[{tone}]{many(count, MOST)} {one if count == 1 else several}[/]"
+        f"[{tone}]{capped_count(count, MOST)} {one if count == 1 else several}[/]"
         for count, one, several, tone in found
         if count
     ]

@@ -1,4 +1,4 @@
-"""The ledger of runs: how each ended, what failed in it, and what to run next."""
+"""The runs screen: progress of active runs, how each run ended, what failed, and the command that recovers it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from tidelore.console.browsing import BrowseScreen
-from tidelore.console.running import progress, work
-from tidelore.console.table import Cell, Column, Line, RowTable
-from tidelore.console.words import fields, moment, remote, since, span, state
+from tidelore.console.screen import ListScreen
+from tidelore.console.style import age, clean_text, duration, fields, state_label, timestamp
+from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.engine.ledger import PHASES
 from tidelore.service.status import jobs_again, recovery_actions
 from tidelore.store.database.port import Database
@@ -19,21 +18,84 @@ from tidelore.store.work import activity
 from tidelore.store.work.runs import RunRecord
 from tidelore.sync.report import read_outcomes
 
+RUNNING = (
+    TableColumn("RUN", right=True, descending=True),
+    TableColumn("COMMAND"),
+    TableColumn("PHASE", spare=1),
+    TableColumn("PROGRESS"),
+    TableColumn("ASKED", right=True, descending=True),
+    TableColumn("FOR", right=True, descending=True),
+    TableColumn("ALIVE", right=True, spare=2),
+    TableColumn("WORKING ON", yields="beginning"),
+)
+_BAR = 8
+_SILENT_MS = 120_000
+"""How long a run that works may give no sign of life."""
+
+
+def run_line(run: RunRecord, now_ms: int) -> TableRow:
+    """Return a run that is under way as a row."""
+    silent = now_ms - run.heartbeat_at
+    cells = (
+        Cell(str(run.id), "strong", run.id),
+        Cell(run.command.removeprefix("lore ")),
+        Cell(run.phase),
+        Cell(progress_cell(run), "", how_far(run)),
+        Cell(f"{run.requests:,}", "" if run.requests else "dim", run.requests),
+        Cell(age(run.started_at, now_ms), "", now_ms - run.started_at),
+        Cell(age(run.heartbeat_at, now_ms), "warn" if silent > _SILENT_MS else "dim", silent),
+        Cell(work_text(run), "dim"),
+    )
+    return TableRow(str(run.id), cells, run)
+
+
+def how_far(run: RunRecord) -> float:
+    """Return the share that is done: of what there is to do in the phase where that is known, else of the phases."""
+    if run.progress_total:
+        return min((run.progress_done or 0) / run.progress_total, 1.0)
+    return _step(run) / len(PHASES)
+
+
+def progress_cell(run: RunRecord) -> str:
+    """Return how far a run is: a bar, and the numbers behind it."""
+    if run.progress_total:
+        told = f"{run.progress_done or 0:,}/{run.progress_total:,}"
+    elif run.progress_done:
+        told = f"{run.progress_done:,} read"
+    else:
+        told = f"phase {_step(run)}/{len(PHASES)}"
+    # Only what is done to the end looks like it.
+    full = int(_BAR * how_far(run))
+    return f"{'█' * full}{'░' * (_BAR - full)} {told}"
+
+
+def work_text(run: RunRecord) -> str:
+    """Return what a run is at, or else what it has stored so far."""
+    if run.progress_note:
+        return clean_text(run.progress_note, 120)
+    stored = run.issues_ingested + run.mrs_ingested
+    return f"{stored:,} stored" if stored else "—"
+
+
+def _step(run: RunRecord) -> int:
+    return PHASES.index(run.phase) + 1 if run.phase in PHASES else 1
+
+
 RUNS = (
-    Column("RUN", right=True, descending=True),
-    Column("COMMAND"),
-    Column("STATUS"),
-    Column("AGE", right=True),
-    Column("TOOK", right=True, descending=True),
-    Column("STORED", right=True, descending=True),
-    Column("ASKED", right=True, descending=True),
-    Column("WARN", right=True, descending=True),
-    Column("WHY", spare=1),
+    TableColumn("RUN", right=True, descending=True),
+    TableColumn("COMMAND"),
+    TableColumn("STATUS"),
+    TableColumn("AGE", right=True),
+    TableColumn("TOOK", right=True, descending=True),
+    TableColumn("STORED", right=True, descending=True),
+    TableColumn("ASKED", right=True, descending=True),
+    TableColumn("WARN", right=True, descending=True),
+    TableColumn("WHY", spare=1),
 )
 _MOST = 300
 
 
-class RunsScreen(BrowseScreen):
+class RunsScreen(ListScreen):
     """The newest runs; `f` leaves those that did not reach their end."""
 
     PLACE = "runs"
@@ -55,22 +117,22 @@ class RunsScreen(BrowseScreen):
         table.border_title = "Unsuccessful runs" if self.unfinished else "Runs"
         table.empty = "No unsuccessful runs." if self.unfinished else "No runs yet. Start one with `lore sync`."
         table.set_lines([ledger_line(run, now_ms) for run in answer])
-        self.tell_detail()
+        self.update_detail()
 
-    def detail(self, line: Line) -> Text:
+    def detail(self, line: TableRow) -> Text:
         run: RunRecord = line.record
         trouble = _trouble(run)
         if not trouble:
             return fields([*_head(run), *_facts(run)], self.room)
         return Text("\n").join([fields(_head(run), self.room), trouble, fields(_facts(run), self.room)])
 
-    def reference(self, line: Line) -> str | None:
+    def reference(self, line: TableRow) -> str | None:
         return f"lore sync-runs show {line.record.id}"
 
     def action_failed(self) -> None:
         """Show only runs that did not reach their end, or all."""
         self.unfinished = not self.unfinished
-        self.look_again()
+        self.reload_now()
 
     def action_recover(self) -> None:
         """Copy the command that brings about what the selected run did not."""
@@ -89,11 +151,11 @@ class RunsScreen(BrowseScreen):
         if not again:
             self._run_again(line.record, actions[-1])
             return
-        run_id, hands = line.record.id, self.desk.hands
+        run_id, own_actions = line.record.id, self.backend.actions
         self.change(
             f"Retry the failed items of run {run_id}?",
             f"Same as `{again[0]}`: fetches the items from their servers again.",
-            lambda: "" if hands is None else hands.retry_run(run_id),
+            lambda: "" if own_actions is None else own_actions.retry_run(run_id),
         )
 
     def _run_again(self, run: RunRecord, command: str) -> None:
@@ -109,32 +171,32 @@ class RunsScreen(BrowseScreen):
             )
 
 
-def ledger_line(run: RunRecord, now_ms: int) -> Line:
+def ledger_line(run: RunRecord, now_ms: int) -> TableRow:
     """Return a run as a row."""
-    word, tone = state(run.status)
+    word, tone = state_label(run.status)
     took = None if run.finished_at is None else (run.finished_at - run.started_at) / 1000
     stored = run.issues_ingested + run.mrs_ingested
     cells = (
         Cell(str(run.id), "strong", run.id),
         Cell(run.command.removeprefix("lore ")),
         Cell(word, tone),
-        Cell(since(run.started_at, now_ms), "", now_ms - run.started_at),
-        Cell(span(took) if took is None or took >= 10 else f"{took:.1f}s", "", took or 0.0),
+        Cell(age(run.started_at, now_ms), "", now_ms - run.started_at),
+        Cell(duration(took) if took is None or took >= 10 else f"{took:.1f}s", "", took or 0.0),
         Cell(f"{stored:,}", "" if stored else "dim", stored),
         Cell(f"{run.requests:,}", "" if run.requests else "dim", run.requests),
         Cell(f"{run.warnings_count:,}", "warn" if run.warnings_count else "dim", run.warnings_count),
-        Cell(remote(run.error or run.note, 160), "bad" if run.error else "dim"),
+        Cell(clean_text(run.error or run.note, 160), "bad" if run.error else "dim"),
     )
-    return Line(str(run.id), cells, run)
+    return TableRow(str(run.id), cells, run)
 
 
 def _trouble(run: RunRecord) -> Text:
     """Return what went wrong and what helps; nothing of a run that left nothing."""
     failures = [failure for outcome in read_outcomes(run.outcomes_json) for failure in outcome.failures]
     parts = {
-        "Error": [remote(run.error, 2000)] if run.error else [],
+        "Error": [clean_text(run.error, 2000)] if run.error else [],
         f"Failures ({len(failures):,})": [
-            f"✖ {failure.reference} {failure.stage}: {failure.code} {remote(failure.message, 300)}"
+            f"✖ {failure.reference} {failure.stage}: {failure.code} {clean_text(failure.message, 300)}"
             for failure in failures
         ],
         "Next steps": [f"  {action}" for action in recovery_actions(run)],
@@ -144,7 +206,7 @@ def _trouble(run: RunRecord) -> Text:
 
 
 def _head(run: RunRecord) -> list[tuple[str, str | None]]:
-    word = state(run.status)[0]
+    word = state_label(run.status)[0]
     return [
         ("Run", f"{run.id}, {run.mode}" if run.mode != "standard" else str(run.id)),
         ("Command", run.command),
@@ -154,16 +216,16 @@ def _head(run: RunRecord) -> list[tuple[str, str | None]]:
 
 def _facts(run: RunRecord) -> list[tuple[str, str | None]]:
     return [
-        ("Started", moment(run.started_at)),
-        ("Finished", moment(run.finished_at)),
-        ("Progress", f"{progress(run)} · {work(run)}" if run.progress_done is not None else None),
-        ("Alive", moment(run.heartbeat_at) if run.finished_at is None else None),
+        ("Started", timestamp(run.started_at)),
+        ("Finished", timestamp(run.finished_at)),
+        ("Progress", f"{progress_cell(run)} · {work_text(run)}" if run.progress_done is not None else None),
+        ("Alive", timestamp(run.heartbeat_at) if run.finished_at is None else None),
         ("Fetched", f"{run.issues_fetched:,} issues, {run.mrs_fetched:,} merge requests"),
         ("Stored", f"{run.issues_ingested:,} issues, {run.mrs_ingested:,} merge requests"),
         ("Documents", f"{run.docs_regenerated:,} made, {run.docs_embedded:,} with vectors"),
         ("Quarantined", f"{run.quarantined:,}" if run.quarantined else None),
         ("Requests", f"{run.requests:,}"),
         ("Warnings", f"{run.warnings_count:,}" if run.warnings_count else None),
-        ("Note", remote(run.note)),
+        ("Note", clean_text(run.note)),
         ("Process", f"{run.holder_pid} on {run.holder_host}"),
     ]

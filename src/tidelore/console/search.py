@@ -1,7 +1,7 @@
-"""Search while one types. Owns the line, the list and the preview.
+"""The search screen: results while typing, a preview, and one thread on the full screen.
 
-Words are searched at every key; where the model runs in this process, meanings refine the list a moment later. Only the
-newest question counts: what an older one finds is dropped.
+Keywords are searched at every key; where the embedding model runs in this process, semantic results follow. Results
+of an older query are dropped. Remote text is cleaned before it is shown, so that it cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -11,28 +11,214 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, Footer, Input, Static
 
 from tidelore.app.console import read_thread
-from tidelore.console.browsing import BrowseScreen, filter_line
-from tidelore.console.desk import Desk
-from tidelore.console.table import Cell, Column, Line, RowTable
-from tidelore.console.thread import ThreadScreen
-from tidelore.console.thread_text import result_text, thread_text
-from tidelore.console.words import remote, since
+from tidelore.console.backend import Backend
+from tidelore.console.screen import ListScreen, filter_line
+from tidelore.console.style import age, clean_text, fields, timestamp
+from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
+from tidelore.core.text import harmless
 from tidelore.search.find import SearchResults
 from tidelore.search.results import ThreadResult
 from tidelore.store.database.port import Database
+from tidelore.store.reading.conversations import Conversation, MergeRequestRow, NoteRow, Thread, place
+from tidelore.store.reading.posts import PostDetails, PostRow
+
+_STEP = "    "
+
+
+def thread_text(thread: Conversation | PostDetails, columns: int = 0, *, titled: bool = True) -> Text:
+    """Return a whole thread formatted for `columns`; `titled=False` leaves out the title."""
+    return _conversation(thread, columns, titled) if isinstance(thread, Conversation) else _post(thread, columns)
+
+
+def result_text(found: ThreadResult) -> Text:
+    """Return why a thread was found: its best place, with the hits marked."""
+    text = Text()
+    text.append(f"{found.reference}\n", "bold")
+    text.append(f"{clean_text(found.title)}\n\n")
+    seen = 0
+    # Piece by piece: what is taken out of it would shift the places of the hits.
+    for begin, end in found.highlights:
+        text.append(harmless(found.snippet[seen:begin]))
+        text.append(harmless(found.snippet[begin:end]), "bold reverse")
+        seen = end
+    text.append(harmless(found.snippet[seen:]))
+    more = f" and {found.further:,} more places" if found.further else ""
+    text.append(f"\n\nin {_kind(found.found_in)}{more}\n", "dim")
+    return text
+
+
+def _conversation(talk: Conversation, columns: int, titled: bool) -> Text:  # noqa: FBT001
+    parent = talk.parent
+    is_merge = isinstance(parent, MergeRequestRow)
+    sign = "!" if is_merge else "#"
+    text = Text()
+    if titled:
+        text.append(f"{talk.project}{sign}{parent.iid}  {clean_text(parent.title)}\n\n", "bold")
+    facts: list[tuple[str, str | None]] = [
+        ("State", parent.state if parent.deleted_at is None else f"{parent.state}, deleted"),
+        ("Author", _person(parent.author_username)),
+        ("Assignees", ", ".join(map(_person, talk.assignees))),
+        ("Reviewers", ", ".join(map(_person, talk.reviewers))),
+        ("Labels", clean_text(", ".join(talk.labels))),
+        ("Milestone", clean_text(parent.milestone_title)),
+        ("Created", timestamp(parent.created_at)),
+        ("Updated", timestamp(parent.updated_at)),
+        ("Page", clean_text(parent.web_url)),
+    ]
+    if isinstance(parent, MergeRequestRow):
+        facts.insert(1, ("Branch", clean_text(f"{parent.source_branch} → {parent.target_branch}")))
+        facts.append(("Files", f"{len(talk.files):,} changed" if talk.files else None))
+    text.append_text(fields(facts, columns))
+    text.append(f"\n{harmless(parent.description or '(no description)').strip()}\n")
+    spoken = [thread for thread in talk.threads if any(not note.is_system for note in thread.notes)]
+    text.append(f"\n{len(spoken):,} discussions\n", "bold")
+    if not parent.discussions_read:
+        text.append("not fetched yet\n", "dim")
+    for thread in spoken:
+        text.append("\n")
+        text.append_text(_discussion(thread))
+    return text
+
+
+def _discussion(thread: Thread) -> Text:
+    text = Text()
+    notes = [note for note in thread.notes if not note.is_system]
+    for at, note in enumerate(notes):
+        text.append_text(_note(note, _STEP if at else "", resolved=bool(thread.resolved) and not at))
+    return text
+
+
+def _note(note: NoteRow, indent: str, *, resolved: bool) -> Text:
+    text = Text(indent)
+    text.append(_person(note.author_username), "bold")
+    text.append(f"  {timestamp(note.created_at)[:16]}", "dim")
+    if note.is_internal:
+        text.append("  [internal]", "bold")
+    where = place(note)
+    if where and not indent:
+        text.append(f"  {clean_text(where)}", "italic")
+    if resolved:
+        text.append("  ✔ resolved", "bold")
+    body = "\n".join(f"{indent}{line}" for line in harmless(note.body).strip().split("\n"))
+    text.append(f"\n{body}\n")
+    return text
+
+
+def _post(view: PostDetails, columns: int) -> Text:
+    post = view.post
+    text = Text()
+    text.append(f"{post.kind.capitalize()} by @{clean_text(post.author)}\n\n", "bold")
+    text.append_text(
+        fields(
+            [
+                ("Address", post.uri),
+                ("Page", clean_text(post.url)),
+                ("Written", timestamp(post.created_at)),
+                ("Edited", timestamp(post.edited_at)),
+                ("Deleted", timestamp(post.deleted_at)),
+                ("Answers", _named(view.parent, post.reply_parent)),
+                ("Quotes", _named(view.quoted, post.quoted_uri)),
+                ("Reposts", ", ".join(f"@{clean_text(name)}" for name in view.reposters)),
+                ("Labels", clean_text(post.labels)),
+                ("Tags", clean_text(post.tags)),
+            ],
+            columns,
+        )
+    )
+    text.append(f"\n{harmless(post.text or '(no text)')}\n")
+    if post.alt_text:
+        text.append(f"\n{harmless(post.alt_text)}\n", "italic")
+    for link in view.links:
+        text.append(f"\n→ {clean_text(link.url, 300)}  {clean_text(link.title) if link.title else ''}")
+    if view.replies_total:
+        text.append(f"\n\n{view.replies_total:,} replies\n", "bold")
+    for reply in view.replies:
+        text.append(f"\n@{clean_text(reply.author)}", "bold")
+        text.append(f"  {timestamp(reply.created_at)[:16]}\n", "dim")
+        text.append(f"{harmless(reply.text)}\n")
+    return text
+
+
+def _named(row: PostRow | None, uri: str | None) -> str | None:
+    return uri if row is None else f"@{clean_text(row.author)}: {clean_text(row.text, 120)}"
+
+
+def _person(username: str | None) -> str:
+    return f"@{clean_text(username)}" if username else "unknown"
+
+
+def _kind(found_in: str) -> str:
+    return {"mr": "the merge request", "issue": "the issue", "discussion": "a discussion"}.get(
+        found_in, f"a {found_in}"
+    )
+
+
+class ThreadScreen(Screen[None]):
+    """Everything the copy holds of one thread; it is read when it is opened."""
+
+    AUTO_FOCUS = "#thread"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "leave", "Back"),
+        Binding("o", "open", "Open"),
+        Binding("c", "copy", "Copy"),
+    ]
+
+    def __init__(self, backend: Backend, found: ThreadResult) -> None:
+        super().__init__()
+        self._backend = backend
+        self._found = found
+
+    def compose(self) -> ComposeResult:
+        yield VerticalScroll(Static(Text("… loading", "dim"), id="text", markup=False), id="thread")
+        yield Footer(show_command_palette=False, compact=True)
+
+    def on_mount(self) -> None:
+        scroll = self.query_one("#thread")
+        scroll.border_title = self._found.reference.replace("[", "\\[")
+        self.run_worker(self._read(), exit_on_error=False)
+
+    async def _read(self) -> None:
+        try:
+            thread = await self._backend.search_reader.ask(lambda database: read_thread(database, self._found))
+        except TideloreError as error:
+            text = Text(f"{error.message}\n{error.fix or ''}")
+        else:
+            text = thread_text(thread, self.query_one("#thread").scrollable_content_region.width)
+        self.query_one("#text", Static).update(text)
+
+    def action_leave(self) -> None:
+        """Go back to the results."""
+        self.dismiss()
+
+    def action_open(self) -> None:
+        """Open the page in the browser."""
+        address = self._found.web_url
+        if address is None or not address.startswith(("https://", "http://")):
+            self.notify("This item has no web page.", severity="warning")
+            return
+        self.app.open_url(address)
+        self.notify(address, title="Opened", markup=False)
+
+    def action_copy(self) -> None:
+        """Copy the reference."""
+        self.app.copy_to_clipboard(self._found.reference)
+        self.notify(self._found.reference, title="Copied", markup=False)
+
 
 RESULTS = (
-    Column("THREAD", yields="beginning"),
-    Column("STATE"),
-    Column("UPDATED", right=True),
-    Column("TITLE"),
+    TableColumn("THREAD", yields="beginning"),
+    TableColumn("STATE"),
+    TableColumn("UPDATED", right=True),
+    TableColumn("TITLE"),
 )
 EMPTY = "Results appear as you type."
 LIMIT = 50
@@ -46,7 +232,7 @@ class ResultTable(RowTable):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Read")]
 
 
-class SearchScreen(BrowseScreen):
+class SearchScreen(ListScreen):
     """A line to type in, what it finds, and the thread behind the selected result."""
 
     PLACE = "search"
@@ -56,8 +242,8 @@ class SearchScreen(BrowseScreen):
         Binding("escape", "swap", "Query/results"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
         self._previewed: ThreadResult | None = None
 
     def body(self) -> Iterable[Widget]:
@@ -68,7 +254,7 @@ class SearchScreen(BrowseScreen):
         yield Container(Vertical(results, id="lists"), behind, id="browse")
 
     def question(self, database: Database, now_ms: int) -> None:
-        """The results change when somebody types, not by themselves."""
+        """Do nothing: results change only when the query changes."""
 
     def show(self, answer: None, now_ms: int) -> None:
         pass
@@ -85,9 +271,9 @@ class SearchScreen(BrowseScreen):
     def _chosen(self) -> None:
         line = self.table.line
         if line is not None:
-            self.app.push_screen(ThreadScreen(self.desk, line.record))
+            self.app.push_screen(ThreadScreen(self.backend, line.record))
 
-    def tell_detail(self) -> None:
+    def update_detail(self) -> None:
         """Show the place that was found at once, the whole thread as soon as it is read."""
         line = self.table.line
         if line is None:
@@ -98,7 +284,7 @@ class SearchScreen(BrowseScreen):
             self.run_worker(self._preview(line.record), group="preview", exclusive=True, exit_on_error=False)
         self._previewed = None if line is None else line.record
 
-    def address(self, line: Line) -> str | None:
+    def address(self, line: TableRow) -> str | None:
         return str(line.record.web_url) if line.record.web_url else None
 
     def action_ask(self) -> None:
@@ -110,20 +296,20 @@ class SearchScreen(BrowseScreen):
         (self.table if self.query_one("#query", Input).has_focus else self.query_one("#query", Input)).focus()
 
     async def _search(self, text: str) -> None:
-        await self.desk.app.clock.sleep(PAUSE_SECONDS)
+        await self.backend.app.clock.sleep(PAUSE_SECONDS)
         table = self.query_one("#results", RowTable)
         if not text.strip():
             table.empty = EMPTY
             table.set_lines([])
             table.border_title = "Results"
-            self.tell_detail()
+            self.update_detail()
             return
         try:
-            finder = self.desk.finder
-            self._tell(await self.desk.seeker.ask(lambda database: finder.by_words(database, text, LIMIT)))
-            found = await self.desk.seeker.ask(lambda database: finder.by_meaning(database, text, LIMIT))
+            finder = self.backend.finder
+            self._tell(await self.backend.search_reader.ask(lambda database: finder.by_words(database, text, LIMIT)))
+            found = await self.backend.search_reader.ask(lambda database: finder.by_meaning(database, text, LIMIT))
         except TideloreError as error:
-            table.border_title = remote(f"{error.message} · {error.fix or ''}", 120).replace("[", "\\[")
+            table.border_title = clean_text(f"{error.message} · {error.fix or ''}", 120).replace("[", "\\[")
             return
         if found is not None:
             self._tell(found)
@@ -132,16 +318,16 @@ class SearchScreen(BrowseScreen):
         table = self.query_one("#results", RowTable)
         notices = [said for said in found.notices if "keywords only" not in said]
         table.empty = notices[0] if notices else "No results."
-        table.set_lines([_line(result, self.desk.now_ms) for result in found.threads])
+        table.set_lines([_line(result, self.backend.now_ms) for result in found.threads])
         how = "by keyword and meaning" if found.mode == "hybrid" else "by keyword"
         notice = "".join(f" · {said}" for said in notices if found.threads)
         table.border_title = f"{found.total:,} found {how}{notice}".replace("[", "\\[")
-        self.tell_detail()
+        self.update_detail()
 
     async def _preview(self, found: ThreadResult) -> None:
-        await self.desk.app.clock.sleep(PAUSE_SECONDS)
+        await self.backend.app.clock.sleep(PAUSE_SECONDS)
         try:
-            thread = await self.desk.seeker.ask(lambda database: read_thread(database, found))
+            thread = await self.backend.search_reader.ask(lambda database: read_thread(database, found))
         except TideloreError:
             return
         whole = result_text(found)
@@ -150,13 +336,13 @@ class SearchScreen(BrowseScreen):
         self.query_one("#detail", Static).update(whole)
 
 
-def _line(found: ThreadResult, now_ms: int) -> Line:
+def _line(found: ThreadResult, now_ms: int) -> TableRow:
     name = found.reference if found.project else f"@{found.author or '?'}"
     told = found.title if found.project else found.snippet
     cells = (
-        Cell(remote(name, 48), "strong"),
-        Cell(remote(found.state), "dim"),
-        Cell(since(found.updated_at, now_ms), "", now_ms - found.updated_at),
-        Cell(remote(told, 300)),
+        Cell(clean_text(name, 48), "strong"),
+        Cell(clean_text(found.state), "dim"),
+        Cell(age(found.updated_at, now_ms), "", now_ms - found.updated_at),
+        Cell(clean_text(told, 300)),
     )
-    return Line(found.reference, cells, found)
+    return TableRow(found.reference, cells, found)

@@ -1,14 +1,14 @@
-"""A list on screen. Owns filtering, sorting and what stays selected while the rows under it change.
+"""A table that can be filtered and sorted and keeps its selection while rows change.
 
-A row that was chosen is known by its key: the cursor follows it wherever it goes. Only what changed is drawn again, and
-never more rows than anybody reads; where some are left out the table says so. Upholds that no row is painted before its
-columns have their widths: Textual would measure later, and keep showing what it had painted narrow.
+The selected row is identified by its key. Only changed rows are drawn again, at most `MOST_ROWS`. On a narrow
+terminal the columns with the highest `spare` are left out first, then the widest columns are cut. Widths are set
+before rows are painted, because Textual would measure later and keep showing what it painted too narrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,15 +18,56 @@ from rich.text import Text
 from textual.strip import Strip
 from textual.widgets import DataTable
 
-from tidelore.console.fitting import FLOOR, Yields, choose, clip, fit
-from tidelore.console.themes import tones
-from tidelore.console.words import Tone
-from tidelore.core.text import shorten, width
+from tidelore.console.style import Tone, tones
+from tidelore.core.text import shorten, shorten_start, width
+
+Yields = Literal["beginning", "end"]
+
+READABLE = 14
+"""How much of the last column is worth more than the columns that can be spared."""
+SHARE = 3
+"""Which part of the room, a third, the last column has before long names are seen whole."""
+NAME = 24
+"""How long a name is that gives way only for the last column to be read at all."""
+FLOOR = 12
+"""How much of a name is seen at least."""
+
+
+def choose_columns(
+    natural: Sequence[int], floors: Sequence[int], spare: Sequence[int], padding: int, room: int
+) -> list[int]:
+    """Return the indexes of the columns that fit into `room`; columns with a `spare` of 0 are always shown."""
+    shown = list(range(len(natural)))
+    for place in sorted((at for at in shown if spare[at]), key=lambda at: -spare[at]):
+        *others, last = shown
+        least = sum(floors[at] for at in others) + min(natural[last], READABLE)
+        if least + padding * len(shown) <= room:
+            break
+        shown.remove(place)
+    return shown
+
+
+def fit_widths(natural: Sequence[int], floors: Sequence[int], room: int) -> tuple[int, ...]:
+    """Return column widths that fit into `room`, from their natural widths; none is narrower than its floor."""
+    *others, last = natural
+    for wanted, least in ((room // SHARE, NAME), (READABLE, 0)):
+        while room - sum(others) < min(last, wanted):
+            yielding = [at for at in range(len(others)) if others[at] > max(floors[at], least)]
+            if not yielding:
+                break
+            others[max(yielding, key=lambda at: others[at])] -= 1
+    return (*others, max(min(last, room - sum(others)), floors[len(others)]))
+
+
+def clip(text: str, columns: int, yields: Yields) -> str:
+    """Return text cut to at most `columns`, with an ellipsis where it was cut."""
+    return shorten(text, columns) if yields == "end" else shorten_start(text, columns)
+
 
 MOST_ROWS = 300
 
 
-class Column(Struct, frozen=True):
+class TableColumn(Struct, frozen=True):
     """One column; a `descending` one begins with its largest when it is sorted by.
 
     `yields` is what gives way where it is narrow; without it a column is seen whole. The last one yields its end. One
@@ -48,8 +89,8 @@ class Cell(Struct, frozen=True):
     value: float | None = None
 
 
-class Line(Struct, frozen=True):
-    """One row: how it is known, what it shows, and what it stands for."""
+class TableRow(Struct, frozen=True):
+    """One row: its key, its cells and the record it shows."""
 
     key: str
     cells: tuple[Cell, ...]
@@ -59,13 +100,13 @@ class Line(Struct, frozen=True):
 class RowTable(DataTable[Text]):
     """A table of lines."""
 
-    def __init__(self, columns: Sequence[Column], *, id: str, title: str = "", empty: str = "") -> None:  # noqa: A002
+    def __init__(self, columns: Sequence[TableColumn], *, id: str, title: str = "", empty: str = "") -> None:  # noqa: A002
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="css")
         self._heads = tuple(columns)
         self.border_title = title or None
         self.empty = empty
-        self._all: tuple[Line, ...] = ()
-        self._shown: list[Line] = []
+        self._all: tuple[TableRow, ...] = ()
+        self._shown: list[TableRow] = []
         self._places: list[int] = []
         self._widths: tuple[int, ...] = ()
         self.part = ""
@@ -88,11 +129,11 @@ class RowTable(DataTable[Text]):
         return f"No row matches “{self.part}”; Esc clears the filter." if self._all else self.empty
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> TableRow | None:
         """The line under the cursor."""
         return self._shown[self.cursor_row] if 0 <= self.cursor_row < len(self._shown) else None
 
-    def set_lines(self, lines: Sequence[Line]) -> None:
+    def set_lines(self, lines: Sequence[TableRow]) -> None:
         """Show these lines."""
         self._all = tuple(_with_unique_keys(lines))
         self.redraw()
@@ -136,7 +177,7 @@ class RowTable(DataTable[Text]):
             self._draw_changes(wanted)
         self._tell(wanted)
 
-    def _chosen(self) -> list[Line]:
+    def _chosen(self) -> list[TableRow]:
         lines = [line for line in self._all if self.part in " ".join(c.text for c in line.cells).casefold()]
         if self.sorted_by is not None:
             place = self.sorted_by
@@ -145,8 +186,8 @@ class RowTable(DataTable[Text]):
             lines.reverse()
         return lines[:MOST_ROWS]
 
-    def _draw_all(self, lines: list[Line]) -> None:
-        # Whoever has not chosen a row sees the first one, whichever that is.
+    def _draw_all(self, lines: list[TableRow]) -> None:
+        # Without a selected row the cursor stays on the first one.
         kept, row = self.line if self.has_focus or self.cursor_row else None, self.cursor_row
         self._shown = lines
         if [key.value for key in self.columns] == [str(place) for place in self._places]:
@@ -168,20 +209,20 @@ class RowTable(DataTable[Text]):
             head = self._heads[place]
             self.add_column(Text(head.name, justify="right" if head.right else "left"), key=str(place))
 
-    def _draw_changes(self, lines: list[Line]) -> None:
+    def _draw_changes(self, lines: list[TableRow]) -> None:
         before, self._shown = self._shown, lines
         for old, new in zip(before, lines, strict=True):
             for place, columns in zip(self._places, self._widths, strict=True):
                 if old.cells[place] != new.cells[place]:
                     self.update_cell(new.key, str(place), self._cell(place, new.cells[place], columns))
 
-    def _cells(self, line: Line) -> list[Text]:
+    def _cells(self, line: TableRow) -> list[Text]:
         return [
             self._cell(place, line.cells[place], columns)
             for place, columns in zip(self._places, self._widths, strict=True)
         ]
 
-    def _fitting(self, lines: list[Line]) -> tuple[list[int], tuple[int, ...]]:
+    def _fitting(self, lines: list[TableRow]) -> tuple[list[int], tuple[int, ...]]:
         """Return which columns are shown and how wide each is, so that nothing is scrolled aside."""
         natural = [
             max([len(head.name), *(width(line.cells[at].text) for line in lines)])
@@ -192,9 +233,9 @@ class RowTable(DataTable[Text]):
             for head, whole in zip(self._heads, natural, strict=True)
         ]
         padding, room = 2 * self.cell_padding, self.size.width - 1
-        places = choose(natural, floors, [head.spare for head in self._heads], padding, room)
+        places = choose_columns(natural, floors, [head.spare for head in self._heads], padding, room)
         least = [*(floors[at] for at in places[:-1]), len(self._heads[places[-1]].name)]
-        return places, fit([natural[at] for at in places], least, room - padding * len(places))
+        return places, fit_widths([natural[at] for at in places], least, room - padding * len(places))
 
     def _cell(self, place: int, cell: Cell, columns: int) -> Text:
         head = self._heads[place]
@@ -205,7 +246,7 @@ class RowTable(DataTable[Text]):
             no_wrap=True,
         )
 
-    def _tell(self, shown: list[Line]) -> None:
+    def _tell(self, shown: list[TableRow]) -> None:
         parts = []
         if self.part:
             parts.append(f"/{self.part}")
@@ -218,7 +259,7 @@ class RowTable(DataTable[Text]):
         self.border_subtitle = " · ".join(parts)
 
 
-def _with_unique_keys(lines: Iterable[Line]) -> Iterator[Line]:
+def _with_unique_keys(lines: Iterable[TableRow]) -> Iterator[TableRow]:
     """Yield the lines; a key that came before gets a number, because Textual refuses a second row of one key.
 
     Two hosts may have a project of the same path, and so two search results of the same reference.

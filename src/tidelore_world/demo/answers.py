@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tidelore.app.documents import document, embed, rank_by_meaning
 from tidelore.app.mirroring import surgical_sync
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.cli.render import plural
+from tidelore.cli.output.render import plural
 from tidelore_world.demo.text import FATE
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer, plural
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.render import Output, plural
 from tidelore.core.errors import UserError
 from tidelore.core.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
@@ -50,7 +50,7 @@ SILENT = ("throttled_note", "delete_note", "push")
     help="With --console: run this long without a screen, then compare.",
 )
 @click.pass_context
-def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Answer:  # noqa: FBT001
+def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Output:  # noqa: FBT001
     """Mirror a simulated GitLab and verify the copy.
 
     Kills the first sync half way, resumes it, changes the simulated data, syncs again and compares the copy with the
@@ -61,13 +61,13 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
     if console:
         from tidelore_world.demo.living import run_live
 
-        return run_live(face_of(ctx), seed, scale, seconds)
+        return run_live(invocation_of(ctx), seed, scale, seconds)
     if seconds is not None:
         raise UserError("--for belongs to --console", fix="add --console, or leave --for out")
     from tidelore_world.server import serve
     from tidelore_world.world import World
 
-    robot = face_of(ctx).choices.robot
+    robot = invocation_of(ctx).choices.robot
 
     def say(text: str = "") -> None:
         if not robot:
@@ -80,7 +80,7 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()
         data |= story.answer()
-    return Answer(
+    return Output(
         {"seed": seed, **data, "comparison": [asdict(found) for found in differences]}, (), judge(differences)
     )
 

@@ -20,9 +20,9 @@ from msgspec.structs import asdict, replace
 
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.cli.console import is_terminal
-from tidelore.cli.logs import set_up_logging
-from tidelore.cli.render import Answer, plural
+from tidelore.cli.output.logs import set_up_logging
+from tidelore.cli.output.render import Output, plural
+from tidelore.cli.service import is_terminal
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.core.config import load_config
 from tidelore.core.errors import UserError
@@ -33,7 +33,7 @@ from tidelore_world.demo.life import Life
 from tidelore_world.demo.text import FATE, counted, judge, verdict
 
 if TYPE_CHECKING:
-    from tidelore.cli.face import Face
+    from tidelore.cli.command import Invocation
     from tidelore_world.world import World
 
 A_DAY = 86_400
@@ -148,9 +148,9 @@ class Stage:
         return [project.path for project in self.world.gitlab.projects.values()]
 
 
-def run_live(face: Face, seed: int, scale: float, seconds: float | None) -> Answer:
+def run_live(invocation: Invocation, seed: int, scale: float, seconds: float | None) -> Output:
     """Show a living world in the console, or, for so many seconds, let it be mirrored without a screen."""
-    if seconds is None and (face.choices.robot or not is_terminal()):
+    if seconds is None and (invocation.choices.robot or not is_terminal()):
         raise UserError(
             "`lore demo --console` needs a terminal",
             fix="use `--for SECONDS` to run it without a terminal",
@@ -159,11 +159,11 @@ def run_live(face: Face, seed: int, scale: float, seconds: float | None) -> Answ
         require("console", "`lore demo --console`")
     with ended_in_order(FATE), _staged(seed, scale) as stage:
         unseen = seconds is not None
-        set_up_logging(stage.app.config, verbose=face.choices.verbose, quiet=unseen, service=True)
+        set_up_logging(stage.app.config, verbose=invocation.choices.verbose, quiet=unseen, service=True)
         run_until_signalled(stage.follow(), FATE)
         if seconds is None:
-            return _show(stage, face)
-        return _tell(stage, face, seed, seconds)
+            return _show(stage, invocation)
+        return _tell(stage, invocation, seed, seconds)
 
 
 @contextmanager
@@ -195,8 +195,8 @@ def _settings(world: World, url: str, people: list[str]) -> str:
     )
 
 
-def _show(stage: Stage, face: Face) -> Answer:
-    from tidelore.console.start import run_console
+def _show(stage: Stage, invocation: Invocation) -> Output:
+    from tidelore.console.app import run_console
 
     with stage.life.going_on():
         error = run_console(
@@ -204,18 +204,18 @@ def _show(stage: Stage, face: Face) -> Answer:
             load=stage.load,
             config_file=stage.config_file,
             theme="auto",
-            color=face.choices.color,
+            color=invocation.choices.color,
             on_leaving=lambda: click.echo("Stopping the service …", err=True),
         )
     lines = [_lived(stage), "Stored in the local copy:", counted(stage.held()), "The temporary directory was removed."]
-    return Answer(None, lines, error)
+    return Output(None, lines, error)
 
 
-def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
+def _tell(stage: Stage, invocation: Invocation, seed: int, seconds: float) -> Output:
     from tidelore.app.serving import ServeRequest, run_service
 
     def say(text: str) -> None:
-        if not face.choices.robot:
+        if not invocation.choices.robot:
             click.echo(text)
 
     with stage.life.going_on():
@@ -237,7 +237,7 @@ def _tell(stage: Stage, face: Face, seed: int, seconds: float) -> Answer:
         "held": held,
         "comparison": [asdict(found) for found in differences],
     }
-    return Answer(data, (), judge(differences))
+    return Output(data, (), judge(differences))
 
 
 def _lived(stage: Stage) -> str:

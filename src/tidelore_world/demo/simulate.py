@@ -7,8 +7,8 @@ import os
 
 import click
 
-from tidelore.cli.face import LoreCommand, face_of
-from tidelore.cli.render import Answer, render_answer
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.render import Output, render_output
 from tidelore.core.errors import UserError
 
 
@@ -29,7 +29,7 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: 
     from tidelore_world.server import run_forever
     from tidelore_world.world import build_world
 
-    face = face_of(ctx)
+    invocation = invocation_of(ctx)
     world = build_world(seed, scale)
     projects = [project.path for project in world.gitlab.projects.values()]
     repos = world.github.truth_repos()
@@ -47,7 +47,7 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, latency_ms: 
             f"\nControl: {url}/_sim/",
         ]
         data = {"url": url, "projects": projects, "repos": repos, "accounts": accounts}
-        render_answer(Answer(data, lines), face, "simulate")
+        render_output(Output(data, lines), invocation, "simulate")
 
     try:
         run_forever(world, port, latency_ms / 1000, ready)

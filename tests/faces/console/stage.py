@@ -13,11 +13,11 @@ from textual.widgets import Static
 
 from tidelore.app.console import ConsoleActions, ServiceThread
 from tidelore.app.wiring import App
-from tidelore.console.desk import Desk
-from tidelore.console.logbook import Logbook
-from tidelore.console.screens import ConsoleApp
+from tidelore.console.app import ConsoleApp
+from tidelore.console.backend import Backend
+from tidelore.console.log import Logbook
+from tidelore.console.style import DARK
 from tidelore.console.table import RowTable
-from tidelore.console.themes import DARK
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 KEYS = {"overview": "1", "feedback": "2", "accounts": "3", "runs": "4", "search": "5", "log": "6"}
@@ -85,8 +85,8 @@ async def seated(
     **looks: Any,
 ) -> AsyncIterator[Seat]:
     """Open the console on a copy; with `hands`, things may be changed."""
-    desk = Desk(app, Logbook(), service, ConsoleActions(app) if hands else None)
-    console = ConsoleApp(desk, **({"theme": DARK} | looks))
+    backend = Backend(app, Logbook(), service, ConsoleActions(app) if hands else None)
+    console = ConsoleApp(backend, **({"theme": DARK} | looks))
     try:
         async with console.run_test(size=size) as pilot:
             seat = Seat(console, pilot)
@@ -95,7 +95,7 @@ async def seated(
     finally:
         if service is not None:
             service.stop()
-        desk.close()
+        backend.close()
 
 
 def watch(app: App, look: Callable[[Seat], Awaitable[None]], size: tuple[int, int] = (120, 40), **more: Any) -> None:

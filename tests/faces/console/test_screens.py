@@ -14,11 +14,11 @@ from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
 from tidelore.app.wiring import App
-from tidelore.console.desk import Desk
-from tidelore.console.logbook import Logbook
-from tidelore.console.screens import ConsoleApp
+from tidelore.console.app import ConsoleApp
+from tidelore.console.backend import Backend
+from tidelore.console.log import Logbook
+from tidelore.console.style import DARK, LIGHT
 from tidelore.console.table import RowTable
-from tidelore.console.themes import DARK, LIGHT
 from tidelore.service.panels import read_dashboard
 from tidelore.store.database.port import Database, Patience
 
@@ -134,12 +134,12 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
     slow = Slow(copy.config, copy.environ, db=copy.db, clock=copy.clock)
 
     async def sit() -> None:
-        desk = Desk(slow, Logbook())
-        console = ConsoleApp(desk, theme=DARK)
+        backend = Backend(slow, Logbook())
+        console = ConsoleApp(backend, theme=DARK)
         async with console.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             await look(Seat(console, pilot))
-        desk.close()
+        backend.close()
 
     asyncio.run(sit())
 

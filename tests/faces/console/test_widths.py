@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.faces.console.stage import Seat, watch
 
 from tidelore.app.wiring import App
-from tidelore.console.table import Cell, Line
+from tidelore.console.table import Cell, TableRow
 
 
-def _lines(name: str, count: int = 3) -> list[Line]:
+def _lines(name: str, count: int = 3) -> list[TableRow]:
     cells = (Cell(name), Cell("closed"), Cell("137d"), Cell("Vessel matching by name breaks for everybody"))
-    return [Line(f"{name}{at}", cells, None) for at in range(count)]
+    return [TableRow(f"{name}{at}", cells, None) for at in range(count)]
 
 
 def test_rows_keep_their_width_from_the_first_paint(copy: App) -> None:
@@ -33,7 +33,7 @@ def test_a_changed_row_is_repainted_completely(copy: App) -> None:
         table = seat.table("results")
         before = _lines("a/b#1", 1)[0]
         table.set_lines([before])
-        after = Line(before.key, (Cell("harborline/platform/tracking#8"), *before.cells[1:]), None)
+        after = TableRow(before.key, (Cell("harborline/platform/tracking#8"), *before.cells[1:]), None)
         table.set_lines([after])
         assert "harborline/platform/tracking#8" in "".join(segment.text for segment in table.render_line(1))
         await seat.pilot.pause()

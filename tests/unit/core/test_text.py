@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidelore.cli.conversation_text import describe_duration, describe_file
+from tidelore.cli.output.conversations import describe_duration, describe_file
 from tidelore.core.model import FileChangeRecord
 from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden
 from tidelore.store.reading.conversations import NoteRow, place

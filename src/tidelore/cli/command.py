@@ -1,0 +1,158 @@
+"""What every command is built on: global options, command classes with an example in their help, and `Invocation`.
+
+`Invocation` gives a command the application, the database and the global options. `lore --robot CMD` and `lore CMD
+--robot` mean the same.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from tidelore.app.wiring import App
+from tidelore.core.clock import SystemClock
+from tidelore.core.config import load_config
+from tidelore.engine.crashpoint import Crashpoint, no_seam
+from tidelore.store.database.port import Database
+
+GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
+
+
+class Choices:
+    """The global options of one invocation, given before or after the command."""
+
+    def __init__(
+        self,
+        *,
+        seam: Crashpoint = no_seam,
+        robot: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.config: str | None = None
+        self.db: str | None = None
+        self.robot = robot
+        self.color = True
+        self.verbose = verbose
+        self.quiet = False
+        self.seam = seam
+        self.started = SystemClock().monotonic()
+        self.synced_at: int | None = None
+
+
+class Invocation:
+    """One invocation of the program: gives a command the application, the database and the global options."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+
+    def app(self) -> App:
+        """Return the application with its settings."""
+        return App(load_config(self.choices.config), os.environ, db=self.choices.db, seam=self.choices.seam)
+
+    def open_store(self) -> Database:
+        """Open the database for reading and remember when it was last synced."""
+        from tidelore.store.work.runs import last_success_at
+
+        database = self.app().open_store()
+        self.choices.synced_at = last_success_at(database)
+        return database
+
+    @property
+    def interactive(self) -> bool:
+        """Whether progress may be drawn: only on a terminal, not with --quiet or --robot."""
+        return sys.stderr.isatty() and not self.choices.robot and not self.choices.quiet
+
+
+def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value not in (None, False):
+            choices: Choices = ctx.ensure_object(Choices)
+            setattr(choices, name, value if name != "color" else False)
+
+    return callback
+
+
+def global_options() -> list[click.Parameter]:
+    """Return the options that every command accepts."""
+    return [
+        click.Option(
+            ["--config"],
+            metavar="FILE",
+            expose_value=False,
+            callback=_set("config"),
+            help="Configuration file (also LORE_CONFIG).",
+        ),
+        click.Option(
+            ["--db"],
+            metavar="PATH|URL",
+            expose_value=False,
+            callback=_set("db"),
+            help="Database file or postgresql:// URL (also LORE_DB).",
+        ),
+        _flag("--robot", "robot", "Print one JSON document on stdout."),
+        _flag("--no-color", "color", "Disable colours (also NO_COLOR)."),
+        _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
+        _flag("-q/--quiet", "quiet", "Hide progress."),
+    ]
+
+
+def _flag(names: str, target: str, text: str) -> click.Option:
+    return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+class LoreCommand(click.Command):
+    """A command with an example in its help that also accepts the global options."""
+
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+        self.params.extend(global_options())
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example below the options."""
+        _write_example(self.example, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+class LoreGroup(click.Group):
+    """A group of commands with an example in its help."""
+
+    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example below the commands."""
+        _write_example(self.example, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def _write_example(example: str, formatter: click.HelpFormatter) -> None:
+    formatter.write(f"\nExample:\n  {example}\n")
+
+
+def invocation_of(ctx: click.Context) -> Invocation:
+    """Return the current invocation."""
+    return Invocation(ctx.ensure_object(Choices))
+
+
+def command_path(argv: Sequence[str]) -> str:
+    """Return the name of the command in a command line, for `meta.command`."""
+    words: list[str] = []
+    skip = False
+    for word in argv:
+        if skip:
+            skip = False
+        elif word in {"--config", "--db"}:
+            skip = True
+        elif not word.startswith("-"):
+            # A group that can be called by itself is followed by a command, or by the value of an option.
+            if (words != ["sync-runs"] or word == "show") and (words != ["sources"] or word == "accept"):
+                words.append(word)
+            if words[0] not in GROUPS or (len(words) > 1 and words != ["feedback", "blocked"]):
+                break
+    return " ".join(words) or "lore"

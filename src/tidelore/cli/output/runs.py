@@ -1,0 +1,463 @@
+"""Render runs as text and as data: reports of sync, ingest and scrub, stages and progress.
+
+Also draws progress bars on a terminal while a run goes on; elsewhere they are silent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tidelore.cli.command import Invocation
+from tidelore.cli.output.render import plural
+from tidelore.core.text import block, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress
+    from tidelore.core.progress import Progress as Stage
+    from tidelore.store.work.runs import RunRecord, RunView
+    from tidelore.sync.report import ChildReport, EntityOutcome, RunReport, ScopeReport, SurgicalReport
+    from tidelore.sync.surgical_preflight import SurgicalFlags
+
+
+NOUNS = {"issues": "issue", "merge_requests": "MR"}
+EXTRAS = {
+    "events": "event",
+    "statuses": "status",
+    "closed_issues": "closed issue",
+    "files": "file",
+    "reviewers": "verified reviewer",
+}
+
+_PARENTS = {"issues": "issue", "merge_requests": "merge request"}
+CHILD_NAMES = {"closes_issues": "closing issues", "resource_events": "events", "diffs": "changed files"}
+
+
+def report_data(report: RunReport) -> dict[str, Any]:
+    """Return a report as data."""
+    return {
+        "run_id": report.run_id,
+        "requests": report.requests,
+        "seconds": round(report.seconds, 3),
+        "crashed_runs_closed": report.crashed_runs,
+        "lease": report.taken_over,
+        "scopes": [_scope(scope) for scope in report.scopes],
+        "scrubbed": [_scope(scope) for scope in report.scrubbed],
+    }
+
+
+def report_lines(report: RunReport, resource: str) -> list[str]:
+    """Return the summary of an ingestion."""
+    noun = NOUNS.get(resource, resource)
+    lines = [f"Ingesting {resource.replace('_', ' ')}..."]
+    lines += [f"  run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs]
+    lines += [f"  {scope.project}: {_found_line(scope, noun)}" for scope in report.scopes]
+    lines += _children_lines(report.scopes, noun)
+    tallies = [scope.tally for scope in report.scopes]
+    seen = seen_of(report.scopes)
+    fetched = sum(t.created + t.changed for t in tallies)
+    system = seen["system_notes"]
+    lines.append(
+        f"Total: {plural(fetched, noun)}, {plural(seen['discussions'], 'discussion')}, {plural(seen['notes'], 'note')} "
+        f"(excluding {plural(system, 'system note')})"
+    )
+    unchanged = sum(scope.children["discussions"].unchanged for scope in report.scopes if scope.children)
+    if unchanged:
+        lines.append(f"Skipped discussion sync for {unchanged:,} unchanged {noun if unchanged == 1 else noun + 's'}.")
+    lines.append(
+        f"{plural(sum(t.created for t in tallies), f'new {noun}')}, {sum(t.changed for t in tallies):,} changed, "
+        f"{sum(t.replayed for t in tallies):,} already stored; "
+        f"{plural(report.requests, 'request')} in {report.seconds:.1f} s"
+    )
+    return lines + [line for line in scrub_lines(report) if report.scrubbed]
+
+
+def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
+    """Return what was fetched for changed items."""
+    due = sum(scope.children["discussions"].due for scope in scopes if scope.children)
+    lines = [f"Fetching discussions ({plural(due, noun)} with updates)..."] if due else []
+    for scope in scopes:
+        done = scope.children.get("discussions")
+        seen, behind = seen_of([scope]), _behind(scope)
+        if done is not None and (any(seen.values()) or done.tally.fetched):
+            diffs = f" ({plural(seen['diff_notes'], 'DiffNote')})" if seen["diff_notes"] else ""
+            parts = [plural(seen["discussions"], "discussion"), plural(seen["notes"], "note") + diffs]
+            parts += [plural(seen[key], word) for key, word in EXTRAS.items() if seen[key]]
+            lines.append(f"  {scope.project}: {plural(done.tally.fetched, noun)} -> {', '.join(parts)}")
+        lines += [f"  {scope.project}: {line}" for line in behind]
+    return lines
+
+
+def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
+    """Return what was skipped, what failed and what is due."""
+    lines = []
+    for scope in scopes:
+        name = f"  {scope.project} {scope.surface.rpartition('.')[2].replace('_', ' ')}"
+        if scope.error is not None or scope.skipped is not None:
+            lines.append(f"{name}: {_found_line(scope, '')}")
+        lines += [f"{name}: {line}" for line in _behind(scope)]
+    return lines
+
+
+def _behind(scope: ScopeReport) -> list[str]:
+    """Return which details of a list's items failed, are in quarantine, or are fetched again later."""
+    noun = _PARENTS.get(scope.surface.rpartition(".")[2], "item")
+    lines = []
+    for child in scope.children.values():
+        word = CHILD_NAMES.get(child.kind, child.kind.replace("_", " "))
+        if child.unavailable is not None:
+            lines.append(f"{word}: unavailable in this project ({child.unavailable}); `lore sync-status` shows more")
+        if child.tally.failed:
+            lines.append(f"{plural(child.tally.failed, noun)}: failed to fetch {word}; will retry")
+        if child.tally.quarantined:
+            lines.append(f"{child.tally.quarantined:,} {word} in quarantine; stored versions are kept")
+        if child.tally.waiting:
+            told = f"{word} changed just now; will be fetched again after the settle time"
+            lines.append(f"{plural(child.tally.waiting, noun)}: {told}")
+    return lines
+
+
+def seen_of(scopes: Sequence[ScopeReport]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for scope in scopes:
+        for child in scope.children.values():
+            total.update(child.seen)
+    return total
+
+
+def scrub_lines(report: RunReport) -> list[str]:
+    """Return the summary of a verification."""
+    if not report.scrubbed:
+        return ["Nothing to verify yet; run `lore sync` or `lore poll bluesky` first"]
+    verified = sum(scope.tally.fetched for scope in report.scrubbed)
+    changed = sum(scope.tally.created + scope.tally.changed for scope in report.scrubbed)
+    gone = sum(scope.tally.gone for scope in report.scrubbed)
+    lines = []
+    if verified or any(scope.tally.pages for scope in report.scrubbed):
+        lists = plural(sum(1 for scope in report.scrubbed if scope.tally.pages), "list")
+        lines.append(
+            f"Verified {plural(verified, 'stored item')} in {lists}: {changed:,} corrected, {gone:,} deleted remotely"
+        )
+    children = [child.tally for scope in report.scrubbed for child in scope.children.values()]
+    read = sum(tally.fetched for tally in children)
+    if read:
+        corrected = sum(tally.changed for tally in children)
+        lines.append(f"Verified the children of {plural(read, 'item')}: {corrected:,} corrected")
+    lines += [
+        f"  {scope.project}: {_found_line(scope, '')}"
+        for scope in report.scrubbed
+        if scope.error is not None or scope.skipped is not None
+    ]
+    return lines
+
+
+def _found_line(scope: ScopeReport, noun: str) -> str:
+    if scope.error is not None:
+        return f"failed: {scope.error.message}"
+    if scope.skipped is not None:
+        return f"skipped: {scope.skipped}"
+    tally = scope.tally
+    parts = [f"{plural(tally.created + tally.changed, noun)} fetched"]
+    if tally.changed:
+        parts.append(f"{tally.changed:,} of them updated")
+    if scope.links.labels_created:
+        parts.append(f"{plural(scope.links.labels_created, 'new label')}")
+    if scope.links.assignees:
+        parts.append(plural(scope.links.assignees, "assignee"))
+    if scope.links.reviewers:
+        parts.append(plural(scope.links.reviewers, "reviewer"))
+    if tally.quarantined:
+        parts.append(f"{tally.quarantined:,} in quarantine")
+    if tally.cursor_reset:
+        parts.append(f"cursor reset ({tally.cursor_reset})")
+    return ", ".join(parts)
+
+
+def _scope(scope: ScopeReport) -> dict[str, Any]:
+    tally = {name: getattr(scope.tally, name) for name in scope.tally.__struct_fields__}
+    links = {name: getattr(scope.links, name) for name in scope.links.__struct_fields__}
+    error = None
+    if scope.error is not None:
+        error = {"code": scope.error.code, "message": scope.error.message, "retryable": scope.error.retryable}
+    return {
+        "source": scope.source,
+        "surface": scope.surface,
+        "project": scope.project,
+        **tally,
+        **links,
+        "children": [_child(child) for child in scope.children.values()],
+        "skipped": scope.skipped,
+        "warnings": scope.warnings,
+        "error": error,
+    }
+
+
+def _child(child: ChildReport) -> dict[str, Any]:
+    tally = {name: getattr(child.tally, name) for name in child.tally.__struct_fields__}
+    known = {"kind": child.kind, "due": child.due, "unchanged": child.unchanged}
+    return {**known, **tally, "unavailable": child.unavailable, "seen": dict(child.seen)}
+
+
+def describe_progress(run: RunView | RunRecord) -> str | None:
+    """Return how far a run is, or where it stopped; None if it has reported no progress."""
+    if run.progress_done is None:
+        return None
+    of_all = "" if run.progress_total is None else f" of {run.progress_total:,}"
+    about = f" ({one_line(run.progress_note)})" if run.progress_note else ""
+    return f"{run.phase if run.status == 'running' else 'stopped at'} {run.progress_done:,}{of_all}{about}"
+
+
+def running_lines(runs: Iterable[RunView], columns: int) -> list[str]:
+    """Return one line per active run: how far it is."""
+    lines = []
+    for run in runs:
+        if run.status == "running":
+            told = f"{describe_progress(run) or run.phase}, {plural(run.requests, 'request')}"
+            lines += block(f"run {run.id} {one_line(run.command.removeprefix('lore '))}: {told}", columns)
+    return lines
+
+
+STAGES = {
+    "ingest": "lists",
+    "dependents": "children",
+    "scrub": "verification",
+    "docs": "documents",
+    "embed": "embeddings",
+}
+CHILDREN = {
+    "discussions": "discussion",
+    "notes": "note",
+    "events": "event",
+    "closed_issues": "closed issue",
+    "files": "file",
+    "statuses": "status",
+}
+
+
+def stage_line(name: str, told: str, seconds: float, *, troubled: bool) -> str:
+    """Return the line of one stage."""
+    plain = "utf" not in (sys.stdout.encoding or "").lower()
+    icon = ("!" if plain else "⚠") if troubled else ("+" if plain else "✓")
+    return f"{icon} {name:<13} {told}  ({seconds:.1f} s)"
+
+
+def documents_data(made: DocumentReport | None) -> dict[str, Any] | None:
+    """Return the result of the document stage as data."""
+    names = ("regenerated", "unchanged", "removed", "failed")
+    return None if made is None else {name: getattr(made, name) for name in names}
+
+
+def documents_line(made: DocumentReport) -> str:
+    """Return the result of the document stage on one line."""
+    return f"{made.regenerated:,} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
+
+
+def notice_lines(made: EmbedReport | None) -> list[str]:
+    """Return why embeddings are missing, and the remedy."""
+    if made is None or made.notice is None:
+        return []
+    return [f"  {made.notice}", *([f"  {made.error.fix}"] if made.error is not None and made.error.fix else [])]
+
+
+@contextmanager
+def progress(invocation: Invocation) -> Iterator[OnProgress]:
+    """Draw progress while the block runs; yields a callable that takes progress reports."""
+    if not invocation.interactive:
+        yield lambda _progress: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    # None, not False: the library then asks NO_COLOR itself.
+    console = Console(stderr=True, no_color=None if invocation.choices.color else True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(pulse_style="cyan"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[tuple[str, str], TaskID] = {}
+
+        def on_progress(news: Stage) -> None:
+            key = (news.project, news.stage)
+            if key not in tasks:
+                title = f"{news.project} {news.stage.replace('_', ' ')}"
+                tasks[key] = bars.add_task(title, total=news.total, note=news.note)
+            completed = news.done if news.total is not None else None
+            bars.update(tasks[key], note=news.note, completed=completed)
+
+        yield on_progress
+
+
+_COUNTS = ("embedded", "chunks", "unchanged", "removed", "failed")
+
+
+def embed_data(made: EmbedReport) -> dict[str, Any]:
+    """Return what the stage did as data."""
+    counts = {name: getattr(made, name) for name in _COUNTS}
+    return {"model": made.model, **counts, "notice": made.notice}
+
+
+def embed_line(made: EmbedReport) -> str:
+    """Return what the stage did on one line."""
+    parts = [f"{plural(made.embedded, 'document')} embedded ({plural(made.chunks, 'embedding')})"]
+    parts.append(f"{made.unchanged:,} unchanged")
+    if made.removed:
+        parts.append(f"{plural(made.removed, 'old embedding')} removed")
+    if made.failed:
+        parts.append(f"{made.failed:,} failed")
+    return ", ".join(parts)
+
+
+SURGICAL_STAGES: Mapping[str, str] = {"preflight": "preflight", **STAGES, "ingest": "items"}
+
+
+def surgical_data(report: SurgicalReport) -> dict[str, Any]:
+    """Return a report as data."""
+    from tidelore.sync.report import plain
+
+    return {
+        "run_id": report.run_id,
+        "completion_status": report.completion_status,
+        "preflight_only": report.preflight_only,
+        "requested_count": report.requested_count,
+        "fetched_count": report.fetched_count,
+        "processed_count": report.processed_count,
+        "skipped_stale": len(report.skipped_stale_iids),
+        "skipped_stale_iids": report.skipped_stale_iids,
+        "entity_failures": [plain(failure) for failure in report.entity_failures],
+        "entity_outcomes": [plain(outcome) for outcome in report.entity_outcomes],
+        "children": dict(report.children),
+        "documents": documents_data(report.documents),
+        "embeddings": None if report.embeddings is None else embed_data(report.embeddings),
+        "stage_timings_ms": report.stage_timings_ms,
+        "recovery_actions": report.recovery_actions,
+        "requests": report.requests,
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def outcome_line(outcome: EntityOutcome) -> str:
+    """Return the outcome of one item."""
+    if outcome.stale_skipped:
+        fate = "skipped: the stored version is newer"
+    elif outcome.ingested:
+        fate = "stored" if not outcome.dependent_failures else "stored, but incomplete"
+    else:
+        fate = "fetched, not stored" if outcome.fetched else "not fetched"
+    return f"{outcome.reference}: {fate}"
+
+
+def failure_lines(outcomes: Sequence[EntityOutcome]) -> list[str]:
+    """Return one line for each failure."""
+    return [
+        f"  {failure.reference} {failure.stage}: {failure.code}, {one_line(failure.message)}"
+        for outcome in outcomes
+        for failure in outcome.failures
+    ]
+
+
+def surgical_lines(report: SurgicalReport, flags: SurgicalFlags) -> list[str]:
+    """Return one line per stage, then failures and how to continue, then the cost."""
+    if report.run_id is None:
+        return [f"Run {flags.retry_failed}: nothing to retry."]
+    told, troubled = _surgical_results(report), _surgical_troubles(report)
+    lines = [
+        stage_line(SURGICAL_STAGES[name], told[name], took / 1000, troubled=troubled[name])
+        for name, took in report.stage_timings_ms.items()
+    ]
+    lines += failure_lines(report.entity_outcomes)
+    lines += [f"  {outcome_line(outcome)}" for outcome in report.entity_outcomes if outcome.stale_skipped]
+    lines += notice_lines(report.embeddings)
+    lines += [f"{'or' if place else 'To retry'}: {action}" for place, action in enumerate(report.recovery_actions)]
+    lines.append(f"Run {report.run_id}: {plural(report.requests, 'request')} in {report.seconds:.1f} s")
+    return lines
+
+
+def _surgical_results(report: SurgicalReport) -> dict[str, str]:
+    outcomes = report.entity_outcomes
+    stale = len(report.skipped_stale_iids)
+    seen = [plural(report.children[key], word) for key, word in CHILDREN.items() if report.children[key]]
+    return {
+        "preflight": f"{_items([one for one in outcomes if one.fetched])} fetched",
+        "ingest": f"{_items([one for one in outcomes if one.ingested])} stored"
+        + (f", {stale} skipped" if stale else ""),
+        "dependents": ", ".join(seen) or "none",
+        "docs": "none made" if report.documents is None else documents_line(report.documents),
+        "embed": "none made"
+        if report.embeddings is None or not report.embeddings.model
+        else embed_line(report.embeddings),
+    }
+
+
+def _surgical_troubles(report: SurgicalReport) -> dict[str, bool]:
+    outcomes = report.entity_outcomes
+    return {
+        "preflight": any(outcome.fetch_failure for outcome in outcomes),
+        "ingest": not any(outcome.ingested or outcome.stale_skipped for outcome in outcomes),
+        "dependents": any(outcome.dependent_failures for outcome in outcomes),
+        "docs": report.documents is None or report.documents.failed > 0,
+        "embed": report.embeddings is None or report.embeddings.notice is not None,
+    }
+
+
+def _items(outcomes: Sequence[EntityOutcome]) -> str:
+    issues = sum(outcome.entity_type == "issue" for outcome in outcomes)
+    parts = [plural(issues, "issue")] if issues or not outcomes else []
+    return ", ".join([*parts, *([plural(len(outcomes) - issues, "MR")] if len(outcomes) > issues else [])])
+
+
+def sync_data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
+    data = report_data(report)
+    data["documents"] = documents_data(report.documents)
+    data["embeddings"] = None if made is None else embed_data(made)
+    data["stage_timings_ms"] = {name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()}
+    return data
+
+
+def _children(report: RunReport) -> str:
+    """Return what was fetched below the items, and of how many items it could not be or has to be again."""
+    seen = seen_of(report.scopes)
+    children = [child for scope in report.scopes for child in scope.children.values()]
+    parts = [plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]]
+    failed = sum(child.tally.failed for child in children)
+    waiting = sum(child.tally.waiting for child in children)
+    parts += [f"{failed:,} failed"] if failed else []
+    parts += [f"{waiting:,} not settled"] if waiting else []
+    due = any(child.due for child in children if child.unavailable is None)
+    return ", ".join(parts) or ("none found" if due else "none due")
+
+
+def sync_lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
+    """Return one line per stage, then the problems, then the cost."""
+    tallies = [scope.tally for scope in report.scopes]
+    told = {
+        "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
+        "dependents": _children(report),
+        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "no stored items yet",
+    }
+    if report.documents is not None:
+        told["docs"] = documents_line(report.documents)
+    if vectors is not None:
+        told["embed"] = embed_line(vectors) if vectors.model else "none made"
+    troubled = {
+        "ingest": any(scope.error for scope in report.scopes),
+        "dependents": any(child.tally.failed for scope in report.scopes for child in scope.children.values()),
+        "scrub": any(scope.error for scope in report.scrubbed),
+        "docs": report.documents is not None and report.documents.failed > 0,
+        "embed": vectors is not None and vectors.notice is not None,
+    }
+    lines = [
+        stage_line(STAGES[name], told[name], seconds, troubled=troubled[name])
+        for name, seconds in report.stage_seconds.items()
+    ]
+    lines += trouble_lines(report.scopes)
+    lines += notice_lines(vectors)
+    lines.append(f"Run {report.run_id}: {plural(report.requests, 'request')} in {report.seconds:.1f} s")
+    return lines

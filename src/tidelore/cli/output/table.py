@@ -1,0 +1,172 @@
+"""Format tables for the terminal: align, cut and colour columns.
+
+On a terminal a table has headings and colours and never exceeds the terminal's width: columns marked `shrinks` are
+cut first, then `optional` ones are left out, then the widest of the others are cut, so a row always takes one line.
+In a pipe or a file each row is its complete cells separated by tabs, without headings unless the page has several
+tables.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from msgspec import Struct
+
+from tidelore.core.text import one_line, shorten, shorten_start, width
+
+_WIDEST_PROSE = 120
+_DEFAULT_COLUMNS = 80
+_GAP = "  "
+_SHORTEST_TITLE = 20
+_SHORTEST = 6
+_STATE_COLOURS = {
+    **dict.fromkeys(("opened", "open", "established", "succeeded", "complete", "waiting"), "green"),
+    **dict.fromkeys(("closed", "failed", "crashed", "unavailable", "blocked", "missing", "backing off"), "red"),
+    **dict.fromkeys(("merged", "resolved"), "magenta"),
+    **dict.fromkeys(("running", "new", "in progress"), "cyan"),
+    **dict.fromkeys(("paused", "cancelled", "locked", "stopped", "gone", "partial"), "yellow"),
+}
+
+
+class Column(Struct, frozen=True):
+    """A column: its heading, how it is aligned and coloured, and whether it is cut first on a narrow terminal."""
+
+    heading: str
+    right: bool = False
+    shrinks: bool = False
+    optional: bool = False
+    """Leave the column out on a terminal that has no room for it; the last one goes first."""
+    colour: str | None = None
+    path: bool = False
+    """Cut the beginning instead of the end: the last part of a path says most."""
+    state: bool = False
+    """Colour each cell by the state it names."""
+
+
+def on_terminal() -> bool:
+    """Return whether stdout is a terminal."""
+    try:
+        return sys.stdout.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def terminal_columns() -> int:
+    """Return the width of the terminal, or 80 where there is none; COLUMNS overrides it."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isascii() and asked.isdecimal() and int(asked):
+        return int(asked)
+    try:
+        # Not `shutil`: it loads every compressor there is.
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS
+    except (OSError, ValueError, AttributeError):
+        return _DEFAULT_COLUMNS
+
+
+def page_columns() -> int:
+    """Return how wide prose is wrapped: as wide as the terminal, at most 120 columns."""
+    return min(terminal_columns(), _WIDEST_PROSE)
+
+
+def line_columns() -> int:
+    """Return where a line of a page is cut instead of wrapped; in a pipe nothing is cut."""
+    return page_columns() if on_terminal() else sys.maxsize
+
+
+def table(
+    columns: Sequence[Column | str],
+    rows: Sequence[Sequence[str]],
+    *,
+    indent: str = "",
+    always_headings: bool = False,
+) -> list[str]:
+    """Return a table as lines: aligned and cut to the terminal's width, or tab-separated and complete in a pipe.
+
+    `always_headings` prints the headings in a pipe too, for pages that consist of several tables.
+    """
+    heads = [Column(column) if isinstance(column, str) else column for column in columns]
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    titles = [head.heading for head in heads]
+    if not on_terminal():
+        return ["\t".join(row) for row in ([titles, *cells] if always_headings else cells)]
+    room = terminal_columns()
+    natural = [max(width(row[at]) for row in (titles, *cells)) for at in range(len(heads))]
+    shown = _affordable(heads, natural, room - len(indent))
+    heads = [heads[at] for at in shown]
+    widths = _fit(heads, [natural[at] for at in shown], room - len(indent))
+    lines = [_line(heads, [titles[at] for at in shown], widths, indent, room, heading=True)]
+    return lines + [_line(heads, [row[at] for at in shown], widths, indent, room, heading=False) for row in cells]
+
+
+def fields(values: Mapping[str, Any]) -> list[str]:
+    """Return named values, one on each line: aligned on a terminal, separated by a tab in a pipe."""
+    shown = [(name, "-" if value is None else one_line(str(value))) for name, value in values.items()]
+    if not on_terminal():
+        return [f"{name}\t{value}" for name, value in shown]
+    margin = max((len(name) for name, _ in shown), default=0)
+    return [f"{name:<{margin}}{_GAP}{value}" for name, value in shown]
+
+
+def _affordable(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """Return which columns are shown: all, or without the optional ones that do not fit beside the others."""
+    shown = list(range(len(heads)))
+    for spare in [at for at in reversed(shown) if heads[at].optional]:
+        needed = (min(natural[at], _SHORTEST_TITLE) if heads[at].shrinks else natural[at] for at in shown)
+        if sum(needed) + len(_GAP) * (len(shown) - 1) <= room:
+            break
+        shown.remove(spare)
+    return shown
+
+
+def _fit(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """Return the width of each column: what its cells need, less what is cut so that a row fits into the room."""
+    widths = [min(needed, max(room, 1)) for needed in natural]
+    excess = sum(widths) + len(_GAP) * (len(heads) - 1) - room
+    first = [at for at, head in enumerate(heads) if head.shrinks]
+    others = [at for at, head in enumerate(heads) if not head.shrinks and not head.right]
+    for places, least in ((first, _SHORTEST_TITLE), (others, _SHORTEST), (first, _SHORTEST)):
+        excess = _shrink(widths, places, least, excess)
+    return widths
+
+
+def _shrink(widths: list[int], places: Sequence[int], least: int, excess: int) -> int:
+    """Take the excess from the widest of some columns, cell by cell; return what is left of it."""
+    while excess > 0:
+        widest = max(places, key=lambda at: widths[at], default=None)
+        if widest is None or widths[widest] <= least:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return excess
+
+
+def _line(
+    heads: Sequence[Column], cells: Sequence[str], widths: Sequence[int], indent: str, room: int, *, heading: bool
+) -> str:
+    """Return one row; a terminal too narrow for even the shortest columns cuts it at the right edge."""
+    parts, left = [], room - len(indent)
+    for at, (head, cell, columns) in enumerate(zip(heads, cells, widths, strict=True)):
+        cut = shorten_start if head.path else shorten
+        shown = cut(cell, min(columns, left)) if left > 0 else ""
+        blank = " " * max(min(columns, left) - width(shown), 0)
+        if head.right:
+            parts.append(blank + _styled(head, shown, heading=heading))
+        else:
+            parts.append(_styled(head, shown, heading=heading) + (blank if at < len(heads) - 1 else ""))
+        left -= columns + len(_GAP)
+        if left <= 0:
+            break
+    return (indent + _GAP.join(parts)).rstrip()
+
+
+def _styled(head: Column, text: str, *, heading: bool) -> str:
+    if not text:
+        return text
+    if heading:
+        return click.style(text, bold=True)
+    colour = _STATE_COLOURS.get(text) if head.state else head.colour
+    return click.style(text, fg=colour) if colour else text

@@ -1,0 +1,216 @@
+"""Start the console, switch between its screens and refresh the visible one.
+
+The screen is drawn before the service starts; on leaving, the service is stopped after the screen is gone. Only the
+visible screen reads the database. A signal is handled like the key that quits. `lore top` has no service and no
+actions.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App as TextualApp
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.filter import LineFilter, NoColor
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from tidelore.app.console import ConsoleActions, ServiceThread
+from tidelore.console.accounts import AccountsScreen
+from tidelore.console.backend import Backend
+from tidelore.console.feedback import FeedbackScreen
+from tidelore.console.log import Logbook, LogScreen
+from tidelore.console.overview import OverviewScreen
+from tidelore.console.runs import RunsScreen
+from tidelore.console.screen import SCREEN_TITLES, ConsoleScreen
+from tidelore.console.search import SearchScreen
+from tidelore.console.style import DARK, LIGHT, THEMES, choose_theme, fields, is_colourless
+from tidelore.console.table import RowTable
+from tidelore.core.errors import TideloreError
+from tidelore.core.signals import heard
+
+if TYPE_CHECKING:
+    from tidelore.app.wiring import App
+
+
+KEYS: tuple[tuple[str, str | None], ...] = (
+    ("1 … 6", "overview feedback accounts runs search log"),
+    ("Tab", "next pane; arrow keys move inside it"),
+    ("Enter", "show the jobs of a source, or the full thread"),
+    ("/  Esc", "filter or search; go back"),
+    ("s  S", "sort by the next column; reverse"),
+    ("o  c", "open in the browser; copy the reference"),
+    ("v", "feedback: pull requests, events, outbox"),
+    ("u *", "feedback: unblock a pull request"),
+    ("p *", "feedback, accounts: pause or resume"),
+    ("r *", "run a source or job now; retry"),
+    ("f  x", "runs: failed only; copy the recovery command"),
+    ("w  End", "log: warnings only; follow"),
+    ("d  g", "dark or light theme; reload"),
+    ("q", "quit"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Lists all keys. Marked keys ask for confirmation and are not available in `lore top`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close", priority=True)]
+
+    def compose(self) -> ComposeResult:
+        text = fields(list(KEYS))
+        text.append("\n* asks for confirmation; not available in `lore top`", "dim")
+        with VerticalScroll(id="keys") as window:
+            window.border_title = "Keys"
+            yield Static(text)
+        yield Footer(show_command_palette=False, compact=True)
+
+
+SCREENS: dict[str, type[ConsoleScreen]] = {
+    "overview": OverviewScreen,
+    "feedback": FeedbackScreen,
+    "accounts": AccountsScreen,
+    "runs": RunsScreen,
+    "search": SearchScreen,
+    "log": LogScreen,
+}
+REFRESH_SECONDS = 2.0
+
+
+class ConsoleApp(TextualApp[None]):
+    """The console on a terminal."""
+
+    TITLE = "lore"
+    CSS_PATH = "console.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(str(at), f"go('{name}')", name, show=False) for at, name in enumerate(SCREEN_TITLES, 1)),
+        Binding("g", "reload", "Reload", show=False),
+        Binding("d", "dark", "Dark", show=False),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),
+    ]
+
+    def __init__(
+        self, backend: Backend, *, theme: str = DARK, colourless: bool = False, signals: Sequence[int] = ()
+    ) -> None:
+        self._colourless = colourless
+        self._signals = signals
+        self._hearing = ExitStack()
+        super().__init__()
+        self.backend = backend
+        for one in THEMES:
+            self.register_theme(one)
+        self.theme = theme
+        self.set_class(colourless, "-colourless")
+        for name, screen in SCREENS.items():
+            self.add_mode(name, partial(screen, backend))
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        found = super().get_line_filters()
+        return [*found, NoColor()] if self._colourless else found
+
+    def on_mount(self) -> None:
+        self.switch_mode("overview")
+        self.set_interval(REFRESH_SECONDS, self._beat)
+        self._hearing.enter_context(heard(dict.fromkeys(self._signals, self.exit)))
+        if self.backend.service is not None:
+            # After the first paint: what the service loads would delay it.
+            self.call_after_refresh(self.backend.service.start)
+
+    def on_unmount(self) -> None:
+        self._hearing.close()
+
+    def action_go(self, place: str) -> None:
+        """Go to another screen."""
+        if not isinstance(self.screen, ConsoleScreen):
+            return
+        self.switch_mode(place)
+
+    def action_reload(self) -> None:
+        """Reload the visible screen."""
+        if isinstance(self.screen, ConsoleScreen):
+            self.screen.reload_now()
+
+    def _beat(self) -> None:
+        # Also the screen below a dialog, which is still visible.
+        seen = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, ConsoleScreen)), None)
+        if seen is not None:
+            seen.reload()
+
+    def action_dark(self) -> None:
+        """Change between dark and light."""
+        self.theme = LIGHT if self.current_theme.dark else DARK
+        for table in self.screen.query(RowTable):
+            table.redraw(anew=True)
+
+    def action_keys(self) -> None:
+        """Show every key."""
+        self.push_screen(HelpScreen())
+
+
+def run_console(
+    app: App,
+    *,
+    load: Callable[[], App] | None,
+    config_file: str | None,
+    theme: str,
+    color: bool,
+    on_leaving: Callable[[], None] = lambda: None,
+) -> TideloreError | None:
+    """Run the service in a thread with the console; return the error if the service ended before the console.
+
+    `on_leaving` is called when the screen is closed and the service is still stopping.
+    """
+    with _logged(app) as logbook:
+        service = ServiceThread(app, load, config_file)
+        try:
+            _show(Backend(app, logbook, service, ConsoleActions(app)), theme, color=color)
+        finally:
+            if service.running:
+                on_leaving()
+            service.stop()
+        return None if service.elsewhere else service.error
+
+
+def run_top(app: App, *, theme: str, color: bool) -> None:
+    """Show the console of a service in another process, read-only."""
+    _show(Backend(app, Logbook()), theme, color=color)
+
+
+def _show(backend: Backend, theme: str, *, color: bool) -> None:
+    console = ConsoleApp(
+        backend,
+        theme=choose_theme(theme, os.environ),
+        colourless=is_colourless(os.environ, color=color),
+        signals=(signal.SIGTERM, signal.SIGHUP),
+    )
+    try:
+        console.run()
+    finally:
+        backend.close()
+
+
+@contextmanager
+def _logged(app: App) -> Iterator[Logbook]:
+    """Collect log records for the log screen, so that none are printed over the console."""
+    logbook = Logbook()
+    logger = logging.getLogger("tidelore")
+    before = logger.handlers, logger.propagate, logger.level
+    # A file that was asked for goes on being written; what would go to the terminal goes to the screen.
+    kept = [handler for handler in logger.handlers if isinstance(handler, logging.FileHandler)]
+    logger.handlers, logger.propagate = [*kept, logbook], False
+    logger.setLevel(app.config.log.level.upper())
+    try:
+        yield logbook
+    finally:
+        logger.handlers, logger.propagate = before[0], before[1]
+        logger.setLevel(before[2])

@@ -1,0 +1,390 @@
+"""The base of all screens: top bar, key bindings, refreshing, lists with details, and the confirmation dialog.
+
+A screen keeps showing its rows until new ones are read; a failed read is reported in the bar. Nothing is changed
+without a confirmation, and Enter alone confirms nothing.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+from textual.widgets import Button, DataTable, Footer, Input, Static
+
+from tidelore.console.backend import Backend
+from tidelore.console.style import clean_text, duration, timestamp
+from tidelore.console.table import RowTable, TableRow
+from tidelore.core.errors import TideloreError
+from tidelore.service.status import ServiceStatus, read_service
+from tidelore.store.database.port import Database
+from tidelore.store.work.service_records import JobRow
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """One question, answered with yes or no."""
+
+    AUTO_FOCUS = "#no"
+    BINDINGS = [  # noqa: RUF012 - as Textual declares it
+        Binding("y", "answer(True)", "Yes"),
+        Binding("n,escape", "answer(False)", "No"),
+        Binding("left,right", "other", "Choose", show=False),
+    ]
+
+    def __init__(self, question: str, consequence: str) -> None:
+        super().__init__()
+        self._question = question
+        self._consequence = consequence
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog"):
+            yield Static(self._question, id="question", markup=False)
+            yield Static(self._consequence, id="consequence", markup=False)
+            with Horizontal(id="choices"):
+                yield Button("No (n)", id="no")
+                yield Button("Yes (y)", id="yes", variant="warning")
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+    def action_answer(self, answer: bool) -> None:  # noqa: FBT001 - the value of the key
+        """Close with an answer."""
+        self.dismiss(answer)
+
+    def action_other(self) -> None:
+        """Go to the other button."""
+        self.focus_next()
+
+
+SCREEN_TITLES = {
+    "overview": "Overview",
+    "feedback": "Feedback",
+    "accounts": "Accounts",
+    "runs": "Runs",
+    "search": "Search",
+    "log": "Log",
+}
+"""The screens by the key that leads to each: the first one to 1, and so on."""
+
+CHANGING_ACTIONS = frozenset({"unblock", "pause", "retry"})
+"""What keys ask for that is written."""
+SERVICE_ACTION = "run_now"
+"""What keys ask of a service, which has to be in this process."""
+
+
+class BarStatus(Struct, frozen=True):
+    """What the top bar shows on every screen."""
+
+    service: ServiceStatus
+    now_ms: int
+
+
+class TopBar(Static):
+    """The bar on top: the screens, the service and its health."""
+
+    def __init__(self, place: str, backend: Backend) -> None:
+        super().__init__("", id="bar")
+        self._place = place
+        self._backend = backend
+
+    def on_mount(self) -> None:
+        self.tell(None, None)
+
+    def tell(self, standing: BarStatus | None, error: TideloreError | None) -> None:
+        """Show the status or the error; `loading` before the first read."""
+        tabs = [
+            f"[@click=app.go('{name}')]{'[b reverse]' if name == self._place else '[$text-muted]'}"
+            f" {number} {title} [/][/]"
+            for number, (name, title) in enumerate(SCREEN_TITLES.items(), 1)
+        ]
+        self.update("[b $primary]lore[/] " + "".join(tabs) + "\n" + self._standing(standing, error))
+
+    def _standing(self, standing: BarStatus | None, error: TideloreError | None) -> str:
+        if error is not None:
+            fix = f" · {clean_text(error.fix)}" if error.fix else ""
+            return f"[$text-error]✖ {_plain(clean_text(error.message, 120))}[/][$text-muted]{_plain(fix)}[/]"
+        if standing is None:
+            return "[$text-muted]… loading[/]"
+        parts = [self._service(standing.service, standing.now_ms), _health(standing.service)]
+        parts.append(f"[$text-muted]{timestamp(standing.now_ms)[11:]}[/]")
+        if self._backend.actions is None:
+            parts.append("[$text-muted]read-only[/]")
+        return " [$text-muted]·[/] ".join(part for part in parts if part)
+
+    def _service(self, status: ServiceStatus, now_ms: int) -> str:
+        ours, holder = self._backend.service, status.holder
+        if holder is not None and holder.holder is not None:
+            where = "here" if ours is not None and ours.running else f"pid {holder.holder.pid} on {holder.holder.host}"
+            return f"[$text-success]● service {_plain(where)}, up {duration((now_ms - holder.acquired_at) / 1000)}[/]"
+        if ours is not None and ours.error is not None:
+            return f"[$text-error]✖ no service: {_plain(clean_text(ours.error.message, 60))}[/]"
+        if ours is not None and ours.running:
+            return "[$text-warning]○ service starting[/]"
+        return "[$text-muted]○ no service running[/]"
+
+
+class ConsoleScreen(Screen[None]):
+    """Base of all screens: `question` reads the database in the background, `show` draws the result."""
+
+    PLACE: ClassVar[str] = ""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 - as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall")]  # noqa: RUF012
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__()
+        self.backend = backend
+        self.standing: BarStatus | None = None
+        self._was_served = self.served
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(self.PLACE, self.backend)
+        yield from self.body()
+        yield Footer(show_command_palette=False, compact=True)
+
+    def body(self) -> Iterable[Widget]:
+        """Yield what is between the bar and the keys."""
+        return ()
+
+    @abstractmethod
+    def question(self, database: Database, now_ms: int) -> Any:
+        """Read what this screen shows; runs in the reader's thread."""
+
+    @abstractmethod
+    def show(self, answer: Any, now_ms: int) -> None:
+        """Draw what was read."""
+
+    def on_screen_resume(self) -> None:
+        self.reload()
+
+    def reload(self) -> None:
+        """Reload this screen, unless a reload is running."""
+        if not any(worker.group == "reload" and worker.node is self for worker in self.workers):
+            self.run_worker(self._reload(), group="reload", exit_on_error=False)
+
+    def reload_now(self) -> None:
+        """Reload this screen even if a reload is running, because that one may have read older data."""
+        self.run_worker(self._reload(), group="again", exclusive=True, exit_on_error=False)
+
+    async def _reload(self) -> None:
+        now_ms = self.backend.now_ms
+        bar = self.query_one(TopBar)
+        try:
+            answer, status = await self.backend.reader.ask(
+                lambda database: (self.question(database, now_ms), read_service(database, now_ms))
+            )
+        except TideloreError as error:
+            bar.tell(None, error)
+            return
+        self.standing = BarStatus(status, now_ms)
+        bar.tell(self.standing, None)
+        self.show(answer, now_ms)
+        if self.served != self._was_served:
+            # The keys that need a service come and go with it.
+            self._was_served = self.served
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide and disable the keys that change something where changes are not possible."""
+        if action == SERVICE_ACTION:
+            return self.served
+        return (
+            self.backend.actions is not None if action in CHANGING_ACTIONS else super().check_action(action, parameters)
+        )
+
+    @property
+    def served(self) -> bool:
+        """Whether the service runs in this process, so that jobs can be started."""
+        return self.backend.actions is not None and self.backend.service is not None and self.backend.service.running
+
+    def ask_to_run(self, jobs: Sequence[JobRow], name: str, why: str = "") -> None:
+        """Run jobs now after a confirmation; `name` stands for several jobs in the question."""
+        actions, service = self.backend.actions, self.backend.service
+        self.change(
+            f"Run {jobs[0].name if len(jobs) == 1 else name} now?",
+            run_consequence(jobs, why),
+            lambda: "" if actions is None or service is None else actions.run_now(service, jobs),
+        )
+
+    def change(self, question: str, consequence: str, act: Any) -> None:
+        """Make a change if it is confirmed."""
+
+        def answered(yes: bool | None) -> None:  # noqa: FBT001 - the result of the dialog
+            if yes:
+                self.run_worker(self._act(act), group="act", exit_on_error=False)
+
+        self.app.push_screen(ConfirmScreen(question, consequence), answered)
+
+    async def _act(self, act: Any) -> None:
+        try:
+            self.notify(await self.backend.act(act), markup=False)
+        except TideloreError as error:
+            self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
+        await self._reload()
+
+
+def run_consequence(jobs: Sequence[JobRow], why: str = "") -> str:
+    """Return what running jobs now means."""
+    several = f"These jobs run now: {', '.join(job.name for job in jobs)}."
+    parts = [why, several if len(jobs) > 1 else "The job runs now."]
+    if any(job.state == "running" for job in jobs):
+        parts.append("A job that is already running runs again afterwards.")
+    if any(job.state == "backing_off" for job in jobs):
+        parts.append("A job in back-off after a failure is retried early.")
+    return " ".join(part for part in parts if part)
+
+
+def _health(status: ServiceStatus) -> str:
+    stale = [one.source for one in status.health.sources if not one.ok]
+    if stale:
+        return f"[$text-error]▲ stale: {_plain(', '.join(stale))}[/]"
+    return "[$text-success]all up to date[/]" if status.health.sources and status.holder is not None else ""
+
+
+def _plain(text: str) -> str:
+    """Return text in which no bracket is read as markup."""
+    return text.replace("[", "\\[")
+
+
+def filter_line() -> Input:
+    """Return the input for a filter; it is hidden until a filter is typed."""
+    line = Input(placeholder="Filter rows by text; Esc clears the filter", id="filter")
+    line.display = False
+    return line
+
+
+class ListScreen(ConsoleScreen):
+    """A list with details of the selected row; `address` and `reference` say what its keys open and copy."""
+
+    AUTO_FOCUS = "RowTable"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("s", "sort", "Sort"),
+        Binding("S", "reverse", "Reverse", show=False),
+        Binding("o", "open", "Open"),
+        Binding("c", "copy", "Copy"),
+        Binding("escape", "clear", "Clear", show=False),
+    ]
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._told: tuple[str | None, str] | None = None
+
+    def tables(self) -> Iterable[RowTable]:
+        """Yield the lists of this screen, the visible one first; none if the screen overrides `body`."""
+        return ()
+
+    def detail(self, line: TableRow) -> Text:  # noqa: ARG002 - a screen without a place for details tells none
+        """Return the details of a row."""
+        return Text()
+
+    def address(self, line: TableRow) -> str | None:  # noqa: ARG002 - what has no page says so for every row
+        """Return the web address of a row."""
+        return None
+
+    def reference(self, line: TableRow) -> str | None:
+        """Return the reference of a row as commands accept it."""
+        return line.key
+
+    def body(self) -> Iterable[Widget]:
+        yield filter_line()
+        behind = VerticalScroll(Static("", id="detail", markup=False), id="behind")
+        yield Container(Vertical(*self.tables(), id="lists"), behind, id="browse")
+
+    @property
+    def table(self) -> RowTable:
+        """The list with the focus, or else the first visible one."""
+        seen = [table for table in self.query(RowTable) if table.display]
+        return next((table for table in seen if table.has_focus), seen[0])
+
+    def update_detail(self) -> None:
+        """Show the details of the selected row; scroll to the top if another row was selected."""
+        line = self.table.line
+        key = None if line is None else (self.table.id, line.key)
+        if key != self._told:
+            self._told = key
+            self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
+        self.query_one("#detail", Static).update(Text("No rows.", "dim") if line is None else self.detail(line))
+
+    @property
+    def room(self) -> int:
+        """How many columns there are for details."""
+        return self.query_one("#behind", VerticalScroll).scrollable_content_region.width
+
+    @on(Resize)
+    def _other_room(self) -> None:
+        self.call_after_refresh(self.update_detail)
+
+    @on(DataTable.RowHighlighted)
+    def _another_row(self) -> None:
+        self.update_detail()
+
+    @on(DataTable.HeaderSelected)
+    def _sort_by(self, event: DataTable.HeaderSelected) -> None:
+        self.table.sort_by(event.column_index)
+
+    @on(Input.Changed, "#filter")
+    def _narrow(self, event: Input.Changed) -> None:
+        self.table.set_part(event.value)
+        self.update_detail()
+
+    @on(Input.Submitted, "#filter")
+    def _narrowed(self) -> None:
+        self.table.focus()
+
+    def action_filter(self) -> None:
+        """Show the filter input."""
+        filtering = self.query_one("#filter", Input)
+        filtering.display = True
+        filtering.focus()
+
+    def action_clear(self) -> None:
+        """Show all rows again."""
+        filtering = self.query_one("#filter", Input)
+        filtering.value = ""
+        filtering.display = False
+        self.table.focus()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        self.table.sort_next()
+        self.update_detail()
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self.table.reverse()
+        self.update_detail()
+
+    def action_open(self) -> None:
+        """Open the selected row's page in the browser."""
+        line = self.table.line
+        self.open_page(None if line is None else self.address(line))
+
+    def action_copy(self) -> None:
+        """Copy the selected row's reference."""
+        line = self.table.line
+        self.copy_text(None if line is None else self.reference(line))
+
+    def open_page(self, address: str | None) -> None:
+        """Open an address; it comes from a remote system, so only the web is opened."""
+        if address is None or not address.startswith(("https://", "http://")):
+            self.notify("This item has no web page.", severity="warning")
+            return
+        self.app.open_url(address)
+        self.notify(address, title="Opened", markup=False)
+
+    def copy_text(self, text: str | None) -> None:
+        """Put a text into the clipboard of the terminal."""
+        if not text:
+            self.notify("Nothing to copy.", severity="warning")
+            return
+        self.app.copy_to_clipboard(text)
+        self.notify(text, title="Copied", markup=False)
