@@ -114,6 +114,7 @@ def test_a_document_of_a_thread_without_its_issue_is_found(copy: Database, break
     break_it("DELETE FROM documents WHERE source_type = 'issue' AND source_id = 1")
     break_it("DELETE FROM embeddings WHERE document_id NOT IN (SELECT id FROM documents)")
     break_it("UPDATE issues SET deleted_at = 5 WHERE id = 1")
+    break_it("DELETE FROM child_sync WHERE parent_kind = 'issues' AND parent_id = 1")
     assert "documents " in named(copy, "documents-of-nothing", "vector-places", "vectors")
 
 

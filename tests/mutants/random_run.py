@@ -41,7 +41,7 @@ PATHS = (
     "engine", "feedback", "store/mirror",
 )  # fmt: skip
 TESTS = (
-    "tests/unit/engine", "tests/unit/feedback", "tests/unit/store", "tests/unit/pipeline", "tests/unit/sync",
+    "tests/unit/engine", "tests/unit/feedback", "tests/unit/store", "tests/unit/documents", "tests/unit/sync",
     "tests/contract", "tests/situations", "tests/properties",
     "tests/faces/test_feedback_answers.py", "tests/faces/test_feedback_audit.py", "tests/faces/test_feedback_poll.py",
 )  # fmt: skip

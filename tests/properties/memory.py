@@ -1,6 +1,6 @@
 """A store in memory whose commit is all or nothing, for lists whose tables the store does not hold.
 
-It implements the engine's `Shelf`; what it keeps survives a `Killed`, as a database file would.
+It implements the engine's `ScopeStore`; what it keeps survives a `Killed`, as a database file would.
 """
 
 from __future__ import annotations

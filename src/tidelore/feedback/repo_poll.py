@@ -441,11 +441,13 @@ class RepoPoll:
         shop = self._session.shop
         read_for = reviews_read_for(moved_at, server_at, scanner.context.overlap_ms)
         # In the transaction that stores them: they count as read for this version of the pull request.
-        shelf = scanner.shelf(scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, read_for))
-        intake = Intake(shelf, shop.clock.now_ms, shop.seam)
+        writer = scanner.writer(
+            scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, read_for)
+        )
+        intake = Intake(writer, shop.clock.now_ms, shop.seam)
         top = max((item.position for item in found.values()), default=None)
         mark = None if top is None else Position(top.at, top.id)
-        known = shelf.load()
+        known = writer.load()
         cursor = replace(known, watermark=forward(known.watermark, mark), complete=True)
         intake.take(Page(items=list(found.values()), rejected=rejected), cursor)
         scanner.count("pr_review_summaries", requests, intake.tally)

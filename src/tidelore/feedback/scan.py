@@ -78,11 +78,11 @@ class Rationed:
 
 
 class FromTheStart:
-    """A shelf whose list is read from its beginning; the stored position stays, and only moves forward."""
+    """A writer whose list is read from its beginning; the stored position stays, and only moves forward."""
 
-    def __init__(self, shelf: FeedbackWriter) -> None:
-        self._shelf = shelf
-        self._known = shelf.load()
+    def __init__(self, writer: FeedbackWriter) -> None:
+        self._writer = writer
+        self._known = writer.load()
 
     def load(self) -> Cursor:
         return Cursor()
@@ -90,22 +90,22 @@ class FromTheStart:
     def commit(self, batch: Batch[CommentRecord]) -> None:
         watermark = forward(self._known.watermark, batch.cursor.watermark)
         cursor = replace(self._known, watermark=watermark, window=None, validator=None)
-        self._shelf.commit(replace(batch, cursor=replace(cursor, complete=cursor.complete or batch.cursor.complete)))
+        self._writer.commit(replace(batch, cursor=replace(cursor, complete=cursor.complete or batch.cursor.complete)))
 
     def gaps(self) -> Sequence[Gap]:
-        return self._shelf.gaps()
+        return self._writer.gaps()
 
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
-        return self._shelf.stored(ids)
+        return self._writer.stored(ids)
 
     def set_aside(self, reason: str) -> None:
-        self._shelf.set_aside(reason)
+        self._writer.set_aside(reason)
 
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
-        return self._shelf.held(created_from, created_before)
+        return self._writer.held(created_from, created_before)
 
     def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
-        return self._shelf.due_quarantined(limit)
+        return self._writer.due_quarantined(limit)
 
 
 class Scanner(Struct, frozen=True):
@@ -115,7 +115,7 @@ class Scanner(Struct, frozen=True):
     report: RepoReport
     context: Context
 
-    def shelf(self, scope: Scope, kind: str, also: Also | None = None) -> FeedbackWriter:
+    def writer(self, scope: Scope, kind: str, also: Also | None = None) -> FeedbackWriter:
         """Return the durable side of a list; what its pages lead to is counted in their own transactions."""
         shop = self.session.shop
 
@@ -172,11 +172,11 @@ class Scanner(Struct, frozen=True):
         """Read a list up to its end; False when the ration ended before it."""
         surface = scope.surface.partition(".")[2]
         shop, settings = self.session.shop, self.context.settings
-        shelf = self.shelf(scope, kind)
-        known = shelf.load()
+        writer = self.writer(scope, kind)
+        known = writer.load()
         confirming = known.window is not None and known.window.passes > 0
         paged = Rationed(lister, ration, confirming=confirming)
-        intake = Intake(FromTheStart(shelf) if from_start else shelf, shop.clock.now_ms, shop.seam)
+        intake = Intake(FromTheStart(writer) if from_start else writer, shop.clock.now_ms, shop.seam)
         plan = Plan(
             order=order,
             overlap_ms=round(settings.comment_fetch_overlap_seconds * 1000),

@@ -243,7 +243,7 @@ def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: py
         asked.append(1)
         return read_dashboard(*words)
 
-    monkeypatch.setattr(overview, "read_glance", read)
+    monkeypatch.setattr(overview, "read_dashboard", read)
 
     async def look(seat: Seat) -> None:
         await seat.go("runs")
