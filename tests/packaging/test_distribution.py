@@ -104,7 +104,7 @@ def test_a_wheel_without_extras_syncs_and_searches_words_and_names_missing_extra
     assert "found: " in told.stdout.partition("10. ")[2]
     lived = bare.lore("demo", "--console", "--for", "3", "--scale", "0.2")
     assert lived.returncode == 0, lived.stdout + lived.stderr
-    assert "The service stored meanwhile" in lived.stdout
+    assert "The service stored:" in lived.stdout
     postgres = ("count", "--db", "postgresql://harbor@127.0.0.1:9/lore")
     assert bare.error(*postgres) == (2, "EXTRA_MISSING", "pip install 'tidelore[postgres]'")
 
