@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 from tests.architecture.source_tree import read_modules
@@ -13,6 +14,7 @@ from tests.architecture.source_tree import read_modules
 MODULE_LINES = 700
 FUNCTION_LINES = 50
 ENGINE_LINES = 1200
+FOLDER_MODULES = 20
 
 _NAMES = frozenset({"util", "utils", "helper", "helpers", "manager", "base", "common", "misc"})
 _WORDS = re.compile(r"\b(?:TODO|FIXME|XXX)\b|(?i:\bfor now\b|\bcurrently\b)")
@@ -35,6 +37,12 @@ def oversized(root: Path) -> list[str]:
                 if length > FUNCTION_LINES:
                     found.append(f"{where}:{node.lineno}: {node.name} has {length} lines")
     return found
+
+
+def crowded(root: Path) -> list[str]:
+    """Return every folder with more than 20 modules; the file that makes it a package does not count."""
+    counts = Counter(module.path.parent for module in read_modules(root) if module.path.stem != "__init__")
+    return [f"{folder.relative_to(root)}: {count}" for folder, count in counts.items() if count > FOLDER_MODULES]
 
 
 def code_lines(root: Path) -> int:

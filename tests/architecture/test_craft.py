@@ -6,13 +6,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.architecture.craft import ENGINE_LINES, code_lines, oversized, put_off, shapeless_names, undocumented
+from tests.architecture.craft import (
+    ENGINE_LINES,
+    code_lines,
+    crowded,
+    oversized,
+    put_off,
+    shapeless_names,
+    undocumented,
+)
 
 Plant = Callable[[dict[str, str]], Path]
 
 
 def test_no_module_or_function_exceeds_its_size_limit(source: Path, world_source: Path) -> None:
     assert oversized(source) + oversized(world_source) == []
+
+
+def test_no_folder_holds_more_than_twenty_modules(source: Path, plant: Plant) -> None:
+    assert crowded(source) == []
+    assert crowded(plant({f"engine/a{number}.py": "" for number in range(21)})) == ["engine: 21"]
 
 
 def test_the_engine_stays_below_its_total_size_limit(source: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.architecture.walls import (
     clocks_in_the_world,
     clocks_outside_the_clock,
+    fences_outside_the_leases,
     http_clients_outside_http,
     records_of_any_type,
     sockets_outside_the_sources,
@@ -53,6 +54,13 @@ families: dict[str, Family[IssueRecord]]
 
 def test_the_simulated_world_reads_no_clock(world_source: Path) -> None:
     assert clocks_in_the_world(world_source) == []
+
+
+def test_a_transaction_under_a_lease_is_opened_only_by_the_one_context_manager(source: Path, plant: Plant) -> None:
+    assert fences_outside_the_leases(source) == []
+    text = "from tidelore.store.work.leases import _fence\n\n\ndef f(tx, lease):\n    _fence(tx, lease)\n"
+    root = plant({"sync/lists.py": text, "store/work/leases.py": text})
+    assert sorted(fences_outside_the_leases(root)) == ["sync/lists.py:1", "sync/lists.py:5"]
 
 
 def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, plant: Plant) -> None:

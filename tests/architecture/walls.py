@@ -64,7 +64,7 @@ def records_of_any_type(root: Path) -> list[str]:
 
 def _last_name(node: ast.AST) -> str:
     match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
             return name
     return ""
 
@@ -88,6 +88,17 @@ def http_clients_outside_http(root: Path) -> list[str]:
 def sockets_outside_the_sources(root: Path) -> list[str]:
     """Return every import of a WebSocket library outside `sources/`."""
     return _imported_outside(root, {"sources"}, _SOCKETS)
+
+
+def fences_outside_the_leases(root: Path) -> list[str]:
+    """Return every use of the fence outside `store/work/leases.py`: transactions under a lease begin with `writing`."""
+    return [
+        f"{module.path.relative_to(root)}:{node.lineno}"
+        for module in read_modules(root)
+        if module.name != "store.work.leases"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Name | ast.Attribute | ast.alias) and _last_name(node) in {"_fence", "fence"}
+    ]
 
 
 def clocks_outside_the_clock(root: Path) -> list[str]:

@@ -18,7 +18,7 @@ from tidelore.engine.lease import Lease, acquire
 from tidelore.store.database.port import Database, Limits, Patience
 from tidelore.store.database.postgres import PostgresDatabase
 from tidelore.store.mirror.projects import list_projects
-from tidelore.store.work.leases import LeaseTable, fence
+from tidelore.store.work.leases import LeaseTable, writing
 
 NAMES = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
 OTHER = ProcessIdentity("elsewhere", 20, "200")
@@ -77,8 +77,7 @@ def test_a_holder_frozen_inside_a_transaction_loses_it_and_the_lease_is_taken_ov
         clock.advance(5)
 
         def freeze() -> None:
-            with frozen.transaction() as tx:
-                fence(tx, held)
+            with writing(frozen, held) as tx:
                 tx.execute(
                     "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at)"
                     " VALUES ('gitlab', 1, 'p', 'p', 'p', 1, 1)"
@@ -90,8 +89,8 @@ def test_a_holder_frozen_inside_a_transaction_loses_it_and_the_lease_is_taken_ov
         with pytest.raises(DatabaseUnreachable, match="idle-in-transaction timeout"):
             freeze()
         assert list_projects(heir) == []
-        with pytest.raises(Exception, match="took over"), frozen.transaction() as tx:
-            fence(tx, held)
+        with pytest.raises(Exception, match="took over"), writing(frozen, held):
+            raise AssertionError("the transaction must not begin")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tidelore.core.errors import LeaseLost, LockHeld
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import Lease, LeaseRow, acquire
 from tidelore.store.database.port import Database
-from tidelore.store.work.leases import LeaseTable, fence
+from tidelore.store.work.leases import LeaseTable, writing
 
 ME = ProcessIdentity("here", 10, "100")
 OTHER = ProcessIdentity("there", 20, "200")
@@ -94,21 +94,21 @@ def test_a_fence_passes_the_holder_and_stops_a_holder_that_was_taken_over(
     database: Database, clock: ManualClock
 ) -> None:
     lease = take(database, clock)
-    with database.transaction() as tx:
-        fence(tx, lease)
+    with writing(database, lease):
+        pass
     successor = take(database, clock, OTHER, force=True)
     assert successor.taken_as == "forced"
-    with pytest.raises(LeaseLost), database.transaction() as tx:
-        fence(tx, lease)
-    with database.transaction() as tx:
-        fence(tx, successor)
+    with pytest.raises(LeaseLost), writing(database, lease):
+        raise AssertionError("the transaction must not begin")
+    with writing(database, successor):
+        pass
 
 
 def test_a_fence_stops_a_holder_that_released_its_lease(database: Database, clock: ManualClock) -> None:
     lease = take(database, clock)
     lease.release()
-    with pytest.raises(LeaseLost), database.transaction() as tx:
-        fence(tx, lease)
+    with pytest.raises(LeaseLost), writing(database, lease):
+        raise AssertionError("the transaction must not begin")
 
 
 def test_a_takeover_waits_until_the_fenced_transaction_has_ended(
@@ -126,8 +126,7 @@ def test_a_takeover_waits_until_the_fenced_transaction_has_ended(
         seen.extend(row[0] for row in rival.read("SELECT remote_id FROM projects"))
 
     thread = threading.Thread(target=take_over)
-    with database.transaction() as tx:
-        fence(tx, lease)
+    with writing(database, lease) as tx:
         thread.start()
         early = taken.wait(0.3)
         tx.execute(

@@ -16,11 +16,12 @@ FENCE = (
         name="fence-removed-from-the-commit",
         invariant="lease fencing",
         file="store/mirror/page_writer.py",
-        before="""            if self._lease is not None:
-                fence(tx, self._lease)
+        before="""        with writing(self._database, self._lease) as tx:
             if batch.items:
 """,
-        after="            if batch.items:\n",
+        after="""        with self._database.transaction() as tx:
+            if batch.items:
+""",
         test="tests/contract/test_store_parents.py::test_a_process_whose_lease_was_taken_over_writes_nothing",
         why="A process that slept through its takeover would write over its successor's cursor.",
     ),
@@ -37,8 +38,8 @@ FENCE = (
         name="look-up-without-a-fence",
         invariant="lease fencing",
         file="sync/projects.py",
-        before="        fence(tx, session.lease)\n        project = save_project(",
-        after="        project = save_project(",
+        before="    with session.writing() as tx:\n        project = save_project(",
+        after="    with session.shop.database.transaction() as tx:\n        project = save_project(",
         test=f"{_RACE}::test_a_process_that_resumes_without_its_lease_writes_nothing_more[sqlite-looking-up]",
         why="One write without a fence is enough for two writers.",
     ),

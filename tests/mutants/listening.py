@@ -31,12 +31,12 @@ STORED = (
         invariant=INTENTS,
         file="store/mirror/feedback_writer.py",
         before='''in one transaction, or nothing."""
-    with database.transaction(durable=_plans(batch)) as tx:
+    with writing(database, lease, durable=_plans(batch)) as tx:
 ''',
         after='''in one transaction, or nothing."""
     with database.transaction() as tx:
         _write_list(tx, batch, now_ms)
-    with database.transaction(durable=_plans(batch)) as tx:
+    with writing(database, lease, durable=_plans(batch)) as tx:
 ''',
         test=f"{DELTAS}::test_a_crash_inside_the_commit_leaves_neither_events_nor_cursor[repo]",
         why="A death between the two loses the events of a page for good.",
@@ -93,8 +93,8 @@ FENCES = (
         name="pull-request-tracked-without-a-fence",
         invariant="lease fencing",
         file="feedback/pull_requests.py",
-        before="            fence(tx, self.session.lease)\n            tracked = track(\n",
-        after="            tracked = track(\n",
+        before="        with self.session.writing() as tx:\n            tracked = track(\n",
+        after="        with self.session.shop.database.transaction() as tx:\n            tracked = track(\n",
         test=f"{_LOST}[threads-to-feeds]",
         why="A poll that was taken over would begin to follow what the new holder has just let go.",
     ),

@@ -53,11 +53,11 @@ RECORD_KEYS = (
         name="record-key-saved-before-its-rows",
         invariant=RECORD_KEY,
         file=_WRITER,
-        before="        links = 0\n        with self._database.transaction() as tx:\n",
+        before="        links = 0\n        with writing(self._database, self._lease) as tx:\n",
         after="""        links = 0
         with self._database.transaction() as tx:
             save_cursor(tx, self._scope, batch.cursor, now)
-        with self._database.transaction() as tx:
+        with writing(self._database, self._lease) as tx:
 """,
         test=f"{DEATHS}::test_a_poll_killed_at_any_point_loses_and_duplicates_nothing[records]",
         why="A death between the two transactions skips a page of the repository for good.",

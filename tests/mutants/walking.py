@@ -19,17 +19,13 @@ ONE_TRANSACTION = (
         invariant="1",
         file="store/mirror/page_writer.py",
         before="""        links = LinkCounts()
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             if batch.items:
 """,
         after="""        links = LinkCounts()
         with self._database.transaction() as tx:
             save_cursor(tx, self._scope, batch.cursor, now)
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             if batch.items:
 """,
         test="tests/crash/test_kill_matrix.py"
@@ -55,8 +51,7 @@ ONE_TRANSACTION = (
         invariant="1",
         file="sync/projects.py",
         before="    return _save(session, source, configured, await source.resolve(configured))\n",
-        after="""    with session.shop.database.transaction() as tx:
-        fence(tx, session.lease)
+        after="""    with session.writing():
         record = await source.resolve(configured)
     return _save(session, source, configured, record)
 """,

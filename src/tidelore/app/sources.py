@@ -145,10 +145,8 @@ async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = Fa
         async with open_session(shop, force=force, lease=LEASE, note=note) as session:
             from tidelore.feedback.repositories import store_repository
             from tidelore.store.mirror.projects import rename_repository, set_configured
-            from tidelore.store.work.leases import fence
 
-            with hub.database.transaction() as tx:
-                fence(tx, session.lease)
+            with session.writing() as tx:
                 rename_repository(tx, known, former_path)
                 set_configured(tx, known, former_path)
                 project = store_repository(tx, hub.database, source.name, place.name, record, now)

@@ -422,7 +422,6 @@ def _change_alone(
 ) -> Output:
     """Change something that a running poll relies on: under the lock, and recorded as a run."""
     from tidelore.app.wiring import run_until_signalled
-    from tidelore.store.work.leases import fence
     from tidelore.store.work.session import Workshop, open_session
     from tidelore.sync.account_poll import LEASE
 
@@ -435,8 +434,7 @@ def _change_alone(
 
         async def work() -> list[AccountRow]:
             async with open_session(shop, force=force, note=note, lease=LEASE) as session:
-                with database.transaction() as tx:
-                    fence(tx, session.lease)
+                with session.writing() as tx:
                     return [row for row in rows if change(tx, row, app.clock.now_ms())]
 
         changed = run_until_signalled(work(), "nothing was changed")

@@ -29,7 +29,6 @@ from tidelore.store.mirror.documents import (
     write_documents,
 )
 from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import LEASE, Session, Workshop, acquire_lease
 
 BATCH = 200
@@ -66,8 +65,7 @@ def _batch(session: Session, marks: list[DirtyMark], report: DocumentReport) -> 
     documents, troubled = _compose(shop, marks)
     done = [mark for mark in marks if mark not in troubled]
     shop.seam(Seam.BEFORE_COMMIT)
-    with shop.database.transaction() as tx:
-        fence(tx, session.lease)
+    with session.writing() as tx:
         written = write_documents(tx, [mark.source for mark in done], documents, shop.clock.now_ms())
         wipe(tx, done)
         for mark, error in troubled.items():

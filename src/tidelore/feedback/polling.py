@@ -20,7 +20,6 @@ from tidelore.feedback.repositories import store_repository
 from tidelore.http.limits import SourceOutages
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.mirror.projects import ProjectRow, find_configured
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session, Workshop, open_session
 
 LEASE = "github"
@@ -116,6 +115,5 @@ async def resolve_repository(session: Session, source: GitHubSource, name: str) 
     if known is not None:
         return known
     record = await source.resolve(name)
-    with database.transaction() as tx:
-        fence(tx, session.lease)
+    with session.writing() as tx:
         return store_repository(tx, database, source.name, name, record, session.shop.clock.now_ms())

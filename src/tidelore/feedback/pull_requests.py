@@ -25,7 +25,6 @@ from tidelore.feedback.repositories import RepositoryIdentity
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, set_aside
 from tidelore.store.mirror.quarantine import admit
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, TrackedPr, move, note_pull, set_head, track
 
@@ -130,8 +129,7 @@ class PullRequestWatch(Struct, frozen=True):
         if reason is None:
             return cursor
         _LOG.warning("cursor_invalid: %s", reason, extra={"event": "cursor_invalid", "scope": self.scope.key})
-        with shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             set_aside(tx, self.scope, reason, shop.clock.now_ms())
         backfill_ms = round(self.context.settings.comment_fetch_safe_backfill_seconds * 1000)
         return backfilled(shop.clock.now_ms(), backfill_ms)
@@ -153,8 +151,7 @@ class PullRequestWatch(Struct, frozen=True):
     def keep(self, look: PullListing) -> None:
         """Keep the position of a look. Until then the next look shows the same again."""
         now = self.session.shop.clock.now_ms()
-        with self.session.shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             if look.rejected:
                 admit(tx, self.scope, look.rejected, now)
             save_cursor(tx, self.scope, look.cursor, now)
@@ -182,8 +179,7 @@ class PullRequestWatch(Struct, frozen=True):
 
     def _track(self, pull: PullRecord) -> TrackedPr:
         now = self.session.shop.clock.now_ms()
-        with self.session.shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             tracked = track(
                 tx, self.project_id, self.context.repo, pull.number, issue_number=None, tracked_by="rule", now_ms=now
             )
@@ -192,8 +188,7 @@ class PullRequestWatch(Struct, frozen=True):
 
     def _note(self, tracked: TrackedPr, pull: PullRecord, head: str | None = None) -> TrackedPr:
         now = self.session.shop.clock.now_ms()
-        with self.session.shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             if head is not None:
                 set_head(tx, tracked.id, head, now)
             return note_pull(tx, tracked, pull, now)
@@ -201,8 +196,7 @@ class PullRequestWatch(Struct, frozen=True):
     def _move(self, tracked: TrackedPr, pull: PullRecord, status: str, reason: str, detail: str | None) -> TrackedPr:
         check_step(tracked.status, status)
         now = self.session.shop.clock.now_ms()
-        with self.session.shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             note_pull(tx, tracked, pull, now)
             # From the status the step was judged for: somebody else may have made another one meanwhile.
             moved = move(tx, tracked, status, reason, detail, now)

@@ -38,7 +38,6 @@ from tidelore.store.mirror.projects import ProjectRow, rename_repository
 from tidelore.store.mirror.quarantine import due_entries
 from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.followed_issues import IssueCursor, batch_followups, followed_issues, waiting_followups
-from tidelore.store.work.leases import fence
 from tidelore.store.work.service_records import PollCost, load_cost, save_cost
 from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import (
@@ -319,8 +318,7 @@ class RepoPoll:
         # Of one that is ending none is kept: it must be shown again until it has ended.
         ending = tracked.pr_number in pull_watch.endings
         if page.validator is not None and page.validator != cursor.validator and not ending:
-            with self._database.transaction() as tx:
-                fence(tx, self._session.lease)
+            with self._session.writing() as tx:
                 save_cursor(tx, scope, replace(cursor, validator=page.validator), self._session.shop.clock.now_ms())
         return page.server_at
 
@@ -347,8 +345,7 @@ class RepoPoll:
         if begun and known is not None and known.mode == "repo":
             return
         now = self._session.shop.clock.now_ms()
-        with self._database.transaction() as tx:
-            fence(tx, self._session.lease)
+        with self._session.writing() as tx:
             for watch in watched:
                 scope = self._scope(watch.surface, watch.number)
                 cursor = load_cursor(self._database, scope)
@@ -373,8 +370,7 @@ class RepoPoll:
 
     def _hand(self, scope: Scope, at: int, *, complete: bool) -> None:
         now = self._session.shop.clock.now_ms()
-        with self._database.transaction() as tx:
-            fence(tx, self._session.lease)
+        with self._session.writing() as tx:
             upsert_poll_cursor(tx, scope, last_updated_at=at, bootstrap_complete=complete, now_ms=now)
 
     async def _read_feed(self, scanner: Scanner, kind: str) -> None:
@@ -455,8 +451,7 @@ class RepoPoll:
     def _batch_followups(self) -> None:
         now = self._session.shop.clock.now_ms()
         for number in waiting_followups(self._database, self._project.id):
-            with self._database.transaction() as tx:
-                fence(tx, self._session.lease)
+            with self._session.writing() as tx:
                 batch_followups(tx, self._project.id, number, batch_event, now)
 
     def _learn(self, mode: FetchMode, known: PollCost | None) -> None:
@@ -465,16 +460,14 @@ class RepoPoll:
         cost = PollCost(mode, expected)
         if self._full or cost == known:
             return
-        with self._database.transaction() as tx:
-            fence(tx, self._session.lease)
+        with self._session.writing() as tx:
             save_cost(tx, self._project.id, cost, self._session.shop.clock.now_ms())
 
     def _learn_name(self) -> None:
         """Keep the name a renamed repository has now; until then its old one leads to it by a redirect."""
         if self._identity.name != self._project.path:
             _LOG.info("%s was renamed to %s", self._project.path, self._identity.name)
-            with self._database.transaction() as tx:
-                fence(tx, self._session.lease)
+            with self._session.writing() as tx:
                 rename_repository(tx, self._project, self._identity.name)
 
     def _spent(self) -> int:

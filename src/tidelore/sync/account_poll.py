@@ -41,7 +41,6 @@ from tidelore.store.mirror.accounts import (
 )
 from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.posts import bury_author
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session, Workshop, open_session
 from tidelore.sync.account_reading import AccountReader, ReadResult
 from tidelore.sync.account_verification import verify_accounts, verify_accounts_fully
@@ -328,8 +327,7 @@ class PollCycle:
         # Whoever has more to tell is heard again in the next cycle, whenever that is.
         report.next_poll_at = self.began_at + 1 if report.behind else now + round(interval * 1000)
         polled = Polled(report.posts, found.newest_at, max(1, round(interval)), report.next_poll_at)
-        with self._session.shop.database.transaction() as tx:
-            fence(tx, self._session.lease)
+        with self._session.writing() as tx:
             note_polled(tx, account.id, polled, now)
             if found.handle is not None and found.handle != account.handle:
                 rename_account(tx, account.did, found.handle, now)
@@ -360,8 +358,7 @@ class PollCycle:
             reason = f"account {'deleted' if deleted else hidden}"
             report.refused += f" ({reason})"
         now = self._session.shop.clock.now_ms()
-        with self._session.shop.database.transaction() as tx:
-            fence(tx, self._session.lease)
+        with self._session.writing() as tx:
             report.next_poll_at = note_unavailable(tx, account.id, reason, now)
             if deleted:
                 bury_author(tx, account.did, now)
@@ -380,8 +377,7 @@ class PollCycle:
             self._servers.failed(server, error)
         now = self._session.shop.clock.now_ms()
         report.next_poll_at = now + round(self._pace.shortest * 1000)
-        with self._session.shop.database.transaction() as tx:
-            fence(tx, self._session.lease)
+        with self._session.writing() as tx:
             if report.posts:
                 interval = max(1, round(self._pace.shortest))
                 note_polled(tx, account.id, Polled(report.posts, None, interval, report.next_poll_at), now)

@@ -31,7 +31,6 @@ from tidelore.store.mirror.accounts import NO_HANDLE, SURFACES, AccountRow, Mode
 from tidelore.store.mirror.cursors import reset_cursor, save_cursor, without_cursor
 from tidelore.store.mirror.payloads import Pack
 from tidelore.store.mirror.posts import PostWriter
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session
 from tidelore.sync.report import AccountReport, volume_line
 
@@ -211,8 +210,7 @@ class AccountReader(Struct, frozen=True):
             return
         now = shop.clock.now_ms()
         start = self._lookback()
-        with shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             for account in accounts:
                 if account.did in unread:
                     mode = self.mode_of(account)
@@ -285,8 +283,7 @@ class AccountReader(Struct, frozen=True):
         return max(shop.clock.now_ms() - int(shop.config.bluesky.initial_lookback_hours * 3_600_000), 0)
 
     def _forget(self, account: AccountRow) -> None:
-        with self.session.shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             for surface in SURFACES.values():
                 reset_cursor(tx, self.source.name, surface, account.did)
 
@@ -303,8 +300,7 @@ class AccountReader(Struct, frozen=True):
             return known
         if home is None:
             raise RemoteNotFound(f"the DID document of {account.handle} names no data server", did=account.did)
-        with shop.database.transaction() as tx:
-            fence(tx, self.session.lease)
+        with self.session.writing() as tx:
             note_home(tx, account.id, home, now)
         return home
 

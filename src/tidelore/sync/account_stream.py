@@ -49,7 +49,6 @@ from tidelore.store.mirror.accounts import (
 from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.posts import PostWriter, bury_author
 from tidelore.store.mirror.quarantine import admit
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session, Workshop, open_session
 from tidelore.sync.report import also_to_ledger
 
@@ -195,8 +194,7 @@ class StreamIngestion:
         shop, report = self._session.shop, self._report
         found = sort_events(batch.events)
         if found.others or found.rejected:
-            with shop.database.transaction() as tx:
-                fence(tx, self._session.lease)
+            with self._session.writing() as tx:
                 self._apply(tx, found)
         stored = self._writer.stored([item.version.id for item in found.items])
         sorted_out = sort_out(found.items, stored)

@@ -38,7 +38,6 @@ from tidelore.store.mirror.accounts import (
 )
 from tidelore.store.mirror.cursors import load_cursor
 from tidelore.store.mirror.posts import PostWriter, held_between, stored_versions
-from tidelore.store.work.leases import fence
 from tidelore.sync.account_reading import COLLECTIONS, AccountReader, following, key_before
 from tidelore.sync.audit import AuditReport, Difference, ScopeAudit, audit_verdict
 from tidelore.sync.report import AccountReport
@@ -78,8 +77,7 @@ def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> N
         return
     report.refused = f"account {hidden}"
     session = reader.session
-    with session.shop.database.transaction() as tx:
-        fence(tx, session.lease)
+    with session.writing() as tx:
         make_due(tx, [report.did], session.shop.clock.now_ms())
 
 

@@ -35,7 +35,6 @@ from tidelore.store.mirror.cursors import reset_cursor
 from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, was_renamed
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session
 from tidelore.sync.projects import ListTarget, look_up, reason_to_skip, refresh_project, resolve_project
 from tidelore.sync.report import ScopeKey, ScopeReport
@@ -215,8 +214,7 @@ class ListReading(Struct):
         writer = writer_for(self.session, target, project)
         self.report.links = writer.links
         if self.full:
-            with shop.database.transaction() as tx:
-                fence(tx, self.session.lease)
+            with self.session.writing() as tx:
                 reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
                 reset_watermarks(tx, FAMILIES[target.resource].kind, project.id)
         intake = Intake(writer, shop.clock.now_ms, shop.seam, self._tell)

@@ -29,7 +29,6 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.sources.ports import RESOURCES, ProjectSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, find_configured, find_remote, save_project
-from tidelore.store.work.leases import fence
 from tidelore.store.work.session import Session
 from tidelore.sync.report import ScopeKey
 
@@ -173,8 +172,7 @@ def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) ->
 
 
 def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:
-    with session.shop.database.transaction() as tx:
-        fence(tx, session.lease)
+    with session.writing() as tx:
         project = save_project(tx, source.name, configured, record, session.shop.clock.now_ms())
     session.shop.seam(Seam.PROJECT_RESOLVED)
     return project

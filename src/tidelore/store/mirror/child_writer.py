@@ -39,7 +39,7 @@ from tidelore.store.mirror.kinds import ISSUE, ParentKind
 from tidelore.store.mirror.parents import bury, is_buried
 from tidelore.store.mirror.payloads import Pack, packer
 from tidelore.store.mirror.quarantine import admit, release_scope
-from tidelore.store.work.leases import fence
+from tidelore.store.work.leases import writing
 
 C = TypeVar("C")
 Read = Callable[[str, Params], list[Row]]
@@ -204,9 +204,7 @@ class ChildWriter:
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             yield tx
 
 
@@ -285,8 +283,7 @@ class StatusWriter:
             (*((s.name, s.category, s.color, s.icon_name) if s else (None,) * len(_COLUMNS)), issue.id)
             for issue, s in zip(issues, shown, strict=True)
         ]
-        with self._database.transaction() as tx:
-            fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             tx.execute_rows(_WRITE, (*_COLUMNS, "id"), rows)
             for issue in issues:
                 parent = Parent(issue.id, issue.iid, issue.updated_at, None, None)

@@ -19,7 +19,7 @@ from tidelore.core.model import Document
 from tidelore.engine.lease import Lease
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.kinds import ParentKind
-from tidelore.store.work.leases import fence
+from tidelore.store.work.leases import writing
 
 SOURCE_TYPES = {"issues": "issue", "merge_requests": "merge_request"}
 _AGAIN = (
@@ -76,8 +76,7 @@ def mark(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> 
 
 def mark_all(database: Database, lease: Lease, now_ms: int) -> None:
     """Mark everything there is, and every document whose source is not there any more."""
-    with database.transaction() as tx:
-        fence(tx, lease)
+    with writing(database, lease) as tx:
         for table, source_type in (*SOURCE_TYPES.items(), ("discussions", "discussion"), ("posts", "post")):
             tx.execute(
                 "INSERT INTO dirty_sources (source_type, source_id, queued_at)"

@@ -36,7 +36,7 @@ from tidelore.store.work.events import (
     insert_events,
 )
 from tidelore.store.work.followed_issues import add_followups, note_redirected
-from tidelore.store.work.leases import fence
+from tidelore.store.work.leases import writing
 from tidelore.store.work.operator_commands import insert_command
 from tidelore.store.work.outbox import plan
 
@@ -233,9 +233,7 @@ def ingest_feedback_scan_batch(
     also: Also | None = None,
 ) -> WrittenEffects:
     """Write everything of the batch in one transaction, or nothing."""
-    with database.transaction(durable=_plans(batch)) as tx:
-        if lease is not None:
-            fence(tx, lease)
+    with writing(database, lease, durable=_plans(batch)) as tx:
         if batch.judged:
             save_comments(tx, batch.project_id, batch.kind, [judged.item for judged in batch.judged])
         written = _write_effects(tx, batch, now_ms)
@@ -259,9 +257,7 @@ def ingest_stored_comments(
 ) -> WrittenEffects:
     """Write what comments lead to that are stored already; their versions and the cursors stay as they are."""
     batch = ScanBatch(project_id, repo, kind, judged)
-    with database.transaction(durable=_plans(batch)) as tx:
-        if lease is not None:
-            fence(tx, lease)
+    with writing(database, lease, durable=_plans(batch)) as tx:
         written = _write_effects(tx, batch, now_ms)
         forget_ignored(tx, project_id, kind, [one.item.record.remote_id for one in judged])
         if also is not None:
@@ -321,9 +317,7 @@ class FeedbackWriter:
         return due_entries(self._database, self._scope, self._now_ms(), limit)
 
     def set_aside(self, reason: str) -> None:
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             set_aside(tx, self._scope, reason, self._now_ms())
 
     def commit(self, batch: Batch[CommentRecord]) -> None:

@@ -36,7 +36,7 @@ from tidelore.store.mirror.parents import (
 from tidelore.store.mirror.payloads import Pack, packer, store_payloads
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.mirror.quarantine import admit, due_entries, release
-from tidelore.store.work.leases import fence
+from tidelore.store.work.leases import writing
 
 
 class PageWriter:
@@ -78,17 +78,13 @@ class PageWriter:
         return due_entries(self._database, self._scope, self._now_ms(), limit)
 
     def set_aside(self, reason: str) -> None:
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             set_aside(tx, self._scope, reason, self._now_ms())
 
     def commit(self, batch: Batch[ParentRecord]) -> None:
         now = self._now_ms()
         links = LinkCounts()
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             if batch.items:
                 links = self._write(tx, batch.items, now)
             if batch.gone:
@@ -173,8 +169,7 @@ def store_fetched_items(
 ) -> list[StoredItem]:
     """Store all items in one transaction, each unless our row is newer; the answers come in the items' order."""
     seam(Seam.BEFORE_COMMIT)
-    with database.transaction() as tx:
-        fence(tx, lease)
+    with writing(database, lease) as tx:
         now = now_ms()
         projects: dict[tuple[str, str], ProjectRow] = {}
         landed = []

@@ -23,7 +23,7 @@ from tidelore.store.mirror.cursors import load_cursor, load_gaps, save_cursor, s
 from tidelore.store.mirror.documents import mark_rows, remove_documents
 from tidelore.store.mirror.payloads import Content, Pack, packer, store_contents
 from tidelore.store.mirror.quarantine import admit, due_entries, release
-from tidelore.store.work.leases import fence
+from tidelore.store.work.leases import writing
 
 _LINK = (
     "INSERT INTO links (url, title, description, thumb, first_shared_at, last_shared_at)"
@@ -384,17 +384,13 @@ class PostWriter:
         return due_entries(self._database, self._scope, self._now_ms(), limit)
 
     def set_aside(self, reason: str) -> None:
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             set_aside(tx, self._scope, reason, self._now_ms())
 
     def commit(self, batch: Batch[PostRecord]) -> None:
         now = self._now_ms()
         links = 0
-        with self._database.transaction() as tx:
-            if self._lease is not None:
-                fence(tx, self._lease)
+        with writing(self._database, self._lease) as tx:
             if batch.items:
                 links = write_posts(tx, batch.items, pack=self._pack, now_ms=now)
             if batch.gone:

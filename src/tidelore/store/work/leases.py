@@ -1,9 +1,12 @@
 """Stores the single-writer lease (table `leases`); every change is a compare-and-swap.
 
-`fence` stops a transaction whose lease was taken over.
+`writing` is the only way to open a transaction under a lease: one whose lease was taken over is stopped.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, LeaseRow, lost_error
@@ -63,8 +66,17 @@ class LeaseTable:
             )
 
 
-def fence(tx: Transaction, lease: Lease) -> None:
-    """Inside a writing transaction: stop unless the lease is ours, and let nobody take it before the commit."""
+@contextmanager
+def writing(database: Database, lease: Lease | None, *, durable: bool = False) -> Iterator[Transaction]:
+    """Begin a transaction that commits only while the lease is ours; without a lease it is a plain one."""
+    with database.transaction(durable=durable) as tx:
+        if lease is not None:
+            _fence(tx, lease)
+        yield tx
+
+
+def _fence(tx: Transaction, lease: Lease) -> None:
+    """Stop unless the lease is ours, and let nobody take it before the commit."""
     # An update and not a select: it locks the row, so that a takeover waits for this transaction's end.
     held = tx.change(
         "UPDATE leases SET generation = generation WHERE name = :name AND generation = :generation"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 
 from msgspec import Struct, field
 
@@ -31,8 +31,8 @@ from tidelore.core.progress import PhaseProgress
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
-from tidelore.store.database.port import Database
-from tidelore.store.work.leases import LeaseTable
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.work.leases import LeaseTable, writing
 from tidelore.store.work.runs import RunTable
 
 LEASE = "sync"
@@ -75,6 +75,10 @@ class Session(Struct):
     def lease(self) -> Lease:
         assert self.held is not None, "only a run that took the lease writes"
         return self.held
+
+    def writing(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
+        """Begin a transaction that commits only while the lease of this run is ours."""
+        return writing(self.shop.database, self.lease, durable=durable)
 
     async def take_lease(self, *, force: bool, wait_seconds: float = 0.0) -> None:
         """Become the one who writes, or learn who is."""
