@@ -97,7 +97,7 @@ def fences_outside_the_leases(root: Path) -> list[str]:
         for module in read_modules(root)
         if module.name != "store.work.leases"
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Name | ast.Attribute | ast.alias) and _last_name(node) in {"_fence", "fence"}
+        if isinstance(node, ast.Name | ast.Attribute | ast.alias) and _last_name(node) == "_fence"
     ]
 
 
