@@ -285,11 +285,27 @@ def load_config(explicit: str | None = None, environ: Mapping[str, str] | None =
     return parse_config(_overridden(tree, environ), path)
 
 
+def _with_repo_tables(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return the tree with each plain name in `github.repos` turned into a table, so that both forms are accepted."""
+    hosts = tree.get("github")
+    if not isinstance(hosts, list) or not any(isinstance(host, dict) and "repos" in host for host in hosts):
+        return tree
+
+    def expanded(host: Any) -> Any:
+        repos = host.get("repos") if isinstance(host, dict) else None
+        if not isinstance(repos, list):
+            return host
+        return {**host, "repos": [{"name": repo} if isinstance(repo, str) else repo for repo in repos]}
+
+    return {**tree, "github": [expanded(host) for host in hosts]}
+
+
 def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
     """Turn a decoded TOML tree into settings, or say which key is wrong and what would be right."""
     if not tree:
         # Nothing to check, and the checker is dear to build: an offline read starts here.
         return Config()
+    tree = _with_repo_tables(tree)
     for key, valid in _unknown_keys(tree, Config, ""):
         raise _unknown_key(key, valid, file)
     try:

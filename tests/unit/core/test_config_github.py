@@ -189,3 +189,17 @@ def test_an_allowed_user_with_an_at_sign_that_is_no_association_is_refused() -> 
             host_of(text)
         assert "@collaborator" in str(caught.value.fix)
     assert host_of('[[github]]\nallowed_users = ["*", "@Member", "x[bot]"]').allowed_users == ("*", "@Member", "x[bot]")
+
+
+def test_repositories_are_given_as_plain_names_or_as_tables() -> None:
+    plain = host_of('[[github]]\nrepos = ["owner/one", {name = "owner/two", fetch = "thread"}]')
+    tables = host_of(
+        '[[github]]\n[[github.repos]]\nname = "owner/one"\n[[github.repos]]\nname = "owner/two"\nfetch = "thread"'
+    )
+    assert plain == tables
+
+
+@pytest.mark.parametrize("repos", ['["nonsense"]', '[""]', "[7]", '"owner/one"', '["owner/one", "Owner/One"]'])
+def test_an_invalid_list_of_repositories_is_refused_with_its_key(repos: str) -> None:
+    with pytest.raises(ConfigError, match=r"github\[0\]\.repos"):
+        host_of(f"[[github]]\nrepos = {repos}")
