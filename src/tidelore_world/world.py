@@ -94,9 +94,9 @@ class World:
             del self.log[: LOG_LIMIT // 2]
 
 
-def build_world(seed: int = 7, scale: float = 1.0) -> World:
-    """Build a populated world; `scale` multiplies its sizes."""
-    world = World(seed)
+def build_world(seed: int = 7, scale: float = 1.0, start: str = START) -> World:
+    """Build a populated world; `scale` multiplies its sizes, `start` is its present."""
+    world = World(seed, start)
     world.gitlab.populate(scale)
     world.github.populate(scale)
     world.bluesky.populate(scale)

@@ -10,6 +10,8 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -57,8 +59,33 @@ def test_a_simulated_world_prints_the_config_to_use(desk: Desk) -> None:
         shown = "".join(lines)
         start = shown.index("[[gitlab]]")
         desk.config.write_text(shown[start : shown.index("Control:")])
+        checked = desk.run("doctor")
+        assert checked.code == 0, checked.out
         assert desk.run("ingest", "--type", "issues").code == 0
         assert desk.robot("count").data["issues"]["total"] > 0
+
+
+def test_a_simulated_world_starts_now_and_its_time_passes_unless_a_start_is_given(home: Path) -> None:
+    def times(*argv: str) -> list[datetime]:
+        with simulating("--robot", *argv) as process:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["data"]["url"]
+            found = []
+            for _ in range(2):
+                with urlopen(f"{url}/api/v4/version", timeout=10) as answer:
+                    found.append(parsedate_to_datetime(answer.headers["date"]))
+            return found
+
+    before = datetime.now(UTC).replace(microsecond=0)
+    first, second = times()
+    assert before <= first <= second <= datetime.now(UTC)
+    assert times("--start", "2026-03-02T09:00:00Z") == [datetime(2026, 3, 2, 9, tzinfo=UTC)] * 2
+
+
+def test_an_invalid_start_of_a_simulated_world_is_refused(desk: Desk) -> None:
+    outcome = desk.run("simulate", "--start", "yesterday")
+    assert outcome.code == 2
+    assert "invalid value for --start: 'yesterday'" in outcome.err
 
 
 def test_a_simulator_port_in_use_is_reported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
