@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.faces.following import OTHER, OWNER, REPO, TOKEN, Follower, failed, told_as_documented
 
@@ -251,6 +253,60 @@ def test_sync_with_github_alone_polls_it(follower: Follower) -> None:
     assert (said.code, said.err) == (0, "")
     assert f"{REPO}: 0 new events" in said.out
     assert follower.robot("sync", "--dry-run").data["polled"]["github"]["repos"][0]["repo"] == REPO
+
+
+def everything(follower: Follower) -> None:
+    """Configure a GitLab project, a GitHub repository and a Bluesky account, with something to read in each."""
+    follower.world.gitlab.create_project("port/quay")
+    follower.world.gitlab.create_issue("port/quay", title="The crane stops at night.")
+    network = follower.world.bluesky
+    network.create_account("alice.test")
+    network.post("alice.test", "High tide at noon.")
+    follower.settle(
+        REPO,
+        tail=(
+            f'[[gitlab]]\nbase_url = "{follower.url}"\nprojects = ["port/quay"]\n'
+            f'[bluesky]\nbase_url = "{follower.url}"\nplc_url = "{follower.url}"\naccounts = ["alice.test"]\n'
+            '[embedding]\nprovider = "none"\n'
+        ),
+    )
+    follower.say("Please count twice.")
+    follower.track()
+
+
+def test_sync_updates_gitlab_github_and_bluesky(follower: Follower) -> None:
+    everything(follower)
+    planned = follower.robot("sync", "--dry-run").data
+    assert (planned["hosts"][0]["projects"], set(planned["polled"])) == (["port/quay"], {"github", "bluesky"})
+    done = follower.robot("sync")
+    assert done.code == 0
+    assert done.data["polled"]["github"]["repos"][0]["effects"]["events"] == 1
+    assert done.data["polled"]["bluesky"]["posts"] == 1
+    assert sum(scope["created"] for scope in done.data["scopes"]) == 1
+    for words in ("crane", "high tide"):
+        assert follower.robot("search", words, "--mode", "lexical").data["total"] == 1, words
+    assert [body for _, body in events(follower)] == ["Please count twice."]
+    said = follower.run("sync")
+    assert (said.code, said.err) == (0, "")
+    assert f"{REPO}: 0 new events" in said.out
+    assert "lists" in said.out
+
+
+def test_a_source_that_fails_keeps_sync_from_neither_of_the_others(follower: Follower) -> None:
+    everything(follower)
+    follower.world.faults.add("status", re.compile("GET /repos/"), None, status=401)
+    done = follower.robot("sync")
+    assert done.code == 7
+    assert done.error["message"].endswith("; the other sources are synced")
+    assert follower.robot("count").data["issues"]["total"] == 1
+    assert follower.robot("list", "posts").data["total"] == 1
+
+
+def test_sync_of_one_project_polls_nothing(follower: Follower) -> None:
+    everything(follower)
+    done = follower.robot("sync", "--project", "port/quay")
+    assert done.code == 0
+    assert "polled" not in done.data
 
 
 def test_sync_without_any_source_says_how_to_begin(follower: Follower) -> None:

@@ -1,7 +1,7 @@
 """Update the local copy: `lore sync`, `lore ingest`, `lore generate-docs`, `lore embed`.
 
-`lore sync` runs every stage for all projects, refreshes named items only (`--issue`, `--mr`, `--retry-failed`), or
-polls GitHub and Bluesky where no GitLab project is configured. Reports are rendered in `output/runs.py`.
+`lore sync` polls GitHub and Bluesky and runs every stage for all GitLab projects, or refreshes named items only
+(`--issue`, `--mr`, `--retry-failed`). Reports are rendered in `output/runs.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelore.cli.output.runs import (
     sync_data,
     sync_lines,
 )
-from tidelore.core.errors import NotFound, TideloreError
+from tidelore.core.errors import Cancelled, NotFound, PartialSuccess, TideloreError
 from tidelore.core.references import KINDS
 
 if TYPE_CHECKING:
@@ -96,11 +96,14 @@ def refresh_items(
     return Output(surgical_data(report), surgical_lines(report, flags), error)
 
 
+def mirrors_gitlab(config: Config) -> bool:
+    """Return whether a GitLab project or group is configured."""
+    return any(host.projects or host.groups for host in config.gitlab)
+
+
 def polled_sources(app: App) -> list[str]:
-    """Return what there is to poll in place of GitLab; nothing where a GitLab project is configured."""
+    """Return which of GitHub and Bluesky there is something to poll of."""
     config = app.config
-    if any(host.projects or host.groups for host in config.gitlab):
-        return []
     found = ["github"] if any(host.repos for host in config.github) else []
     return [*found, "bluesky"] if config.bluesky.accounts or _follows(app) else found
 
@@ -141,17 +144,53 @@ def run_polls(
     for name in sources:
         try:
             answer = polls[name]()
+        except Cancelled:
+            raise
         except TideloreError as error:
             answer = Output(None, [f"{name}: {error.message}"], error)
         data[name] = answer.data
         lines += answer.lines
         errors += [] if answer.error is None else [answer.error]
+    if mirrors_gitlab(app.config):
+        # Its sync embeds the documents of all sources.
+        return Output(data, lines, errors[0] if errors else None)
     made = _embed(app) if "bluesky" in sources and "embed" not in left_out else None
     if made is not None:
         lines += made.lines
     invocation.open_store().close()  # so that the answer says how fresh the copy is now
     whole = {"polled": data, "embeddings": None if made is None else made.data}
     return Output(whole, lines, errors[0] if errors else None)
+
+
+def sync_everything(
+    invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
+) -> Output:
+    """Poll GitHub and Bluesky, then mirror GitLab; a source that fails does not keep the others from being synced."""
+    from msgspec.structs import replace
+
+    polled = run_polls(invocation, app, sources, left_out, wanted)
+    app = replace(app, config=_without(app.config, left_out))
+    try:
+        mirrored = _sync(invocation, app, left_out, wanted)
+    except TideloreError as error:
+        if isinstance(error, Cancelled) or polled.error is not None:
+            raise
+        mirrored = Output({}, [f"gitlab: {error.message}"], error)
+    errors = [answer.error for answer in (mirrored, polled) if answer.error is not None]
+    data = {**mirrored.data, "polled": polled.data}
+    return Output(data, [*polled.lines, "", *mirrored.lines], _combined(errors))
+
+
+def _combined(errors: Sequence[TideloreError]) -> TideloreError | None:
+    """Return the error of a sync of several sources: where others were synced, one failed source is partial success."""
+    if len(errors) != 1 or isinstance(errors[0], PartialSuccess):
+        return errors[0] if errors else None
+    error = errors[0]
+    return PartialSuccess(
+        f"{error.message}; the other sources are synced",
+        fix=error.fix,
+        failed=[{"code": error.code, "message": error.message, **error.details}],
+    )
 
 
 def _embed(app: App) -> Output:
@@ -215,11 +254,10 @@ def _follows(app: App) -> bool:
 def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
     """Update the local copy.
 
-    Reads the lists of the configured GitLab projects, then the discussions, events and files of changed items,
-    verifies a share of the stored items, and updates search documents and embeddings. An interrupted sync continues
-    where it stopped. Exits with 7 if some lists could not be read; the rest is stored.
-
-    Without GitLab projects, polls GitHub and Bluesky as `lore poll` does.
+    Polls GitHub and Bluesky as `lore poll` does. Reads the lists of the configured GitLab projects, then the
+    discussions, events and files of changed items, verifies a share of the stored items, and updates search documents
+    and embeddings. An interrupted sync continues where it stopped. Exits with 7 if some lists or sources could not be
+    read; the rest is stored.
 
     With --issue and --mr, refreshes only the named items (at most 100). If one of them cannot be fetched, nothing is
     stored.
@@ -236,15 +274,23 @@ def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
         left_out.add("embed")
     surgical = bool(asked) or flags.retry_failed is not None
     polled = [] if surgical or flags.project else polled_sources(app)
-    if flags.dry_run and polled:
-        return plan_polls(app, polled)
+    mirrored = mirrors_gitlab(app.config) or not polled
+    if flags.dry_run and surgical:
+        return plan_items(app, asked, flags, left_out)
     if flags.dry_run:
-        return plan_items(app, asked, flags, left_out) if surgical else _plan(app.config, flags.project, left_out)
+        plans = [_plan(app.config, flags.project, left_out)] if mirrored else []
+        plans += [plan_polls(app, polled)] if polled else []
+        return Output(
+            {key: value for plan in plans for key, value in plan.data.items()},
+            [line for plan in plans for line in plan.lines],
+        )
     from msgspec.structs import replace
 
     set_up_logging(
         app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
     )
+    if polled and mirrored:
+        return sync_everything(invocation, app, polled, left_out, wanted)
     if polled:
         return run_polls(invocation, app, polled, left_out, wanted)
     app = replace(app, config=_without(app.config, left_out))
