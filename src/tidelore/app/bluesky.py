@@ -1,6 +1,6 @@
 """Use-cases of Bluesky: poll, scrub and audit accounts, follow and refresh them, stream, diagnose.
 
-Opens the network and the store, and runs the stages of the command on them.
+Opens the Bluesky network and the store, and runs the stages of the command with them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OpenNetwork(Struct, frozen=True):
-    """The network and the store, open for one command."""
+    """The Bluesky network and the store, opened for one command."""
 
     shop: Workshop
     source: BlueskySource
@@ -37,7 +37,7 @@ class OpenNetwork(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[OpenNetwork]:
-    """Open the store and the network for the length of the block."""
+    """Open the store and the network until the block ends."""
     from tidelore.sources.bluesky.source import open_bluesky
     from tidelore.store.work.session import Workshop
     from tidelore.sync.report import RequestCount
@@ -72,7 +72,7 @@ async def poll_accounts(
 
 
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
-    """Verify followed accounts against their repositories; None when there are none."""
+    """Verify followed accounts against their repositories; return None if there are none."""
     from tidelore.documents.generation import make_documents_if_free
     from tidelore.store.mirror.accounts import count_accounts
     from tidelore.sync.account_poll import scrub
@@ -85,7 +85,7 @@ async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunRe
 
 
 async def diagnose_network(app: App) -> list[Finding]:
-    """Ask the network whether it is within reach, and for the accounts of the configuration."""
+    """Check that the network is reachable and that the configured accounts exist."""
     from tidelore.sources.bluesky.source import open_bluesky
     from tidelore.sync.diagnosis import examine_bluesky
 
@@ -96,7 +96,7 @@ async def diagnose_network(app: App) -> list[Finding]:
 async def follow_accounts(
     app: App, targets: Sequence[str | MemberList], added_by: str, mode: Mode | None
 ) -> FollowResult:
-    """Follow accounts, and the members of lists."""
+    """Follow accounts and the members of lists."""
     from tidelore.sync.accounts import follow_targets
 
     async with open_network(app, "lore accounts add") as opened:
@@ -105,7 +105,7 @@ async def follow_accounts(
 
 
 async def follow_follows(app: App, name: str, mode: Mode | None) -> FollowResult:
-    """Follow everybody whom an account follows."""
+    """Follow every account that an account follows."""
     from tidelore.sync.accounts import follow_follows as follow_them
 
     async with open_network(app, "lore accounts follows") as opened:
@@ -113,7 +113,7 @@ async def follow_follows(app: App, name: str, mode: Mode | None) -> FollowResult
 
 
 async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[AccountRow], list[tuple[str, str]]]:
-    """Learn the handles of today, of these accounts or of all; return who was asked, and what changed."""
+    """Update the handles of these accounts, or of all; return the accounts and the handles that changed."""
     from tidelore.store.mirror.accounts import find_account, list_accounts
     from tidelore.sync.accounts import refresh
 
@@ -126,7 +126,7 @@ async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[Account
 async def audit_accounts(
     app: App, name: str | None, on_progress: Callable[[Progress], None] = lambda _progress: None
 ) -> AuditReport:
-    """Compare an account, or all of them, with the network; nothing is written."""
+    """Compare one account, or all, with the network; writes nothing."""
     from tidelore.store.mirror.accounts import find_account, list_accounts
     from tidelore.sync.account_verification import audit_accounts as compare
 
@@ -146,7 +146,7 @@ async def stream_accounts(
     report: StreamReport,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> None:
-    """Follow the event stream; the report is told as it goes."""
+    """Consume the event stream; the report is updated while it runs."""
     from tidelore.documents.generation import make_documents_if_free
     from tidelore.sources.bluesky.stream import build_stream
     from tidelore.store.work.session import Workshop

@@ -1,7 +1,7 @@
 """Use-cases of the console: the service in a thread, the changes a user may make, search, and reading a thread.
 
-Every change is one that a command makes too; each opens what it needs and returns one line that says what was done.
-Search uses words, and meaning only where the model runs in this process: typing never causes a network call.
+Every change is also available as a command; each opens what it needs and returns a one-line message.
+Search uses keywords, and embeddings only if the model runs in this process: typing never causes a network call.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 STOP_SECONDS = 4.0
-"""How long the service may take to its orderly end before it is asked again."""
+"""How long the service may take to stop cleanly before it is asked to stop at once."""
 
 
 class ServiceThread:
-    """The service on a thread with a loop of its own; `error` tells why it ended where nobody asked it to."""
+    """The service in a thread with a separate event loop; `error` is set if it ended without a stop request."""
 
     def __init__(self, app: App, load: Callable[[], App] | None = None, config_file: str | None = None) -> None:
-        # Shared with what `load` returns: all connections of the service obey the same order to stop waiting.
+        # Shared with the App that `load` returns, so that `stop` ends the waits of all connections of the service.
         self._patience = app.patience or app.new_patience()
         self._app = self._obeying(app)
         self._load = None if load is None else lambda: self._obeying(load())
@@ -59,23 +59,23 @@ class ServiceThread:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another process is the service of this database."""
+        """Whether another process runs the service of this database."""
         return isinstance(self.error, LockHeld)
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the service."""
         self._thread.start()
 
     def run_now(self, names: Iterable[str]) -> None:
-        """Let jobs run at once, also those that are left alone after a failure."""
+        """Run jobs now, even if they are backing off after a failure."""
         self._control.run_now(names)
 
     def stop(self) -> None:
-        """Ask for an orderly end and return when it has come: pages are finished, runs closed, leases given back."""
+        """Stop cleanly and wait for it: pages in progress are finished, runs closed, leases released."""
         try:
             self._end()
         finally:
-            # Asked a second time it waits for nothing, not for a locked database either.
+            # The second stop request does not wait, not even for a locked database.
             self._patience.end()
             self._end()
 
@@ -94,27 +94,27 @@ class ServiceThread:
             asyncio.run(serve(self._app, ServeRequest(), self._control, load=self._load, config_file=self._config_file))
         except TideloreError as error:
             self.error = error
-        except Exception as error:  # noqa: BLE001 - told on the screen; a thread has nobody else to tell
+        except Exception as error:  # noqa: BLE001 - shown on the screen; nothing else handles errors of this thread
             self.error = TideloreError(
                 f"the service stopped unexpectedly: {error!r}", fix="check the log, then restart"
             )
 
 
 class ConsoleActions:
-    """Changes, made one at a time."""
+    """The changes that a user can make on the screens."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     def unblock(self, pull: TrackedPr) -> str:
-        """Follow a blocked pull request again; its host is asked for its head."""
+        """Unblock a pull request; its current head is requested from the host."""
         from tidelore.app.feedback_tracking import unblock
 
         row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
         return f"{row.repo_full_name}#{row.pr_number} is tracked again"
 
     def pause_pull(self, pull: TrackedPr) -> str:
-        """Hold the events of a pull request back, or hand them out again."""
+        """Pause the events of a pull request, or resume them if paused."""
         from tidelore.store.work.tracked_pull_requests import set_paused
 
         self._change(lambda tx, now: set_paused(tx, pull.id, not pull.paused, now))
@@ -122,14 +122,14 @@ class ConsoleActions:
         return f"{pull.repo_full_name}#{pull.pr_number}: its events are {done}"
 
     def retry_thread(self, event: EventRow) -> str:
-        """Let what waits in a thread be handed out at once, its failures forgotten."""
+        """Make the pending events of a thread available at once and reset their failures."""
         from tidelore.store.work.events import retry_now
 
         count = self._change(lambda tx, _now: retry_now(tx, event.project_id, event.thread_number))
         return f"{event.repo_full_name}#{event.thread_number}: retrying {count} pending"
 
     def pause_account(self, account: AccountRow) -> str:
-        """Ask an account no more, or one that is paused again."""
+        """Pause an account, or resume it if paused."""
         from tidelore.store.mirror.accounts import pause_account, resume_account
 
         if account.state == "paused":
@@ -139,7 +139,7 @@ class ConsoleActions:
         return f"@{account.handle} is paused"
 
     def retry_run(self, run_id: int) -> str:
-        """Repeat what a surgical run left; its hosts are asked."""
+        """Retry the items that a surgical run left; sends requests to their hosts."""
         from tidelore.app.mirroring import surgical_sync
         from tidelore.sync.report import SurgicalReport
         from tidelore.sync.surgical_preflight import SurgicalFlags
@@ -153,7 +153,7 @@ class ConsoleActions:
         return f"run {report.run_id}: {report.processed_count} of {report.requested_count} refreshed{told}"
 
     def run_now(self, service: ServiceThread, jobs: Sequence[JobRow]) -> str:
-        """Let jobs run at once. A poll of accounts asks whoever is due: so all of them are."""
+        """Run jobs now. An account poll reads only due accounts, so all accounts are made due first."""
         from tidelore.app.service_jobs import BLUESKY
         from tidelore.store.mirror.accounts import followed_dids, make_due
 
@@ -195,7 +195,7 @@ _IN_PROCESS = frozenset({"local", "minilm"})
 
 
 class ConsoleSearch:
-    """Finds threads, in one thread of the process."""
+    """Searches threads; used from a single thread of the process."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -203,11 +203,11 @@ class ConsoleSearch:
         self._opened = False
 
     def by_words(self, database: Database, text: str, limit: int) -> SearchResults:
-        """Search by words alone."""
+        """Search by keywords only."""
         return self._find(database, parse_query(text), "lexical", None, limit)
 
     def by_meaning(self, database: Database, text: str, limit: int) -> SearchResults | None:
-        """Search by words and by meaning; None where nothing here can tell meanings."""
+        """Search by keywords and by meaning; None if that is not possible without a network call."""
         query = parse_query(text)
         ranker = self._ranker(database, query.text)
         return None if ranker is None else self._find(database, query, "hybrid", ranker, limit)
@@ -251,7 +251,7 @@ def read_thread(database: Database, found: ThreadResult) -> Conversation | PostD
     try:
         row_id = resolve(database, kind, parse_reference(found.reference, kind))
     except UserError:
-        # Two hosts have a project of this path: the web address tells them apart.
+        # Two hosts have a project with this path; the URL distinguishes them.
         if found.web_url is None:
             raise
         row_id = resolve(database, kind, parse_reference(found.web_url, kind))

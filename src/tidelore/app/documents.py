@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 async def document(
     app: App, *, full: bool, force: bool, on_progress: Callable[[Progress], None] = lambda _progress: None
 ) -> DocumentReport:
-    """Make the documents of what is marked; asks nobody."""
+    """Generate the documents of items marked as changed; sends no requests."""
     from tidelore.documents.generation import make_documents
     from tidelore.store.mirror.documents import mark_all
     from tidelore.store.work.session import Workshop, open_session
@@ -48,7 +48,7 @@ async def embed(
     only: Sequence[int] | None = None,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> EmbedReport:
-    """Make the vectors of documents that have none, under no lease; why none could be made is told in the report."""
+    """Compute missing embeddings, without a lease; if none can be computed, the report contains the reason."""
     from tidelore.core.progress import EmbedReport
     from tidelore.store.work.session import Workshop
 
@@ -71,7 +71,7 @@ async def store_vectors(
     only: Sequence[int] | None = None,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    """Open the embedder and let it work; the report says as it goes what was stored."""
+    """Open the embedder and store embeddings; the report is updated while it runs."""
     from tidelore.core.errors import ExtraMissing, UserError
     from tidelore.embedding.embedder import Unavailable
     from tidelore.embedding.registry import open_embedder
@@ -84,7 +84,7 @@ async def store_vectors(
         if isinstance(embedder, Unavailable):
             failure = UserError if embedder.extra is None else ExtraMissing
             raise failure(embedder.reason, fix=embedder.fix, extra=embedder.extra)
-        # Not before: without an embedder there may be no numpy either.
+        # Imported late: without an embedder numpy may be missing too.
         from tidelore.documents.embed import embed_documents
 
         try:
@@ -96,7 +96,7 @@ async def store_vectors(
 
 
 class Meaning(Struct, frozen=True):
-    """What ranks by meaning, or why nothing does; `extra` when that is an extra that is not installed."""
+    """The semantic ranker, or why there is none; `extra` is set if an extra is not installed."""
 
     ranker: MeaningRanker | None = None
     notice: str | None = None
@@ -104,7 +104,7 @@ class Meaning(Struct, frozen=True):
 
 
 def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
-    """Return what ranks documents by the meaning of a text; whatever is missing for it is a notice."""
+    """Return the semantic ranker for a query; anything missing is reported as a notice."""
     from tidelore.core.errors import RemoteError
     from tidelore.core.extras import install_command
     from tidelore.embedding.embedder import InProcess, Unavailable

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from tidelore.app.wiring import App
 
 LOOK_SECONDS = 1.0
-"""How often the database is looked at while somebody waits."""
+"""How often the database is checked while a consumer waits."""
 _HOPELESS = (CredentialsMissing, CredentialsRejected, ConfigError)
 
 
 class TakeRequest(Struct, frozen=True):
-    """What is to be taken. Without `wait` there is one look; `timeout_seconds` ends the waiting."""
+    """Which event to take. Without `wait` the database is checked once; `timeout_seconds` limits the wait."""
 
     places: Sequence[ConfiguredRepo]
     pr: int | None = None
@@ -41,7 +41,7 @@ class TakeRequest(Struct, frozen=True):
 
 
 async def take_event(app: App, request: TakeRequest) -> EventRow | None:
-    """Lease the next event of these repositories, if need be when there is one."""
+    """Lease the next event of these repositories; with `wait`, wait until there is one."""
     database = app.open_store(create=request.poll)
     try:
         return await _Taking(app, database, request).run()
@@ -50,7 +50,7 @@ async def take_event(app: App, request: TakeRequest) -> EventRow | None:
 
 
 def count_of_closed(app: App, request: TakeRequest) -> int:
-    """Count the unprocessed events that are left out because their pull request is merged or closed."""
+    """Count the unprocessed events that are excluded because their pull request is merged or closed."""
     if request.include_closed:
         return 0
     database = app.open_store()
@@ -86,7 +86,7 @@ class _Taking:
             await clock.sleep(LOOK_SECONDS if limit is None else min(LOOK_SECONDS, limit - passed))
 
     def _apply_settings(self) -> None:
-        """Let comments become events that were left out by an earlier list of allowed users."""
+        """Create events for comments that an earlier list of allowed users excluded."""
         for place in self._request.places:
             project = find_configured(self._database, place.host.name, place.name)
             if project is not None:
@@ -131,7 +131,7 @@ class _Taking:
                 self._app, FeedbackPollRequest(only, handler=False, command="lore feedback next --poll")
             )
         except LockHeld:
-            # Somebody else polls: what they find is found here.
+            # Another process is polling; its events are found in the database.
             return None
         except TideloreError as error:
             return error
@@ -139,12 +139,12 @@ class _Taking:
 
 
 def ack_event(database: Database, handle: int | str, now_ms: int) -> EventRow:
-    """Note that an event was acted on."""
+    """Mark an event as done."""
     return succeed(database, handle, now_ms)
 
 
 def nack_event(app: App, database: Database, handle: int | str, error: str) -> EventRow:
-    """Note that acting on an event failed: it comes again, or its pull request is blocked."""
+    """Mark an event as failed: it is retried later, or its pull request is blocked."""
     number = handle if isinstance(handle, int) else _number(handle)
     event = find_event(database, number)
     project = next(row for row in list_projects(database) if row.id == event.project_id)
@@ -152,7 +152,7 @@ def nack_event(app: App, database: Database, handle: int | str, error: str) -> E
 
 
 def holder() -> str:
-    """Return who takes an event, for whoever else wants it."""
+    """Return the name of this consumer, shown to others while it holds the lease."""
     identity = ProcessIdentity.current()
     return f"lore feedback next on {identity.host}, pid {identity.pid}"
 
@@ -165,5 +165,5 @@ def _number(lease: str) -> int:
 
 
 def _settings(app: App, project: ProjectRow) -> RepoSettings:
-    """Return a repository's settings, the defaults if it is not configured any more."""
+    """Return a repository's settings, or the defaults if it is no longer configured."""
     return repo_settings(github_host(app.config, project.source) or GitHubHost(), project.configured)

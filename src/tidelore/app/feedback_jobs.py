@@ -1,6 +1,6 @@
-"""Service jobs of GitHub: a poll per repository, answers per host, a handler per repository that has one.
+"""Service jobs of GitHub: a poll per repository, replies per host, a handler per repository that has one.
 
-Three kinds of jobs do what `lore poll github` does in one go, so no poll waits for answers or handlers. Each works
+Three kinds of jobs do what `lore poll github` does in one go, so no poll waits for replies or handlers. Each works
 from stored rows and wakes the others. All repositories that are due are polled together; each gets its own result.
 """
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 COMMAND = "lore poll github"
 POLL_TURN = "github"
 PATIENCE_SECONDS = 10.0
-"""How long a poll of all waits for one host that asked for a pause; a longer one is a back-off of that host alone."""
+"""How long a joint poll waits for one host that asked for a pause; for a longer pause only that host backs off."""
 ANSWERS_SECONDS = 15.0
 HANDLER_SECONDS = 15.0
-"""How often rows are looked at when no poll says that there are new ones: what failed comes again by time."""
+"""How often rows are checked when no poll reports new ones, because failed events are retried after a delay."""
 
 
 def feedback_jobs(app: App) -> list[Job]:
@@ -77,7 +77,7 @@ def _handler_job(app: App, place: ConfiguredRepo) -> Job:
 
 
 class _Polling:
-    """Polls repositories, of any number of hosts."""
+    """Polls repositories of any number of hosts."""
 
     def __init__(self, app: App) -> None:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
@@ -85,7 +85,7 @@ class _Polling:
         self._places = {_poll_name(place): place for place in places}
 
     async def together(self, names: Sequence[str]) -> dict[str, JobResult]:
-        """Read what is new in the repositories of these jobs, in one poll."""
+        """Poll the repositories of these jobs together."""
         from tidelore.core.errors import CredentialsMissing
 
         hosts = list({self._places[name].host.name: None for name in names})
@@ -94,7 +94,7 @@ class _Polling:
         except CredentialsMissing:
             if len(hosts) == 1:
                 raise
-        # Nobody has a token, and each is to be told which is his.
+        # No host has a token. Poll each one alone, so that its error names its own token.
         found: dict[str, JobResult] = {}
         for host in hosts:
             own = [name for name in names if self._places[name].host.name == host]
@@ -120,7 +120,7 @@ class _Polling:
                 found[name] = _done(place, repo)
                 asked[place.host.name] = asked.get(place.host.name, 0) - repo.requests
             for name, place in zip(names, places, strict=True):
-                # What belongs to no repository, a login or a second try, is counted with the first of its host.
+                # Requests of no repository (a login, a retry) are counted for the first repository of their host.
                 rest = asked.pop(place.host.name, 0)
                 budget = hub.count.budgets.get(place.host.name)
                 found[name] = replace(found[name], requests=found[name].requests + rest, budget=budget)
@@ -128,21 +128,21 @@ class _Polling:
 
 
 def _done(place: ConfiguredRepo, repo: RepoReport) -> JobResult:
-    """Return how the poll of one repository ended, and who has something to do now."""
+    """Return the result of polling one repository, with the jobs that have work now."""
     wakes = [_answers_name(place.host)] if repo.effects["commands"] or repo.effects["planned"] else []
     wakes += [_handler_name(place)] if place.settings.handler and repo.effects["events"] else []
     return JobResult(repo.requests, _verdict(repo), wakes=tuple(wakes))
 
 
 def _verdict(repo: RepoReport) -> TideloreError | None:
-    """Return what a repository's poll ends with: its error, or that some of its threads have one."""
+    """Return the error of a repository's poll, or a partial success if some of its threads failed."""
     from tidelore.feedback.report import FeedbackPollReport, poll_error
 
     return poll_error(FeedbackPollReport(0, [repo]))
 
 
 async def _answer(app: App, places: list[ConfiguredRepo]) -> JobResult:
-    """Apply commands and send answers of one host; asks nobody while none waits."""
+    """Apply commands and send replies of one host; sends no requests while none are pending."""
     from tidelore.app.feedback_polling import send_due_outbox
     from tidelore.app.sources import open_hub
     from tidelore.feedback.actions import ActionReport, overall_error
@@ -172,7 +172,7 @@ def _has_answers(app: App, places: list[ConfiguredRepo]) -> bool:
 
 
 def _unread(hub: Hub) -> set[tuple[str, str]]:
-    """Return the repositories of which nothing could be read the last time: nothing is written there either."""
+    """Return the repositories that the last poll could not read; nothing is posted there either."""
     from tidelore.store.work.service_records import list_jobs
 
     failing = {row.name for row in list_jobs(hub.database) if row.failures}
@@ -181,7 +181,7 @@ def _unread(hub: Hub) -> set[tuple[str, str]]:
 
 
 async def _handle(app: App, place: ConfiguredRepo) -> JobResult:
-    """Run the handler of one repository until no event is ready; asks nobody."""
+    """Run the handler of one repository until no event is ready; sends no requests."""
     from tidelore.feedback.delivery import HandlerRunner
     from tidelore.store.mirror.projects import find_configured
 

@@ -1,7 +1,7 @@
-"""Use-cases of GitHub polls: poll repositories and act on what was found; audit and repair stored events.
+"""Use-cases of GitHub polls: poll repositories and act on new comments; audit and repair stored events.
 
-After the repositories were read, commands are applied, answers sent and handlers run. Our own login is requested only
-where an answer of ours was not observed yet, so a quiet poll by feeds stays at three requests.
+After the repositories were read, commands are applied, replies sent and handlers run. Our login is requested only for
+hosts where a reply of ours was not observed yet, so a poll by feeds without changes stays at three requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class FeedbackPollRequest(Struct, frozen=True):
-    """What a poll was asked to do."""
+    """The options of a poll."""
 
     repo: str | None = None
     full: bool = False
@@ -36,7 +36,7 @@ class FeedbackPollRequest(Struct, frozen=True):
 
 
 class PollOutcome(Struct):
-    """What a poll read, and what was done about it. `requests` are those that went over the wire."""
+    """What a poll read and did. `requests` counts the HTTP requests sent."""
 
     report: FeedbackPollReport
     actions: ActionReport
@@ -50,7 +50,7 @@ async def poll_github(
     on_repo: Callable[[RepoReport], None] = lambda _report: None,
     on_event: OnEvent = lambda _event: None,
 ) -> PollOutcome:
-    """Read what is new in every repository, then apply commands, send answers and run handlers."""
+    """Poll every repository, then apply commands, send replies and run handlers."""
     from tidelore.feedback.actions import ActionReport
     from tidelore.feedback.polling import poll
     from tidelore.store.work.session import Workshop
@@ -69,7 +69,7 @@ async def poll_github(
         outcome = PollOutcome(report, ActionReport())
         unread = {(repo.source, repo.repo) for repo in report.repos if repo.error is not None}
         await send_due_outbox(hub, outcome.actions, without=unread)
-        # The row of the run is closed by now, and what was asked since belongs to it all the same.
+        # The run is closed already; add the requests sent since then to it.
         count_later_requests(hub.database, report.run_id, hub.count.total - report.requests)
         if request.handler:
             await handle_events(hub, outcome.actions, on_event)
@@ -78,7 +78,7 @@ async def poll_github(
 
 
 async def find_targets(hub: Hub) -> list[RepoTarget]:
-    """Return the repositories to read, with who we are on their host or why that could not be learned."""
+    """Return the repositories to read, with our login on their host or the error of requesting it."""
     from tidelore.feedback.polling import RepoTarget
 
     logins = await own_logins(hub)
@@ -92,9 +92,9 @@ async def find_targets(hub: Hub) -> list[RepoTarget]:
 
 
 async def own_logins(hub: Hub) -> dict[str, str | TideloreError | None]:
-    """Return who we are on each host where that matters: where an answer of ours has not been seen yet.
+    """Return our login on each host where a reply of ours has not been observed yet.
 
-    Only then can a forged mark stand for it; a quiet poll asks nobody.
+    Only there could a forged marker be mistaken for our reply. A poll without such replies sends no request.
     """
     from tidelore.store.work.action_tokens import unobserved
 
@@ -111,7 +111,7 @@ async def own_logins(hub: Hub) -> dict[str, str | TideloreError | None]:
 
 
 async def send_due_outbox(hub: Hub, actions: ActionReport, *, without: Collection[tuple[str, str]] = ()) -> None:
-    """Apply stored commands and send due answers, host by host; one of which nothing could be read is left alone."""
+    """Apply stored commands and send due replies, host by host; repositories in `without` are skipped."""
     for name, repos in _known_repos(hub).items():
         readable = [repo for repo in repos if (name, repo.project.path) not in without]
         if readable:
@@ -119,7 +119,7 @@ async def send_due_outbox(hub: Hub, actions: ActionReport, *, without: Collectio
 
 
 async def handle_events(hub: Hub, actions: ActionReport, on_event: OnEvent = lambda _event: None) -> None:
-    """Run the configured handlers for the events that are ready; asks no host."""
+    """Run the configured handlers for the events that are ready; sends no requests."""
     for name, repos in _known_repos(hub).items():
         await _host_actions(hub, name, actions).handle(repos, on_event)
 
@@ -132,7 +132,7 @@ def _host_actions(hub: Hub, name: str, actions: ActionReport) -> HostActions:
 
 
 def _known_repos(hub: Hub) -> dict[str, list[KnownRepo]]:
-    """Return the repositories that are known, by the name of their host."""
+    """Return the known repositories by the name of their host."""
     from tidelore.feedback.actions import KnownRepo
 
     found: dict[str, list[KnownRepo]] = {}
@@ -144,7 +144,7 @@ def _known_repos(hub: Hub) -> dict[str, list[KnownRepo]]:
 
 
 class AuditOutcome(Struct):
-    """A comparison; `mended` is None when nothing was to be repaired."""
+    """The result of an audit; `mended` is None if no repair was requested."""
 
     report: FeedbackAuditReport
     found: int = 0
@@ -159,7 +159,7 @@ async def audit_github(
     force: bool = False,
     on_thread: Callable[[str, int, int], None] = lambda _repo, _done, _total: None,
 ) -> AuditOutcome:
-    """Scan every followed thread and compare; with `repair`, ingest what is missing and compare again."""
+    """Scan every tracked thread and compare; with `repair`, ingest what is missing and compare again."""
     from tidelore.feedback.audit import FeedbackAuditReport, RepoAudit
 
     began = app.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Use-cases of tracking: track, untrack, unblock and resume pull requests and issues; post an answer."""
+"""Use-cases of tracking: track, untrack, unblock and resume pull requests and issues; post a reply."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class Followed(Struct, frozen=True):
-    """What is followed from here on: a pull request, its source issue, or both."""
+    """The result of tracking: a pull request, its source issue, or both."""
 
     pull: TrackedPr | None
     issue: IssueCursor | None
 
 
 async def track(app: App, place: ConfiguredRepo, *, pr: int | None, issue: int | None) -> Followed:
-    """Follow a pull request, with its source issue if one is named; or a source issue whose pull request is to come."""
+    """Track a pull request, optionally with its source issue; or a source issue without a pull request yet."""
     from tidelore.engine.ports import ListRequest
     from tidelore.store.work.followed_issues import find_issue, follow_issue
 
     async with open_hub(app, [place]) as hub:
         project = await hub.project(place)
         if issue is not None:
-            # Only to learn whether it is there: nothing was said since this instant.
+            # Only checks that the issue exists: there are no comments since the current time.
             thread = hub.source(place).thread(project.remote_id, "issue_comment", issue)
             await thread.fetch(ListRequest(since=app.clock.now_ms()))
         if pr is not None:
@@ -48,19 +48,19 @@ async def track(app: App, place: ConfiguredRepo, *, pr: int | None, issue: int |
 
 
 async def resume(app: App, place: ConfiguredRepo, pr: int, head_sha: str | None) -> TrackedPr:
-    """Follow a closed pull request again that is open on the remote."""
+    """Resume tracking a closed pull request that is open again on the remote."""
     async with open_hub(app, [place], create=False) as hub:
         return await (await hub.lifecycle(place)).resume(pr, head_sha=head_sha)
 
 
 async def unblock(app: App, place: ConfiguredRepo, pr: int, head_sha: str | None) -> TrackedPr:
-    """Follow a blocked pull request again."""
+    """Unblock a pull request and resume tracking it."""
     async with open_hub(app, [place], create=False) as hub:
         return await (await hub.lifecycle(place)).unblock(pr, head_sha=head_sha)
 
 
 def untrack(app: App, database: Database, place: ConfiguredRepo, *, pr: int | None, issue: int | None) -> Followed:
-    """Stop following a pull request, or a source issue; asks nobody."""
+    """Stop tracking a pull request or a source issue; sends no requests."""
     from tidelore.store.mirror.cursors import forget_thread
     from tidelore.store.work.followed_issues import find_issue, unfollow_issue
 
@@ -82,7 +82,7 @@ def untrack(app: App, database: Database, place: ConfiguredRepo, *, pr: int | No
 
 
 class Unasked:
-    """A host that is only named: what stops following needs no word from the remote."""
+    """A host without a connection, because untracking needs only its name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -92,7 +92,7 @@ class Unasked:
 
 
 async def post_answer(app: App, place: ConfiguredRepo, answering: AnswerRequest) -> PostedAnswer:
-    """Store an answer and send it; what could not be confirmed is finished by the next poll."""
+    """Store a reply and send it; if it could not be confirmed, the next poll settles it."""
     from tidelore.feedback.outbox import post
 
     async with open_hub(app, [place]) as hub:

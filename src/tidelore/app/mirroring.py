@@ -1,6 +1,6 @@
 """Use-cases of mirrored projects: sync, surgical sync, audit, and the checks of `lore doctor`.
 
-Opens the configured hosts and the store, and runs the stages of the command on them.
+Opens the configured hosts and the store, and runs the stages of the command with them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def mirror(
     *,
     embedding: bool = False,
 ) -> RunReport:
-    """Open the sources and the store, and run one mirroring command; with `embedding`, vectors are made at its end."""
+    """Open the sources and the store, and run one mirroring command; with `embedding`, also compute embeddings."""
     from contextlib import AsyncExitStack
 
     from tidelore.documents.generation import make_documents
@@ -65,7 +65,7 @@ async def sync(
     embedding: bool,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> tuple[RunReport, EmbedReport | None]:
-    """Mirror, and then, when the lease is given back, make vectors; all of it is one run of the ledger."""
+    """Mirror, then release the lease and compute embeddings; all of it is recorded as one run."""
     report = await mirror(app, request, "lore sync", on_progress, embedding=embedding)
     return report, report.embeddings
 
@@ -80,7 +80,7 @@ async def surgical_sync(
     wait_seconds: float = 0.0,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> None:
-    """Open the hosts of the items that are meant and the store, and refresh these items; the report tells of each."""
+    """Open the hosts of the requested items and the store, and refresh these items; each is listed in the report."""
     from contextlib import AsyncExitStack
 
     from tidelore.documents.generation import make_documents
@@ -98,7 +98,7 @@ async def surgical_sync(
     count = RequestCount()
     async with AsyncExitStack() as stack:
         hosts = [host for host in app.config.gitlab if host.name in {choice.source for choice in choices}]
-        # A pause longer than an item may take is a rate limit, not a timeout.
+        # A pause longer than the time limit of an item is reported as a rate limit, not as a timeout.
         wiring = app.wiring(count, app.config.sync.surgical_entity_timeout_seconds)
         sources = {source.name: source for source in await open_hosts(hosts, wiring, stack)}
         database = app.open_store(create=True)
@@ -114,7 +114,7 @@ async def surgical_sync(
 
 
 def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags) -> list[ChosenItem]:
-    """Return the items that are meant: those that were named, or what is left of an earlier run."""
+    """Return the items to refresh: the named ones, or those that an earlier run left."""
     from tidelore.store.work.runs import find_record
     from tidelore.store.work.session import Workshop, close_dead
     from tidelore.sync.surgical_preflight import choose_again, select
@@ -123,7 +123,7 @@ def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags
         return select(app.config, _known_projects(app), asked, flags.project)
     database = app.open_store()
     try:
-        # So that a run whose process was killed is not taken for one that is under way.
+        # So that a run whose process was killed does not count as running.
         close_dead(Workshop(database, app.config, app.clock, app.seam, "lore sync"))
         return choose_again(app.config, find_record(database, flags.retry_failed))
     finally:
@@ -135,7 +135,7 @@ async def audit(
     project: str | None,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
 ) -> AuditReport:
-    """Open the sources and the store, and compare the two; nothing is written."""
+    """Open the sources and the store, and compare them; writes nothing."""
     from contextlib import AsyncExitStack
 
     from tidelore.sources.ports import RESOURCES
@@ -160,7 +160,7 @@ async def _find_targets(
     on_request: Callable[[RequestMetric], None],
     stack: AsyncExitStack,
 ) -> list[ListTarget]:
-    """Open the sources that are meant until the stack unwinds, and return the lists to read there."""
+    """Open the requested sources until the stack unwinds, and return their lists to read."""
     from tidelore.sources.registry import open_hosts
     from tidelore.sync.projects import (
         build_targets,
@@ -184,7 +184,7 @@ async def _find_targets(
 
 
 def _known_projects(app: App) -> list[ProjectRow]:
-    """Return what the copy knows of projects; a command that may yet be refused does not create it."""
+    """Return the stored projects. Does not create the database, because the command may still be refused."""
     try:
         database = app.open_store()
     except NotFound:
@@ -196,7 +196,7 @@ def _known_projects(app: App) -> list[ProjectRow]:
 
 
 async def diagnose(app: App) -> list[Finding]:
-    """Ask every configured host who we are and whether what is configured is within reach."""
+    """Check the login on every configured host and the access to its configured projects."""
     from tidelore.sources.github.source import open_github
     from tidelore.sources.gitlab.source import open_gitlab
     from tidelore.sync.diagnosis import examine, examine_github
@@ -211,7 +211,7 @@ async def diagnose(app: App) -> list[Finding]:
 
 
 def _identity_check(app: App, source: str) -> Callable[[str, int], None]:
-    """Return the comparison of a configured name's id with the stored one; an unusable database stores none."""
+    """Return a check that compares a configured project's id with the stored one; an unusable database has no ids."""
     from tidelore.feedback.repositories import check_identity
 
     try:

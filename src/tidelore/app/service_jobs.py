@@ -3,7 +3,7 @@
 All GitLab hosts that are due are synced together; each gets its own result, and one that asks for a long pause backs
 off alone. A sync stops after one interval and continues in the next run with the lists it has not read, so a first
 sync of hours does not block other jobs. Bluesky is polled only when an account is due. Documents, vectors and the run
-ledger have jobs of their own.
+ledger have separate jobs.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _LOG = logging.getLogger(__name__)
 SYNC_COMMAND = "lore sync"
 SYNC_TURN = "sync"
 PATIENCE_SECONDS = 10.0
-"""How long a sync of all waits for one host that asked for a pause; a longer one is a back-off of that host alone."""
+"""How long a joint sync waits for one host that asked for a pause; for a longer pause only that host backs off."""
 SHORTEST_SLICE_SECONDS = 10.0
-"""How long a sync may ask at least, however short the interval is: to begin one costs something."""
+"""The minimum duration of a sync run, however short the interval is, because starting one has a cost."""
 DOCUMENTS = "documents"
 EMBEDDINGS = "embeddings"
 LEDGER = "ledger"
@@ -45,18 +45,18 @@ EMBEDDING = "embedding"
 DOCUMENTS_SECONDS = 30.0
 EMBEDDINGS_SECONDS = 300.0
 LEDGER_SECONDS = 86_400.0
-"""How often documents, vectors and the ledger are looked after when nothing has said that they are due. For the first,
-a look is one row; they are marked by streams and commands too, which wake nobody."""
+"""How often documents, vectors and the ledger are checked when no job has woken them. The check for documents is short
+because it reads one row, and because streams and commands also mark documents but wake no job."""
 
 
 def forge_jobs(app: App) -> list[Job]:
-    """Return a sync for each GitLab host that has something to read."""
+    """Return a sync job for each GitLab host with configured projects or groups."""
     syncing = _Syncing(app)
     return [batched(spec, syncing.together) for spec in syncing.specs]
 
 
 def copy_jobs(app: App) -> list[Job]:
-    """Return what is done for the copy itself: documents, vectors if they are wanted, and the ledger's upkeep."""
+    """Return the jobs of the local copy: documents, vectors if enabled, and the upkeep of the run ledger."""
     documents = JobSpec(DOCUMENTS, COPY, "documents", COPY, DOCUMENTS_SECONDS, turn=SYNC_TURN, asks=False)
     ledger = JobSpec(LEDGER, COPY, "upkeep", COPY, LEDGER_SECONDS, asks=False)
     jobs = [Job(documents, lambda: _make_documents(app)), Job(ledger, lambda: _keep_ledger(app))]
@@ -72,7 +72,7 @@ def copy_jobs(app: App) -> list[Job]:
 
 
 class _Syncing:
-    """Syncs any number of hosts, and remembers what is left of them."""
+    """Syncs any number of hosts together, and remembers which of their lists are left."""
 
     def __init__(self, app: App) -> None:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
@@ -89,7 +89,7 @@ class _Syncing:
         ]
 
     async def together(self, names: Sequence[str]) -> dict[str, JobResult]:
-        """Bring the hosts of these jobs up to date, in one sync."""
+        """Sync the hosts of these jobs together."""
         from tidelore.core.errors import CredentialsMissing
 
         try:
@@ -97,7 +97,7 @@ class _Syncing:
         except CredentialsMissing:
             if len(names) == 1:
                 raise
-        # Nobody has a token, and each is to be told which is his.
+        # No host has a token. Sync each one alone, so that its error names its own token.
         found: dict[str, JobResult] = {}
         for name in names:
             try:
@@ -128,14 +128,14 @@ class _Syncing:
                 wakes=wakes,
                 budget=report.budgets.get(host.name),
                 again=host.name in left,
-                # What could only be read in part has not been brought up to date.
+                # A host that was read only in part is not up to date.
                 fresh=host.name not in behind and error is None,
             )
         return found
 
 
 def sync_error(report: RunReport, source: str) -> TideloreError | None:
-    """Return what a sync of a source ends with. Where no list at all could be read it failed, whatever the reasons."""
+    """Return the error of a source's sync. If no list could be read the sync failed, whatever the reasons."""
     from tidelore.sync.report import run_verdict
 
     scopes = [scope for scope in report.scopes if scope.source == source]
@@ -146,7 +146,7 @@ def sync_error(report: RunReport, source: str) -> TideloreError | None:
 
 
 async def _keep_ledger(app: App) -> JobResult:
-    """Forget runs that are old enough."""
+    """Delete old runs."""
     from tidelore.store.work.runs import forget_runs
 
     database = app.open_store()
@@ -173,7 +173,7 @@ async def _make_documents(app: App) -> JobResult:
 
 
 class _Embedding:
-    """Makes vectors. The first time it trusts no look: the model may be another one than that of the vectors."""
+    """Computes embeddings. The first run skips the quick check, because the model may have changed."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -206,21 +206,21 @@ BLUESKY_LOOK_SECONDS = 30.0
 
 
 def follows_somebody(app: App, database: Database) -> bool:
-    """Tell whether there is anybody to poll."""
+    """Return whether there are accounts to poll."""
     from tidelore.store.mirror.accounts import next_due_at
 
     return bool(app.config.bluesky.accounts) or next_due_at(database) is not None
 
 
 def bluesky_jobs(app: App) -> list[Job]:
-    """Return the jobs of the accounts."""
+    """Return the jobs of Bluesky."""
     settings = app.config.bluesky
     interval = settings.interval_minutes * 60
     look = min(BLUESKY_LOOK_SECONDS, interval)
     spec = JobSpec("bluesky:poll", BLUESKY, "poll", settings.base_url, look, bound_of(interval), turn=BLUESKY)
     jobs = [Job(spec, _Polling(app).run)]
     if settings.stream:
-        # A stream's trouble is not the poller's, which covers for it.
+        # A separate source, so that a failing stream does not pause the poll, which covers for it.
         stream = JobSpec(
             "bluesky:stream", STREAM, "stream", settings.jetstream_url, BLUESKY_LOOK_SECONDS, continuous=True
         )
@@ -229,7 +229,7 @@ def bluesky_jobs(app: App) -> list[Job]:
 
 
 class _Polling:
-    """Polls whoever is due; configured names that led nowhere are tried again at the base interval."""
+    """Polls due accounts; configured names that could not be resolved are retried at the base interval."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -246,7 +246,7 @@ class _Polling:
             report = await poll(opened.shop, opened.source, PollRequest(documents=False), opened.count)
         again = app.clock.monotonic() + app.config.bluesky.interval_minutes * 60
         self._resolve_at = again if report.unresolved else NEVER
-        # Made by a job of their own: here they would be in the way of a sync.
+        # Documents are generated by a separate job: here they would block a sync.
         wakes = (DOCUMENTS,) if report.posts or report.verified else ()
         return JobResult(report.requests, _verdict(report), wakes=wakes, budget=opened.count.budgets.get(BLUESKY))
 
@@ -263,7 +263,7 @@ class _Polling:
 
 
 def _verdict(report: PollReport) -> TideloreError | None:
-    """Return what a cycle ends with. Where nobody at all could be read, that is the server's failure."""
+    """Return the error of a poll cycle. If no account could be read, that is the server's failure."""
     from tidelore.sync.report import poll_verdict
 
     error = poll_verdict(report)
@@ -280,7 +280,7 @@ async def _stream(app: App) -> JobResult:
 
 
 def build_jobs(app: App, database: Database) -> list[Job]:
-    """Return everything there is to do for a configuration."""
+    """Return all jobs of a configuration."""
     app = replace(app, insists=True)
     jobs = [*forge_jobs(app), *feedback_jobs(app)]
     if follows_somebody(app, database):
@@ -289,7 +289,7 @@ def build_jobs(app: App, database: Database) -> list[Job]:
 
 
 def build_some_jobs(app: App, database: Database) -> list[Job]:
-    """Return the same, or refuse a configuration by which no source is looked after."""
+    """Return all jobs, or raise ConfigError if the configuration contains no source."""
     jobs = build_jobs(app, database)
     if not any(job.spec.staleness_bound_seconds is not None for job in jobs):
         raise ConfigError(

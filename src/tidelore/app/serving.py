@@ -1,4 +1,4 @@
-"""Run the service: one process per database, under its own lease.
+"""Run the service: one process per database, under a separate lease.
 
 A second instance is refused with the name of the holder. Beside the jobs it keeps the lease alive, reloads the
 configuration when its file changes or on request, and opens the HTTP port. An invalid configuration, or one that names
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 BEAT_SECONDS = 15.0
-"""How far apart signs of life are at most."""
+"""The longest time between two heartbeats."""
 PAGE_LIMITS = Limits(lock=1.0, statement=3.0, idle=5.0, connect=2.0)
-"""How long a page waits for the database: whoever asks for it has a timeout too."""
+"""How long a page waits for the database; short, because its clients have timeouts too."""
 STEADY_LOOKS = 2
-"""How many looks in a row the database has to answer before it is back: what is to be ended in it comes first."""
+"""How many checks in a row must succeed before the database counts as back, so that interrupted runs close first."""
 
 
 def open_port(app: App) -> StatusServer | None:
-    """Listen where the settings say; nowhere for 0."""
+    """Listen on the configured port; return None for port 0."""
     port = app.config.service.metrics_port
     if not port:
         return None
@@ -60,7 +60,7 @@ def open_port(app: App) -> StatusServer | None:
 
 
 class ServiceUpkeep:
-    """What goes on beside the jobs: the lease's sign of life, new settings, the port."""
+    """Work beside the jobs: the heartbeat of the lease, new settings, the port."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ServiceUpkeep:
         self._moving: asyncio.Future[None] | None = None
 
     def beat(self) -> None:
-        """Give a sign of life now and then; a lost lease is raised."""
+        """Write a heartbeat if one is due; raise LeaseLost if the lease is lost."""
         now = self._app.clock.monotonic()
         if now - self._beaten < min(self._app.config.sync.heartbeat_interval_seconds, BEAT_SECONDS):
             return
@@ -98,7 +98,7 @@ class ServiceUpkeep:
             _LOG.warning("failed to write a heartbeat: %s", error.message, extra={"event": "heartbeat_failed"})
 
     def renew(self) -> list[Job] | None:
-        """Return new jobs when the settings are new, somebody is followed now, or the database is back."""
+        """Return new jobs if the settings changed, the first or last account came or went, or the database is back."""
         try:
             back = self._is_back()
             loaded = self._load()
@@ -110,7 +110,7 @@ class ServiceUpkeep:
             return None
 
     def _load(self) -> bool:
-        """Take new settings over, if there are; what is asked for while the database is away waits for it."""
+        """Apply changed settings. While the database is unreachable this is not called, so a reload request waits."""
         asked, source, now = self._control.take_reload(), self._source, self._app.clock.monotonic()
         loaded = source.load() if source is not None and (asked or source.changed(now)) else None
         if loaded is not None:
@@ -119,7 +119,7 @@ class ServiceUpkeep:
         return loaded is not None
 
     def _is_back(self) -> bool:
-        """Look whether the database answers; True once, when it does again after it did not."""
+        """Check the database; return True once when it is available again after it was not."""
         try:
             LeaseTable(self._database).read(self._lease.name)
         except DatabaseUnreachable as error:
@@ -150,7 +150,7 @@ class ServiceUpkeep:
             _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
 
     async def close_port(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         server, self._server = self._server, None
         if server is not None:
             await server.close()
@@ -168,7 +168,7 @@ class ServeRequest(Struct, frozen=True):
 
 
 class ServiceReport(Struct):
-    """What came of it: how the jobs stood at the end, and what each of them met last."""
+    """The result of the service: the final state of the jobs and the last error of each."""
 
     jobs: list[JobRow]
     errors: dict[str, TideloreError]
@@ -185,7 +185,7 @@ async def serve(
     config_file: str | None = None,
     on_settings: Callable[[App], None] = lambda _app: None,
 ) -> ServiceReport:
-    """Serve until stopped. `load` reads the settings again, of `config_file`; `on_settings` is told of new ones."""
+    """Serve until stopped. `load` reloads the settings of `config_file`; `on_settings` is called with new ones."""
     from tidelore.app.service_jobs import build_some_jobs
     from tidelore.service.control import ConfigReloader
     from tidelore.service.jobs import JobRecorder
@@ -226,10 +226,10 @@ def run_service(
     config_file: str | None = None,
     on_settings: Callable[[App], None] = lambda _app: None,
 ) -> ServiceReport:
-    """Run the service: SIGTERM and SIGINT end it in order, SIGHUP reloads the settings.
+    """Run the service: SIGTERM and SIGINT stop it cleanly, SIGHUP reloads the settings.
 
-    The service, with every store call, runs in a thread with its own event loop. The main thread only hears signals, so
-    a database that makes the service wait does not make it deaf.
+    The service, with every store call, runs in a thread with a separate event loop. The main thread only handles
+    signals, so a blocked database call does not delay them.
     """
     from tidelore.service.threads import supervise
 
@@ -249,7 +249,7 @@ def run_service(
 
 @asynccontextmanager
 async def _listening(app: App) -> AsyncIterator[StatusServer | None]:
-    """Listen on the port. Before the lease is taken: a start that fails on the port must not end a running service."""
+    """Listen on the port. Called before the lease is taken: a start that fails here must not stop a running service."""
 
     server = open_port(app)
     try:
@@ -261,7 +261,7 @@ async def _listening(app: App) -> AsyncIterator[StatusServer | None]:
 
 @contextmanager
 def _only_one(shop: Workshop, *, force: bool) -> Iterator[Lease]:
-    """Be the one service of this database for the length of the block, or learn who is."""
+    """Hold the service lease until the block ends, or raise LockHeld with the holder."""
     from tidelore.store.work.session import acquire_lease, close_dead
 
     lease = acquire_lease(shop, force=force, name=LEASE)
@@ -274,7 +274,7 @@ def _only_one(shop: Workshop, *, force: bool) -> Iterator[Lease]:
 
 
 def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[[], App]:
-    """Return a loader that refuses what a running service cannot take over: another database, nothing to do."""
+    """Return a loader that refuses settings a running service cannot apply: another database, or no sources."""
     from tidelore.app.service_jobs import build_some_jobs
 
     def guarded() -> App:
@@ -295,7 +295,7 @@ def _report(database: Database, errors: dict[str, TideloreError], ended: int, se
     from tidelore.store.work.service_records import list_jobs
 
     jobs: list[JobRow] = []
-    # Locked or out of reach at the very end: the service has still ended in order.
+    # The database may be locked or unreachable at the very end; the service has still stopped cleanly.
     with suppress(StorageFailed):
         jobs = list_jobs(database)
     return ServiceReport(jobs, dict(errors), ended, seconds)

@@ -1,7 +1,7 @@
 """Use-cases of configured sources: list them, open GitHub hosts for one command, accept a replaced repository.
 
-`open_hub` opens the hosts and the store for the repositories of one command; what only an open host needs is imported
-then. When a repository is replaced, the rows of the former one stay under its current name and are no longer polled.
+`open_hub` opens the hosts and the store for the repositories of one command, and imports what only open hosts need.
+When a repository is replaced, the rows of the former one stay under its current name and are no longer polled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Hub(Struct, frozen=True):
-    """Open hosts and the store, for the length of one command."""
+    """Open hosts and the open store of one command."""
 
     app: App
     database: Database
@@ -42,7 +42,7 @@ class Hub(Struct, frozen=True):
         return find_configured(self.database, place.host.name, place.name)
 
     async def project(self, place: ConfiguredRepo) -> ProjectRow:
-        """Return the repository's row, after it was asked for: another one under its name is refused."""
+        """Request the repository and return its row; another repository under its name is refused."""
         from tidelore.feedback.repositories import verify_repository
 
         source, now = self.source(place), self.app.clock.now_ms()
@@ -72,7 +72,7 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
 
 
 def find_followed(database: Database, place: ConfiguredRepo) -> ProjectRow:
-    """Return the row of a repository, or raise NotFound while nothing of it was ever followed."""
+    """Return the row of a repository, or raise NotFound if nothing in it was ever tracked."""
     project = find_configured(database, place.host.name, place.name)
     if project is None:
         raise NotFound(
@@ -84,7 +84,7 @@ def find_followed(database: Database, place: ConfiguredRepo) -> ProjectRow:
 
 
 class SourceEntry(Struct, frozen=True):
-    """A project of a host. Without a `remote_id` the host was never asked for it."""
+    """A project of a host. `remote_id` is None if the project was never requested."""
 
     source: str
     kind: str
@@ -96,14 +96,14 @@ class SourceEntry(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """The repository of a configured name. `former` is the one it stood for, None where that is the same."""
+    """The repository of a configured name. `former` is the previous one, None if it is the same."""
 
     project: ProjectRow
     former: ProjectRow | None
 
 
 def list_sources(config: Config, projects: Sequence[ProjectRow]) -> list[SourceEntry]:
-    """Return every configured project, and those that are stored of a configured host."""
+    """Return every configured project, and the stored projects of configured hosts."""
     hosts = [("gitlab", host.name, host.base_url, host.projects) for host in config.gitlab]
     hosts += [("github", host.name, host.base_url, tuple(repo.name for repo in host.repos)) for host in config.github]
     found: list[SourceEntry] = []
@@ -117,19 +117,19 @@ def list_sources(config: Config, projects: Sequence[ProjectRow]) -> list[SourceE
 
 
 def choose_repository(config: Config, source: str, path: str) -> ConfiguredRepo:
-    """Return the configured repository that is meant, or raise NotFound."""
+    """Return the configured repository, or raise NotFound."""
     host = next((host for host in config.github if host.name == source), None)
     if host is None:
         raise NotFound(
             f"no GitHub host is named {source}",
-            fix="`lore sources` lists the hosts; only repositories on GitHub can be taken over under their name",
+            fix="`lore sources` lists the hosts; only GitHub repositories can be accepted",
             source=source,
         )
     return ConfiguredRepo(host, match_one(path, host.repos, lambda repo: (repo.name,), "repo").name)
 
 
 async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = False) -> Accepted:
-    """Let a configured name stand for the repository that answers under it now."""
+    """Accept the repository that now has the configured name."""
     from tidelore.feedback.polling import LEASE
     from tidelore.feedback.repositories import verify_repository
     from tidelore.store.work.session import Workshop, open_session
@@ -155,7 +155,7 @@ async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = Fa
 
 
 async def _name_now(hub: Hub, place: ConfiguredRepo, known: ProjectRow) -> str:
-    """Return the name a known repository has now; where it is gone, its old name with its number."""
+    """Return the current name of a known repository; if it is gone, its old name with its id."""
     try:
         return (await hub.source(place).resolve(known.remote_id)).path
     except RemoteNotFound:

@@ -1,4 +1,4 @@
-"""`App`: settings, clock and database of a command, and how it is run until a signal.
+"""`App`: settings, clock and database of a command, and running a command until a signal.
 
 Opens the store and configures sources; the use-cases of the other modules take an `App`. Imports what only some
 commands need inside functions, so that an offline read loads no HTTP client.
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 
 
 _LONGEST_MS = 86_400_000
-"""A server that asks for more than a day is asked again after a day: it may have been a mistake."""
+"""The longest stored pause: a server that asks for more than a day is requested again after a day, because the longer
+pause may be a mistake."""
 
 
 class StoredPauses:
-    """Opens the database for each question: pauses are rare, and sources are opened before the database is."""
+    """Stores pauses. Opens the database for each call: pauses are rare, and sources are opened before the database."""
 
     def __init__(self, open_store: Callable[[], Database], clock: Clock) -> None:
         self._open_store = open_store
         self._clock = clock
 
     def until(self, source: str) -> int | None:
-        """Return until when a source is to be left alone, or None; without a database nothing is known."""
+        """Return until when a source must not be requested, or None; also None without a database."""
         with suppress(TideloreError):
             database = self._open_store()
             try:
@@ -49,7 +50,7 @@ class StoredPauses:
         return None
 
     def keep(self, source: str, until_ms: int) -> None:
-        """Remember a pause; where that fails, this process keeps to it all the same."""
+        """Store a pause; if that fails, this process still respects it."""
         now = self._clock.now_ms()
         with suppress(TideloreError):
             database = self._open_store()
@@ -63,10 +64,10 @@ T = TypeVar("T")
 
 
 class App(Struct, frozen=True):
-    """Everything a face needs: settings, clock, and the doors to the rooms below.
+    """The context of every command: settings, clock, and access to the database and the sources.
 
-    `patience_seconds`: how long a command waits for a server that asked for a pause, before it gives up instead.
-    `insists`: whether its runs end in the ledger however long the database is out of reach, as those of a service do.
+    `patience_seconds`: the longest pause that a command waits for if a server asks for one; it fails if it is longer.
+    `insists`: whether the end of a run is recorded however long the database is unreachable, as a service does.
     `patience`: shared by all its connections, for a program that must be able to stop while they wait.
     """
 
@@ -82,11 +83,11 @@ class App(Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """The database: a path, or a postgresql:// address."""
+        """The database: a path, or a postgresql:// URL."""
         return database_address(self.config, self.db, self.environ)
 
     def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
-        """Open the database and bring its schema up to date; a reader does not create it."""
+        """Open the database and migrate its schema; readers do not create it."""
         waits = patience or self.patience or self.new_patience()
         database = open_database(self.address, create=create, patience=waits)
         try:
@@ -97,14 +98,14 @@ class App(Struct, frozen=True):
         return database
 
     def new_patience(self) -> Patience:
-        """Return how long connections wait; SQLite has its own limit."""
+        """Return the time limits of connections; SQLite has its own."""
         storage = self.config.storage
         times = (storage.lock_timeout_seconds, storage.statement_timeout_seconds)
         limits = Limits(*times, storage.idle_in_transaction_timeout_seconds)
         return Patience(limits if self.address.startswith(("postgresql://", "postgres://")) else None)
 
     def wiring(self, on_request: Callable[[RequestMetric], None], patience_seconds: float | None = None) -> Wiring:
-        """Return what every source is given; pauses that servers asked for are kept in the database."""
+        """Return the dependencies of a source; pauses that servers ask for are stored in the database."""
         from tidelore.sources.ports import Wiring
 
         patience = self.patience_seconds if patience_seconds is None else min(patience_seconds, self.patience_seconds)
@@ -113,7 +114,7 @@ class App(Struct, frozen=True):
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fetched so far is stored") -> T:
-    """Run a coroutine; SIGINT and SIGTERM cancel it, so that its run row is finalised, and exit 130."""
+    """Run a coroutine; SIGINT and SIGTERM cancel it, so that its run is closed, and the command exits with 130."""
     import asyncio
     import signal
 

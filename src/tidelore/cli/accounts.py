@@ -128,12 +128,12 @@ def _judge(found: FollowResult) -> PartialSuccess | NotFound | None:
 
 
 def _by_line(found: FollowResult) -> list[tuple[str, TideloreError]]:
-    """Return what could not be resolved, in the order of the file it stood in."""
+    """Return the names that could not be resolved, in the order of the file."""
     return sorted(found.unresolved.items(), key=lambda entry: found.lines.get(entry[0], 0))
 
 
 def _where(found: FollowResult, name: str) -> str:
-    """Return a name that could not be resolved, with its line where it stood in a file."""
+    """Return a name that could not be resolved, with its line number if it comes from a file."""
     line = found.lines.get(name)
     return one_line(name) if line is None else f"line {line}: {one_line(name)}"
 
@@ -241,7 +241,7 @@ def list_command(ctx: click.Context, state: str | None) -> Output:
     try:
         database = invocation.open_store()
     except NotFound:
-        # Accounts of the configuration can be listed before the first poll makes the copy.
+        # Configured accounts can be listed before the first poll creates the database.
         if not config.bluesky.accounts:
             raise
         every, counts = [], {}
@@ -420,7 +420,7 @@ def _change_alone(
     *,
     force: bool,
 ) -> Output:
-    """Change something that a running poll relies on: under the lock, and recorded as a run."""
+    """Change accounts under the lock, because a running poll relies on them; the change is recorded as a run."""
     from tidelore.app.wiring import run_until_signalled
     from tidelore.store.work.session import Workshop, open_session
     from tidelore.sync.account_poll import LEASE

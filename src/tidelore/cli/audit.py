@@ -56,12 +56,12 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
     spend = EVERYTHING if everything else budget
     request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
     report = run_until_signalled(_scrub(app, request, spend))
-    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    invocation.open_store().close()  # reads the time of the last sync for the output
     return Output(report_data(report), scrub_lines(report), run_verdict(report.scrubbed))
 
 
 async def _scrub(app: App, request: MirrorRequest, budget: int) -> RunReport:
-    """Verify the GitLab projects, then the Bluesky accounts; a user may have either."""
+    """Verify the GitLab projects, then the Bluesky accounts; either may be missing."""
     from tidelore.app.bluesky import scrub_accounts
     from tidelore.app.mirroring import mirror
 
@@ -265,7 +265,7 @@ def _compare(invocation: Invocation, project: str | None) -> AuditReport:
         return run_until_signalled(audit(invocation.app(), project, on_progress), "nothing was changed")
 
 
-def _repair(invocation: Invocation, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - the operator's own word
+def _repair(invocation: Invocation, project: str | None, force: bool) -> RunReport:  # noqa: FBT001 - a command flag
     from tidelore.app.mirroring import mirror
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sources.ports import RESOURCES
@@ -308,7 +308,7 @@ def _judge_accounts(report: AuditReport) -> TideloreError | None:
 
 
 class SourceAudit(NamedTuple):
-    """How one kind of source is compared, repaired and judged."""
+    """How one kind of source is compared and repaired, and which error its result is."""
 
     compare: Callable[[Invocation, str | None], AuditReport]
     mend: Callable[[Invocation, str | None, bool], RunReport | PollReport]

@@ -1,4 +1,4 @@
-"""What every command is built on: global options, command classes with an example in their help, and `Invocation`.
+"""The base of all commands: global options, command classes with an example in their help, and `Invocation`.
 
 `Invocation` gives a command the application, the database and the global options. `lore --robot CMD` and `lore CMD
 --robot` mean the same.
@@ -150,7 +150,7 @@ def command_path(argv: Sequence[str]) -> str:
         elif word in {"--config", "--db"}:
             skip = True
         elif not word.startswith("-"):
-            # A group that can be called by itself is followed by a command, or by the value of an option.
+            # These groups can be called without a subcommand, so the next word may be the value of an option.
             if (words != ["sync-runs"] or word == "show") and (words != ["sources"] or word == "accept"):
                 words.append(word)
             if words[0] not in GROUPS or (len(words) > 1 and words != ["feedback", "blocked"]):

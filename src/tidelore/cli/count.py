@@ -21,7 +21,7 @@ from tidelore.store.reading.posts import count_deleted_posts, count_links, count
 from tidelore.store.reading.totals import NoteCount, count_discussions, count_events, count_files, count_notes
 
 Counted = tuple[dict[str, Any], list[str]]
-"""What was counted, for programs and for people."""
+"""A count as data and as text."""
 _PARENTS = {"issues": ("Issues", "issues"), "mrs": ("Merge Requests", "merge_requests")}
 _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
 _STATES = ("opened", "merged", "closed", "locked")

@@ -18,21 +18,21 @@ def run() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"lore {__version__}\n")
         return
-    # While modules load nothing becomes garbage, and what they leave never will.
+    # Loading modules creates no garbage, and objects that modules create live until the end.
     gc.disable()
     from tidelore.cli.main import main
 
     gc.freeze()
     gc.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal that cannot show a character shows a substitute.
+        # Replace characters that the terminal's encoding does not have.
         sys.stdout.reconfigure(errors="replace")
     try:
         code = main(sys.argv[1:])
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has gone (`lore list | head`): nothing is wrong, and nothing more can be said.
+        # The reader has closed the pipe (`lore list | head`); this is not an error, and nothing more can be printed.
         _abandon_stdout()
         code = 0
     except OSError as error:
@@ -43,7 +43,7 @@ def run() -> None:
 
 
 def _leave(code: int) -> None:
-    """Exit without tearing down the interpreter, which would take longer than a read."""
+    """Exit without tearing down the interpreter, which would take longer than a read-only command."""
     if sys.stderr is not None:
         sys.stderr.flush()
     os._exit(code)

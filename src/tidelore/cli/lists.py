@@ -181,7 +181,7 @@ def _list(ctx: click.Context, family: Family, wanted: dict[str, Any]) -> Output:
     wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
     wanted["since"] = parse_since(wanted["since"], SystemClock().now_ms()) if wanted["since"] else None
     wanted["after"] = _parse_token(wanted["after"]) if wanted["after"] else None
-    # Only robot output contains the counts of discussions, so only it waits for them.
+    # Only robot output contains the counts of discussions, so only it reads them.
     wanted["with_talk"] = invocation.choices.robot and not chosen.isdisjoint(DiscussionCounts._fields)
     database = invocation.open_store()
     try:
@@ -249,7 +249,7 @@ def _lines(found: Listing, family: Family) -> list[str]:
     rows = [_row(row, family) for row in found.items]
     if not on_terminal():
         return table(columns, rows)
-    # People who look at one project do not need its name on every line.
+    # If all rows are of one project, its name is not repeated on every line.
     first = 0 if len({row.project for row in found.items}) > 1 else 1
     head = f"{title} (showing {len(rows):,} of {found.total:,})"
     return [head, *table(columns[first:], [row[first:] for row in rows])]

@@ -128,7 +128,7 @@ def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
         return render_error(UserError("no command given", fix="`lore --help` lists the commands"), choices, "lore")
     except BrokenPipeError:
         raise
-    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - the one exit, one renderer
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - all errors are rendered here
         return render_error(_explain(problem, choices), choices, command_path(argv))
     if isinstance(answer, Output):
         return render_output(answer, Invocation(choices), command_path(argv))
@@ -155,7 +155,7 @@ def _greeted(argv: Sequence[str], choices: Choices) -> Sequence[str]:
 def _invoke(argv: Sequence[str], choices: Choices) -> object:
     if COMPLETION in os.environ:
         return lore.main(list(argv), prog_name="lore", standalone_mode=False, obj=choices)
-    # Not through `lore.main`: it would end the process when a reader of our output has gone.
+    # Not through `lore.main`: it would exit the process when the reader of our output has closed the pipe.
     with lore.make_context("lore", list(argv), obj=choices) as ctx:
         return lore.invoke(ctx)
 

@@ -67,7 +67,7 @@ def github_command(
 
 
 def poll_repositories(invocation: Invocation, app: App, request: FeedbackPollRequest) -> Output:
-    """Poll and report; `lore sync` does the same where GitHub is the source."""
+    """Poll GitHub and return the report; also used by `lore sync`."""
     from tidelore.app.feedback_polling import poll_github
     from tidelore.app.wiring import run_until_signalled
     from tidelore.feedback.actions import overall_error
@@ -260,7 +260,7 @@ def bluesky_command(ctx: click.Context, /, **wanted: Any) -> Output:
 
 
 def poll_followed(invocation: Invocation, app: App, request: AccountRequest) -> Output:
-    """Poll and report; `lore sync` does the same where Bluesky is the source."""
+    """Poll Bluesky and return the report; also used by `lore sync`."""
     from tidelore.app.bluesky import poll_accounts
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.report import poll_verdict

@@ -32,7 +32,7 @@ _WITH = re.compile(
 
 
 class SchemaSection(Struct, frozen=True):
-    """One section of the file, as it is written: `fields` maps paths to meanings."""
+    """One section of the file, with references as written: `fields` maps paths to meanings."""
 
     base: str | None
     notes: list[str]
@@ -123,7 +123,7 @@ def describe_option(option: click.Option) -> Described:
     """Return an option: its spellings, its type and its default."""
     return {
         "names": list(option.opts),
-        # Some flags have a spelling that says no.
+        # The spellings that negate a flag (`--no-...`), if any.
         "negations": list(option.secondary_opts),
         **_value(option, is_flag=option.is_flag),
         "metavar": None if option.is_flag else option.make_metavar(click.Context(click.Command("lore"))),
@@ -178,12 +178,12 @@ def _default(option: click.Option) -> Any:
         return list(default) if isinstance(default, list | tuple) else []
     if option.is_flag and not option.secondary_opts:
         return default is True
-    # What click puts where no default was given is its own business.
+    # Ignore the internal marker that click uses for a missing default.
     return default if isinstance(default, bool | int | float | str) else None
 
 
 def _usage(name: str, command: click.Command) -> str:
-    # Not the usage of the group: its subcommands describe what follows its name.
+    # Not the group's method: it adds a placeholder for subcommands, which are described separately.
     pieces = click.Command.collect_usage_pieces(command, click.Context(command))
     return " ".join(["lore", name, *pieces])
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 CHARACTERS_PER_TOKEN = 4
 _ENVELOPE = 200
-"""Characters of a document around its `data`, and a token that grows."""
+"""Characters reserved for the envelope around `data` and for a longer continuation token."""
 
 
 class ResultPage(Struct, frozen=True):
@@ -55,7 +55,7 @@ def item_of(thread: ThreadResult, fields: frozenset[str]) -> dict[str, Any]:
 
 
 def fit(items: Sequence[dict[str, Any]], max_tokens: int | None, beside: dict[str, Any]) -> ResultPage:
-    """Return as many items as the budget allows; `beside` holds the other fields of the answer."""
+    """Return as many items as the budget allows; `beside` contains the other fields of the output."""
     if max_tokens is None:
         return ResultPage(list(items))
     room = max_tokens * CHARACTERS_PER_TOKEN - _ENVELOPE - _size(beside)
@@ -122,7 +122,7 @@ _SHORTEST_TITLE = 20
 
 
 def result_lines(found: SearchResults, query: Query, start: int, *, explain: bool) -> list[str]:
-    """Return the whole page; no line but a URL is wider than the terminal."""
+    """Return the page of results as text; only URLs may be wider than the terminal."""
     if not found.threads:
         beyond = " more" if start else ""
         return [f"No{beyond} matches."]
@@ -158,7 +158,7 @@ def _thread(thread: ThreadResult, number: int, columns: int, *, explain: bool) -
         yield f"{facts}{_STEP}{link}"
     else:
         yield shorten(facts, columns)
-        # Half a link leads nowhere: one that is wider than the terminal may wrap.
+        # A URL is not cut, because it would no longer work; it may wrap instead.
         if link:
             yield _STEP + link
     if explain:
@@ -167,7 +167,7 @@ def _thread(thread: ThreadResult, number: int, columns: int, *, explain: bool) -
 
 
 def _highlighted(text: str, highlights: Sequence[tuple[int, int]], columns: int) -> str:
-    """Return a snippet with its hits in bold, cut to the width around the first of them."""
+    """Return a snippet with its matches in bold, cut to the width around the first match."""
     begin = _begin(text, highlights, columns)
     pieces: list[tuple[str, bool]] = [("…", False)] if begin else []
     end = begin
@@ -296,7 +296,7 @@ def _written(query: Query, wanted: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _beside(found: SearchResults, *, explain: bool) -> dict[str, Any]:
-    """Return the fields of the answer beside the items."""
+    """Return the fields of the output other than the items."""
     return {
         "total": found.total,
         "total_is_lower_bound": found.is_cut,

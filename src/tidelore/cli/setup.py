@@ -85,7 +85,7 @@ def init_command(
         token_env=_quoted(token_env),
         projects=", ".join(_quoted(project) for project in projects),
     )
-    # What could not be read back is refused before anything is written.
+    # Validate the file before it is written.
     parse_config(tomllib.loads(text), str(path))
     _write(path, text.encode())
     lines = [f"Wrote {path}"]
@@ -96,7 +96,7 @@ def init_command(
 
 
 def _quoted(text: str) -> str:
-    """Return a TOML string. JSON and TOML escape alike, except DEL and characters beyond the first plane."""
+    """Return a TOML string. JSON escapes work in TOML, except for DEL and characters outside the BMP."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -105,7 +105,7 @@ def _write(path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            # The mode above is for a new file only.
+            # The mode above applies only to a new file.
             os.fchmod(descriptor, 0o600)
             file.write(content)
     except OSError as error:
@@ -211,7 +211,7 @@ def _refused(app: App) -> list[Finding]:
 
 
 def _ignored(app: App) -> list[Finding]:
-    """Return how many comments of configured repositories became no event because of who wrote them."""
+    """Return how many comments of configured repositories were ignored because of their author."""
     from tidelore.sync.diagnosis import Finding
 
     try:
@@ -246,7 +246,8 @@ def _configuration(invocation: Invocation, config: Config) -> Finding:
         return Finding("configuration", True, f"no file at {path}, using defaults (create one with `lore init`)")
     bits = stat.S_IMODE(path.stat().st_mode)
     runs_program = any(host.handler or any(repo.handler for repo in host.repos) for host in config.github)
-    # Who can write it can also name a program. A group is often the user alone, so it counts only where one is named.
+    # A user who can write the file can also configure a program to run. A group often contains only the user, so
+    # group access is a problem only if a program is configured.
     if bits & (0o022 if runs_program else 0o002):
         what = " and it names a program to run" if runs_program else ""
         problem = ConfigError(

@@ -49,7 +49,7 @@ def status_command(ctx: click.Context, watch: bool, every: float, runs: int) -> 
     """
     invocation = invocation_of(ctx)
     if watch and invocation.choices.robot:
-        raise UserError("--watch is for people", fix="run `lore status --robot` as often as you like")
+        raise UserError("--watch cannot be used with --robot", fix="run `lore status --robot` repeatedly instead")
     if watch:
         _watch(invocation, every, runs)
     overview = _read(invocation, runs)
@@ -57,7 +57,7 @@ def status_command(ctx: click.Context, watch: bool, every: float, runs: int) -> 
 
 
 def overview_data(overview: Overview) -> dict[str, Any]:
-    """Return the overview for programs."""
+    """Return the overview as data."""
     return {
         "service": _service_data(overview.service),
         "healthy": overview.is_healthy,
@@ -69,13 +69,13 @@ def overview_data(overview: Overview) -> dict[str, Any]:
 
 
 def job_data(job: JobRow) -> dict[str, Any]:
-    """Return a job for programs."""
+    """Return a job as data."""
     data = {name: getattr(job, name) for name in job.__struct_fields__}
     return data | {name: instant(getattr(job, name)) for name in _JOB_INSTANTS}
 
 
 def overview_lines(overview: Overview, now_ms: int) -> list[str]:
-    """Return the overview for people, within the width of the terminal."""
+    """Return the overview as text, within the width of the terminal."""
     service = overview.service
     lines = [_service_line(service, now_ms)]
     if service.jobs:
@@ -133,7 +133,7 @@ def _source_data(source: SourceHealth, service: ServiceStatus) -> dict[str, Any]
 
 
 def budget_data(left: BudgetRow | None) -> dict[str, Any]:
-    """Return what is left of a source's rate limit for programs."""
+    """Return the remaining requests of a source's rate limit as data."""
     return {
         "requests_left": None if left is None else left.remaining,
         "requests_allowed": None if left is None else left.allowed,
@@ -191,7 +191,7 @@ def _state(job: JobRow, service: ServiceStatus) -> str:
 
 
 def _budget_lines(service: ServiceStatus, now_ms: int) -> list[str]:
-    """Return what sources said is left of their rate limits."""
+    """Return the rate limits that sources reported."""
     told = []
     for name, left in service.budgets.items():
         of_all = "" if left.allowed is None else f" of {left.allowed:,}"
@@ -311,7 +311,7 @@ def show_run_command(ctx: click.Context, run_id: int) -> Output:
 
 
 def _outcome_lines(run: RunRecord) -> list[str]:
-    """Return what became of each item a run was asked for, and what failed."""
+    """Return the outcome of each requested item, and the failures."""
     if run.outcomes_json is None:
         return []
     from tidelore.cli.output.runs import failure_lines, outcome_line

@@ -45,7 +45,7 @@ def plan_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags, l
     from tidelore.sync.surgical_preflight import select
 
     check_configured(app.config)
-    # What the copy knows of groups and renamed projects is not known here: names are taken as they were written.
+    # Without the database, groups and renamed projects are not known, so names are used as given.
     choices = select(app.config, [], asked, flags.project)
     skipped = {"ingest", "dependents", "docs", "embed"} if flags.preflight_only else set(left_out)
     stages = [name for name in SURGICAL_STAGES if name not in {*skipped, "scrub"}]
@@ -92,7 +92,7 @@ def refresh_items(
             raise
         error = stopped
         error.details.setdefault("run_id", report.run_id)
-    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    invocation.open_store().close()  # reads the time of the last sync for the output
     return Output(surgical_data(report), surgical_lines(report, flags), error)
 
 
@@ -102,7 +102,7 @@ def mirrors_gitlab(config: Config) -> bool:
 
 
 def polled_sources(app: App) -> list[str]:
-    """Return which of GitHub and Bluesky there is something to poll of."""
+    """Return which of GitHub and Bluesky are configured for polling."""
     config = app.config
     found = ["github"] if any(host.repos for host in config.github) else []
     return [*found, "bluesky"] if config.bluesky.accounts or _follows(app) else found
@@ -126,7 +126,7 @@ def plan_polls(app: App, sources: list[str]) -> Output:
 def run_polls(
     invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
 ) -> Output:
-    """Poll each source; one that fails does not keep the others from being polled."""
+    """Poll each source; a failing source does not stop the others."""
     from tidelore.app.feedback_polling import FeedbackPollRequest
     from tidelore.cli.poll import poll_followed, poll_repositories
     from tidelore.sync.account_poll import PollRequest as AccountRequest
@@ -152,12 +152,12 @@ def run_polls(
         lines += answer.lines
         errors += [] if answer.error is None else [answer.error]
     if mirrors_gitlab(app.config):
-        # Its sync embeds the documents of all sources.
+        # The GitLab sync that follows embeds the documents of all sources.
         return Output(data, lines, errors[0] if errors else None)
     made = _embed(app) if "bluesky" in sources and "embed" not in left_out else None
     if made is not None:
         lines += made.lines
-    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    invocation.open_store().close()  # reads the time of the last sync for the output
     whole = {"polled": data, "embeddings": None if made is None else made.data}
     return Output(whole, lines, errors[0] if errors else None)
 
@@ -165,7 +165,7 @@ def run_polls(
 def sync_everything(
     invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
 ) -> Output:
-    """Poll GitHub and Bluesky, then mirror GitLab; a source that fails does not keep the others from being synced."""
+    """Poll GitHub and Bluesky, then mirror GitLab; a failing source does not stop the others."""
     from msgspec.structs import replace
 
     polled = run_polls(invocation, app, sources, left_out, wanted)
@@ -182,7 +182,7 @@ def sync_everything(
 
 
 def _combined(errors: Sequence[TideloreError]) -> TideloreError | None:
-    """Return the error of a sync of several sources: where others were synced, one failed source is partial success."""
+    """Return the error of a sync of several sources: a partial success if one failed and the others were synced."""
     if len(errors) != 1 or isinstance(errors[0], PartialSuccess):
         return errors[0] if errors else None
     error = errors[0]
@@ -320,7 +320,7 @@ def _sync(invocation: Invocation, app: App, left_out: set[str], wanted: Mapping[
         report, made = run_until_signalled(
             sync(app, request, embedding="embed" not in left_out, on_progress=on_progress)
         )
-    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    invocation.open_store().close()  # reads the time of the last sync for the output
     return Output(sync_data(report, made), sync_lines(report, made), run_verdict(report.scopes, report.scrubbed))
 
 
@@ -401,7 +401,7 @@ def ingest_command(
     request = MirrorRequest((resource,), project, full=full, force=force, statuses=not no_status)
     with progress(invocation) as on_progress:
         report = run_until_signalled(mirror(app, request, f"lore ingest --type {resource}", on_progress))
-    invocation.open_store().close()  # so that the answer says how fresh the copy is now
+    invocation.open_store().close()  # reads the time of the last sync for the output
     return Output(report_data(report), report_lines(report, resource), run_verdict(report.scopes, report.scrubbed))
 
 

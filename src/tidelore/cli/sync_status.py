@@ -46,7 +46,7 @@ def sync_status_command(ctx: click.Context, runs: int) -> Output:
 
 
 def cursor_data(cursor: CursorRow) -> dict[str, Any]:
-    """Return a cursor for programs."""
+    """Return a cursor as data."""
     return {
         "source": cursor.source,
         "surface": cursor.surface,
@@ -146,7 +146,7 @@ def _account_data(accounts: AccountTotals) -> dict[str, Any]:
 
 
 def _accounts(accounts: AccountTotals) -> list[str]:
-    """Return one block for all accounts: each has a position, and `lore accounts list` shows them one by one."""
+    """Return one summary of all accounts; `lore accounts list` shows the position of each."""
     states = ", ".join(f"{accounts.states[state]:,} {state}" for state in STATES if state in accounts.states)
     rows = [
         [
@@ -193,7 +193,7 @@ def _lines(status: Status, accounts: AccountTotals) -> list[str]:
 
 
 def _project(lists: Sequence[ListStatus]) -> list[str]:
-    """Return the lists of one project, then what hangs below them, then what went wrong with that."""
+    """Return the lists of one project, then their child items, then the errors of those."""
     rows = [
         [
             _words(entry.cursor.surface),
@@ -247,7 +247,7 @@ def _runs(runs: Sequence[RunView]) -> list[str]:
 
 
 def _words(name: str) -> str:
-    """Return the last part of a name as people read it: `gitlab.merge_requests` is `merge requests`."""
+    """Return the last part of a name in words: `gitlab.merge_requests` is `merge requests`."""
     return name.rpartition(".")[2].replace("_", " ")
 
 
@@ -256,7 +256,7 @@ def _second(instant_ms: int | None) -> str | None:
 
 
 def _fit(text: str) -> list[str]:
-    """Return a text in lines that fit; a long word stays whole, so that it can be searched for and copied."""
+    """Wrap a text to the width of the page; long words are not broken, so that they can be searched and copied."""
     return wrap(
         text,
         page_columns(),

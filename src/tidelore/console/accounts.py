@@ -30,7 +30,7 @@ EMPTY = "No accounts yet. Add one with `lore accounts add`."
 
 
 class AccountsScreen(ListScreen):
-    """Accounts by handle; the filter is put to the database, which may hold more than the screen."""
+    """Accounts by handle. The filter runs in the database, because it may hold more accounts than are shown."""
 
     PLACE = "accounts"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("p", "pause", "Pause")]
@@ -80,7 +80,7 @@ class AccountsScreen(ListScreen):
         return str(line.record.handle)
 
     def action_pause(self) -> None:
-        """Ask an account no more, or again."""
+        """Pause an account, or resume it if paused."""
         line = self.table.line
         if line is None:
             self.notify("Select an account first.", severity="warning")

@@ -123,7 +123,7 @@ class ConsoleApp(TextualApp[None]):
         self.set_interval(REFRESH_SECONDS, self._beat)
         self._hearing.enter_context(heard(dict.fromkeys(self._signals, self.exit)))
         if self.backend.service is not None:
-            # After the first paint: what the service loads would delay it.
+            # After the first paint, because loading the service would delay it.
             self.call_after_refresh(self.backend.service.start)
 
     def on_unmount(self) -> None:
@@ -147,13 +147,13 @@ class ConsoleApp(TextualApp[None]):
             seen.reload()
 
     def action_dark(self) -> None:
-        """Change between dark and light."""
+        """Switch between the dark and the light theme."""
         self.theme = LIGHT if self.current_theme.dark else DARK
         for table in self.screen.query(RowTable):
             table.redraw(anew=True)
 
     def action_keys(self) -> None:
-        """Show every key."""
+        """Show all keys."""
         self.push_screen(HelpScreen())
 
 
@@ -205,7 +205,7 @@ def _logged(app: App) -> Iterator[Logbook]:
     logbook = Logbook()
     logger = logging.getLogger("tidelore")
     before = logger.handlers, logger.propagate, logger.level
-    # A file that was asked for goes on being written; what would go to the terminal goes to the screen.
+    # A configured log file is still written; records for the terminal go to the log screen instead.
     kept = [handler for handler in logger.handlers if isinstance(handler, logging.FileHandler)]
     logger.handlers, logger.propagate = [*kept, logbook], False
     logger.setLevel(app.config.log.level.upper())

@@ -1,8 +1,8 @@
 """What screens work with: two background readers, search, the actions, the log and the service.
 
-Each reader has one thread with one database connection, so that no key waits for the database: `reader` refreshes
-lists, `search_reader` searches and opens threads. A connection is opened by the first question; one that failed is
-closed and opened again by the next. Changes run in a separate thread.
+Each reader has one thread with one database connection, so that no key press waits for the database: `reader` refreshes
+lists, `search_reader` searches and opens threads. A connection is opened by the first query; one that failed is closed
+and opened again by the next. Changes run in a separate thread.
 """
 
 from __future__ import annotations

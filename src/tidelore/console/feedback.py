@@ -52,7 +52,7 @@ EMPTY = {
 
 
 class FeedbackScreen(ListScreen):
-    """Three lists, one at a time."""
+    """Pull requests, events and the outbox, one list at a time."""
 
     PLACE = "feedback"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -102,7 +102,7 @@ class FeedbackScreen(ListScreen):
         return f"{record.repo_full_name}#{number}"
 
     def action_next_list(self) -> None:
-        """Go on to the next list."""
+        """Show the next list."""
         names = list(TITLES)
         seen = next(name for name in names if self.query_one(f"#{name}").display)
         following = names[(names.index(seen) + 1) % len(names)]
@@ -113,7 +113,7 @@ class FeedbackScreen(ListScreen):
         self.update_detail()
 
     def action_unblock(self) -> None:
-        """Follow a blocked pull request again."""
+        """Unblock the selected pull request."""
         pull = self._chosen_pull()
         if pull is None or pull.status != BLOCKED:
             self.notify("Select a blocked pull request first.", severity="warning")
@@ -126,7 +126,7 @@ class FeedbackScreen(ListScreen):
         )
 
     def action_pause(self) -> None:
-        """Hold the events of a pull request back, or hand them out again."""
+        """Pause the events of a pull request, or resume them if paused."""
         pull = self._chosen_pull()
         if pull is None:
             self.notify("Select a pull request first.", severity="warning")
@@ -140,7 +140,7 @@ class FeedbackScreen(ListScreen):
         )
 
     def action_retry(self) -> None:
-        """Let what waits in a thread be handed out at once."""
+        """Make the pending events of a thread available at once."""
         line = self.table.line
         if line is None or not isinstance(line.record, EventRow):
             self.notify("Select an event first (press v to show events).", severity="warning")

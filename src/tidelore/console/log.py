@@ -61,7 +61,7 @@ class Logbook(logging.Handler):
         self._entries.append(LogEntry(at, record.levelname.lower(), record.name.removeprefix("tidelore."), message))
 
     def entries(self) -> list[LogEntry]:
-        """Return what is kept, the oldest first."""
+        """Return the kept records, oldest first."""
         return list(self._entries)
 
 
@@ -113,13 +113,13 @@ def _parse(line: str) -> LogEntry:
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad", "debug": "dim"}
 _LEDGER = 150
 _LOGGER = 16
-"""How wide the names of most loggers are: what they say begins in one column."""
+"""Width of the column of logger names; most names fit, so that messages are aligned."""
 _WIDE = 100
-"""On how many columns there is room for them."""
+"""Minimum width of the terminal at which logger names are shown."""
 
 
 class LogScreen(ConsoleScreen):
-    """The newest records, the last one at the bottom; it follows unless somebody scrolled up."""
+    """The newest records, the last one at the bottom; scrolls along unless the user scrolled up."""
 
     PLACE = "log"
     AUTO_FOCUS = "RichLog"
@@ -158,7 +158,7 @@ class LogScreen(ConsoleScreen):
 
     def _draw(self, *, anew: bool = False) -> None:
         log = self.query_one(RichLog)
-        # As wide as it is seen: by itself it would measure the terminal it was started on.
+        # Pass the visible width: by default the widget uses the size of the terminal at start.
         columns = log.scrollable_content_region.width or None
         wanted = [entry for entry in self._entries if self._fits(entry)]
         known = len(self._shown)
@@ -201,7 +201,7 @@ class LogScreen(ConsoleScreen):
         self.query_one(RichLog).focus()
 
     def action_filter(self) -> None:
-        """Type what records must hold."""
+        """Show the filter input."""
         line = self.query_one("#filter", Input)
         line.display = True
         line.focus()
@@ -214,7 +214,7 @@ class LogScreen(ConsoleScreen):
         self.query_one(RichLog).focus()
 
     def action_warnings(self) -> None:
-        """Show only what went wrong, or all."""
+        """Show only warnings and errors, or all records."""
         self.only_warnings = not self.only_warnings
         self._draw(anew=True)
 

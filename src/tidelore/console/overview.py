@@ -66,20 +66,20 @@ class JobsScreen(ModalScreen[None]):
         self.tell([self._source], self._now_ms)
 
     def tell(self, sources: Iterable[SourcePanel], now_ms: int) -> None:
-        """Show how the jobs stand now; of a source that is gone, how they stood."""
+        """Show the current jobs; if the source is gone, keep the last ones."""
         source = next((one for one in sources if one.name == self._source.name), None)
         table = self.query(RowTable)
         if source is not None and table:
             table.first().set_lines([job_line(job, now_ms) for job in source.jobs])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where no service can be asked there is no such key."""
+        """Hide the key `run_now` if no service runs in this process or the source has no jobs."""
         if action == "run_now":
             return self._run is not None and bool(self._source.jobs)
         return super().check_action(action, parameters)
 
     def action_run_now(self) -> None:
-        """Let the selected job run at once."""
+        """Run the selected job now."""
         line = self.query_one(RowTable).line
         if self._run is not None and line is not None:
             self._run(line.record)
@@ -128,20 +128,20 @@ class ActivityChart(Vertical):
         self.border_title = title
 
     def tell(self, amounts: Sequence[float]) -> None:
-        """Draw the amounts of the minutes."""
+        """Draw the amounts per minute."""
         self.query_one(Sparkline).data = list(amounts)
         self.border_title = f"{self._title} · {amounts[-1]:,.0f}/min"
         self.border_subtitle = f"{sum(amounts):,.0f} in the last hour"
 
 
 class SourceTable(RowTable):
-    """The sources; behind each are its jobs."""
+    """The sources; Enter shows the jobs of one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Jobs")]
 
 
 class OverviewScreen(ListScreen):
-    """Everything at a glance."""
+    """The state of all sources, runs and pending work."""
 
     PLACE = "overview"
     AUTO_FOCUS = "#sources"
@@ -169,7 +169,7 @@ class OverviewScreen(ListScreen):
             self.app.screen.tell(answer.sources, now_ms)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing here has a page."""
+        """Hide the key `open`, because no row has a web page."""
         return False if action == "open" else super().check_action(action, parameters)
 
     def update_detail(self) -> None:
@@ -186,7 +186,7 @@ class OverviewScreen(ListScreen):
             self.app.push_screen(JobsScreen(line.record, self.backend.now_ms, run))
 
     def action_run_now(self) -> None:
-        """Let the jobs of the selected source run at once."""
+        """Run the jobs of the selected source now."""
         line = self.query_one("#sources", RowTable).line
         if line is None or not self.query_one("#sources").has_focus:
             self.notify("Select a source first.", severity="warning")
@@ -215,7 +215,7 @@ def source_line(source: SourcePanel) -> TableRow:
 
 
 def left_cell(left: BudgetRow | None) -> Cell:
-    """Return what is left of a rate limit; an unknown limit is not coloured as a problem."""
+    """Return the remaining requests of a rate limit; an unknown limit is not coloured as a problem."""
     if left is None:
         return Cell("—", "dim", inf)
     of_all = "" if left.allowed is None else f"/{left.allowed:,}"

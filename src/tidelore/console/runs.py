@@ -30,11 +30,11 @@ RUNNING = (
 )
 _BAR = 8
 _SILENT_MS = 120_000
-"""How long a run that works may give no sign of life."""
+"""A run without a heartbeat for longer than this is highlighted."""
 
 
 def run_line(run: RunRecord, now_ms: int) -> TableRow:
-    """Return a run that is under way as a row."""
+    """Return an active run as a row."""
     silent = now_ms - run.heartbeat_at
     cells = (
         Cell(str(run.id), "strong", run.id),
@@ -50,27 +50,27 @@ def run_line(run: RunRecord, now_ms: int) -> TableRow:
 
 
 def how_far(run: RunRecord) -> float:
-    """Return the share that is done: of what there is to do in the phase where that is known, else of the phases."""
+    """Return the share that is done: of the current phase if its total is known, else of all phases."""
     if run.progress_total:
         return min((run.progress_done or 0) / run.progress_total, 1.0)
     return _step(run) / len(PHASES)
 
 
 def progress_cell(run: RunRecord) -> str:
-    """Return how far a run is: a bar, and the numbers behind it."""
+    """Return the progress of a run as a bar with numbers."""
     if run.progress_total:
         told = f"{run.progress_done or 0:,}/{run.progress_total:,}"
     elif run.progress_done:
         told = f"{run.progress_done:,} read"
     else:
         told = f"phase {_step(run)}/{len(PHASES)}"
-    # Only what is done to the end looks like it.
+    # Rounded down, so that only a finished phase has a full bar.
     full = int(_BAR * how_far(run))
     return f"{'█' * full}{'░' * (_BAR - full)} {told}"
 
 
 def work_text(run: RunRecord) -> str:
-    """Return what a run is at, or else what it has stored so far."""
+    """Return what a run is working on, or else how much it has stored so far."""
     if run.progress_note:
         return clean_text(run.progress_note, 120)
     stored = run.issues_ingested + run.mrs_ingested
@@ -96,7 +96,7 @@ _MOST = 300
 
 
 class RunsScreen(ListScreen):
-    """The newest runs; `f` leaves those that did not reach their end."""
+    """The newest runs; `f` shows only unsuccessful ones."""
 
     PLACE = "runs"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -130,18 +130,18 @@ class RunsScreen(ListScreen):
         return f"lore sync-runs show {line.record.id}"
 
     def action_failed(self) -> None:
-        """Show only runs that did not reach their end, or all."""
+        """Show only unsuccessful runs, or all."""
         self.unfinished = not self.unfinished
         self.reload_now()
 
     def action_recover(self) -> None:
-        """Copy the command that brings about what the selected run did not."""
+        """Copy the command that completes the selected run."""
         line = self.table.line
         actions = [] if line is None else recovery_actions(line.record)
         self.copy_text(actions[-1] if actions else None)
 
     def action_retry(self) -> None:
-        """Repeat what the selected run left."""
+        """Retry the unfinished work of the selected run."""
         line = self.table.line
         actions = [] if line is None else recovery_actions(line.record)
         if line is None or not actions:
@@ -159,7 +159,7 @@ class RunsScreen(ListScreen):
         )
 
     def _run_again(self, run: RunRecord, command: str) -> None:
-        """Let the jobs run that do what a run did not, where there is a service to ask."""
+        """Run the jobs that complete a run, if the service runs in this process."""
         jobs = [] if self.standing is None else self.standing.service.jobs
         names = jobs_again(run, jobs) if self.served else []
         if names:
@@ -191,7 +191,7 @@ def ledger_line(run: RunRecord, now_ms: int) -> TableRow:
 
 
 def _trouble(run: RunRecord) -> Text:
-    """Return what went wrong and what helps; nothing of a run that left nothing."""
+    """Return the problems of a run and their remedy; empty for a complete run."""
     failures = [failure for outcome in read_outcomes(run.outcomes_json) for failure in outcome.failures]
     parts = {
         "Error": [clean_text(run.error, 2000)] if run.error else [],

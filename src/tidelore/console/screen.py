@@ -61,7 +61,7 @@ class ConfirmScreen(ModalScreen[bool]):
         self.dismiss(answer)
 
     def action_other(self) -> None:
-        """Go to the other button."""
+        """Focus the other button."""
         self.focus_next()
 
 
@@ -73,12 +73,12 @@ SCREEN_TITLES = {
     "search": "Search",
     "log": "Log",
 }
-"""The screens by the key that leads to each: the first one to 1, and so on."""
+"""The titles of the screens in the order of their keys: 1 opens the first one, and so on."""
 
 CHANGING_ACTIONS = frozenset({"unblock", "pause", "retry"})
-"""What keys ask for that is written."""
+"""Actions that change something."""
 SERVICE_ACTION = "run_now"
-"""What keys ask of a service, which has to be in this process."""
+"""The action that needs the service to run in this process."""
 
 
 class BarStatus(Struct, frozen=True):
@@ -151,7 +151,7 @@ class ConsoleScreen(Screen[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def body(self) -> Iterable[Widget]:
-        """Yield what is between the bar and the keys."""
+        """Yield the widgets between the top bar and the footer."""
         return ()
 
     @abstractmethod
@@ -188,7 +188,7 @@ class ConsoleScreen(Screen[None]):
         bar.tell(self.standing, None)
         self.show(answer, now_ms)
         if self.served != self._was_served:
-            # The keys that need a service come and go with it.
+            # Keys that need the service are shown only while it runs.
             self._was_served = self.served
             self.refresh_bindings()
 
@@ -206,7 +206,7 @@ class ConsoleScreen(Screen[None]):
         return self.backend.actions is not None and self.backend.service is not None and self.backend.service.running
 
     def ask_to_run(self, jobs: Sequence[JobRow], name: str, why: str = "") -> None:
-        """Run jobs now after a confirmation; `name` stands for several jobs in the question."""
+        """Run jobs now after a confirmation; `name` is used in the question if there are several jobs."""
         actions, service = self.backend.actions, self.backend.service
         self.change(
             f"Run {jobs[0].name if len(jobs) == 1 else name} now?",
@@ -232,7 +232,7 @@ class ConsoleScreen(Screen[None]):
 
 
 def run_consequence(jobs: Sequence[JobRow], why: str = "") -> str:
-    """Return what running jobs now means."""
+    """Return a description of what running these jobs now does."""
     several = f"These jobs run now: {', '.join(job.name for job in jobs)}."
     parts = [why, several if len(jobs) > 1 else "The job runs now."]
     if any(job.state == "running" for job in jobs):
@@ -250,7 +250,7 @@ def _health(status: ServiceStatus) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text in which no bracket is read as markup."""
+    """Return text with its brackets escaped, so that they are not parsed as markup."""
     return text.replace("[", "\\[")
 
 
@@ -282,11 +282,11 @@ class ListScreen(ConsoleScreen):
         """Yield the lists of this screen, the visible one first; none if the screen overrides `body`."""
         return ()
 
-    def detail(self, line: TableRow) -> Text:  # noqa: ARG002 - a screen without a place for details tells none
+    def detail(self, line: TableRow) -> Text:  # noqa: ARG002 - overridden by screens with details
         """Return the details of a row."""
         return Text()
 
-    def address(self, line: TableRow) -> str | None:  # noqa: ARG002 - what has no page says so for every row
+    def address(self, line: TableRow) -> str | None:  # noqa: ARG002 - overridden by screens whose rows have a web page
         """Return the web address of a row."""
         return None
 
@@ -316,7 +316,7 @@ class ListScreen(ConsoleScreen):
 
     @property
     def room(self) -> int:
-        """How many columns there are for details."""
+        """The width of the details in columns."""
         return self.query_one("#behind", VerticalScroll).scrollable_content_region.width
 
     @on(Resize)
@@ -374,7 +374,7 @@ class ListScreen(ConsoleScreen):
         self.copy_text(None if line is None else self.reference(line))
 
     def open_page(self, address: str | None) -> None:
-        """Open an address; it comes from a remote system, so only the web is opened."""
+        """Open a URL. It comes from a remote system, so only http(s) is allowed."""
         if address is None or not address.startswith(("https://", "http://")):
             self.notify("This item has no web page.", severity="warning")
             return
@@ -382,7 +382,7 @@ class ListScreen(ConsoleScreen):
         self.notify(address, title="Opened", markup=False)
 
     def copy_text(self, text: str | None) -> None:
-        """Put a text into the clipboard of the terminal."""
+        """Copy text to the clipboard of the terminal."""
         if not text:
             self.notify("Nothing to copy.", severity="warning")
             return

@@ -1,7 +1,8 @@
 """The search screen: results while typing, a preview, and one thread on the full screen.
 
-Keywords are searched at every key; where the embedding model runs in this process, semantic results follow. Results
-of an older query are dropped. Remote text is cleaned before it is shown, so that it cannot control the terminal.
+Keywords are searched after each key press; if the embedding model runs in this process, semantic results follow.
+Results of an older query are dropped. Remote text is cleaned before it is shown, so that it cannot control the
+terminal.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ def thread_text(thread: Conversation | PostDetails, columns: int = 0, *, titled:
 
 
 def result_text(found: ThreadResult) -> Text:
-    """Return why a thread was found: its best place, with the hits marked."""
+    """Return the best snippet of a result, with the matches highlighted."""
     text = Text()
     text.append(f"{found.reference}\n", "bold")
     text.append(f"{clean_text(found.title)}\n\n")
     seen = 0
-    # Piece by piece: what is taken out of it would shift the places of the hits.
+    # Clean each piece separately: removed characters would shift the positions of the matches.
     for begin, end in found.highlights:
         text.append(harmless(found.snippet[seen:begin]))
         text.append(harmless(found.snippet[begin:end]), "bold reverse")
@@ -163,7 +164,7 @@ def _kind(found_in: str) -> str:
 
 
 class ThreadScreen(Screen[None]):
-    """Everything the copy holds of one thread; it is read when it is opened."""
+    """One complete thread; it is read when the screen is opened."""
 
     AUTO_FOCUS = "#thread"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -223,17 +224,17 @@ RESULTS = (
 EMPTY = "Results appear as you type."
 LIMIT = 50
 PAUSE_SECONDS = 0.12
-"""How long to wait for the next key before a search is made."""
+"""How long to wait for the next key press before searching."""
 
 
 class ResultTable(RowTable):
-    """What was found; behind each row is a thread."""
+    """The results; Enter opens the thread of one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Read")]
 
 
 class SearchScreen(ListScreen):
-    """A line to type in, what it finds, and the thread behind the selected result."""
+    """The query input, its results, and a preview of the selected thread."""
 
     PLACE = "search"
     AUTO_FOCUS = "#query"
@@ -274,7 +275,7 @@ class SearchScreen(ListScreen):
             self.app.push_screen(ThreadScreen(self.backend, line.record))
 
     def update_detail(self) -> None:
-        """Show the place that was found at once, the whole thread as soon as it is read."""
+        """Show the snippet at once, and the whole thread as soon as it is read."""
         line = self.table.line
         if line is None:
             self.query_one("#detail", Static).update(Text())
@@ -288,11 +289,11 @@ class SearchScreen(ListScreen):
         return str(line.record.web_url) if line.record.web_url else None
 
     def action_ask(self) -> None:
-        """Go back to the line."""
+        """Focus the query input."""
         self.query_one("#query", Input).focus()
 
     def action_swap(self) -> None:
-        """Go from the line to the results, or back."""
+        """Move the focus between the query input and the results."""
         (self.table if self.query_one("#query", Input).has_focus else self.query_one("#query", Input)).focus()
 
     async def _search(self, text: str) -> None:

@@ -1,6 +1,6 @@
 """Format values for the screen: ages, times, state labels and their tones, and the two colour themes.
 
-A tone is never the only sign of a state: the word says it too, for terminals and people without colours.
+A tone is never the only sign of a state: the label states it too, for terminals without colours and colour-blind users.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _STATES: dict[str, tuple[str, Tone]] = {
     "paused": ("■ paused", "dim"),
 }
 _NARROWEST = 12
-"""Where less than this is left for values they go below their names."""
+"""If fewer columns than this are left for values, they are placed below their names."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 
 
 def state_label(name: str) -> tuple[str, Tone]:
-    """Return the word for a state with its sign, and its tone."""
+    """Return the label of a state with its symbol, and its tone."""
     return _STATES.get(name, (name.replace("_", " "), ""))
 
 
@@ -64,11 +64,11 @@ def duration(seconds: float | None) -> str:
 
 
 def age(instant_ms: int | None, now_ms: int) -> str:
-    """Return how long ago an instant was; `in 5m` for one that is to come."""
+    """Return how long ago an instant was; `in 5m` for one in the future."""
     if instant_ms is None:
         return "—"
     seconds = (now_ms - instant_ms) / 1000
-    # What was written by another clock a moment ago is now.
+    # A clock of another machine may be slightly ahead, so less than a second in the future counts as now.
     return f"in {duration(-seconds)}" if seconds <= -1 else duration(seconds)
 
 
@@ -78,17 +78,17 @@ def timestamp(instant_ms: int | None) -> str:
 
 
 def capped_count(count: int, most: int) -> str:
-    """Return a count that was taken up to a bound."""
+    """Return a count that was limited to `most`, with a `+` if it reached the limit."""
     return f"{most:,}+" if count >= most else f"{count:,}"
 
 
 def clean_text(text: str | None, columns: int = 200) -> str:
-    """Return remote text on one line, without control characters and not too long."""
+    """Return remote text on one line, without control characters, cut to `columns`."""
     return "—" if not text else shorten(one_line(text), columns)
 
 
 def fields(pairs: list[tuple[str, str | None]], columns: int = 0) -> Text:
-    """Return names and values, one below the other; what is empty is left out.
+    """Return names and values, one per line; empty values are left out.
 
     With `columns`, a long value continues below its beginning; otherwise the screen wraps it.
     """
@@ -137,21 +137,21 @@ THEMES = (
 
 
 def choose_theme(wanted: str, environ: Mapping[str, str]) -> str:
-    """Return the theme that is wanted; `auto` follows the terminal where it tells its background."""
+    """Return the chosen theme; `auto` follows the terminal's background if it is known."""
     if wanted in ("light", "dark"):
         return LIGHT if wanted == "light" else DARK
-    # Terminals that set it write `foreground;background`; 7 and 15 are the white ones.
+    # Some terminals set it to `foreground;background`; 7 and 15 are white.
     background = environ.get("COLORFGBG", "").rpartition(";")[2]
     return LIGHT if background in ("7", "15") else DARK
 
 
 def is_colourless(environ: Mapping[str, str], *, color: bool) -> bool:
-    """Return whether no colours are wanted."""
+    """Return whether colours are disabled."""
     return not color or bool(environ.get("NO_COLOR"))
 
 
 def tones(app: App[Any]) -> dict[str, str]:
-    """Return the style of each tone in the present theme."""
+    """Return the style of each tone in the current theme."""
     theme = app.current_theme
     return {
         "good": theme.success or "",

@@ -24,13 +24,13 @@ from tidelore.core.text import shorten, shorten_start, width
 Yields = Literal["beginning", "end"]
 
 READABLE = 14
-"""How much of the last column is worth more than the columns that can be spared."""
+"""Minimum width of the last column; optional columns are left out to make room for it."""
 SHARE = 3
-"""Which part of the room, a third, the last column has before long names are seen whole."""
+"""The last column gets this fraction (a third) of the room before long names are shown in full."""
 NAME = 24
-"""How long a name is that gives way only for the last column to be read at all."""
+"""Names up to this width are cut only if the last column would be narrower than `READABLE`."""
 FLOOR = 12
-"""How much of a name is seen at least."""
+"""Minimum width of a name."""
 
 
 def choose_columns(
@@ -68,10 +68,10 @@ MOST_ROWS = 300
 
 
 class TableColumn(Struct, frozen=True):
-    """One column; a `descending` one begins with its largest when it is sorted by.
+    """One column; a `descending` one is sorted with the largest value first.
 
-    `yields` is what gives way where it is narrow; without it a column is seen whole. The last one yields its end. One
-    with a `spare` is left out where there is no room for it, that with the highest first.
+    `yields` is the part that is cut on a narrow terminal; without it the column is never cut, except that the end of
+    the last column is. Columns with a `spare` are left out if there is no room, the highest `spare` first.
     """
 
     name: str
@@ -82,7 +82,7 @@ class TableColumn(Struct, frozen=True):
 
 
 class Cell(Struct, frozen=True):
-    """What stands in a row under one column; `value` is what it is sorted by where that is not its text."""
+    """The content of one cell; it is sorted by `value` if set, else by its text."""
 
     text: str
     tone: Tone = ""
@@ -98,7 +98,7 @@ class TableRow(Struct, frozen=True):
 
 
 class RowTable(DataTable[Text]):
-    """A table of lines."""
+    """A table with filter, sorting and a stable selection."""
 
     def __init__(self, columns: Sequence[TableColumn], *, id: str, title: str = "", empty: str = "") -> None:  # noqa: A002
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="css")
@@ -117,7 +117,7 @@ class RowTable(DataTable[Text]):
         self.redraw(anew=True)
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line; below the headings of an empty list it says why it is."""
+        """Draw a line; an empty table shows below its headings why it is empty."""
         if self._shown or y != self.header_height:
             return super().render_line(y)
         heading = self.get_component_rich_style("datatable--header")
@@ -130,28 +130,28 @@ class RowTable(DataTable[Text]):
 
     @property
     def line(self) -> TableRow | None:
-        """The line under the cursor."""
+        """The row under the cursor."""
         return self._shown[self.cursor_row] if 0 <= self.cursor_row < len(self._shown) else None
 
     def set_lines(self, lines: Sequence[TableRow]) -> None:
-        """Show these lines."""
+        """Show these rows."""
         self._all = tuple(_with_unique_keys(lines))
         self.redraw()
 
     def set_part(self, part: str) -> None:
-        """Show only lines that hold a text."""
+        """Show only rows that contain a text."""
         self.part = part.strip().casefold()
         self.redraw()
 
     def sort_next(self) -> None:
-        """Sort by the next column that is shown; after the last one, as the lines came."""
+        """Sort by the next visible column; after the last one, restore the original order."""
         at = -1 if self.sorted_by is None else self.sorted_by
         self.sorted_by = next((place for place in self._places if place > at), None)
         self.backwards = self.sorted_by is not None and self._heads[self.sorted_by].descending
         self.redraw()
 
     def sort_by(self, shown: int) -> None:
-        """Sort by a column that is shown; by the same one again, the other way round."""
+        """Sort by a visible column; if it is sorted by it already, reverse the order."""
         column = self._places[shown]
         if self.sorted_by == column:
             self.backwards = not self.backwards
@@ -160,12 +160,12 @@ class RowTable(DataTable[Text]):
         self.redraw()
 
     def reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the order."""
         self.backwards = not self.backwards
         self.redraw()
 
     def redraw(self, *, anew: bool = False) -> None:
-        """Bring the screen in line with the lines; `anew` draws every row again."""
+        """Draw the rows that changed; `anew` draws every row."""
         wanted = self._chosen()
         places, widths = self._fitting(wanted)
         anew = anew or (places, widths) != (self._places, self._widths)
@@ -201,7 +201,7 @@ class RowTable(DataTable[Text]):
             self.add_row(*self._cells(line), key=line.key)
         keys = [line.key for line in lines]
         place = keys.index(kept.key) if kept is not None and kept.key in keys else min(row, len(keys) - 1)
-        # Above the first row there is the heading, which is not to be chosen.
+        # Row -1 would be the heading, which must not be selected.
         self.move_cursor(row=max(place, 0))
 
     def _draw_heads(self) -> None:
@@ -223,7 +223,7 @@ class RowTable(DataTable[Text]):
         ]
 
     def _fitting(self, lines: list[TableRow]) -> tuple[list[int], tuple[int, ...]]:
-        """Return which columns are shown and how wide each is, so that nothing is scrolled aside."""
+        """Return the visible columns and their widths, so that the table needs no horizontal scrolling."""
         natural = [
             max([len(head.name), *(width(line.cells[at].text) for line in lines)])
             for at, head in enumerate(self._heads)
@@ -260,9 +260,9 @@ class RowTable(DataTable[Text]):
 
 
 def _with_unique_keys(lines: Iterable[TableRow]) -> Iterator[TableRow]:
-    """Yield the lines; a key that came before gets a number, because Textual refuses a second row of one key.
+    """Yield the rows; a repeated key gets a number, because Textual refuses two rows with the same key.
 
-    Two hosts may have a project of the same path, and so two search results of the same reference.
+    Two hosts may have a project with the same path, and so two search results with the same reference.
     """
     seen: dict[str, int] = {}
     for line in lines:

@@ -1,1 +1,1 @@
-"""What every room may import: model, errors, clock, settings, references and text. Imports no other room."""
+"""Modules that every package may import: model, errors, clock, settings, references, text. Imports no other package."""

@@ -16,18 +16,18 @@ _MAX_INSTANT = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
 class Clock(Protocol):
-    """What the rest of the program may know of time."""
+    """The only access to time for the rest of the program."""
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that only grow."""
+        """Return seconds from a clock that never goes backwards."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait for a number of seconds."""
         ...
 
 
@@ -41,14 +41,14 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        import asyncio  # an offline read never sleeps, and must not pay for an event loop
+        import asyncio  # offline reads never sleep and must not load asyncio
 
         await asyncio.sleep(seconds)
 
 
 def parse_instant(text: str) -> int:
     """Return milliseconds UTC (truncated) of an RFC 3339 timestamp, or raise ValueError."""
-    # fromisoformat alone is too kind: it takes bare dates, week dates and local times.
+    # fromisoformat alone is too lenient: it accepts bare dates, week dates and local times.
     shaped = isinstance(text, str) and len(text) >= 20 and text[4] == text[7] == "-" and text[13] == ":"
     if not shaped or text[10] not in "Tt ":
         raise ValueError(f"not a timestamp with an offset: {text!r}")

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def gather(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results in the order of the work; the first error, or a cancellation, ends all of it first."""
+    """Return the results in input order. On an error or a cancellation, cancel all tasks and wait for them first."""
     tasks = [asyncio.create_task(one) for one in work]
     try:
         return list(await asyncio.gather(*tasks))

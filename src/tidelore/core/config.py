@@ -1,8 +1,8 @@
-"""Settings: the tables of the configuration file, where it is found, how it is checked and what overrides it.
+"""The settings: the tables of the configuration file, where it is found, how it is checked and what overrides it.
 
-Read once, frozen afterwards. Every command imports this module, so it imports little. It rejects unknown and mistyped
-keys (naming the file, the key and the nearest valid one), values out of range, and secrets: a token is configured by
-the name of its environment variable only.
+Read once, immutable afterwards. Every command imports this module, so it imports little. It rejects unknown and
+mistyped keys (naming the file, the key and the nearest valid one), values out of range, and secrets: a token is
+configured only by the name of its environment variable.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Many = Annotated[int, Meta(ge=1, le=1000)]
 Bytes = Annotated[int, Meta(ge=1_000_000, le=2**40)]
 PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
-# So that no token is taken for one: GitHub's are shaped like names.
+# Rejects tokens entered by mistake: GitHub tokens are also valid variable names.
 Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$")]
 
 
-# A name, or with a star at its end every name that begins so.
+# A variable name; with a star at the end, every name with that prefix.
 VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
 ASSOCIATIONS = ("@owner", "@member", "@collaborator", "@contributor", "@author")
 ALLOWED_USERS = ("@owner", "@member", "@collaborator")
@@ -36,7 +36,7 @@ HANDLER_ENV = ("PATH", "HOME", "LANG", "TERM", "LORE_*")
 
 
 class Section(Struct, frozen=True, kw_only=True):
-    """A table of the file."""
+    """A table of the configuration file."""
 
 
 class Storage(Section, frozen=True):
@@ -74,7 +74,7 @@ class Sync(Section, frozen=True):
 
 
 class ProjectOverride(Section, frozen=True):
-    """What one project has otherwise than `[sync]`; None where it has not."""
+    """Overrides of `[sync]` for one project; None means not overridden."""
 
     project: Name
     cursor_rewind_seconds: NotNegative | None = None
@@ -98,7 +98,7 @@ class GitLabHost(Section, frozen=True):
 
 
 class GitHubRepo(Section, frozen=True):
-    """What one repository has otherwise than its host; None where it has not."""
+    """Overrides of the host's settings for one repository; None means not overridden."""
 
     name: Name
     poll_interval_seconds: Positive | None = None
@@ -155,7 +155,7 @@ class GitHubHost(Section, frozen=True):
 
 
 class RepoSettings(Struct, frozen=True, kw_only=True):
-    """How one repository is followed: its host's settings, with its own laid over them."""
+    """The effective settings of one repository: those of its host, with the repository's overrides."""
 
     name: str
     poll_interval_seconds: float
@@ -198,7 +198,7 @@ class Bluesky(Section, frozen=True):
 
 
 class Embedding(Section, frozen=True):
-    """An empty text and a zero stand for the provider's own default, None for the weight measured for it."""
+    """An empty text or zero means the provider's default, None the value measured for the provider."""
 
     provider: Literal["local", "minilm", "ollama", "openai", "none"] = "local"
     model: str = ""
@@ -230,7 +230,7 @@ class Log(Section, frozen=True):
 
 
 class Config(Section, frozen=True):
-    """The whole file, defaults filled in."""
+    """The whole configuration, with defaults filled in."""
 
     default_project: str = ""
     storage: Storage = field(default_factory=Storage)
@@ -245,13 +245,13 @@ class Config(Section, frozen=True):
 
 
 def config_path(explicit: str | None, environ: Mapping[str, str]) -> str:
-    """Return where the configuration is, or would be."""
+    """Return the path of the configuration file, whether or not it exists."""
     chosen = explicit or environ.get("LORE_CONFIG")
     return os.path.expanduser(chosen) if chosen else _xdg(environ, "XDG_CONFIG_HOME", ".config", "config.toml")
 
 
 def database_address(config: Config, explicit: str | None, environ: Mapping[str, str]) -> str:
-    """Return the database: a file path, or a postgresql:// address."""
+    """Return the database address: a file path or a postgresql:// URL."""
     chosen = explicit or environ.get("LORE_DB") or config.storage.path
     if chosen.startswith(("postgresql://", "postgres://")):
         return chosen
@@ -259,7 +259,7 @@ def database_address(config: Config, explicit: str | None, environ: Mapping[str,
 
 
 def load_config(explicit: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
-    """Read, check and freeze the settings: without a file the defaults, unless one was named."""
+    """Read and validate the settings. Without a file use the defaults, unless a path was given explicitly."""
     environ = os.environ if environ is None else environ
     path = config_path(explicit, environ)
     named = bool(explicit or environ.get("LORE_CONFIG"))
@@ -301,9 +301,9 @@ def _with_repo_tables(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
-    """Turn a decoded TOML tree into settings, or say which key is wrong and what would be right."""
+    """Convert a decoded TOML tree to settings, or raise ConfigError with the invalid key and how to correct it."""
     if not tree:
-        # Nothing to check, and the checker is dear to build: an offline read starts here.
+        # Nothing to check. Building the validator is slow, and offline reads must start quickly.
         return Config()
     tree = _with_repo_tables(tree)
     for key, valid in _unknown_keys(tree, Config, ""):
@@ -317,18 +317,18 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
     _check_hosts(config, file)
     if config.embedding.chunk_overlap >= config.embedding.chunk_words:
         key = "embedding.chunk_overlap"
-        said = f"{file}: {key}: an overlap is smaller than the chunk, and chunk_words is {config.embedding.chunk_words}"
+        said = f"{file}: {key}: must be smaller than chunk_words ({config.embedding.chunk_words})"
         raise ConfigError(said, fix=f"lower {key}, or raise embedding.chunk_words", file=file, key=key)
     return config
 
 
 def gitlab_host(config: Config, source: str) -> GitLabHost | None:
-    """Return the GitLab host of that name."""
+    """Return the GitLab host with this name."""
     return next((host for host in config.gitlab if host.name == source), None)
 
 
 def sync_settings(config: Config, source: str, project: str) -> Sync:
-    """Return how one project is mirrored: `[sync]`, with what is overridden for the project laid over it."""
+    """Return the settings for mirroring one project: `[sync]` with the project's overrides."""
     host = gitlab_host(config, source)
     found = [entry for entry in host.overrides if entry.project == project] if host is not None else []
     laid_over = {
@@ -341,14 +341,14 @@ def sync_settings(config: Config, source: str, project: str) -> Sync:
 
 
 def github_host(config: Config, source: str) -> GitHubHost | None:
-    """Return the GitHub host of that name."""
+    """Return the GitHub host with this name."""
     return next((host for host in config.github if host.name == source), None)
 
 
 def repo_settings(host: GitHubHost, repo_name: str) -> RepoSettings:
-    """Return how one repository is followed: the host's keys, with what the repository has of its own laid over them.
+    """Return the settings for one repository: those of the host, with the repository's overrides.
 
-    A repository's name has no case: `Owner/Repo` and `owner/repo` are one.
+    Repository names are case-insensitive: `Owner/Repo` and `owner/repo` are the same.
     """
     settings = {name: getattr(host, name) for name in RepoSettings.__struct_fields__} | {"name": repo_name}
     for repo in host.repos:
@@ -378,7 +378,7 @@ def _sections() -> dict[str, type[Struct]]:
 
 
 def _overridden(tree: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """Lay `LORE_<SECTION>_<KEY>` over the file. The value is TOML, or plain text where that fails."""
+    """Override the file with `LORE_<SECTION>_<KEY>`. Values are parsed as TOML, or taken as text if that fails."""
     result = dict(tree)
     ours = sorted(name for name in environ if name.startswith("LORE_"))
     sections = _sections() if ours else ()
@@ -431,7 +431,7 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
         )
     from difflib import get_close_matches
 
-    # Only the last part is compared: the path before it is the same in all, and would make all of them near.
+    # Compare the last part only: the path before it is the same for all and would make all of them look similar.
     table = key.removesuffix(leaf)
     near = get_close_matches(leaf, [name.removeprefix(table) for name in valid], n=1, cutoff=0.5)
     nearest = f"{table}{near[0]}" if near else None
@@ -440,7 +440,7 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
 
 
 def _check_hosts(config: Config, file: str) -> None:
-    """Refuse what the shape alone cannot: addresses that are none, and two hosts of one name."""
+    """Reject what the types cannot express: invalid URLs, and two hosts with the same name."""
     if not config.gitlab and not config.github:
         return
     hosts = [(f"gitlab[{i}]", host.name, host.base_url) for i, host in enumerate(config.gitlab)]
@@ -448,7 +448,7 @@ def _check_hosts(config: Config, file: str) -> None:
     names: dict[str, str] = {}
     for where, name, base_url in hosts:
         if not _is_address(base_url):
-            # What was written may hold a password and is not repeated.
+            # Do not repeat the value: it may contain a password.
             raise ConfigError(
                 f"{file}: {where}.base_url: not an http(s) URL",
                 fix='write it like "https://gitlab.example.com"',
@@ -473,7 +473,7 @@ def _check_hosts(config: Config, file: str) -> None:
 
 
 def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
-    """Refuse an override that would be ignored: a second one of a project, one of a project that is not mirrored."""
+    """Reject an override that would be ignored: a duplicate, or one for a project that is not mirrored."""
     seen: dict[str, str] = {}
     for index, entry in enumerate(host.overrides):
         key = f"{where}[{index}].project"
@@ -484,7 +484,7 @@ def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
                 file=file,
                 key=key,
             )
-        # What a group holds is not known here: only without groups can a name be wrong for certain.
+        # The projects of a group are not known here, so a name is certainly wrong only if there are no groups.
         if not host.groups and entry.project not in host.projects:
             raise ConfigError(
                 f"{file}: {key}: {entry.project!r} is not a project of this host",
@@ -496,7 +496,7 @@ def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
 
 
 def _check_repos(host: GitHubHost, where: str, file: str) -> None:
-    """Refuse a repository that is none, and a second table of one."""
+    """Reject invalid repository names and duplicates."""
     seen: dict[str, str] = {}
     for index, repo in enumerate(host.repos):
         key = f"{where}[{index}].name"
@@ -525,7 +525,7 @@ def _allowed_users(host: GitHubHost, where: str) -> list[tuple[str, Sequence[str
 
 
 def _check_allowed_users(names: Sequence[str], key: str, file: str) -> None:
-    """Refuse a word with @ that is no association: it would stand for nobody."""
+    """Reject an unknown association (`@...`), because it would match no user."""
     unknown = next((name for name in names if name.startswith("@") and name.casefold() not in ASSOCIATIONS), None)
     if unknown is not None:
         raise ConfigError(
@@ -537,7 +537,7 @@ def _check_allowed_users(names: Sequence[str], key: str, file: str) -> None:
 
 
 def _check_app(host: GitHubHost, where: str, file: str) -> None:
-    """Refuse half a GitHub App: its number, its installation and its key belong together."""
+    """Reject an incomplete GitHub App: its id, its installation and its key are only valid together."""
     parts = {
         "app_id": host.app_id,
         "installation_id": host.installation_id,

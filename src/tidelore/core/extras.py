@@ -20,11 +20,11 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "vectors": ("numpy", "safetensors", "tokenizers", "wordllama"),
     }
 )
-"""Each extra with the modules that the code behind it needs."""
+"""Each extra with the modules it needs."""
 
 
 def find_missing(modules: Iterable[str]) -> str | None:
-    """Return the first of some modules that is not installed."""
+    """Return the first of these modules that is not installed, or None."""
     import importlib.util
 
     return next((module for module in modules if importlib.util.find_spec(module) is None), None)
@@ -36,13 +36,13 @@ def install_command(extra: str) -> str:
 
 
 def extra_missing(extra: str, purpose: str) -> ExtraMissing:
-    """Return the error for a purpose whose extra is not installed."""
+    """Return the error for a feature whose extra is not installed."""
     return ExtraMissing(
         f"{purpose} needs the extra {extra!r}, which is not installed", fix=install_command(extra), extra=extra
     )
 
 
 def require(extra: str, purpose: str, modules: Iterable[str] | None = None) -> None:
-    """Raise ExtraMissing unless an extra, or those modules of it that a purpose needs, are installed."""
+    """Raise ExtraMissing unless an extra is installed, or at least those of its modules that are needed."""
     if find_missing(EXTRAS[extra] if modules is None else modules) is not None:
         raise extra_missing(extra, purpose)

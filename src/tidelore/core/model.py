@@ -1,6 +1,6 @@
 """Value types that pass between sources, engine and store: remote items, their versions, positions, scopes and records.
 
-Data only, no behaviour. Every room may import this module; it imports none.
+Data only, no behaviour. Every package may import this module; it imports none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 R_co = TypeVar("R_co", covariant=True)
 
 RemoteId = int | str
-"""A remote object's own identity: a number on the forges, a URI on Bluesky."""
+"""The id of a remote object: a number on the forges, a URI on Bluesky."""
 
 
 class Position(NamedTuple):
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 class Version(NamedTuple):
-    """What makes an item new: it counts as stored only when all three are."""
+    """Identifies one version of an item. An item is new unless a version with all three values is stored."""
 
     id: RemoteId
     updated_at: int
@@ -31,9 +31,9 @@ class Version(NamedTuple):
 
 
 class Item(Struct, Generic[R_co], frozen=True):
-    """A payload that could be understood: its version, the bytes as they came, and our record of it.
+    """A parsed payload: its version, the original bytes, and the record made from it.
 
-    `at` is its place in the list it came from: its update time on a forge, its feed time on Bluesky.
+    `at` is its position in the list it came from: its update time on a forge, its feed time on Bluesky.
     """
 
     version: Version
@@ -47,7 +47,7 @@ class Item(Struct, Generic[R_co], frozen=True):
 
 
 class Rejected(Struct, frozen=True):
-    """A payload that could not be understood. `locator` is how to ask for it again, where that is known."""
+    """A payload that could not be parsed. `locator` is what to fetch it by, if that is known."""
 
     key: str
     locator: str | None
@@ -58,7 +58,7 @@ class Rejected(Struct, frozen=True):
 class Scope(Struct, frozen=True):
     """What a surface is listed for: one cursor, one watermark, one line in a report.
 
-    The lists of a forge belong to a project, those of an account to none.
+    Lists of a forge belong to a project; lists of an account have no project.
     """
 
     source: str
@@ -69,14 +69,14 @@ class Scope(Struct, frozen=True):
 
     @property
     def project(self) -> int:
-        """The project of a forge's list."""
+        """The project id; raises ValueError for lists of an account."""
         if self.project_id is None:
-            raise ValueError(f"{self.surface} {self.key} belongs to no project")
+            raise ValueError(f"{self.surface} {self.key} has no project")
         return self.project_id
 
 
 class IssueRecord(Struct, frozen=True):
-    """An issue, as every forge's payload is normalised."""
+    """An issue, in one format for all forges."""
 
     remote_id: int
     iid: int
@@ -103,7 +103,7 @@ class IssueRecord(Struct, frozen=True):
 
 
 class MergeRequestRecord(Struct, frozen=True):
-    """A merge or pull request, as every forge's payload is normalised."""
+    """A merge or pull request, in one format for all forges."""
 
     remote_id: int
     iid: int
@@ -132,7 +132,7 @@ class MergeRequestRecord(Struct, frozen=True):
 
 
 class ProjectRecord(Struct, frozen=True):
-    """A project or repository as the forge knows it."""
+    """A project or repository, as returned by the forge."""
 
     remote_id: int
     path: str
@@ -171,7 +171,7 @@ class NoteRecord(Struct, frozen=True):
 
     @property
     def is_placed(self) -> bool:
-        """Whether the note stands at a place in a diff."""
+        """Whether the note refers to a position in a diff."""
         return self.position_new_path is not None or self.position_old_path is not None
 
 
@@ -188,7 +188,7 @@ class DiscussionRecord(Struct, frozen=True):
 
 
 class StateEventRecord(Struct, frozen=True):
-    """Somebody closed, reopened or merged."""
+    """A user closed, reopened or merged the item."""
 
     remote_id: int
     user_username: str | None
@@ -199,7 +199,7 @@ class StateEventRecord(Struct, frozen=True):
 
 
 class LabelEventRecord(Struct, frozen=True):
-    """Somebody added or removed a label; a label that was deleted since has no name."""
+    """A user added or removed a label. The name is None if the label was deleted since."""
 
     remote_id: int
     user_username: str | None
@@ -209,7 +209,7 @@ class LabelEventRecord(Struct, frozen=True):
 
 
 class MilestoneEventRecord(Struct, frozen=True):
-    """Somebody added or removed the milestone; one that was deleted since has no title."""
+    """A user added or removed the milestone. The title is None if the milestone was deleted since."""
 
     remote_id: int
     user_username: str | None
@@ -220,7 +220,7 @@ class MilestoneEventRecord(Struct, frozen=True):
 
 
 class ClosedIssueRecord(Struct, frozen=True):
-    """An issue that a merge request closes; one of another tracker has a key and a title only."""
+    """An issue that a merge request closes. An issue of another tracker has only a key and a title."""
 
     issue_key: str
     issue_remote_id: int | None
@@ -242,21 +242,21 @@ class FileChangeRecord(Struct, frozen=True):
 
 
 class ReviewerRecord(Struct, frozen=True):
-    """Somebody who is asked to review."""
+    """A user who was asked to review."""
 
     username: str
 
 
 ParentRecord = IssueRecord | MergeRequestRecord
-"""What a project's lists hold."""
+"""The items in a project's lists."""
 
 EventRecord = StateEventRecord | LabelEventRecord | MilestoneEventRecord
 ChildRecord = DiscussionRecord | EventRecord | ClosedIssueRecord | FileChangeRecord | ReviewerRecord
-"""What hangs on an issue or a merge request."""
+"""The children of an issue or a merge request."""
 
 
 class StatusRecord(Struct, frozen=True):
-    """Where an issue stands in its project's workflow, as the forge names it."""
+    """The workflow status of an issue, as named by the forge."""
 
     name: str
     category: str | None
@@ -265,10 +265,10 @@ class StatusRecord(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """The text of one issue, merge request, discussion or post, and what it is found by.
+    """The text of one issue, merge request, discussion or post, and the fields it is searched by.
 
-    `thread` is the issue, merge request or post it belongs to; a post has no project. `content` holds its parts in
-    order, parted by form feeds.
+    `thread` is the issue, merge request or post it belongs to; a post has no project. `content` contains its parts in
+    order, separated by form feeds.
     """
 
     source_type: str
@@ -290,11 +290,11 @@ class Document(Struct, frozen=True):
 
 
 class CommentRecord(Struct, frozen=True):
-    """A comment of a thread, of whichever kind: in the talk, at a place in the diff, or the words of a review.
+    """A comment in a thread: a conversation comment, a review comment on the diff, or the body of a review.
 
-    `number` is the thread, `association` how the author stands to the repository, where the server says so. A ghost,
-    whose account is gone, has no author. The update time of a review is the time
-    it was submitted: its list shows no other.
+    `number` is the thread; `association` is the author's relation to the repository, if the server sends it. A comment
+    of a deleted account has no author. The update time of a review is the time it was submitted, because its list
+    contains no other time.
     """
 
     remote_id: int
@@ -317,8 +317,9 @@ class CommentRecord(Struct, frozen=True):
 
 
 class PullRecord(Struct, frozen=True):
-    """A pull request as it stands: what decides whether it is followed, and against which head. `repo_id` and
-    `repo_name` are those of the repository it belongs to, where the remote says so.
+    """The current state of a pull request: what decides whether it is followed, and its head commit.
+
+    `repo_id` and `repo_name` are those of the repository it belongs to, if the server sends them.
     """
 
     remote_id: int
@@ -342,7 +343,7 @@ class PullRecord(Struct, frozen=True):
 
 
 class LinkRecord(Struct, frozen=True):
-    """An address somebody shared: as it is compared, as it was written, and what its card says of it."""
+    """A shared link: its normalised URL, the URL as written, and the contents of its preview card."""
 
     url: str
     raw: str
@@ -352,12 +353,12 @@ class LinkRecord(Struct, frozen=True):
 
 
 class PostRecord(Struct, frozen=True):
-    """A post or repost. A repost has its own address and author, and the text and links of what it repeats.
+    """A post or repost. A repost has its own URI and author, and the text and links of the post it repeats.
 
-    An edit keeps the address, changes the `cid` and has no time of its own, so the update time of its version is
-    always 0: only the digest, over address and `cid`, tells two versions apart. `sort_at` is the place in the list.
-    The repository and the stream name no handle, and show of a repost only whose post it repeats. `alt_text` describes
-    its images and videos, `labels` are those its author gave it.
+    An edit keeps the URI, changes the `cid` and has no timestamp, so the update time of its version is always 0: only
+    the digest, over URI and `cid`, distinguishes two versions. `sort_at` is the position in the list. The repository
+    and the stream contain no handles, and for a repost only the URI of the repeated post. `alt_text` describes its
+    images and videos; `labels` are those its author set.
     """
 
     uri: str

@@ -1,8 +1,8 @@
-"""Identify this process, and tell whether another process is still running.
+"""Identify this process, and find out whether another process is still running.
 
 A pid is unique only inside one pid namespace of one boot of one machine, and even there it is reused, so an identity
-holds all of that and the start time. Processes that cannot be seen from here (another machine, another container) are
-never reported dead: only their heartbeat tells whether they live.
+contains all of these and the start time. Processes that cannot be seen from here (another machine, another container)
+are never reported dead: only their heartbeat shows whether they are alive.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cache
 from msgspec import Struct
 
 _INITIAL_NAMESPACE = "4026531836"
-"""The number that Linux gives to the pid namespace of the machine itself; containers have others."""
+"""The inode of the initial pid namespace on Linux; containers have others."""
 
 
 class ProcessIdentity(Struct, frozen=True):
-    """Enough to name a process to a person and to find out whether it still runs.
+    """Identifies a process, for people and for checking whether it is still running.
 
-    `started` is `machine.boot.namespace/start time`; the start time alone in rows of earlier versions and where the
-    system shows no more.
+    `started` is `machine.boot.namespace/start time`; only the start time in rows of earlier versions and where the
+    system does not provide the rest.
     """
 
     host: str
@@ -34,7 +34,7 @@ class ProcessIdentity(Struct, frozen=True):
 
 
 def is_dead(identity: ProcessIdentity) -> bool:
-    """Return whether a process is known to be gone. False when it cannot be known."""
+    """Return whether a process is known to have ended. False if this cannot be determined."""
     place, _, started = identity.started.rpartition("/")
     if place and place != _place():
         return _was_rebooted(identity.host, place)
@@ -54,7 +54,7 @@ def is_dead(identity: ProcessIdentity) -> bool:
 def _was_rebooted(host: str, place: str) -> bool:
     """Return whether a place is an earlier boot of this machine.
 
-    Machine ids and host names are often copied with the image of a container, so they count outside containers only.
+    Machine ids and host names are often copied with a container image, so they are compared only outside containers.
     """
     machine, _, rest = place.partition(".")
     our_machine, _, our_rest = _place().partition(".")
@@ -66,7 +66,7 @@ def _was_rebooted(host: str, place: str) -> bool:
 
 @cache
 def _place() -> str:
-    """Return what a pid is relative to: the machine, its boot and the pid namespace; '' where the system hides it."""
+    """Return the machine, boot and pid namespace in which pids are unique, or '' if they cannot be read."""
     boot = _first_line("/proc/sys/kernel/random/boot_id").replace("-", "")
     try:
         namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
@@ -85,12 +85,12 @@ def _first_line(path: str) -> str:
 
 
 def _start_mark(pid: int) -> str:
-    """Return the kernel's start time of a process, or '' where the system does not tell."""
+    """Return the kernel's start time of a process, or '' if it cannot be read."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             stat = file.read()
     except OSError:
         return ""
     fields = stat.rpartition(")")[2].split()
-    # A zombie has ended; only its parent has not looked yet.
+    # A zombie has ended; its parent just has not waited for it yet.
     return "zombie" if fields[0] == "Z" else fields[19]

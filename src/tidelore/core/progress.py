@@ -14,7 +14,7 @@ from tidelore.core.errors import TideloreError
 
 
 class RunProgress(Struct, frozen=True):
-    """How far a run is, in the columns of the ledger. Without a total it is unknown how much there is."""
+    """The progress of a run, in the columns of the ledger. Without a total the amount of work is unknown."""
 
     progress_done: int | None = None
     progress_total: int | None = None
@@ -22,13 +22,13 @@ class RunProgress(Struct, frozen=True):
 
 
 class PhaseProgress:
-    """One run's way through its phases. Telling costs the same however many stages are under way."""
+    """Sums the progress of all stages in the current phase of a run. Updates take constant time."""
 
     def __init__(self) -> None:
         self._enter("")
 
     def tell(self, phase: str, subject: str, stage: str, done: int, total: int | None, note: str) -> None:
-        """Take in how far one stage of one subject is; what it said before is forgotten."""
+        """Set the progress of one stage of one subject, replacing its previous value."""
         if phase != self._phase:
             self._enter(phase)
         before_done, before_total = self._stages.get((subject, stage), (0, 0))
@@ -39,7 +39,7 @@ class PhaseProgress:
         self._note = f"{subject} {stage}: {note}"
 
     def at(self, phase: str) -> RunProgress:
-        """Return how far a phase is; nothing is known of one of which nobody told."""
+        """Return the progress of a phase; empty if nothing was reported for it."""
         if phase != self._phase or not self._stages:
             return RunProgress()
         total = None if self._endless else max(self._total, self._done)
@@ -53,7 +53,7 @@ class PhaseProgress:
 
 
 class Progress(Struct, frozen=True):
-    """How far one stage of one project is. Without a total it is unknown how much there is."""
+    """The progress of one stage of one project. Without a total the amount of work is unknown."""
 
     project: str
     stage: str
@@ -70,7 +70,7 @@ def silent(_progress: Progress) -> None:
 
 
 class DocumentReport(Struct):
-    """What became of the marked sources. `document_ids` were written anew: what has to be embedded."""
+    """Counts for the marked sources. `document_ids` are the documents that were written and must be embedded."""
 
     regenerated: int = 0
     unchanged: int = 0
@@ -80,7 +80,7 @@ class DocumentReport(Struct):
 
 
 class EmbedReport(Struct):
-    """What became of the documents without vectors. `failed` still have none; `error` says why the stage stopped."""
+    """Counts for the documents without vectors. `failed` still have none; `error` is why the stage stopped."""
 
     model: str | None = None
     embedded: int = 0

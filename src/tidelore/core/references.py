@@ -1,9 +1,9 @@
-"""Parse what people write to name something: items, posts, accounts, projects and times.
+"""Parse references that people write: items, posts, accounts, projects and times.
 
-Items are written as 12, #12, !12, group/project!12 or a URL; posts as an at:// URI or a page of bsky.app; accounts as
-a handle, a DID or the URL of a profile, list or starter pack; times as a duration, a date or a timestamp. Text that
-cannot be parsed raises UserError with the accepted forms. Nothing is looked up here: whether a handle or a project
-exists, the store and the servers know.
+Items are written as 12, #12, !12, group/project!12 or a URL; posts as an at:// URI or a page of bsky.app; accounts as a
+handle, a DID or the URL of a profile, list or starter pack; times as a duration, a date or a timestamp. Text that
+cannot be parsed raises UserError with the accepted forms. Nothing is looked up here: only the store and the servers
+know whether a handle or a project exists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def match_one(wanted: str, candidates: Sequence[T], names: Callable[[T], Sequence[str]], what: str) -> T:
-    """Return the one candidate that is meant; the first of its `names` is the one shown to people."""
+    """Return the one candidate that matches; the first of its `names` is shown to users."""
     exact = [candidate for candidate in candidates if wanted in names(candidate)]
     found = exact or [candidate for candidate in candidates if names(candidate)[0].endswith(f"/{wanted}")]
     if len(found) == 1:
@@ -46,7 +46,7 @@ _DATE = r"\d{4}-\d\d-\d\d"
 
 
 def parse_since(text: str, now_ms: int) -> int:
-    """Return the instant that is meant, or say which forms there are."""
+    """Parse a time, or raise UserError with the accepted forms."""
     match = re.fullmatch(_DURATION, text)
     if match:
         return max(now_ms - int(match[1]) * _UNITS_MS[match[2]], 0)
@@ -77,7 +77,7 @@ _ADDRESSES = tuple(rf"(https?://[^/\s?#]+/({_PATH})){parting}{_ITEM_PAGE}" for p
 
 
 class Reference(Struct, frozen=True):
-    """What was meant: a number; the project where it was named; that project's web address where one was given."""
+    """A parsed reference: a number, the project if it was named, and the project's URL if one was given."""
 
     iid: int
     project: str | None = None
@@ -85,7 +85,7 @@ class Reference(Struct, frozen=True):
 
 
 def parse_reference(text: str, kind: Kind) -> Reference:
-    """Read a reference to an issue ('issue') or a merge request ('mr')."""
+    """Parse a reference to an issue ('issue') or a merge request ('mr')."""
     word = text.strip()
     found = read_reference(word)
     if found is not None:
@@ -102,12 +102,12 @@ def parse_reference(text: str, kind: Kind) -> Reference:
 
 
 def read_reference(word: str) -> tuple[Kind | None, Reference] | None:
-    """Return what a reference means and, where its form tells, to what kind it leads; None when it is none."""
+    """Parse a reference; return its kind (None if its form does not show it) and the reference, or None."""
     return _read_written(word) or _read_address(word)
 
 
 def other_kind(kind: Kind) -> Kind:
-    """Return the kind that is not this one."""
+    """Return the other kind."""
     return "mr" if kind == "issue" else "issue"
 
 
@@ -128,7 +128,7 @@ def _read_address(word: str) -> tuple[Kind | None, Reference] | None:
 
 
 def _wrong_kind(word: str, kind: Kind, reference: Reference) -> UserError:
-    # Quoted, because shells take `#`, `!`, `?` and `&` for themselves.
+    # Quoted, because `#`, `!`, `?` and `&` are special characters in shells.
     again = f"'{word}'" if reference.project else str(reference.iid)
     return UserError(
         f"{word} is not {NOUNS[kind]}",
@@ -145,7 +145,7 @@ _POST_PAGE = rf"https?://[^/\s?#]+/profile/{_AUTHORITY}/post/{_RECORD_KEY}/?(?:[
 
 
 class PostReference(Struct, frozen=True):
-    """Whose post (a DID, or a handle), in which collection, under which key."""
+    """A parsed reference to a post: its author (DID or handle), collection and record key."""
 
     authority: str
     collection: str
@@ -156,12 +156,12 @@ class PostReference(Struct, frozen=True):
         return self.authority.startswith("did:")
 
     def address(self, did: str) -> str:
-        """Return the post's address, which names its author by the DID."""
+        """Return the post's URI, which identifies the author by DID."""
         return f"at://{did}/{self.collection}/{self.key}"
 
 
 def parse_post_reference(text: str) -> PostReference:
-    """Read a reference to a post."""
+    """Parse a reference to a post."""
     word = text.strip()
     found = re.fullmatch(_POST_ADDRESS, word)
     if found is not None:
@@ -177,7 +177,7 @@ def parse_post_reference(text: str) -> PostReference:
 
 
 def _authority(text: str) -> str:
-    """Handles are the same in whatever case; DIDs are not."""
+    """Normalise an author: handles are case-insensitive, DIDs are not."""
     return text if text.startswith("did:") else text.lower()
 
 
@@ -195,7 +195,7 @@ _LIST_FORMS = (
 
 
 class MemberList(Struct, frozen=True):
-    """A list or starter pack, whose members are meant; `text` is how it was written."""
+    """A list or starter pack, standing for its members; `text` is the original spelling."""
 
     owner: str
     collection: str
@@ -204,7 +204,7 @@ class MemberList(Struct, frozen=True):
 
 
 class FileNames(Struct, frozen=True):
-    """What a file names: accounts and lists, on which line each was written, and the words that are neither."""
+    """The contents of a file of names: accounts and lists, the line of each, and the words that are neither."""
 
     targets: list[str | MemberList]
     lines: dict[str, int]
@@ -212,7 +212,7 @@ class FileNames(Struct, frozen=True):
 
 
 def parse_target(text: str) -> str | MemberList:
-    """Return the account, list or starter pack that a person wrote."""
+    """Parse an account, list or starter pack."""
     word = text.strip()
     for form, collection in _LIST_FORMS:
         found = re.fullmatch(form, word)
@@ -222,7 +222,7 @@ def parse_target(text: str) -> str | MemberList:
 
 
 def clean_name(text: str) -> str:
-    """Return the handle or DID that a person wrote, as a name, an @name or the address of a profile."""
+    """Return the handle or DID from a name, an @name or the URL of a profile."""
     word = text.strip()
     page = re.fullmatch(_PROFILE_PAGE, word, re.IGNORECASE)
     name = (page[1] if page else word).removeprefix("at://").removeprefix("@")
@@ -236,7 +236,7 @@ def clean_name(text: str) -> str:
 
 
 def parse_names(text: str) -> FileNames:
-    """Return the names in a file: one or more on a line, with or without @; what follows a # is a remark."""
+    """Parse a file of names: one or more per line, with or without @; a # starts a comment."""
     targets: dict[str | MemberList, None] = {}
     lines: dict[str, int] = {}
     refused: dict[str, UserError] = {}
@@ -256,5 +256,5 @@ def parse_names(text: str) -> FileNames:
 
 
 def _without_remark(line: str) -> str:
-    """In a line with an address only a # behind a space begins a remark: others may begin a fragment."""
+    """Remove a comment. In a line with a URL only a # after a space starts one: others may start a fragment."""
     return re.sub(r"(^|\s)#.*", "", line) if "://" in line else line.partition("#")[0]

@@ -18,17 +18,17 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class _Ended(KeyboardInterrupt):
-    """Somebody asked for the end. An interrupt, because a loop keeps whatever else is raised in its callbacks."""
+    """Raised by the signal handler. An interrupt, because an event loop swallows other exceptions in callbacks."""
 
 
 def _say_nothing(_trouble: object) -> None:
-    """The program is ending, and says so itself."""
+    """Discard errors while the program is ending; it reports the end itself."""
 
 
 @contextmanager
 def heard(actions: Mapping[int, Callable[[], object]]) -> Iterator[None]:
-    """Let the running loop act on signals for the length of the block."""
-    # Here, and not above: commands that run no loop listen too, and load none for that.
+    """Let the running loop handle signals for the length of the block."""
+    # Imported here because commands without an event loop use this module too and must not load asyncio.
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -39,20 +39,20 @@ def heard(actions: Mapping[int, Callable[[], object]]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            # The loop alone would put back the default, whatever was there.
+            # The loop itself would restore the default handler instead of the previous one.
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
 def ended_in_order(fate: str) -> Iterator[None]:
-    """Leave the block by `Cancelled` when the program is asked to end, so that what is inside is cleaned up."""
+    """Leave the block with `Cancelled` when the program is asked to terminate, so that cleanup code runs."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         for number in ENDING:
-            # Asked again, the end goes on: it must not be torn out of its cleaning up.
+            # A second signal must not interrupt the cleanup.
             signal.signal(number, signal.SIG_IGN)
-        # What is torn out of its own making, such as a loop, would complain of that when it is collected.
+        # Objects interrupted during construction, such as an event loop, would print errors when collected.
         sys.unraisablehook = _say_nothing
         raise _Ended
 

@@ -1,7 +1,8 @@
 """Make remote text safe for terminals and JSON, and fit it into a width.
 
 Escape sequences, control characters, marks that reorder a line and invisible characters are removed, so that remote
-text cannot steer the terminal or hide anything from a reader. Code blocks, tables and indented lines keep their shape.
+text cannot control the terminal or hide anything from a reader. Code blocks, tables and indented lines keep their
+layout.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ _ESCAPES = re.compile(
     """,
     re.VERBOSE,
 )
-# Control characters but tab and line breaks; line separators; marks that change the direction of what follows;
-# characters without a width; tags, and variation selectors beyond those of emoji.
+# Control characters except tab and line breaks; line separators; marks that change the text direction; zero-width
+# characters; tags, and variation selectors other than those of emoji.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-# Joiners belong inside emoji and between letters of some scripts; a variation selector stands alone.
+# Joiners are valid inside emoji and between letters of some scripts; only one variation selector may follow a
+# character.
 _MISPLACED = re.compile(
     "(?<![^\x00-\x7f\u200b-\u200f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200b-\u200f])"
     "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]"
@@ -34,7 +36,7 @@ _NARROWEST = 20
 
 
 def harmless(text: str) -> str:
-    """Return text without anything a terminal would obey; lines stay lines."""
+    """Return text without anything a terminal would interpret; line breaks are kept."""
     if text.isascii() and text.isprintable():
         return text
     lines = without_hidden(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
@@ -42,11 +44,11 @@ def harmless(text: str) -> str:
 
 
 def without_hidden(text: str) -> str:
-    """Return text without escape sequences and characters that cannot be seen; tabs and line breaks stay."""
+    """Return text without escape sequences and invisible characters; tabs and line breaks are kept."""
     if text.isascii() and text.isprintable():
         return text
     if "\x1b" in text or not text.isascii():
-        # A sequence that is never closed ends with its line.
+        # A sequence that is not terminated ends with its line.
         text = "\n".join(_ESCAPES.sub("", line) for line in text.split("\n"))
     return _MISPLACED.sub("", _HIDDEN.sub("", text))
 
@@ -91,14 +93,14 @@ def width(text: str) -> int:
     """Return how many terminal cells a line takes: wide characters and emoji take two, combining marks none."""
     if text.isascii():
         return len(text)
-    # Imported here: most lines are ASCII, and an offline read should not load a part of rich for them.
+    # Imported here: most lines are ASCII, and an offline read should not load parts of rich for them.
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def block(text: str, columns: int, indent: str = "") -> list[str]:
-    """Return remote text as lines of at most `columns`, each behind `indent`; one long word may stick out."""
+    """Return remote text as lines of at most `columns`, prefixed with `indent`; a long word may exceed the width."""
     room = max(columns - len(indent), _NARROWEST)
     lines = list(_fitted(harmless(text).strip("\n").split("\n"), room))
     return [f"{indent}{line}".rstrip() for line in lines]
@@ -122,7 +124,7 @@ def _fitted(lines: list[str], room: int) -> Iterator[str]:
 
 
 def _wrapped(line: str, room: int) -> Iterator[str]:
-    """Break a line between words; a list item hangs below its first word, a quotation stays quoted."""
+    """Break a line between words; list items get a hanging indent, quotations keep their quote marks."""
     marker = _MARKER.match(line)
     head = marker[0] if marker else ""
     rest = "".join(mark if mark == ">" else " " for mark in head)

@@ -1,1 +1,1 @@
-"""From stored rows to documents, and from documents to vectors. Requests nothing from a source."""
+"""Build documents from stored rows, and vectors from documents. Makes no requests to sources."""

@@ -1,7 +1,7 @@
 """Compose the text of a document from stored rows. Pure.
 
-The parts of a thread are separated by form feeds: white space for readers and indexes, and a boundary for the code
-that cuts the text into chunks.
+The parts of a thread are separated by form feeds, which readers and indexes treat as white space and the chunker as
+boundaries.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _IDENTIFIER = re.compile(
 )
 _MOST_IDENTIFIERS = 400
 _LONGEST_IDENTIFIER = 256
-"""More than a path has. Matching tries every start in a run of characters, so an endless run must be cut."""
+"""Longer than any path. Matching tries every start position, so a very long run of characters must be cut."""
 _LONGEST_WORD = 512
-"""Longer than addresses that people read. PostgreSQL parses a word like `a_a_a_…` in quadratic time (60,000 characters
+"""Longer than any URL that people read. PostgreSQL parses a word like `a_a_a_…` in quadratic time (60,000 characters
 take 16 s), and a snippet cannot be shorter than one word."""
 _IN_WORDS = r"[\w./~:@%&?=+#-]"
 _ENDLESS_WORD = re.compile(rf"(?<!{_IN_WORDS})({_IN_WORDS}{{{_LONGEST_WORD}}}){_IN_WORDS}+")
 
 
 def compose_parent(source_type: str, parent: ParentSource) -> Document:
-    """Return the document of an issue or a merge request: its description; its threads have their own."""
+    """Return the document of an issue or merge request: its description. Its discussions are separate documents."""
     people = dict.fromkeys([name for name in (parent.author_username, *parent.people) if name])
     content = without_endless_words(parent.description or "")
     return Document(
@@ -55,7 +55,7 @@ def compose_parent(source_type: str, parent: ParentSource) -> Document:
 
 
 def compose_thread(thread: ThreadSource) -> Document:
-    """Return the document of a discussion: what was said, in order, by whom, and about which lines."""
+    """Return the document of a discussion: its notes in order, with their authors and the lines they refer to."""
     parent, notes = thread.parent, thread.notes
     paths = dict.fromkeys(path for note in notes for path in (note.new_path, note.old_path) if path)
     content = without_endless_words(PART.join(_said(note) for note in notes))
@@ -81,9 +81,9 @@ def compose_thread(thread: ThreadSource) -> Document:
 
 
 def compose_post(post: PostSource) -> Document:
-    """Return the document of a post: its text, what its images show, its tags, its labels, and what it links to.
+    """Return the document of a post: its text, the alt text of its images, its tags, its labels, and its links.
 
-    It is found by any part of the addresses of its links. Tags and labels can be filtered by, too.
+    The post can be found by any part of a link's URL, and filtered by tag and label.
     """
     urls = tuple(link.url for link in post.links)
     words = " ".join([*(f"#{tag}" for tag in post.tags), *(f"label:{label}" for label in post.labels)])
@@ -112,12 +112,12 @@ def compose_post(post: PostSource) -> Document:
 
 
 def without_endless_words(text: str) -> str:
-    """Return a text in which dumps and other endless words are cut; what follows them is kept."""
+    """Truncate dumps and other extremely long words in a text; the text after them is kept."""
     return _ENDLESS_WORD.sub(r"\1…", text)
 
 
 def identifiers(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the paths and names in texts, each once; they are searched by any part of them."""
+    """Return the paths and identifiers in texts, each once; search finds them by any substring."""
     found: dict[str, None] = {}
     for text in texts:
         for run in _RUN.finditer(text):
@@ -131,12 +131,12 @@ def identifiers(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_plain(word: str) -> bool:
-    """Return whether a run of characters is an ordinary word, as most are: no identifier is in it."""
+    """Return whether a word is ordinary and cannot contain an identifier; most words are, so this saves matching."""
     return word.isalpha() and (word.islower() or word.isupper() or word[1:].islower())
 
 
 def place_of(note: NoteSource) -> str | None:
-    """Return where in a diff a note stands, as people write it: `path:45-48`."""
+    """Return the position of a note in a diff, such as `path:45-48`."""
     path = note.new_path or note.old_path
     if path is None:
         return None

@@ -1,8 +1,8 @@
-"""Embed documents: choose what is due, size the steps, and commit each step.
+"""Embed documents: choose those that are due, adapt the size of the steps, and commit each step.
 
-It needs no lease: a step stores only what still matches its documents, so it may run beside a sync and beside itself,
-and a killed run continues where it stopped. When the embedder cannot be reached the stage ends with a notice, and the
-run does not fail.
+No lease is needed: a step stores only vectors that still match their documents, so several runs and a sync may run at
+the same time, and a killed run continues where it stopped. If the embedder is not reachable, the stage ends with a
+notice and the run does not fail.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 READ = 256
 MOST = 1024
-"""Pieces in one step: what fills a block."""
+"""The most pieces in one step: a full block."""
 _QUICK_SECONDS, _SLOW_SECONDS = 0.5, 2.0
 _REFUSED_TEXT = frozenset({400, 413, 422})
 _PATIENCE = 5
 
 
 class _Cut(Struct, frozen=True):
-    """A document in pieces: their hashes, and the texts of those that have no vector yet, by position."""
+    """A document cut into pieces: their hashes, and by position the texts of those without a vector."""
 
     text: DocumentText
     hashes: tuple[bytes, ...]
@@ -60,9 +60,9 @@ async def embed_documents(
     full: bool = False,
     report: EmbedReport | None = None,
 ) -> EmbedReport:
-    """Embed what is due of all documents, or of these; `full` trusts no vector that is there.
+    """Embed the due documents, of all or of `only`; with `full`, discard existing vectors first.
 
-    A `report` that is handed in says at any time what is stored: also of a stage that was cancelled.
+    A `report` that is passed in is updated after each step, so it is correct even if the stage is cancelled.
     """
     began = shop.clock.monotonic()
     report = EmbedReport() if report is None else report
@@ -76,14 +76,14 @@ async def embed_documents(
 
 
 def next_step(size: int, seconds: float, least: int) -> int:
-    """Return how many pieces the next step holds: more while steps are quick, fewer when little would be kept."""
+    """Return the size of the next step: larger while steps are quick, smaller if an interruption would lose much."""
     if seconds < _QUICK_SECONDS:
         return min(size * 2, max(MOST, least))
     return max(size // 2, least) if seconds > _SLOW_SECONDS else size
 
 
 class _Stage:
-    """One run over what is due."""
+    """One run over the due documents."""
 
     def __init__(self, shop: Workshop, embedder: Embedder, report: EmbedReport, on_progress: OnProgress) -> None:
         self._shop = shop
@@ -112,7 +112,7 @@ class _Stage:
             report.removed += drop_other_models(shop.database, model.id)
 
     async def _work(self, table: VectorTable, cuts: Iterator[_Cut], due: int) -> None:
-        """Go step by step; after each, what is left is what has failed if nothing more comes."""
+        """Embed step by step. After each step `failed` counts the remaining documents, in case the run ends here."""
         clock, least = self._shop.clock, self._embedder.batch_size
         size, refused = least, 0
         while step := _take(cuts, size):
@@ -127,7 +127,7 @@ class _Stage:
         self._report.failed = refused
 
     async def _embed(self, table: VectorTable, step: list[_Cut]) -> int:
-        """Embed and store a step; a refused one document by document. Returns how many were refused."""
+        """Embed and store a step; if it is refused, retry document by document. Return how many were refused."""
         try:
             vectors = await self._embedder.embed([text for cut in step for text in cut.missing.values()])
         except RemotePermanent as error:
@@ -166,7 +166,7 @@ class _Stage:
 
 
 def cut(text: DocumentText, held: dict[int, bytes], words: int, overlap: int) -> _Cut:
-    """Return a document in pieces: its title, then what was said; a document without a word is one empty piece."""
+    """Cut a document into pieces: its title, then its content. A document without text is one empty piece."""
     pieces = chunk([text.title, *text.content.split(PART)], words=words, overlap=overlap)
     pieces = pieces or [""]
     hashes = tuple(digest(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
@@ -175,7 +175,7 @@ def cut(text: DocumentText, held: dict[int, bytes], words: int, overlap: int) ->
 
 
 def _take(cuts: Iterator[_Cut], size: int) -> list[_Cut]:
-    """Return documents until their missing pieces fill a step, or so many that have nothing missing."""
+    """Return documents until their missing pieces fill a step, at most MOST documents."""
     taken: list[_Cut] = []
     pieces = 0
     for one in cuts:

@@ -1,9 +1,9 @@
 """Generate documents from the sources that are marked as changed.
 
-The documents of a batch and the removal of their marks are one commit, so a killed stage continues where it stopped. A
-source that cannot be composed is noted and stays marked; the others go on. Two commands never write documents at the
-same time: `make_documents` runs under the lease of a sync, and `make_documents_if_free` takes that lease or returns
-None.
+The documents of a batch are written and their marks removed in one commit, so a killed stage continues where it
+stopped. If the document of a source cannot be composed, the error is recorded and the source stays marked; the others
+continue. Two commands never write documents at the same time: `make_documents` runs under the lease of a sync, and
+`make_documents_if_free` takes that lease or returns None.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BATCH = 200
 async def make_documents(
     session: Session, on_progress: OnProgress = silent, only: Sequence[DocumentSource] | None = None
 ) -> DocumentReport:
-    """Make the documents of all marked sources, or of these; the heart beats between two batches."""
+    """Generate the documents of all marked sources, or of `only`; yield to the heartbeat between batches."""
     shop, report = session.shop, DocumentReport()
     total = count_dirty(shop.database) if only is None else len(only)
     shop.seam(Seam.DOCUMENTS)
@@ -107,7 +107,7 @@ _LOG = logging.getLogger(__name__)
 
 
 async def make_documents_if_free(session: Session, on_progress: OnProgress = silent) -> DocumentReport | None:
-    """Make the documents of what is marked; None when another command is at it, which then makes them."""
+    """Generate the documents of marked sources; None if another command holds the lease and will do it."""
     try:
         lease = acquire_lease(session.shop, force=False, name=LEASE)
     except LockHeld as error:

@@ -1,4 +1,4 @@
-"""Splits a document into pieces that a model can take: bounded, overlapping, cut between remarks.
+"""Splits a document into chunks for a model: bounded, overlapping, cut between parts.
 
 Pure and deterministic. Cuts inside a part only where the part is too long. Invariant: every word of the document is in
 a chunk, in order; no chunk is empty or has more words than requested.
@@ -11,16 +11,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-# What counts as a word bounds what a model must take in: a blob or an address counts by its length, and so does a
-# script that is written without blanks.
+# The length of a word is bounded so that the number of words bounds the number of tokens: a blob or a URL counts as
+# several words, and so does text in a script without spaces.
 _WORD = re.compile(rf"[{_WIDE}]{{1,2}}|[^\s{_WIDE}]{{1,32}}")
-# The same of a text without such a script, in half the time.
+# Equivalent for text without such a script, and twice as fast.
 _PLAIN_WORD = re.compile(r"\S{1,32}")
 BETWEEN_PARTS = "\n\n"
 
 
 class _Measured:
-    """Parts with the place of every word: in flat lists, for a document is mostly words."""
+    """The parts of a document with the position of every word, in flat lists because a document has many words."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self.words: list[tuple[int, int]] = []
@@ -36,7 +36,7 @@ class _Measured:
                 self._parts.append(place)
 
     def piece(self, start: int, end: int) -> str:
-        """Return the words from one to before another, with what stands between them in their parts."""
+        """Return the words from `start` up to but not including `end`, with the original text between them."""
         first, last = bisect_right(self.borders, start) - 1, bisect_right(self.borders, end - 1) - 1
         texts = []
         for at in range(first, last + 1):
@@ -47,7 +47,7 @@ class _Measured:
 
 
 def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[str]:
-    """Return the pieces of a document, each of at most `words` words, at most `overlap` of them said before."""
+    """Return the chunks of a document: at most `words` words each, at most `overlap` of them from the one before."""
     if words < 1 or not 0 <= overlap < words:
         raise ValueError(f"no chunks of {words} words with {overlap} of overlap")
     measured = _Measured(parts)
@@ -64,7 +64,7 @@ def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[str]:
 
 
 def _end(start: int, count: int, borders: list[int], words: int, overlap: int) -> int:
-    """Return where a chunk ends: between two parts if that leaves it at least half full, else where it is full."""
+    """Return the end of a chunk: between two parts if the chunk is then at least half full, else where it is full."""
     full = start + words
     if full >= count:
         return count
@@ -73,7 +73,7 @@ def _end(start: int, count: int, borders: list[int], words: int, overlap: int) -
 
 
 def _next_start(end: int, borders: list[int], overlap: int) -> int:
-    """Return where the next chunk starts: with the earliest whole part that the overlap holds, else within one."""
+    """Return the start of the next chunk: the earliest whole part within the overlap, else a word inside a part."""
     earliest = end - overlap
     place = bisect_left(borders, earliest)
     return borders[place] if place < len(borders) and borders[place] < end else earliest

@@ -1,6 +1,6 @@
-"""Asks one embedding server over HTTP, and says which error a refusal is.
+"""HTTP client for one embedding server, and the mapping of its failures to errors.
 
-Retries, limits, proxies and certificates are those of `http/`. Requesting a batch twice changes nothing, so every
+Retries, limits, proxies and certificates are handled by `http/`. Requesting a batch twice changes nothing, so every
 transient failure is retried, also of a POST. Invariant: the key leaves this process only in a header to the configured
 server, and appears in no log record, exception or repr.
 """
@@ -30,14 +30,14 @@ from tidelore.http.limits import Verdict
 from tidelore.http.tls import is_loopback_host
 from tidelore.http.transport import Trouble, parse_address
 
-# Besides 5xx: the server gave up waiting for the request, or refused early data.
+# Transient besides 5xx: the server timed out waiting for the request, or refused early data.
 _PASSING = frozenset({408, 425})
-# A limit that money lifts and time does not.
+# OpenAI's error code for an exhausted quota: waiting does not help, so it is not retried.
 _SPENT = "insufficient_quota"
 
 
 def refusal(status: int, retry_after_seconds: float | None, url: str, said: str) -> RemoteError:
-    """Return the error that an unsuccessful status stands for."""
+    """Return the error for an unsuccessful status."""
     if status == 429 and _SPENT not in said:
         return RateLimited(
             "rate limited by the embedding server (status 429)",
@@ -83,7 +83,7 @@ LONGEST_WAIT_SECONDS = 60.0
 
 
 class JsonClient:
-    """Asks one embedding server. The connections open with the first request, also after `aclose`."""
+    """JSON client for one embedding server. Connections are opened by the first request, also after `aclose`."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class JsonClient:
             await client.aclose()
 
     async def ask(self, method: str, path: str, body: object, as_type: type[T]) -> T:
-        """Return the decoded response, retried while that can help; or raise RemoteError."""
+        """Send a request, with retries, and return the decoded response; or raise RemoteError."""
         client = self._client = self._client or self._open()
         if method == "GET":
             found, _ = await client.get_json(path, as_type=as_type)
@@ -141,7 +141,7 @@ class JsonClient:
 
 
 def parse_base_url(text: str) -> str:
-    """Return an address without a slash at its end, or raise ConfigError without quoting a password."""
+    """Return a URL without its trailing slash, or raise ConfigError without quoting a password."""
     if parse_address(text) is not None:
         parts = urlsplit(text)
         if not (parts.username or parts.password or parts.query or parts.fragment):
@@ -154,7 +154,7 @@ def parse_base_url(text: str) -> str:
 
 
 def checked_key(key: str) -> str:
-    """Return a key that can be a header value, or raise CredentialsMissing without quoting it."""
+    """Return the key, or raise CredentialsMissing without quoting it if it cannot be a header value."""
     if key.isascii() and " " not in key and (not key or key.isprintable()):
         return key
     raise CredentialsMissing(
@@ -164,12 +164,12 @@ def checked_key(key: str) -> str:
 
 
 def is_loopback(base_url: str) -> bool:
-    """Return whether an address is on this machine."""
+    """Return whether a URL is on this machine."""
     return is_loopback_host(urlsplit(base_url).hostname or "")
 
 
 class EmbeddingFailures(FailureRules):
-    """The errors of an embedding server. A rate limit without a time is retried like any other failure."""
+    """Maps failures of an embedding server to errors. A rate limit without a duration is retried like any other."""
 
     unexplained_wait_seconds = 0.0
 
@@ -196,7 +196,7 @@ class EmbeddingFailures(FailureRules):
         return error
 
     def _clean(self, text: str) -> str:
-        # `redact` passes over secrets of less than four characters; a key of any length must not be shown.
+        # `redact` ignores secrets of less than four characters; a key of any length must not be shown.
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text

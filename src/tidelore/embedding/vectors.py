@@ -1,6 +1,6 @@
-"""The last step of every embedder: unit length, float32, zero for blank texts.
+"""The last step of every embedder: normalised float32 vectors, zero for blank texts.
 
-Pure. Infinities and NaN are refused, because they would spoil every comparison.
+Pure functions. Infinities and NaN are refused, because they would make every comparison invalid.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text says nothing; it is given to no model, and its vector is zero."""
+    """Return whether a text is blank; it is not passed to a model, and its vector is zero."""
     return not text or text.isspace()
 
 
 def encodable(text: str) -> str:
-    """Return the text with lone surrogates replaced: neither a tokenizer nor JSON can take them."""
+    """Return the text with lone surrogates replaced, because neither tokenizers nor JSON accept them."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -29,11 +29,11 @@ def encodable(text: str) -> str:
 
 
 def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Return each row at unit length, a zero row as it is; raise ValueError for a number that is not finite."""
+    """Return each row normalised to unit length, a zero row unchanged; raise ValueError for a non-finite number."""
     wide = rows.astype(np.float64)
     if not np.isfinite(wide).all():
         raise ValueError("a vector holds a number that is not finite")
-    # Divided by the largest first: the squares of very large or very small numbers leave the range of a float.
+    # Divide by the largest value first: squares of very large or very small numbers exceed the range of a float.
     largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
     wide /= np.where(largest > 0, largest, 1.0)
     length = np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, np.newaxis]
@@ -42,7 +42,7 @@ def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
 
 
 def in_their_places(rows: NDArray[np.float32], places: list[int], count: int) -> list[Vector]:
-    """Return `count` vectors: the rows at their places, zero at the others."""
+    """Return `count` vectors: the rows at their positions, zero at the others."""
     spread = np.zeros((count, rows.shape[1]), dtype=np.float32)
     spread[places] = rows
     return list(spread)

@@ -1,5 +1,5 @@
-"""The algorithm: what to ask, what counts as new, when a cursor moves.
+"""The sync algorithm: decides what to request, what counts as new, and when a cursor moves.
 
-One engine reads every source. It is written against the ports in `ports.py` and knows no HTTP, no SQL
-and no source by name.
+One engine reads every source. It depends only on the interfaces in `ports.py` and must not know HTTP, SQL or any source
+by name.
 """

@@ -25,28 +25,28 @@ from tidelore.engine.ports import Pages, Parent, R_contra
 from tidelore.engine.whole import Children, read_lists
 
 IN_A_ROW = 3
-"""How many refused parents in a row show that it is not a matter of the single parent."""
+"""After this many refused parents in a row the cause is probably not the single parent."""
 AFTER_SUCCESS = 10
-"""The same, once the children of another parent could be read in the same run."""
+"""The same threshold, once the children of another parent could be read in this run."""
 _REFUSED = frozenset({403, 404, 405, 410})
 _FIRST_PAUSE_MS = 3_600_000
 _LONGEST_PAUSE_MS = 7 * 86_400_000
 
 
 def is_refusal(error: RemoteError) -> bool:
-    """Return whether the server does not offer what was asked for, which may hold for a whole project."""
+    """Return whether the server refused the request in a way that may apply to the whole project."""
     return error.status in _REFUSED
 
 
 def pause_ms(attempts: int) -> int:
-    """Return how long an unavailable kind is left alone after that many attempts: doubling, an hour to a week."""
+    """Return how long to leave an unavailable kind alone: doubles with each attempt, from an hour to a week."""
     return min(_FIRST_PAUSE_MS << min(max(attempts, 1) - 1, 30), _LONGEST_PAUSE_MS)
 
 
 C = TypeVar("C")
 
 DUE_AT_ONCE = 200
-"""How many due parents are held in memory."""
+"""The number of due parents to hold in memory."""
 
 
 class Due(Enum):
@@ -58,7 +58,7 @@ class Due(Enum):
 
 
 class ChildStore(Protocol[R_contra]):
-    """The durable side of parents and their children."""
+    """Storage interface for parents and their children."""
 
     def due(self, limit: int) -> Sequence[Parent]:
         """Return parents not yet synced for their version, each at most once per run, oldest change first."""
@@ -69,28 +69,28 @@ class ChildStore(Protocol[R_contra]):
         ...
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
-        """Write the failure to the parent's sync health columns, what was rejected to quarantine, nothing else."""
+        """Record the failure in the parent's sync health columns and quarantine `rejected`; change nothing else."""
         ...
 
     def bury(self, parents: Sequence[int]) -> None:
-        """Tombstone parents that the server does not know any more."""
+        """Tombstone parents that no longer exist on the server."""
         ...
 
     def is_unavailable(self) -> bool:
-        """Return whether this kind of children was refused for the whole project when it was last tried."""
+        """Return whether this kind of children was refused for the whole project at the last attempt."""
         ...
 
     def record_refusal(self, parents: Sequence[Parent], error: str) -> bool:
-        """Add parents that were refused this kind; return whether it is unavailable for the project by now."""
+        """Record parents that were refused this kind; return whether it is now unavailable for the project."""
         ...
 
     def clear_refusals(self) -> None:
-        """Forget the refusals: the children of a parent could be read."""
+        """Clear the refusals, after the children of a parent could be read."""
         ...
 
 
 class ChildTally(Struct):
-    """What became of the parents that were due."""
+    """Counts of what happened to the due parents."""
 
     fetched: int = 0
     settled: int = 0
@@ -102,7 +102,7 @@ class ChildTally(Struct):
 
 
 def is_settled(updated_at: int, server_at: int | None, settle_ms: int) -> bool:
-    """Return whether a read at `server_at` shows all that its `updated_at` will ever tell of."""
+    """Return whether a read at `server_at` is late enough to include every change up to this `updated_at`."""
     return server_at is not None and server_at - updated_at >= settle_ms
 
 
@@ -116,10 +116,10 @@ def decide(parent: Parent, server_now: int | None, settle_ms: int) -> Due:
 
 
 class ChildSync(Generic[C]):
-    """Brings one kind of children of all due parents up to date, with bounded concurrency.
+    """Sync one kind of children for all due parents, with bounded concurrency.
 
-    `is_there` asks for a parent itself: True when it answers, False when it is gone, None when that is unknown.
-    `gone` counts the parents that were deleted; `unavailable` is why this kind cannot be read in the whole project.
+    `is_there` requests a parent itself: True when it responds, False when it is gone, None when that is unknown. `gone`
+    counts the parents that were deleted; `unavailable` is why this kind cannot be read in the whole project.
     """
 
     def __init__(
@@ -152,13 +152,13 @@ class ChildSync(Generic[C]):
         self.unavailable: str | None = None
 
     async def read(self, parents: Iterable[Parent]) -> ChildTally:
-        """Read the children of these parents, due or not; one that fails is recorded and the others go on."""
+        """Read the children of these parents, due or not. A failure is recorded and does not stop the others."""
         queue = iter(parents)
         while self.unavailable is None:
             try:
                 await self._work_through(queue)
             except BaseExceptionGroup as several:
-                # The caller waits for an error of the tree, not for a bundle of them.
+                # Callers handle single errors from our error tree, not exception groups.
                 raise several.exceptions[0] from None
             halted = self._is_halted
             await self._judge_refused()
@@ -167,7 +167,7 @@ class ChildSync(Generic[C]):
         return self.tally
 
     def ready(self, server_now: int | None) -> Iterator[Parent]:
-        """Yield the parents whose children must be read now, as they are asked for."""
+        """Yield the parents whose children must be read now, loading them lazily."""
         while parents := self._store.due(DUE_AT_ONCE):
             for parent in parents:
                 if decide(parent, server_now, self._settle_ms) is Due.FETCH:
@@ -177,14 +177,14 @@ class ChildSync(Generic[C]):
 
     @property
     def _is_halted(self) -> bool:
-        """Whether so many parents in a row were refused that nothing more is asked before they are looked at."""
+        """Whether enough parents in a row were refused that requests stop until those refusals are examined."""
         if self._suspect:
-            # One parent is enough to learn whether the server offers this kind by now.
+            # One parent is enough to find out whether the server offers this kind now.
             return self._in_a_row > 0
         return self._in_a_row >= (AFTER_SUCCESS if self._read_any else IN_A_ROW)
 
     async def _work_through(self, queue: Iterator[Parent]) -> None:
-        # Here and not above: the store imports this module for its rules, and an offline read loads no event loop.
+        # Imported here because the store imports this module for its rules, and offline reads must not load asyncio.
         import asyncio
 
         if self._suspect:
@@ -235,12 +235,12 @@ class ChildSync(Generic[C]):
             self._store.clear_refusals()
 
     async def _judge_refused(self) -> None:
-        """Tell deleted parents from refused ones, and refused parents from a kind refused for the whole project."""
+        """Classify refusals: the parent was deleted, the parent was refused, or the kind is refused project-wide."""
         refused, self._refused, self._in_a_row = self._refused, [], 0
         answering: list[Parent] = []
         failed: list[tuple[Parent, RemoteError]] = []
         for parent, error in refused:
-            # What is forbidden is there; a few are asked to make sure that the parents themselves are not refused.
+            # A forbidden parent exists; request only a few, to make sure that the parents themselves are not refused.
             known = not isinstance(error, RemoteNotFound) and len(answering) >= IN_A_ROW
             there = True if known else await self._is_there(parent)
             if there is False and isinstance(error, RemoteNotFound):

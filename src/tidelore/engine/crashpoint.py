@@ -1,7 +1,7 @@
-"""The named instants at which a process may die. Owns their names; production passes `no_seam`.
+"""Names of the points at which crash tests kill the process. Production passes `no_seam`.
 
-The crash tests pass a function that kills the process at the n-th visit of one seam, restart it, and
-compare the database with the truth (invariant 2).
+The crash tests pass a function that kills the process at the n-th visit of one seam, restart it, and compare the
+database with the expected state (invariant 2).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Seam(StrEnum):
-    """Where a crash is interesting: between two durable facts."""
+    """A crash point: lies between two durable writes."""
 
     LEASE_ACQUIRED = "lease-acquired"
     RUN_STARTED = "run-started"
@@ -34,4 +34,4 @@ Crashpoint = Callable[[Seam], None]
 
 
 def no_seam(_seam: Seam) -> None:
-    """Pass every seam unharmed."""
+    """Do nothing."""

@@ -1,7 +1,7 @@
-"""Where a scope stands. Owns the durable position, its comparison and its corruption rule.
+"""The durable position of a scope: its fields, how positions compare, and when a cursor is invalid.
 
-Invariant 4: a watermark never moves backwards except by a logged reset. Invariant 5: only remote
-timestamps move it. A cursor that cannot be true is replaced by `now - safe backfill`, never by 'latest'.
+Invariant 4: a watermark never moves backwards except by a logged reset. Invariant 5: only remote timestamps move it. An
+invalid cursor is replaced by `now - safe backfill`, never by 'latest'.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from msgspec import Struct
 from tidelore.core.model import Position, RemoteId
 
 SKEW_MS = 5 * 60 * 1000
-"""How far a remote instant may lie ahead before we stop believing it."""
+"""How far a remote timestamp may be in the future before it is ignored."""
 
 
 class Validator(Struct, frozen=True):
-    """An ETag and the full address it belongs to: it says nothing about any other address."""
+    """An ETag and the full URL it belongs to; it is not valid for any other URL."""
 
     url: str
     etag: str
 
 
 class Window(Struct, frozen=True, omit_defaults=True):
-    """The half-open span that is being read, and how far the pass over it has come.
+    """The half-open span that is being read, and the progress of the current pass over it.
 
-    `instant` is the last instant that belongs to the window; `token` the next page inside it; `seen` and
-    `before` are digests of this pass and of the last whole one; `top` is the greatest position of the pass.
+    `instant` is the last instant that belongs to the window; `token` the next page inside it; `seen` and `before` are
+    digests of this pass and of the last complete one; `top` is the greatest position of the pass.
     """
 
     instant: int
@@ -42,7 +42,7 @@ class Window(Struct, frozen=True, omit_defaults=True):
 
 
 class Gap(Struct, frozen=True):
-    """A span of a newest-first list known to be incomplete, and the token where reading goes on."""
+    """A span of a newest-first list known to be incomplete, and the token from which to continue."""
 
     top: Position | None
     token: str | None
@@ -50,7 +50,7 @@ class Gap(Struct, frozen=True):
 
 
 class Census(Struct, frozen=True, omit_defaults=True):
-    """How far the re-verification of a scope has come, in order of creation, on the server's clock.
+    """Progress of the re-verification of a scope, in order of creation, by the server's clock.
 
     `token` and `met` are set only inside an instant in which more than a page of items was created.
     """
@@ -63,10 +63,11 @@ class Census(Struct, frozen=True, omit_defaults=True):
 
 
 class LogPosition(Struct, frozen=True, omit_defaults=True):
-    """How far a list in order of writing was read: the instant from which it is held, and the last key of each part.
+    """Progress in a list that is read in write order.
 
-    `behind` when the last walk did not come to the end: then the next one asks for nothing twice, or it would stand
-    still before more items than it may read.
+    `floor` is the instant from which the list is stored, `keys` the last key of each part. `behind` is set when the
+    last walk did not reach the end: then the next walk must not request anything twice, or it could never get past a
+    block with more items than one walk may read.
     """
 
     floor: int
@@ -75,7 +76,7 @@ class LogPosition(Struct, frozen=True, omit_defaults=True):
 
 
 class Cursor(Struct, frozen=True):
-    """Everything durable about one scope's position: `window` of a walk by update time or id, `log` of one by keys."""
+    """The durable position of one scope: `window` for walks by update time or id, `log` for walks by key."""
 
     watermark: Position | None = None
     window: Window | None = None
@@ -86,47 +87,47 @@ class Cursor(Struct, frozen=True):
 
 
 def forward(current: Position | None, candidate: Position | None) -> Position | None:
-    """Return the later of two positions: the only way a watermark moves."""
+    """Return the later of two positions. Watermarks must only move through this function."""
     if current is None or candidate is None:
         return candidate if current is None else current
     return max(current, candidate, key=order_key)
 
 
 def order_key(position: Position) -> tuple[int, int, str]:
-    """Compare positions whose ids are numbers by number and all others by text."""
+    """Return a sort key for positions: numeric ids compare as numbers, all others as text."""
     if isinstance(position.id, int):
         return position.at, position.id, ""
     return position.at, 0, position.id
 
 
 def why_invalid(cursor: Cursor, now_ms: int) -> str | None:
-    """Return why a cursor cannot be true, or None."""
+    """Return why a cursor is invalid, or None."""
     if cursor.watermark is None:
         return None
     if cursor.watermark.at < 0:
-        return f"watermark {cursor.watermark.at} lies before the epoch"
+        return f"watermark {cursor.watermark.at} is before the epoch"
     if cursor.watermark.at > now_ms + SKEW_MS:
-        return f"watermark {cursor.watermark.at} lies in the future"
+        return f"watermark {cursor.watermark.at} is in the future"
     return None
 
 
 def backfilled(now_ms: int, safe_backfill_ms: int) -> Cursor:
-    """Return what an invalid cursor is replaced by; replaying what follows is harmless."""
+    """Return the replacement for an invalid cursor; re-reading what follows it is harmless."""
     return Cursor(watermark=Position(max(now_ms - safe_backfill_ms, 0), 0))
 
 
 def parse_id(text: str) -> RemoteId:
-    """Return an id as its source writes it: forges count, Bluesky names."""
+    """Return an id in its source's type: forges use numbers, Bluesky uses text."""
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
 def encode_census(census: Census) -> str:
-    """Return the stored form of a census."""
+    """Serialise a census."""
     return msgspec.json.encode(census).decode()
 
 
 def decode_census(text: str) -> Census:
-    """Return a stored census; one that cannot be read starts over, which only costs requests."""
+    """Parse a stored census. An unreadable one starts over, which only costs requests."""
     try:
         return msgspec.json.decode(text, type=Census)
     except msgspec.DecodeError:
@@ -134,12 +135,12 @@ def decode_census(text: str) -> Census:
 
 
 def encode_log(position: LogPosition | None) -> str | None:
-    """Return the stored form of a position in a log."""
+    """Serialise a log position."""
     return None if position is None else msgspec.json.encode(position).decode()
 
 
 def decode_log(text: str | None) -> LogPosition | None:
-    """Return a stored position in a log, or None: without one the list is read from its beginning."""
+    """Parse a stored log position, or return None: without one the list is read from its beginning."""
     if not text:
         return None
     try:
@@ -149,12 +150,12 @@ def decode_log(text: str | None) -> LogPosition | None:
 
 
 def encode_window(window: Window | None) -> str | None:
-    """Return the stored form of a window."""
+    """Serialise a window."""
     return None if window is None else msgspec.json.encode(window).decode()
 
 
 def decode_window(text: str | None) -> Window | None:
-    """Return a stored window, or None: a window only saves work, so an unreadable one is dropped."""
+    """Parse a stored window, or return None: a window only saves work, so an unreadable one is dropped."""
     if not text:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Decide what is new on a page, and make it durable in one commit.
+"""Decide which items of a page are new, and store them in one commit.
 
-Invariant 1: records and the cursor that covers them are one commit. Invariant 3: an item is new when its version is
-not stored, never by its place in the list. Invariant 6: a replayed page writes no row.
+Invariant 1: records and the cursor that covers them are one commit. Invariant 3: an item is new when its version is not
+stored, regardless of its place in the list. Invariant 6: a replayed page writes no row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 class Tally(Struct):
-    """What a walk did, for reports and the ledger."""
+    """Counts of what a walk did, for reports and the ledger."""
 
     pages: int = 0
     fetched: int = 0
@@ -39,7 +39,7 @@ class Tally(Struct):
 
 
 class Sorted(Struct, Generic[R], frozen=True):
-    """A page's items by what they mean to us."""
+    """A page's items, classified."""
 
     created: Sequence[Item[R]]
     changed: Sequence[Item[R]]
@@ -48,7 +48,7 @@ class Sorted(Struct, Generic[R], frozen=True):
 
 
 def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version]) -> Sorted[R]:
-    """Tell new versions from stored ones by identity, and never let an older version replace a newer one."""
+    """Classify items as created, changed, replayed or stale. An older version must never replace a newer one."""
     newest: dict[RemoteId, Item[R]] = {}
     replayed = stale = 0
     for item in items:
@@ -74,7 +74,7 @@ def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version]) -> So
 
 
 class Intake(Generic[R]):
-    """The durable side of one walk: loads the cursor, commits pages, counts."""
+    """Storage for one walk: loads the cursor, commits pages and keeps the tally."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Intake(Generic[R]):
         self._on_page = on_page
 
     def load(self, safe_backfill_ms: int) -> Cursor:
-        """Return the cursor; one that cannot be true is set aside and replaced by a bounded backfill."""
+        """Return the cursor. An invalid one is set aside and replaced by a bounded backfill."""
         cursor = self.store.load()
         reason = why_invalid(cursor, self.now_ms())
         if reason is None:
@@ -109,7 +109,7 @@ class Intake(Generic[R]):
         released: Sequence[str] = (),
         gone: Sequence[RemoteId] = (),
     ) -> None:
-        """Commit what is new on a page together with the cursor that covers it."""
+        """Commit the new items of a page together with the cursor that covers it."""
         stored = self.store.stored([item.version.id for item in page.items]) if page.items else {}
         found = sort_out(page.items, stored)
         self.seam(Seam.BEFORE_COMMIT)

@@ -1,8 +1,8 @@
-"""The single-writer lock. Owns who may write, the heartbeat that proves it, and the takeover of the dead.
+"""The single-writer lock: acquisition, heartbeat, and takeover from dead or silent holders.
 
-A lease is a row with a generation; every change is a compare-and-swap on that generation, so two processes
-that race cannot both win, and a holder that was taken over finds out at its next write (fencing). The
-error for the loser names the holder.
+A lease is a row with a generation; every change is a compare-and-swap on that generation, so two processes that race
+cannot both win, and a holder that was taken over finds out at its next write (fencing). The error for the losing
+process names the holder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelore.core.process import ProcessIdentity
 
 
 class LeaseRow(Struct, frozen=True):
-    """A lease as it is stored. Without a holder it is free; the generation only grows."""
+    """A stored lease. It is free if it has no holder; the generation only increases."""
 
     name: str
     generation: int
@@ -30,10 +30,10 @@ class LeaseRow(Struct, frozen=True):
 
 
 class LeaseStore(Protocol):
-    """The durable side of leases."""
+    """Storage interface for leases."""
 
     def read(self, name: str) -> LeaseRow | None:
-        """Return the row, if there ever was one."""
+        """Return the row, or None if there never was one."""
         ...
 
     def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
@@ -45,7 +45,7 @@ def why_takeable(
     row: LeaseRow | None,
     now_ms: int,
     stale_after_ms: int,
-    force: bool,  # noqa: FBT001 - the operator's own word
+    force: bool,  # noqa: FBT001 - set by the operator
     is_dead: Callable[[ProcessIdentity], bool],
 ) -> str | None:
     """Return why a lease may be taken ('free', 'dead', 'stale', 'forced'), or None when it is held."""
@@ -59,7 +59,7 @@ def why_takeable(
 
 
 def held_error(row: LeaseRow, now_ms: int) -> LockHeld:
-    """Return the error that tells who holds the lease and since when."""
+    """Return the error that names the holder of the lease and since when it is held."""
     holder = row.holder
     who = f"`{row.command}` (pid {holder.pid} on {holder.host})" if holder else "another process"
     since = describe_age((now_ms - row.acquired_at) / 1000)
@@ -76,7 +76,7 @@ def held_error(row: LeaseRow, now_ms: int) -> LockHeld:
 
 
 class Lease:
-    """A held lease. `check` before and inside every write; `release` when done."""
+    """A held lease. Call `heartbeat` while working and `release` when done."""
 
     def __init__(self, store: LeaseStore, row: LeaseRow, clock: Clock, taken_as: str) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class Lease:
         return self._row.generation
 
     def heartbeat(self) -> None:
-        """Prove that we live, or learn that somebody took over; what was given back is not taken again by it."""
+        """Renew the lease, or raise LeaseLost if another process took over. Does nothing after `release`."""
         if self._released:
             return
         row = replace(self._row, heartbeat_at=self._clock.now_ms())
@@ -103,13 +103,13 @@ class Lease:
         self._row = row
 
     def release(self) -> None:
-        """Give the lease back; a lease that was taken over is no longer ours to give."""
+        """Release the lease. Has no effect on a lease that another process took over."""
         self._store.swap(self._row.generation, replace(self._row, holder=None))
         self._released = True
 
 
 def lost_error(name: str) -> LeaseLost:
-    """Return the error of a holder that was taken over."""
+    """Return the error for a holder that lost its lease to another process."""
     return LeaseLost(
         "another process took over the lock; this one wrote nothing more",
         fix="run the command again when the other process has finished",
@@ -128,7 +128,7 @@ def acquire(
     is_dead: Callable[[ProcessIdentity], bool],
     force: bool = False,
 ) -> Lease:
-    """Take the lease, or raise LockHeld naming its holder. Of two that race, one wins."""
+    """Take the lease, or raise LockHeld naming its holder. If two processes race, exactly one wins."""
     while True:
         row = store.read(name)
         now = clock.now_ms()

@@ -1,10 +1,10 @@
-"""The run ledger. Owns the legal life of a run row: running, then exactly one end.
+"""The run ledger: the allowed states of a run row.
 
     running ──> succeeded | partial | failed | cancelled | crashed
 
-Phases only go forward. Any other step is an IllegalTransition: a ledger that can be rewritten proves
-nothing. A dead process's `running` row is closed as `crashed` by the next run, and keeps what it said last of how far
-it was; every other end takes that back.
+Every run ends exactly once, and phases only go forward. Any other change raises IllegalTransition, because a ledger
+that can be rewritten proves nothing. The next run closes the `running` row of a dead process as `crashed` and keeps its
+last progress; every other final state clears the progress.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tidelore.core.progress import RunProgress
 PHASES = ("preflight", "ingest", "dependents", "scrub", "docs", "embed")
 """The working phases in order; a run ends in done, failed, cancelled or crashed."""
 PROGRESS_SECONDS = 2.0
-"""How often a run says at most how far it is: each time is a write."""
+"""Minimum seconds between two progress updates, because each one is a write."""
 
 
 class Counters(Struct):
-    """What a run did, in the ledger's own columns."""
+    """What a run did, named after the columns of the ledger."""
 
     issues_fetched: int = 0
     mrs_fetched: int = 0
@@ -41,14 +41,14 @@ class Counters(Struct):
 
 
 class Surgery(Struct, frozen=True):
-    """What a surgical run was asked for, and what became of each of it so far."""
+    """What a surgical run was asked to fetch, and the outcome of each item so far."""
 
     iids_json: str
     outcomes_json: str
 
 
 class RunRow(Struct, frozen=True):
-    """The part of a run row that decides whether it is still alive."""
+    """The part of a run row that decides whether its process is still alive."""
 
     id: int
     holder: ProcessIdentity
@@ -56,7 +56,7 @@ class RunRow(Struct, frozen=True):
 
 
 class RunStore(Protocol):
-    """The durable side of the ledger."""
+    """Storage interface for the ledger."""
 
     def insert(
         self,
@@ -72,16 +72,16 @@ class RunStore(Protocol):
         ...
 
     def update(self, run_id: int, **columns: object) -> bool:
-        """Change a row that is still running; False when it is not."""
+        """Change a row that is still running; return False if it is not."""
         ...
 
     def running(self) -> Sequence[RunRow]:
-        """Return all rows that say they run."""
+        """Return all rows in state running."""
         ...
 
 
 class Run:
-    """One row of the ledger while it is being written."""
+    """A ledger row of a run in progress."""
 
     def __init__(self, store: RunStore, clock: Clock, run_id: int, phase: str, heartbeat_interval_ms: int) -> None:
         self._store = store
@@ -106,14 +106,14 @@ class Run:
         note: str | None = None,
         surgery: Surgery | None = None,
     ) -> Run:
-        """Open a row. `note` records an operator's word, such as a cursor reset by --full."""
+        """Open a row. `note` records an operator's request, such as a cursor reset by --full."""
         if phase not in PHASES:
             raise _illegal("none", phase)
         run_id = store.insert(command, mode, phase, identity, clock.now_ms(), note, surgery)
         return cls(store, clock, run_id, phase, heartbeat_interval_ms)
 
     def set_phase(self, phase: str) -> None:
-        """Go on to a later phase; of how far the one before was, nothing is said any more."""
+        """Move on to a later phase and clear the progress of the previous one."""
         if phase not in PHASES or PHASES.index(phase) < PHASES.index(self.phase):
             raise _illegal(self.phase, phase)
         self._write(phase=phase, heartbeat_at=self._clock.now_ms(), **asdict(RunProgress()))
@@ -124,26 +124,26 @@ class Run:
         self._write(**asdict(counters))
 
     def note_progress(self, counters: Counters, headway: RunProgress) -> None:
-        """Record what was done so far and how far that is, unless it was just said; it is a heartbeat too."""
+        """Record counters and progress, at most every PROGRESS_SECONDS. Also counts as a heartbeat."""
         now = self._clock.monotonic()
         if now - self._noted >= PROGRESS_SECONDS:
             self._noted = now
             self._write(heartbeat_at=self._clock.now_ms(), **asdict(counters), **asdict(headway))
 
     def set_outcomes(self, outcomes_json: str) -> None:
-        """Record what became of each item so far."""
+        """Record the outcome of each item so far."""
         self._write(outcomes_json=outcomes_json)
 
     def set_note(self, note: str) -> None:
-        """Record what whoever looks at the row should know."""
+        """Record a remark for people who read the ledger."""
         self._write(note=note)
 
     def set_mirrored(self) -> None:
-        """Record that the copy is up to date; what is left to the run is made of it."""
+        """Record that the copy is up to date; the rest of the run only derives data from it."""
         self._write(mirrored_at=self._clock.now_ms())
 
     def heartbeat_if_due(self) -> None:
-        """Say that we live, at most once per interval."""
+        """Record a heartbeat, at most once per interval."""
         now = self._clock.now_ms()
         if now - self._beat_at >= self._interval_ms:
             self._write(heartbeat_at=now)
@@ -176,7 +176,7 @@ class Run:
 def close_crashed(
     store: RunStore, clock: Clock, is_dead: Callable[[ProcessIdentity], bool], stale_after_ms: int
 ) -> list[int]:
-    """Close the rows of processes that are gone; return their ids."""
+    """Close the rows of processes that are dead or silent for too long; return their ids."""
     now = clock.now_ms()
     gone = [row for row in store.running() if is_dead(row.holder) or now - row.heartbeat_at > stale_after_ms]
     return [

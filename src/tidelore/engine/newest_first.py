@@ -1,8 +1,8 @@
-"""The walk over a list that is sorted newest first and can only be paged into the past.
+"""Walk a list that is sorted newest first and can only be paged into the past.
 
-The durable position is a high-water mark and the gaps below the newest item seen. A walk reads the new head down to
-the newest gap (or the mark), then continues where the gap stopped, so nothing is lost in a list that grows faster than
-it is read. Upholds invariants 1 to 4 for descending lists.
+The durable position is a high-water mark and the gaps below the newest item seen. A walk reads the new head down to the
+newest gap (or the mark), then continues where the gap stopped, so nothing is lost in a list that grows faster than it
+is read. Upholds invariants 1 to 4 for descending lists.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tidelore.engine.whole import REPEATED, PageGuard
 R = TypeVar("R")
 
 LEAST_PAGES = 3
-"""One for the head, one to pass an item that stands at its floor, one for the gap: with fewer none would close."""
+"""One for the head, one to pass an item exactly at its floor, one for the gap: with fewer no gap would ever close."""
 MOST_EMPTY = 10
-"""How many times its limit a walk may read in pages that bring nothing above their floor, before it gives up."""
+"""A walk stops after this multiple of its page limit, counting pages with nothing above their floor."""
 
 
 class NewestFirstPlan(Struct, frozen=True):
-    """How far down one walk goes."""
+    """Limits of one walk."""
 
     overlap_ms: int = 0
     lookback_ms: int = 24 * 3_600_000
@@ -39,20 +39,20 @@ class NewestFirstPlan(Struct, frozen=True):
 
 
 def open_head(high_water: Position | None, gaps: Sequence[Gap], lookback_floor: int) -> Gap:
-    """Return the span above everything known: down to the newest gap's top, the mark, or the look-back."""
+    """Return the span above everything known: down to the newest gap's top, the mark, or the look-back limit."""
     known = next((gap.top for gap in gaps if gap.top is not None), high_water)
     return Gap(None, None, lookback_floor if known is None else known.at)
 
 
 def highest(*positions: Position | None) -> Position | None:
-    """Return the newest of some positions, where there is one."""
+    """Return the newest of some positions, or None."""
     return max((position for position in positions if position is not None), key=order_key, default=None)
 
 
 def shrink(gap: Gap, positions: Sequence[Position], next_token: str | None, overlap_ms: int) -> Gap | None:
     """Return what is left of a span after one more page, or None when its floor is passed.
 
-    `positions` leaves pinned items out: they stand on top whatever their age.
+    `positions` must not include pinned items: they are listed first regardless of age.
     """
     reached = bool(positions) and gap.floor is not None and positions[-1].at < gap.floor - overlap_ms
     if next_token is None or reached:
@@ -61,12 +61,12 @@ def shrink(gap: Gap, positions: Sequence[Position], next_token: str | None, over
 
 
 def close(top: Position | None, below: Sequence[Gap]) -> list[Gap]:
-    """Join a finished span with the gap below it: all between their tops is complete."""
+    """Join a finished span with the gap below it: everything between their tops is complete."""
     return [replace(below[0], top=highest(top, below[0].top)), *below[1:]] if below else []
 
 
 class NewestFirstWalk(Generic[R]):
-    """One bounded walk down one list."""
+    """One walk down one list, with a limited number of pages."""
 
     def __init__(self, lister: Lister[R], intake: Intake[R], plan: NewestFirstPlan) -> None:
         self._lister = lister
@@ -74,7 +74,7 @@ class NewestFirstWalk(Generic[R]):
         self._plan = plan
 
     async def run(self) -> Tally:
-        """Read the new head, then what earlier walks left open, at most `max_pages` in all."""
+        """Read the new head, then the gaps that earlier walks left open, at most `max_pages` in total."""
         cursor = self._intake.load(self._plan.safe_backfill_ms)
         below = list(self._intake.store.gaps())
         floor = self._intake.now_ms() - self._plan.lookback_ms
@@ -87,14 +87,14 @@ class NewestFirstWalk(Generic[R]):
             self._intake.seam(Seam.AFTER_FETCH)
             self._look(guard, page, spans, cursor)
             positions = [item.position for item in page.items if item.version.id not in page.pinned]
-            # Passing many items of one instant, or hidden ones, costs the walk nothing: else it could starve there.
+            # Pages with only items at the floor, or hidden ones, do not count, or a walk could use up its limit there.
             spent += any(span.floor is None or position.at > span.floor for position in positions)
             rest = shrink(span, positions, page.next_token, self._plan.overlap_ms)
             if rest is not None:
                 spans = [rest, *spans[1:]]
             else:
                 top = highest(span.top, *positions)
-                # A gap below may go on at tokens that were met above it.
+                # A gap below may continue at tokens that were already seen above it.
                 spans, guard = close(top, spans[1:]), PageGuard()
                 if not spans:
                     cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)
@@ -106,7 +106,7 @@ class NewestFirstWalk(Generic[R]):
             guard.look(page)
         except RemotePermanent as error:
             if error.reason == REPEATED:
-                # To go on at this token would only lead into the same circle.
+                # Continuing at this token would only repeat the cycle.
                 self._intake.store.commit(Batch((), cursor, gaps=[replace(spans[0], token=None), *spans[1:]]))
             raise
 
@@ -115,6 +115,6 @@ class NewestFirstWalk(Generic[R]):
             return await self._lister.fetch(ListRequest(token=span.token))
         except RemoteError as error:
             if span.token is not None and (not error.retryable or error.status == 500):
-                # The server does not take its own token any more: this span is read from the top next time.
+                # The server no longer accepts its own token, so the next walk reads this span from the top.
                 self._intake.store.commit(Batch((), cursor, gaps=[replace(span, token=None), *spans[1:]]))
             raise

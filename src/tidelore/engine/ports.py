@@ -1,7 +1,7 @@
-"""The interfaces of the engine: what a remote list and a durable store have to offer. No implementation.
+"""The interfaces between the engine, the remote lists and the store. No implementation.
 
-`Lister` is a remote list, `ScopeStore` is the durable side of one scope. It commits records and the cursor that covers
-them in one transaction (invariant 1), and is synchronous: a transaction cannot span an await.
+`Lister` is a remote list, `ScopeStore` stores one scope. It commits records and the cursor that covers them in one
+transaction (invariant 1), and is synchronous: a transaction cannot span an await.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 
 
 class ListRequest(Struct, frozen=True):
-    """One page to read: `token` (the server's own, opaque) wins over `since`."""
+    """A request for one page: `token` (opaque, from the server) takes precedence over `since`."""
 
     since: int | None = None
     token: str | None = None
@@ -26,7 +26,7 @@ class ListRequest(Struct, frozen=True):
 
 
 class Page(Struct, Generic[R_co], frozen=True):
-    """One page as it came. `next_token` is None when the server says there is no more."""
+    """One page as received. `next_token` is None on the last page."""
 
     items: Sequence[Item[R_co]] = ()
     rejected: Sequence[Rejected] = ()
@@ -46,15 +46,15 @@ class Pages(Protocol[R_co]):
 
 
 class Lister(Pages[R_co], Protocol[R_co]):
-    """A remote list for one scope, whose items can be asked for by themselves too."""
+    """A remote list for one scope, whose items can also be fetched one at a time."""
 
     async def fetch_one(self, locator: str) -> Page[R_co]:
-        """Read one object again; an empty page means that it is gone."""
+        """Fetch one object again; an empty page means that it is gone."""
         ...
 
 
 class Parent(Struct, frozen=True):
-    """A parent and how far its children were read: for which version, and whether that had settled."""
+    """A parent, the version its children were read for, and whether that version had settled."""
 
     id: int
     iid: int
@@ -64,7 +64,7 @@ class Parent(Struct, frozen=True):
 
 
 class Quarantined(Struct, frozen=True):
-    """Something that could not be understood and is due to be asked for again."""
+    """An item that could not be parsed and is due to be fetched again."""
 
     key: str
     locator: str
@@ -72,7 +72,7 @@ class Quarantined(Struct, frozen=True):
 
 
 class Batch(Struct, Generic[R_co], frozen=True):
-    """What one transaction makes durable. `gone` are tombstoned: kept, marked, out of lists."""
+    """The contents of one transaction. `gone` are tombstoned: kept and marked, but not listed."""
 
     items: Sequence[Item[R_co]]
     cursor: Cursor
@@ -83,10 +83,10 @@ class Batch(Struct, Generic[R_co], frozen=True):
 
 
 class ScopeStore(Protocol[R_contra]):
-    """The durable side of one scope."""
+    """Storage interface for one scope."""
 
     def load(self) -> Cursor:
-        """Return the scope's cursor as it is stored, valid or not."""
+        """Return the stored cursor of the scope, valid or not."""
         ...
 
     def gaps(self) -> Sequence[Gap]:
@@ -94,21 +94,21 @@ class ScopeStore(Protocol[R_contra]):
         ...
 
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
-        """Return the stored version of each id that is stored."""
+        """Return the stored version of each of these ids that is stored."""
         ...
 
     def commit(self, batch: Batch[R_contra]) -> None:
-        """Write everything of the batch in one transaction, or nothing."""
+        """Write the whole batch in one transaction, or nothing."""
         ...
 
     def set_aside(self, reason: str) -> None:
-        """Keep the invalid cursor's value where a person can find it."""
+        """Keep the value of the invalid cursor, so that it can be inspected."""
         ...
 
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
-        """Return what we hold that was created in a span, with the locator to ask for each."""
+        """Return the stored items that were created in a span, each with the locator to fetch it by."""
         ...
 
     def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
-        """Return what should be asked for again now."""
+        """Return the items to fetch again now."""
         ...

@@ -1,8 +1,8 @@
-"""Re-verification: what no cursor can see. Owns one stride over the list in order of creation.
+"""Re-verify a scope in order of creation, to find differences that no cursor can detect.
 
-A stride reads one page, takes every version that
-differs from ours, and asks by itself for each item we hold that should have been on it: only an answer
-of 'gone' makes a tombstone. The position is durable, so every difference has a bounded life at a fixed cost.
+A stride reads one page, stores every version that differs from ours, and fetches each stored item that should have been
+on the page but was not: only a 'gone' response makes a tombstone. The position is durable, so every difference is found
+within a bounded time at a fixed cost.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tidelore.engine.whole import PageGuard
 R = TypeVar("R")
 
 MAX_QUESTIONS = 20
-"""How many missing items one stride asks for; if more are missing, the next starts at the same place."""
+"""The number of missing items one stride fetches; if more are missing, the next one starts at the same place."""
 
 
 class Scrub(Generic[R]):
-    """Verifies one scope, one stride at a time. The lister's items stand in order of creation."""
+    """Verify one scope, one stride at a time. The lister must return items in order of creation."""
 
     def __init__(self, lister: Lister[R], intake: Intake[R]) -> None:
         self._lister = lister
@@ -34,7 +34,7 @@ class Scrub(Generic[R]):
         self._guard = PageGuard()
 
     async def stride(self) -> bool:
-        """Verify one more page; return whether that completed a whole cycle over the scope."""
+        """Verify one more page; return whether this completed a cycle over the whole scope."""
         cursor = self._intake.store.load()
         census = cursor.census
         page, census = await self._fetch(census)
@@ -43,7 +43,7 @@ class Scrub(Generic[R]):
         met = {*census.met, *(item.version.id for item in page.items), *(entry.key for entry in page.rejected)}
         last = max((item.at for item in page.items), default=census.after)
         if page.next_token is not None and last <= census.after:
-            # More than a page was created in one instant: what is missing shows when that instant is left.
+            # More than a page was created in one instant, so missing items are known only after that instant.
             census = replace(census, token=page.next_token, met=tuple(met))
             self._intake.take(page, replace(cursor, census=census))
             return False
@@ -63,7 +63,7 @@ class Scrub(Generic[R]):
         return done and upto is None
 
     async def _fetch(self, census: Census) -> tuple[Page[R], Census]:
-        """Read the page that is due; one the server does not know any more is read from its span's start."""
+        """Fetch the page that is due. If the server no longer knows its token, restart at the beginning of its span."""
         try:
             return await self._lister.fetch(ListRequest(since=census.after, token=census.token)), census
         except RemoteError as error:
@@ -78,12 +78,12 @@ class Scrub(Generic[R]):
         try:
             self._guard.look(page)
         except RemotePermanent:
-            # To go on at this token would only lead to the same error.
+            # Continuing at this token would only repeat the error.
             self._intake.store.commit(Batch((), replace(cursor, census=replace(census, token=None, met=()))))
             raise
 
     async def _ask(self, missing: dict[RemoteId, str]) -> tuple[list[Page[R]], list[RemoteId]]:
-        """Ask by itself for each item that was not met: what is there, and what is gone."""
+        """Fetch each missing item; return the responses for those that exist, and the ids of those that are gone."""
         answers: list[Page[R]] = []
         gone: list[RemoteId] = []
         for key in sorted(missing, key=str)[:MAX_QUESTIONS]:
@@ -96,7 +96,7 @@ class Scrub(Generic[R]):
 
 
 def _onward(census: Census, upto: int | None, server_at: int | None) -> Census:
-    """Return the census after a verified span: at the next one, or at the start of a new cycle."""
+    """Return the census after a verified span: at the next span, or at the start of a new cycle."""
     started = census.started_at if census.after else server_at
     if upto is None:
         return Census(verified_at=started)

@@ -1,7 +1,7 @@
-"""The walk over a list ordered by update time or by id: fetch a page, commit it with its cursor, go on.
+"""Walk a list ordered by update time or by id: fetch a page, commit it with its cursor, continue.
 
-Owns the loop; `window.py` decides, `intake.py` makes durable. Invariant 2: a crash repeats at most one
-page. Invariant 7: what cannot be understood is quarantined, asked for again, and stops nothing.
+This module contains the loop only; `window.py` decides and `intake.py` stores. Invariant 2: a crash repeats at most one
+page. Invariant 7: items that cannot be parsed are quarantined and fetched again, and never stop a walk.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class Plan(Struct, frozen=True):
-    """How one surface is read."""
+    """How to read one surface."""
 
     order: Order = Order.UPDATED
     overlap_ms: int = 2000
@@ -44,7 +44,7 @@ class Plan(Struct, frozen=True):
 
 
 class Walk(Generic[R]):
-    """One walk over one scope. `run` may be cancelled at any await; everything committed stays."""
+    """One walk over one scope. `run` may be cancelled at any await; everything committed is kept."""
 
     def __init__(self, lister: Lister[R], intake: Intake[R], plan: Plan) -> None:
         self._lister = lister
@@ -84,7 +84,8 @@ class Walk(Generic[R]):
                 cursor,
                 watermark=watermark,
                 window=None if kept is None else lasting(kept, opened_at, plan.overlap_ms),
-                # Only a complete one-page answer whose address will be asked again may be remembered.
+                # Only the ETag of a complete one-page response may be kept, and only if the same URL is requested
+                # again.
                 validator=page.validator if quiet else None,
                 complete=cursor.complete or window is None,
             )
@@ -93,7 +94,7 @@ class Walk(Generic[R]):
         return self._intake.tally
 
     async def _fetch(self, window: Window, cursor: Cursor) -> Page[R] | None:
-        """Read a window's next page; None when the server does not know it any more: the window starts over."""
+        """Fetch the next page of a window, or return None if the server no longer knows it: the window starts over."""
         try:
             return await self._lister.fetch(ListRequest(window.since, window.token, cursor.validator))
         except RemoteError as error:
@@ -102,12 +103,12 @@ class Walk(Generic[R]):
             return None
 
     async def _retry_quarantined(self, cursor: Cursor) -> None:
-        """Ask again, by its own id, for what could not be understood."""
+        """Fetch quarantined items again, each by its own id."""
         for entry in self._intake.store.due_quarantined(self._plan.retry_limit):
             try:
                 page = await self._lister.fetch_one(entry.locator)
             except RemoteError as error:
                 page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
-            # Rejected under another name, the old entry would be due at every walk, before all others.
+            # If it is rejected under a different key, release the old entry, or it would be due first at every walk.
             again = any(rejected.key == entry.key for rejected in page.rejected)
             self._intake.take(page, cursor, released=() if again else (entry.key,))

@@ -1,9 +1,9 @@
-"""Lists that are read to their end (the children of one parent, a list in order of creation), and lists that never end.
+"""Read whole lists (the children of one parent, a list in order of creation) and detect endless ones.
 
-A list that takes more than one page is read until two passes agree, because pages shift while they are read. Memory
-stays flat: what one parent has waits in a temporary file as soon as it is large. `PageGuard` gives up a pass over a
-list whose pages lead back to each other, that goes on without anything new, or that holds more below one parent than
-we are willing to keep: that is an error of this list only.
+A list of more than one page is read until two passes agree, because pages shift while they are read. Memory use is
+bounded: the children of one parent are moved to a temporary file once they are large. `PageGuard` aborts a pass over a
+list whose pages form a cycle, that continues without anything new, or that has more children below one parent than the
+limit allows; that is an error of this list only.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tidelore.engine.ports import Lister, ListRequest, Page, Pages
 from tidelore.engine.window import MAX_PASSES
 
 IDLE_PAGES = 20
-"""How many pages in a row may bring nothing that was not on an earlier page."""
+"""The number of pages in a row that may contain only items of earlier pages."""
 MOST_REMEMBERED = 20_000
-"""How many items of earlier pages are remembered, so that the memory of a walk does not grow with its list."""
+"""The number of items of earlier pages to remember, so that memory use does not grow with the list."""
 REPEATED = "repeated_page"
 
 
 class PageGuard:
-    """Watches the pages of one pass. `max_bytes` bounds the payloads of all of them together."""
+    """Check the pages of one pass. `max_bytes` limits the total size of their payloads."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self._max_bytes = max_bytes
@@ -36,7 +36,7 @@ class PageGuard:
         self._bytes = 0
 
     def look(self, page: Page[object]) -> None:
-        """Take a page into account; raise RemotePermanent when the pass would not end or holds too much."""
+        """Check a page; raise RemotePermanent if the pass would not end or is too large."""
         self._bytes += sum(len(item.payload) for item in page.items) + sum(len(one.payload) for one in page.rejected)
         if self._max_bytes is not None and self._bytes > self._max_bytes:
             raise RemotePermanent(
@@ -54,23 +54,23 @@ class PageGuard:
         if token is None:
             return
         if token in self._tokens:
-            raise RemotePermanent("the pages of the list lead back to each other", reason=REPEATED)
+            raise RemotePermanent("the pages of the list form a cycle", reason=REPEATED)
         self._tokens.add(token)
         if self._idle >= IDLE_PAGES:
-            raise RemotePermanent(f"{IDLE_PAGES} pages in a row brought nothing new", reason="endless_list")
+            raise RemotePermanent(f"{IDLE_PAGES} pages in a row contained nothing new", reason="endless_list")
 
 
 C = TypeVar("C")
 
 CHUNK_BYTES = 4 * 1024 * 1024
-"""How many bytes of payloads are held in memory, and written to the database, at a time."""
+"""The number of payload bytes to hold in memory, and to write to the database, at a time."""
 
 
 class Spool(Collection[Item[C]], Generic[C]):
-    """Items in the order in which they came, each id once with its last version.
+    """Items in the order received, each id once with its last version.
 
-    Beyond `CHUNK_BYTES` they wait in a file without a name, which disappears with the process. `before` are items of
-    another list that come first.
+    Beyond `CHUNK_BYTES` they are moved to an unnamed temporary file, which disappears with the process. `before` are
+    items of another list that come first.
     """
 
     def __init__(self, before: Spool[C] | None = None) -> None:
@@ -82,7 +82,7 @@ class Spool(Collection[Item[C]], Generic[C]):
         self._chunk_of: dict[RemoteId, int] = {}
 
     def add(self, items: Iterable[Item[C]]) -> None:
-        """Append items; one that came before is replaced."""
+        """Append items; an item with a known id replaces the earlier one."""
         for item in items:
             self._held[item.version.id] = item
             self._held_bytes += len(item.payload)
@@ -90,7 +90,7 @@ class Spool(Collection[Item[C]], Generic[C]):
             self._spill()
 
     def _spill(self) -> None:
-        # Offline reads import this module, and never get here.
+        # Imported here because offline reads import this module but never spill.
         import pickle
         from tempfile import TemporaryFile
 
@@ -114,9 +114,9 @@ class Spool(Collection[Item[C]], Generic[C]):
 
         place = 0
         for chunk in range(self._chunks):
-            # Another iterator may have moved the file meanwhile.
+            # Another iterator may have moved the file position.
             file.seek(place)
-            items: list[Item[C]] = pickle.load(file)  # noqa: S301 - this process wrote it, and the file has no name
+            items: list[Item[C]] = pickle.load(file)  # noqa: S301 - written by this process to an unnamed file
             place = file.tell()
             for item in items:
                 if self._chunk_of[item.version.id] == chunk and item.version.id not in self._held:
@@ -134,7 +134,7 @@ class Spool(Collection[Item[C]], Generic[C]):
 
 
 def in_chunks(items: Iterable[Item[C]]) -> Iterator[list[Item[C]]]:
-    """Group items so that no group but one of a single item has more than `CHUNK_BYTES` of payloads."""
+    """Split items into chunks of at most `CHUNK_BYTES` of payloads; a larger item gets a chunk to itself."""
     chunk: list[Item[C]] = []
     size = 0
     for item in items:
@@ -148,7 +148,7 @@ def in_chunks(items: Iterable[Item[C]]) -> Iterator[list[Item[C]]]:
 
 
 class Children(Struct, Generic[R_co], frozen=True):
-    """Everything one parent has now, as far as it could be understood."""
+    """All children of one parent that could be parsed, and those that were rejected."""
 
     items: Collection[Item[R_co]]
     rejected: Sequence[Rejected]
@@ -157,7 +157,7 @@ class Children(Struct, Generic[R_co], frozen=True):
 
 
 async def read_all(lister: Pages[C], max_bytes: int | None = None, before: Spool[C] | None = None) -> Children[C]:
-    """Read every page of a list, up to a number of bytes; one of several pages is read until two passes agree."""
+    """Read every page of a list, up to `max_bytes`. A list of several pages is read until two passes agree."""
     agreed: tuple[object, ...] | None = None
     total = 0
     for _ in range(MAX_PASSES):
@@ -170,7 +170,7 @@ async def read_all(lister: Pages[C], max_bytes: int | None = None, before: Spool
             page = await lister.fetch(ListRequest(token=token))
             guard.look(page)
             pages, total = pages + 1, total + 1
-            # The first page's clock: a child added after it was answered may be missing from this pass.
+            # Use the clock of the first page: a child added after that response may be missing from this pass.
             server_at = page.server_at if server_at is None else server_at
             items.add(page.items)
             met.update(str(item.version.id) for item in page.items)
@@ -186,7 +186,7 @@ async def read_all(lister: Pages[C], max_bytes: int | None = None, before: Spool
 
 
 async def read_lists(listers: Sequence[Pages[C]], max_bytes: int | None = None) -> Children[C]:
-    """Read all lists that make up one kind of children; the earliest clock of them is the clock of all."""
+    """Read all lists that make up one kind of children; the result has the earliest clock of them."""
     items: Spool[C] | None = None
     parts: list[Children[C]] = []
     for lister in listers:
@@ -204,8 +204,10 @@ async def read_lists(listers: Sequence[Pages[C]], max_bytes: int | None = None) 
 
 
 async def read_by_creation(lister: Lister[C]) -> AsyncIterator[Page[C]]:
-    """Read a list in order of creation. Each page starts at the instant the one before it ended with: deletions shift
-    offsets."""
+    """Read a list in order of creation.
+
+    Each page starts at the instant at which the previous page ended, because deletions shift offsets.
+    """
     since, token, guard = 0, None, PageGuard()
     while True:
         page = await lister.fetch(ListRequest(since=since, token=token))

@@ -1,5 +1,5 @@
-"""Feedback: comments on tracked pull requests become events, commands and answers, each exactly once.
+"""Feedback: turn comments on tracked pull requests into events, commands and answers, each exactly once.
 
-Reads pull requests and comments of GitHub repositories, stores what each comment version leads to, applies operator
-commands, hands events to handlers and posts answers.
+Reads pull requests and comments of GitHub repositories, stores the effects of each comment version, applies operator
+commands, passes events to handlers and posts answers.
 """

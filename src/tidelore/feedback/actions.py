@@ -1,9 +1,9 @@
 """Act on what polls stored: apply operator commands, send due answers, run handlers.
 
-Every step works from committed rows, so what a crash leaves undone is done by the next poll. A command's effect,
-result and planned answer commit in one transaction, so it runs once and is answered once (invariant 8). Requests are
-made before that transaction; if the server fails temporarily, the command stays pending. An error of one host or
-repository is recorded and does not stop the others.
+Every step works from committed rows, so the next poll completes what a crash left undone. A command's effect, result
+and planned answer are written in one transaction, so it runs once and is answered once (invariant 8). Requests are made
+before that transaction; if the server fails temporarily, the command stays pending. An error of one host or repository
+is recorded and does not stop the others.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ATTEMPTS = 3
 
 
 class CommandOutcome(Struct, frozen=True):
-    """What a command leads to: its result in words, and what is done in the transaction that records it."""
+    """The outcome of a command: its result as text, and the changes to make in the transaction that records it."""
 
     result: str
     acts: Sequence[Act] = ()
@@ -81,14 +81,14 @@ class CommandRunner:
         self._lifecycle = Lifecycle(database, source, project, settings, clock)
 
     async def apply_pending(self) -> list[CommandRow]:
-        """Apply what is stored and not applied, in the order it was written; return what was applied by us."""
+        """Apply pending commands in the order they were written; return those applied by this call."""
         applied = []
         for command in pending(self._database, project_id=self._project.id):
             try:
                 if await self._apply(command):
                     applied.append(command)
             except RemoteTransient:
-                # It stays pending, and what was written after it waits for it.
+                # The command stays pending, and later commands wait for it.
                 break
         return applied
 
@@ -103,7 +103,7 @@ class CommandRunner:
             try:
                 return self._record(command, outcome)
             except IllegalTransition:
-                # Somebody moved the pull request between our look and our step: look again.
+                # Another process changed the pull request after we read it: read it again.
                 continue
         return self._record(
             command, CommandOutcome("Failed: the pull request kept changing. Try again.", status="failed")
@@ -214,7 +214,7 @@ class CommandRunner:
         return CommandOutcome(f"Syncing: {names} will be fetched again from the beginning at the next poll.", acts)
 
     def _meant(self, command: CommandRow) -> list[TrackedPr]:
-        """Return the pull requests a command is about: the one it names, its thread's own, or all that are followed."""
+        """Return the pull requests of a command: the one it names, the one of its thread, or all open tracked ones."""
         if command.args.get("pr") or command.pr_number is not None:
             return [self._only(command)]
         return list_tracked(self._database, project_id=self._project.id, statuses=(AWAITING, BLOCKED))
@@ -235,7 +235,7 @@ class CommandRunner:
         named = command.args.get("issue")
         if not named:
             number = command.args.get("pr") or command.pr_number
-            # On a source issue without a pull request the events are the issue's own.
+            # On a source issue without a pull request, the events belong to the issue.
             return [int(number)] if number else [command.issue_number]
         issue = find_issue(self._database, self._project.id, int(named))
         if issue is None:
@@ -244,29 +244,29 @@ class CommandRunner:
 
 
 MOST_ANSWERS = 100
-"""How many answers one poll sends to a host; the next one goes on."""
+"""How many answers one poll sends to a host; the next poll sends the rest."""
 SIDE_BY_SIDE = 4
-"""How many repositories of a host have their handlers run at a time."""
+"""For how many repositories of a host handlers run at a time."""
 
 OnEvent = Callable[[EventRow], None]
 
 
 class KnownRepo(Struct, frozen=True):
-    """A repository of a host, with its row and its settings."""
+    """A stored repository with its settings."""
 
     project: ProjectRow
     settings: RepoSettings
 
 
 class ActionFailure(Struct, frozen=True):
-    """What could not be done, and where."""
+    """An error, and the repository or host where it occurred."""
 
     where: str
     error: TideloreError
 
 
 class ActionReport(Struct):
-    """What was done after a poll."""
+    """The actions taken after a poll."""
 
     commands: list[CommandRow] = field(default_factory=list)
     sent: list[OutboxRow] = field(default_factory=list)
@@ -275,7 +275,7 @@ class ActionReport(Struct):
 
 
 class HostActions(Struct, frozen=True):
-    """The duties towards one host."""
+    """Applies commands, sends answers and runs handlers for one host."""
 
     database: Database
     source: GitHubSource
@@ -285,7 +285,7 @@ class HostActions(Struct, frozen=True):
     actions: ActionReport
 
     async def apply_and_send(self, repos: Sequence[KnownRepo]) -> None:
-        """Apply commands and send answers. What the whole host refuses ends it."""
+        """Apply commands, then send answers. Stop if the host rejects the credentials or limits the rate."""
         for repo in repos:
             operations = CommandRunner(self.database, self.source, repo.project, self.host, self.clock)
             try:
@@ -329,7 +329,7 @@ class HostActions(Struct, frozen=True):
 
 
 def overall_error(polled: TideloreError | None, actions: ActionReport) -> TideloreError | None:
-    """Return what a command ends with: the one thing that went wrong, or that several did."""
+    """Return the error a CLI command ends with: the only error, or a partial success that lists several."""
     errors = [*([] if polled is None else [polled]), *(trouble.error for trouble in actions.troubles)]
     if len(errors) < 2:
         return errors[0] if errors else None

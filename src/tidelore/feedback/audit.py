@@ -2,8 +2,8 @@
 
 A comment that qualifies but has no event with its text is missing. An event whose comment was deleted on the server is
 reported but is not an error. `compare` changes nothing; `mend` stores missing events through the transaction that
-polls use. A pull request that was closed and resumed is compared from where it was read again; one that ended is
-compared up to its end, unless that is longer ago than the safe backfill.
+polls use. A pull request that was closed and resumed is compared from where it was read again; one that was merged or
+closed is compared up to that time, unless that is longer ago than the safe backfill.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ SURFACES: Mapping[str, str] = {
     "pr_review_comments": "review_comment",
     "pr_review_summaries": "review_summary",
 }
-"""What is read of a pull request, and the kind of comment on each list."""
+"""The lists of a pull request that are read, and the kind of comment in each."""
 
 
 class Missing(Struct, frozen=True):
-    """A version that should be an event and is none."""
+    """A comment version that should have an event but has none."""
 
     event_key: str
     item: Item[CommentRecord]
 
 
 class SurfaceAudit(Struct):
-    """One list of one thread: what is there, how much of it qualifies, and what is not the same here."""
+    """One list of one thread: its comments, how many of them qualify, and the differences from the stored events."""
 
     surface: str
     items: list[Item[CommentRecord]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class SurfaceAudit(Struct):
 
 
 class ThreadAudit(Struct):
-    """One pull request. `error` says why it could not be fetched; then nothing is concluded about it."""
+    """One pull request. If it could not be fetched, `error` says why and it is not compared."""
 
     number: int
     surfaces: list[SurfaceAudit] = field(default_factory=list)
@@ -82,7 +82,7 @@ class ThreadAudit(Struct):
 
 
 class RepoAudit(Struct):
-    """One repository. `error` is why nothing of it could be read."""
+    """One repository. `error` is why it could not be read at all."""
 
     source: str
     repo: str
@@ -95,7 +95,7 @@ class RepoAudit(Struct):
 
 
 class FeedbackAuditReport(Struct):
-    """One whole comparison."""
+    """The result of a comparison."""
 
     repos: list[RepoAudit] = field(default_factory=list)
     requests: int = 0
@@ -107,7 +107,7 @@ class FeedbackAuditReport(Struct):
 
 
 async def scan(source: GitHubSource, repo: str | int, number: int) -> list[SurfaceAudit]:
-    """Read one pull request whole."""
+    """Read all comments of one pull request."""
     lists: dict[str, Pages[CommentRecord]] = {
         "pr_issue_comments": source.thread(repo, "issue_comment", number),
         "pr_review_comments": source.thread(repo, "review_comment", number),
@@ -122,7 +122,7 @@ async def _read(surface: str, pages: Pages[CommentRecord]) -> SurfaceAudit:
     request: ListRequest | None = ListRequest()
     while request is not None:
         page = await pages.fetch(request)
-        # Whatever a shifting page shows twice is one comment, in its last version.
+        # A comment may appear on two pages if the list shifts while it is read: keep the last version.
         found |= {item.version.id: item for item in page.items}
         result.unreadable += len(page.rejected)
         request = None if page.next_token is None else ListRequest(token=page.next_token)
@@ -131,14 +131,14 @@ async def _read(surface: str, pages: Pages[CommentRecord]) -> SurfaceAudit:
 
 
 def followed(database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int) -> list[TrackedPr]:
-    """Return the pull requests that are compared: those that await feedback, and those that ended a short while ago."""
+    """Return the pull requests to compare: those awaiting feedback, and those merged or closed recently."""
     since = now_ms - round(settings.comment_fetch_safe_backfill_seconds * 1000)
     rows = list_tracked(database, project_id=project.id, statuses=(AWAITING, MERGED, CLOSED))
     return [row for row in rows if row.status == AWAITING or row.entered_at >= since]
 
 
 def compare(database: Database, project: ProjectRow, settings: RepoSettings, thread: ThreadAudit) -> None:
-    """Set what was read of a thread against what is stored of it now."""
+    """Compare the comments read from a thread with its stored events."""
     context = read_context(database, project, settings, ending={thread.number})
     events = list_events(database, project.id, thread.number)
     from_at, to_at = _compared_span(database, project, settings, thread.number)
@@ -169,7 +169,7 @@ def mend(
     now_ms: int,
     lease: Lease,
 ) -> int:
-    """Ingest what is missing in a thread, in one transaction a list; return how many events were stored."""
+    """Store the missing events of a thread, in one transaction per list; return how many were stored."""
     signing_secret(database, now_ms)
     context = read_context(database, project, settings, ending={thread.number})
     total = 0
@@ -196,7 +196,7 @@ def mend(
 
 
 def audit_error(report: FeedbackAuditReport) -> TideloreError | None:
-    """Return what the comparison ends with: a fault where something is missing, less where something was not read."""
+    """Return the error of a comparison: an integrity error if events are missing, a lesser one if reads failed."""
     if report.missing:
         return IntegrityError(
             f"{report.missing:,} comments have no event",
@@ -208,7 +208,9 @@ def audit_error(report: FeedbackAuditReport) -> TideloreError | None:
     if errors and all(repo.error is not None for repo in report.repos):
         return errors[0]
     if errors:
-        return PartialSuccess("some threads could not be read; no events are missing in the others", fix="run it again")
+        return PartialSuccess(
+            "some threads could not be read; no events are missing in the others", fix="run the command again"
+        )
     return None
 
 
@@ -229,20 +231,20 @@ def _by_comment(events: Iterable[EventRow]) -> dict[int, list[EventRow]]:
 
 
 def _is_ingested(record: CommentRecord, events: Sequence[EventRow], stored: Version | None) -> bool:
-    """Return whether a version is an event: one of its words and instant or, after a mere touch, of the same words."""
+    """Return whether a version has an event: same body and time, or the same body if only its time changed since."""
     untouched = stored is not None and stored.digest == body_digest(record.body)
     return any(event.body == record.body and (untouched or event.updated_at == record.updated_at) for event in events)
 
 
 def _taken(record: CommentRecord, known: Mapping[int, Sequence[EventRow]]) -> Version | None:
-    """Return the version that has the plain key of this one already, if one has: two edits within one second."""
+    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
     same = [event for event in known.get(record.remote_id, ()) if event.updated_at == record.updated_at]
     return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _compared_span(database: Database, project: ProjectRow, settings: RepoSettings, number: int) -> tuple[int, float]:
-    """Return from when to when everything is due: from where a thread that was closed is read again, and up to the
-    last change of a pull request that ended.
+    """Return the time span in which every comment must have an event: from where a resumed thread was read again, up
+    to the last change of a merged or closed pull request.
     """
     row = find_tracked(database, project.id, number)
     steps = [] if row is None else history(database, row.id)

@@ -1,7 +1,7 @@
 """Parse and authorise operator commands.
 
 Grammar: `/lore name key=value key="two words"` on the first line of a comment; names are case-insensitive. A command
-that cannot be parsed is answered with the list of commands and never run in part. Also decides who is an operator and
+that cannot be parsed is answered with the list of commands and never partly run. Also decides who is an operator and
 when a command has expired. Pure: no I/O; `actions.py` runs the commands.
 """
 
@@ -22,11 +22,11 @@ _SHA = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _BOT = "[bot]"
 _SHOWN = 60
 _LONGEST_LINE = 1000
-"""More than any command needs; quoting is read letter by letter."""
+"""More than any command needs. Limited because quoted text is parsed character by character."""
 
 
 class Shape(Struct, frozen=True):
-    """One command: what it is for, and the keys it takes."""
+    """The definition of a command: its purpose and its keys."""
 
     purpose: str
     keys: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ _RULES: Mapping[str, tuple[Callable[[str], object], str]] = MappingProxyType(
 
 
 class Command(Struct, frozen=True):
-    """A first line that addresses us. With a `problem` it is answered and not run."""
+    """A parsed command. With a `problem`, it is answered but not run."""
 
     name: str
     args: Mapping[str, str]
@@ -62,13 +62,13 @@ class Command(Struct, frozen=True):
 
 
 def is_command(body: str, prefix: str) -> bool:
-    """Return whether a body addresses us: its first line begins with the prefix as a word."""
+    """Return whether a body is a command: its first line begins with the prefix as a separate word."""
     line = _first_line(body)
     return line == prefix or (line.startswith(prefix) and line[len(prefix)].isspace())
 
 
 def parse_command(body: str, prefix: str) -> Command | None:
-    """Return the command of a body, or None when it addresses somebody else."""
+    """Return the command in a body, or None if it is not a command."""
     if not is_command(body, prefix):
         return None
     rest = _first_line(body)[len(prefix) :]
@@ -87,7 +87,7 @@ def parse_command(body: str, prefix: str) -> Command | None:
 
 
 def help_text(prefix: str) -> str:
-    """Return the commands as the answer to somebody who asks for them."""
+    """Return the list of commands, as posted in answers."""
     lines = [
         f"- `{' '.join((prefix, name, *(f'[{key}=…]' for key in shape.keys)))}`: {shape.purpose}"
         for name, shape in COMMANDS.items()
@@ -95,22 +95,22 @@ def help_text(prefix: str) -> str:
     return "\n".join(("Commands, on the first line of a comment:", "", *lines))
 
 
-def is_bot(author: str | None, flagged: bool) -> bool:  # noqa: FBT001 - as the remote says it
-    """Return whether an account is a machine's, by what the remote says or by its name."""
+def is_bot(author: str | None, flagged: bool) -> bool:  # noqa: FBT001 - as the server reports it
+    """Return whether an account is a bot, by the server's flag or by its name."""
     return flagged or (author is not None and author.casefold().endswith(_BOT))
 
 
 def authorise(author: str | None, flagged_bot: bool, operators: Iterable[str]) -> Permission:  # noqa: FBT001
-    """Return whether an author may give commands. Machines and accounts that are gone get no answer."""
+    """Return whether an author may run commands. Bots and deleted accounts are ignored and get no answer."""
     if author is None or is_bot(author, flagged_bot):
         return "ignored"
     return "allowed" if author.casefold() in {name.casefold() for name in operators} else "refused"
 
 
 def is_expired(commented_at: int, blocked_at: int | None) -> bool:
-    """Return whether a command was given before its thread became blocked.
+    """Return whether a command was written before its thread became blocked.
 
-    The remote's instants are whole seconds: one in the very second of the blocking counts as later.
+    The server's times are whole seconds: a command written in the same second as the block is not expired.
     """
     return blocked_at is not None and commented_at // 1000 < blocked_at // 1000
 
@@ -140,6 +140,6 @@ def _first_line(body: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Return what somebody wrote so that it can be repeated inside a sentence of ours."""
+    """Return user input in a form that is safe to quote in an answer: no markup, no mentions, truncated."""
     plain = "".join(letter if letter.isprintable() and letter not in "`@<>" else "?" for letter in text)
     return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}…"

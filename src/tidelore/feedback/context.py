@@ -1,7 +1,7 @@
 """A snapshot of one repository: its settings, tracked pull requests and source issues.
 
-A poll takes one snapshot and makes all its decisions from it; later changes are seen by the next poll. Pull requests
-that have ended are not part of it, so they cost nothing (invariant 9).
+A poll takes one snapshot and makes all its decisions from it; later changes are seen by the next poll. Merged and
+closed pull requests are not part of it, so they cost nothing (invariant 9).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidelore.store.work.followed_issues import IssueCursor, followed_issues
 from tidelore.store.work.tracked_pull_requests import CLOSED, TERMINAL, TrackedPr, history, list_tracked
 
 _SAME_CLOCK_MS = 2000
-"""How far behind ours a server's clock may seem without being wrong: it tells whole seconds, and answers take time."""
+"""How far behind ours a correct server clock may appear: it has whole seconds, and responses take time."""
 
 Role = Literal["awaiting", "blocked", "source_issue", "operations", "none"]
 
 
 class FollowedPull(Struct, frozen=True):
-    """A tracked pull request. `entered_at` is when it came into its status; nothing said before `followed_from` is
-    a command to us. One that is `ending` was seen merged or closed and is read for the last time.
+    """A tracked pull request. `entered_at` is when its status last changed; comments before `followed_from` are
+    not commands. If it is `ending`, it was seen as merged or closed and is read for the last time.
     """
 
     number: int
@@ -42,9 +42,9 @@ class FollowedPull(Struct, frozen=True):
 
 
 class FollowedIssue(Struct, frozen=True):
-    """A source issue: the comments above `consumed_id` wait for its pull request, those above `redirected_id` came
-    after it. `entered_at` is when it was first followed, or got its pull request; `read_to`, on the server's clock, is
-    up to where it was read before it got its pull request.
+    """A source issue. Comments with ids above `consumed_id` wait for its pull request; those above `redirected_id`
+    were written after it was opened. `entered_at` is when the issue was first followed, or got its pull request.
+    `read_to`, on the server's clock, is up to when it was read before it got its pull request.
     """
 
     number: int
@@ -56,11 +56,11 @@ class FollowedIssue(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """One repository at the instant a poll began. `own_login` is who we are there, where that is known; `secret`
-    is what answers are signed with, empty where none is planned.
+    """One repository at the start of a poll. `own_login` is our account on the server, if known; `secret` signs
+    answers, and is empty if none are planned.
 
-    What is stored of pull requests and issues has instants of our own clock, comments have the server's. They are
-    compared on the server's clock, which is `clock_offset` milliseconds ahead of ours as its last response said.
+    Stored times of pull requests and issues are from our clock, those of comments from the server's. They are compared
+    on the server's clock, which was `clock_offset` milliseconds ahead of ours in its last response.
     """
 
     host: str
@@ -76,16 +76,16 @@ class Context(Struct, frozen=True):
 
     @property
     def owner(self) -> str:
-        """Whose repository it is."""
+        """The account or organisation the repository belongs to."""
         return self.repo.partition("/")[0]
 
     @property
     def overlap_ms(self) -> int:
-        """How far before an instant the remote's clock may still mean it."""
+        """The tolerance, in milliseconds, when comparing times with the server's."""
         return round(self.settings.comment_fetch_overlap_seconds * 1000)
 
     def role(self, number: int) -> Role:
-        """Return what a thread is to us; a pull request that has ended is nothing any more."""
+        """Return the role of a thread; a merged or closed pull request has none."""
         pull, operations = self.pulls.get(number), self.settings.operations_issue
         if pull is not None and (pull.ending or pull.status not in TERMINAL):
             return "blocked" if pull.status == "blocked" and not pull.ending else "awaiting"
@@ -94,12 +94,12 @@ class Context(Struct, frozen=True):
         return "operations" if operations and number == operations else "none"
 
     def pull_of(self, number: int) -> FollowedPull | None:
-        """Return the pull request a thread is about: itself, or the one that came of a source issue."""
+        """Return the pull request of a thread: itself, or the one opened for a source issue."""
         issue = self.issues.get(number)
         return self.pulls.get(number if issue is None or issue.pr_number is None else issue.pr_number)
 
     def followed_from(self, number: int) -> int:
-        """Return the instant before which nothing in a thread was said to us, give or take the overlap."""
+        """Return the time before which comments in a thread are ignored, minus the overlap."""
         followed = self.pulls.get(number) or self.issues.get(number)
         if followed is None:
             return self.operations_from - self.overlap_ms
@@ -109,11 +109,11 @@ class Context(Struct, frozen=True):
         return min(entered_at, entered_at if followed.read_to is None else followed.read_to) - self.overlap_ms
 
     def on_server(self, instant_ms: int) -> int:
-        """Return what the server's clock showed at an instant of ours."""
+        """Convert a time of our clock to the server's clock."""
         return instant_ms + self.clock_offset()
 
     def scope_kind(self, number: int) -> ScopeKind:
-        """Return how an answer in a thread is filed."""
+        """Return the scope kind of answers in a thread."""
         return "pr" if number in self.pulls else "issue"
 
 
@@ -127,9 +127,9 @@ def read_context(
     ending: Collection[int] = (),
     clock_offset: Callable[[], int] = int,
 ) -> Context:
-    """Take the picture of one repository. `operations_from` is since when its operations issue is listened to.
+    """Take a snapshot of one repository. `operations_from` is when reading of its operations issue began.
 
-    What was said on pull requests that are `ending` is judged once more, whatever their status is.
+    Pull requests in `ending` are included whatever their status, so that their comments are interpreted once more.
     """
     tracked = list_tracked(database, project_id=project.id)
     pulls = [pull for pull in tracked if pull.status not in TERMINAL or pull.pr_number in ending]
@@ -149,14 +149,14 @@ def read_context(
 
 
 def clock_offset_ms(skew_ms: int | None) -> int:
-    """Return how far the server's clock is ahead of ours, by what its last response showed; 0 where they agree."""
+    """Return how far the server's clock is ahead of ours, as measured in its last response; 0 if they agree."""
     return 0 if skew_ms is None or -_SAME_CLOCK_MS <= skew_ms <= 0 else skew_ms
 
 
 def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
     followed_from = row.created_at
     if row.entered_at != row.created_at:
-        # What was said while it was closed was said to nobody.
+        # Comments written while it was closed are ignored.
         resumed = [step.at for step in history(database, row.id) if step.from_status == CLOSED]
         followed_from = max([row.created_at, *resumed])
     return FollowedPull(
@@ -167,7 +167,7 @@ def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
 def _issue(database: Database, project: ProjectRow, row: IssueCursor) -> FollowedIssue:
     read_to = None
     if row.pr_number is not None:
-        # Followed before it had a pull request: what was said then and not read yet is still to be handed on.
+        # Followed before it had a pull request: comments from then that were not read yet must still be delivered.
         earlier = get_poll_cursor(
             database, "issue_pre_pr_followups", row.issue_number, project.path, source=project.source
         )

@@ -53,7 +53,7 @@ def next_event(
     pr: int | None = None,
     include_closed: bool = False,
 ) -> EventRow | None:
-    """Lease the oldest event that is ready in these projects; None when nothing is."""
+    """Lease the oldest ready event in these projects; None if there is none."""
     for project in projects:
         for issue_number in waiting_followups(database, project.id):
             with database.transaction() as tx:
@@ -71,18 +71,18 @@ def next_event(
 
 
 def succeed(database: Database, handle: int | str, now_ms: int) -> EventRow:
-    """Note that an event was acted on, by its lease or its number."""
+    """Mark an event, given by its lease or its id, as processed."""
     return ack(database, handle, now_ms)
 
 
 def fail(
     database: Database, source_name: str, handle: int | str, error: str, settings: RepoSettings, now_ms: int
 ) -> EventRow:
-    """Note that acting on an event failed: it is handed out again later, or its pull request is blocked."""
+    """Record that processing an event failed: retry it later or, after the last attempt, block its pull request."""
     text = redact(error, _secrets(os.environ)).strip()[-_LONGEST_ERROR:] or "no error message given"
     before = find_event(database, handle if isinstance(handle, int) else int(handle.partition("-")[0] or 0))
     exhausted = before.attempts + 1 >= settings.handler_max_attempts
-    # Where there is no pull request to block, the event itself rests.
+    # If there is no pull request to block, the event itself is paused.
     pause = (
         LONGEST_PAUSE_SECONDS
         if exhausted
@@ -92,19 +92,19 @@ def fail(
     if event.processed_at is None and event.attempts >= settings.handler_max_attempts and event.pr_number is not None:
         row = find_tracked(database, event.project_id, event.pr_number)
         if row is not None and row.status == AWAITING:
-            # Whoever moved it on meanwhile had a reason of their own.
+            # If another process changed its status meanwhile, that change takes precedence.
             with suppress(IllegalTransition):
                 block_pull(database, source_name, row, HANDLER_FAILED, text, now_ms)
     return event
 
 
 def _secrets(environ: Mapping[str, str]) -> list[str]:
-    """Return the values of variables that are secret by their names; programs print them in their errors."""
+    """Return the values of variables whose names suggest a secret; programs may print them in their errors."""
     return [value for name, value in environ.items() if _SECRET_NAME.search(name)]
 
 
 def event_pause_seconds(attempts: int, first_seconds: float) -> float:
-    """Return how long an event rests after its 1st, 2nd, … failure: doubling, up to an hour."""
+    """Return the pause after the 1st, 2nd, … failure of an event: doubling, up to an hour."""
     return float(min(LONGEST_PAUSE_SECONDS, first_seconds * 2.0 ** min(attempts - 1, 30)))
 
 
@@ -119,7 +119,7 @@ _PRIVATE = frozenset({"project_id", "processed_at", "next_attempt_at", "lease_id
 
 
 class HandlerResult(Struct, frozen=True):
-    """How a handler ended; without an error it is done with its event."""
+    """The result of a handler; without an error, the event was processed."""
 
     error: str | None
 
@@ -139,8 +139,8 @@ class HandlerRunner:
     async def run_all(self, on_event: Callable[[EventRow], None] = lambda _event: None) -> int:
         """Handle events until none is ready; return how many were.
 
-        Different threads are handled side by side, as many as `handler_concurrency` says. Inside one thread the lease
-        keeps the order: whoever handles an event takes the next one of its thread.
+        Up to `handler_concurrency` threads are handled concurrently. Within one thread the lease keeps the order: the
+        next event is leased only after the previous one was handled.
         """
         handled = 0
 
@@ -155,11 +155,11 @@ class HandlerRunner:
         return handled
 
     async def run_next(self, *, pr: int | None = None) -> EventRow | None:
-        """Handle the oldest event that is ready and return how it stands now; None when none is, or nobody handles."""
+        """Handle the oldest ready event and return its new state; None if there is no event or no handler."""
         command = self._settings.handler
         if not command:
             return None
-        # Looked for on our own PATH: the handler may get another, or none.
+        # Looked up in our own PATH: the handler may get a different one, or none.
         program = shutil.which(command[0])
         if program is None:
             raise ConfigError(
@@ -167,7 +167,7 @@ class HandlerRunner:
                 fix="set `handler` of this repository to a program and its arguments, without a shell",
                 key="github.handler",
             )
-        # The lease outlives the program: nobody else is given the event while it runs.
+        # The lease is longer than the timeout: no other process gets the event while the handler runs.
         lease_seconds = max(
             self._settings.event_lease_seconds, self._settings.handler_timeout_seconds + _MARGIN_SECONDS
         )
@@ -181,7 +181,7 @@ class HandlerRunner:
             environ = handler_environ(self._settings.handler_env or HANDLER_ENV, os.environ)
             ending = await run_handler(command, document, self._settings.handler_timeout_seconds, environ)
         except asyncio.CancelledError:
-            # Not the handler's failure: it is ready again at once, and blocks nothing.
+            # Not a failure of the handler: the event is ready again at once, and its pull request is not blocked.
             with suppress(LockHeld):
                 now = self._clock.now_ms()
                 nack(self._database, event.lease_id, error="interrupted: the service was stopped", next_attempt_at=now)
@@ -197,12 +197,12 @@ class HandlerRunner:
                 self._database, self._project.source, event.lease_id, error, self._settings, self._clock.now_ms()
             )
         except LockHeld:
-            # Somebody else has the event by now, and its outcome with it.
+            # Another process holds the event by now, and will record its outcome.
             return event
 
 
 def event_document(event: EventRow, source: str) -> Mapping[str, object]:
-    """Return an event as it is handed to a program."""
+    """Return an event as it is passed to a handler."""
     document: dict[str, object] = {"source": source}
     for name in EventRow.__struct_fields__:
         if name not in _PRIVATE:
@@ -212,8 +212,8 @@ def event_document(event: EventRow, source: str) -> Mapping[str, object]:
 
 
 def handler_environ(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a handler gets: those that are named, a name with a star at its end for all that
-    begin so.
+    """Return the environment variables that a handler gets: those in `names`, where a trailing `*` matches any
+    ending.
     """
     exact = {name for name in names if not name.endswith("*")}
     beginnings = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
@@ -225,13 +225,13 @@ def handler_environ(names: Sequence[str], environ: Mapping[str, str]) -> dict[st
 async def run_handler(
     command: Sequence[str], document: bytes, timeout_seconds: float, environ: Mapping[str, str] | None = None
 ) -> HandlerResult:
-    """Run a program to its end, or to the end of its time.
+    """Run a program until it exits or times out.
 
-    It runs in a process group of its own, which is killed when this process dies. Without an `environ` it gets the
+    It runs in a separate process group, which is killed when this process dies. Without an `environ` it gets the
     default variables.
     """
     environ = handler_environ(HANDLER_ENV, os.environ) if environ is None else environ
-    # No pipe of asyncio's own: it waits for their end, and a grandchild may hold them open for ever.
+    # Do not use asyncio's pipes: it waits until they are closed, and a grandchild may keep them open forever.
     with TemporaryFile() as given, StderrTail() as complaints:
         given.write(document)
         given.seek(0)
@@ -255,11 +255,11 @@ async def run_handler(
         except TimeoutError:
             timed_out = True
         finally:
-            # Also after a good end: what it left running in the background has no event any more.
+            # Also after success: background processes of the handler must not outlive its event.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-            # What left the group may still hold the pipe; what it says is not waited for.
+            # A process that left the group may keep the pipe open: do not wait for it.
             await asyncio.wait([reading], timeout=_DRAIN_SECONDS)
             reading.cancel()
     if timed_out:
@@ -275,10 +275,10 @@ async def run_handler(
 
 @asynccontextmanager
 async def _guarded(group: int) -> AsyncIterator[None]:
-    """Have a process group killed should this process die within the block.
+    """Ensure that a process group is killed if this process dies within the block.
 
-    The system kills only the handler itself with its parent, not what the handler has started. So a guard waits for
-    the end of a pipe that only this process holds open: it comes when the process dies, however it dies.
+    The system kills only the handler itself with its parent, not the processes the handler has started. So a guard
+    process waits for the end of a pipe that only this process holds open: it closes whenever this process dies.
     """
     waiting, held = os.pipe()
     try:
@@ -287,7 +287,7 @@ async def _guarded(group: int) -> AsyncIterator[None]:
                 *_GUARD, str(group), stdin=waiting, stdout=DEVNULL, stderr=DEVNULL, env={}, start_new_session=True
             )
         except OSError:
-            # Without a shell the handler itself still dies with this process.
+            # Without a shell, at least the handler itself is killed with this process.
             guard = None
         finally:
             os.close(waiting)
@@ -303,9 +303,9 @@ async def _guarded(group: int) -> AsyncIterator[None]:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return what a new process does to be killed with the one that started it; None where the system cannot.
+    """Return a pre-exec function that has the new process killed with its parent; None if unsupported.
 
-    Everything it needs is loaded before: between fork and exec nothing may be imported.
+    Everything it needs is loaded here, because nothing may be imported between fork and exec.
     """
     if sys.platform != "linux":
         return None
@@ -316,14 +316,14 @@ def _die_with_parent() -> Callable[[], None] | None:
     def ask_for_death() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
-            # It died before it could be asked for.
+            # The parent died before the request took effect.
             os.kill(os.getpid(), signal.SIGKILL)
 
     return ask_for_death
 
 
 class StderrTail:
-    """What a program writes to its standard error, however much that is: the end of it is kept."""
+    """Reads the standard error of a program and keeps only its end, so memory is bounded."""
 
     def __init__(self) -> None:
         self.tail = bytearray()
@@ -339,8 +339,8 @@ class StderrTail:
             self._close(descriptor)
 
     async def read(self) -> None:
-        """Read until everybody who could write is gone."""
-        # Ours would keep it open.
+        """Read until all writers have closed the pipe."""
+        # Our own end would keep the pipe open.
         self._close(self.end)
         reader = asyncio.StreamReader()
         self._open.discard(self._begin)
@@ -363,7 +363,7 @@ class StderrTail:
 def _described(what: str, complaints: StderrTail) -> str:
     text = bytes(complaints.tail).decode("utf-8", "replace").replace("\x00", "")
     if complaints.is_cut:
-        # The first word is the end of one: if that was a secret, its end would not be known as one.
+        # The first word may be the rest of a cut secret, which redaction would not recognise: drop it.
         text = text.lstrip()[len(text.lstrip().split(maxsplit=1)[0]) :] if text.strip() else ""
     lines = text.splitlines()
     said = "\n".join(line.rstrip() for line in lines[-_TAIL_LINES:]).strip()

@@ -1,11 +1,11 @@
-"""Decide what a version of a comment leads to: an event, a command, an observed answer, a redirect, or nothing.
+"""Decide the effects of a comment version: an event, a command, an observed answer, a redirect, or nothing.
 
 `interpret` makes the decision from a `Context`; the store writes its effects in the transaction that moves the cursor.
 A version is new by its body (invariant 3): a changed `updated_at` alone is not an edit, and two edits within one
-second are two events. A version older than the stored one leads to nothing.
+second are two events. A version older than the stored one has no effect.
 
-Also here: whose comments count (`allowed_users`), how comments on source issues are batched or redirected to their
-pull request, and `reconsider`, which applies a changed list of allowed users to stored comments without any request.
+Also decides whose comments count (`allowed_users`) and how comments on source issues are batched or redirected to
+their pull request. `reconsider` applies a changed list of allowed users to stored comments without any request.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ IgnoreReason = Literal["not_allowed", "bot", "deleted_account"]
 
 
 def why_ignored(record: CommentRecord, context: Context) -> IgnoreReason | None:
-    """Return why nobody is to act on a comment, by who wrote it; None when somebody is."""
+    """Return why a comment is ignored because of its author; None if it is not."""
     allowed = {name.casefold() for name in context.settings.allowed_users or ALLOWED_USERS}
     author = record.author
     if author is None:
@@ -71,7 +71,7 @@ def why_ignored(record: CommentRecord, context: Context) -> IgnoreReason | None:
 
 
 def describe_ignored(reason: str, comments: int, accounts: int) -> str:
-    """Return how many comments were left out and why, as a line for people."""
+    """Return a message that says how many comments were ignored and why."""
     noun = "comment" if comments == 1 else "comments"
     if reason == "deleted_account":
         return f"{comments:,} {noun} of deleted accounts ignored: not in allowed_users"
@@ -80,10 +80,10 @@ def describe_ignored(reason: str, comments: int, accounts: int) -> str:
 
 
 def _associations(record: CommentRecord, author: str, context: Context) -> Iterable[str]:
-    """Return how an author stands to the repository and the pull request, as `allowed_users` names it."""
+    """Yield the author's associations with the repository and the pull request, as written in `allowed_users`."""
     if record.association is not None:
         yield f"@{record.association.casefold()}"
-    # Not every server says how authors stand.
+    # Not every server reports the association of authors.
     if author.casefold() == context.owner.casefold():
         yield "@owner"
     pull = context.pulls.get(record.number)
@@ -92,11 +92,11 @@ def _associations(record: CommentRecord, author: str, context: Context) -> Itera
 
 
 _LONGEST_BATCH = 1_000_000
-"""Characters of one batched body: as much as a handler can be expected to read in one go."""
+"""The most characters in a batched body: as much as a handler can be expected to read at once."""
 
 
 def route_comment(record: CommentRecord, issue: FollowedIssue, context: Context) -> Sequence[Effect]:
-    """Return what a qualifying comment on a source issue leads to."""
+    """Return the effects of a qualifying comment on a source issue."""
     if record.updated_at < context.followed_from(issue.number):
         return ()
     pull = context.pulls.get(issue.pr_number) if issue.pr_number is not None else None
@@ -108,7 +108,7 @@ def route_comment(record: CommentRecord, issue: FollowedIssue, context: Context)
 
 
 def batch_event(issue: IssueCursor, waiting: Sequence[FollowupRow]) -> NewEvent:
-    """Return the one event that carries waiting comments, oldest first, named after what is in it."""
+    """Return one event with all waiting comments, oldest first; its key depends on their versions."""
     ordered = sorted(waiting, key=lambda each: each.comment_id)
     last = ordered[-1]
     versions = ",".join(f"{each.comment_id}:{each.updated_at}:{each.body}" for each in ordered)
@@ -153,7 +153,7 @@ def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context:
 
 
 def _batched(ordered: Sequence[FollowupRow]) -> str:
-    """Return the bodies under one another; a single one stays as it is."""
+    """Join the bodies, each under its author; a single body is returned unchanged."""
     if len(ordered) == 1:
         return ordered[0].body
     parts = [f"@{each.author or 'ghost'}:\n\n{each.body}" for each in ordered]
@@ -165,40 +165,40 @@ _LONGEST_COMMAND = 200
 
 
 def remote_instant(instant_ms: int) -> str:
-    """Return an instant as GitHub writes it, in whole seconds."""
+    """Format a time as GitHub does, in whole seconds."""
     return f"{format_instant(instant_ms)[:19]}Z"
 
 
 def event_key(record: CommentRecord, stored: Version | None = None) -> str:
-    """Return the name of one version; of a second one within the same second, with a mark of its body."""
+    """Return the key of a comment version; a second version within one second gets a digest of its body appended."""
     return _version_name(f"{record.number}:{record.kind}:{record.remote_id}", record, stored)
 
 
 def command_key(record: CommentRecord, stored: Version | None = None) -> str:
-    """Return the name of one version of a command.
+    """Return the key of a command version.
 
-    Comments of the talk and on the diff are numbered apart, so those on the diff are named with their kind. A second
-    version within the same second is named with a mark of its body.
+    Issue comments and review comments are numbered separately, so keys of review comments contain their kind. A second
+    version within one second gets a digest of its body appended.
     """
     kind = "" if record.kind == ISSUE_COMMENT else f"{record.kind}:"
     return _version_name(f"{record.number}:{kind}{record.remote_id}", record, stored)
 
 
 def rejection_key(author: str) -> str:
-    """Return what makes the reply to unauthorised commands the same one for every command of an author in a thread."""
+    """Return the key of the reply to unauthorised commands: the same for all commands of an author in a thread."""
     return f"unauthorised:{author.casefold()}"
 
 
 def command_token(host: str, repo_id: int, scope_kind: str, number: int, key: str, secret: bytes) -> str:
-    """Return the token of the one answer a command gets."""
+    """Return the token of the answer to a command."""
     kind: ScopeKind = "pr" if scope_kind == "pr" else "issue"
     return action_token(Intent(host, repo_id, kind, number, None, COMMAND_SOURCE, key), secret)
 
 
 def own_tokens(record: CommentRecord, context: Context, signed: Mapping[str, ActionToken]) -> list[str]:
-    """Return the tokens by which a comment is an answer of ours; `signed` are those of its markers that we signed.
+    """Return the tokens that identify a comment as our answer; `signed` has those of its markers that we signed.
 
-    A marker in anybody else's comment is plain text, also where it is a copy of one of ours.
+    A marker in another account's comment is plain text, even if it is a copy of one of ours.
     """
     return [
         token for token in find_markers(record.body) if token in signed and _is_ours(record, signed[token], context)
@@ -210,20 +210,20 @@ def _is_ours(record: CommentRecord, token: ActionToken, context: Context) -> boo
         return False
     if token.observed_comment_id is not None:
         return token.observed_comment_id == record.remote_id
-    # Where the remote does not say who we are, the signature alone must do: nobody else could compute it.
+    # If the server does not return our login, the signature alone is enough: only we can compute it.
     return context.own_login is None or is_same_login(record.author, context.own_login)
 
 
 def qualifies(record: CommentRecord, context: Context) -> bool:
-    """Return whether somebody should act on a comment that is no answer of ours: by who wrote it, and by what it is."""
+    """Return whether a comment that is not our answer should become an event, by its author and its content."""
     return has_words(record, context) and why_ignored(record, context) is None
 
 
 def has_words(record: CommentRecord, context: Context) -> bool:
-    """Return whether a comment says something to others, whoever wrote it."""
+    """Return whether a comment has content to act on, whatever its author: no command, empty or pending review."""
     if is_command(record.body, context.settings.command_prefix):
         return False
-    # A review that only wraps its comments has no words; one that is not submitted yet is nobody's but its author's.
+    # A review that only groups its comments has no text; a pending review is visible only to its author.
     wrapper = record.review_state == "COMMENTED" and not record.body.strip()
     return not (record.kind == "review_summary" and (wrapper or record.review_state == "PENDING"))
 
@@ -234,11 +234,11 @@ def interpret(
     context: Context,
     signed: Mapping[str, ActionToken] = MappingProxyType({}),
 ) -> Sequence[Effect] | None:
-    """Return what a version of a comment leads to; `stored` is the version held, with the digest of its body, and
-    `signed` are those of its markers that we signed.
+    """Return the effects of a comment version; `stored` is the stored version, with the digest of its body, and
+    `signed` has those of its markers that we signed.
 
-    None: it is not judged, and leaves no row. So is whatever is said while a pull request is blocked and is no
-    command: once it is followed again, it is read again, and then it is new.
+    None means that it is not interpreted and no row is stored. That includes comments on a blocked pull request that
+    are not commands: after it is unblocked they are read again, and are new then.
     """
     record = item.record
     role = context.role(record.number)
@@ -308,11 +308,11 @@ def _answer(record: CommentRecord, key: str, result: str, context: Context) -> P
 def reconsider(
     database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int, lease: Lease | None = None
 ) -> list[WrittenEffects]:
-    """Judge comments again that were left out because of their authors; return what those led to that are not now."""
+    """Interpret comments again that were ignored because of their authors; return the effects of those now allowed."""
     authors = ignored_authors(database, project.id)
     if not authors:
         return []
-    # Also of pull requests that have ended: what was said on them was said before. Blocked ones wait for their end.
+    # Include merged and closed pull requests: these comments were written before. Blocked ones wait to be unblocked.
     ended = {row.pr_number for row in list_tracked(database, project_id=project.id, statuses=tuple(TERMINAL))}
     context = read_context(database, project, settings, ending=ended & {one.number for one in authors})
     found: dict[str, list[JudgedComment]] = defaultdict(list)

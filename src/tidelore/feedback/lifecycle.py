@@ -1,8 +1,8 @@
 """The statuses of a tracked pull request, the allowed changes between them, and the operations that make them.
 
-Track, untrack, block, unblock and resume. The server is asked first, outside any transaction; the new status, its
-history and the affected cursors are then written in one transaction. A merged pull request cannot be tracked; a closed
-one only after it was reopened. After a block the thread is read again from where it was last complete
+The operations are track, untrack, block, unblock and resume. Requests are made first, outside any transaction; the new
+status, its history and the affected cursors are then written in one transaction. A merged pull request cannot be
+tracked; a closed one only after it was reopened. After a block the thread is read again from where it was last complete
 (`bootstrap_complete` = 0), so comments made meanwhile are not lost; after a closure only as far back as the safe
 backfill. A transport error never changes a status.
 """
@@ -41,11 +41,11 @@ STEPS: Mapping[str | None, frozenset[str]] = MappingProxyType(
         "merged": frozenset(),
     }
 )
-"""From each status (None: not followed yet) to those it may step to. Only a person takes `closed` further."""
+"""The allowed next statuses of each status (None: not tracked yet). Only an operator may resume a `closed` one."""
 
 
 def check_step(before: str | None, after: str) -> None:
-    """Raise IllegalTransition for a step that is not in the table."""
+    """Raise IllegalTransition for a change that is not in `STEPS`."""
     if after not in STEPS.get(before, frozenset()):
         raise IllegalTransition(
             f"invalid pull request state change from {before or 'nothing'} to {after}", before=before, after=after
@@ -53,7 +53,7 @@ def check_step(before: str | None, after: str) -> None:
 
 
 def classify_pull(pull: PullRecord, last_seen_head_sha: str | None) -> PullVerdict:
-    """Return what a look at a followed pull request says; 'compare' when its head is not the one last seen."""
+    """Return the state of a fetched pull request; 'compare' if its head differs from the one last seen."""
     if pull.merged or pull.merged_at is not None:
         return "merged"
     if pull.state == "closed":
@@ -62,17 +62,17 @@ def classify_pull(pull: PullRecord, last_seen_head_sha: str | None) -> PullVerdi
 
 
 def classify_head(word: str) -> HeadVerdict:
-    """Return what the compare endpoint's word for (last seen, new head) means for following the branch.
+    """Return whether to follow the branch, given the status from the compare endpoint for (last seen, new head).
 
-    Only a head that has the last one among its ancestors is followed; a word we do not know is no such proof.
+    A new head is followed only if the last one is its ancestor; an unknown status does not prove that.
     """
     return "follow" if word in {"ahead", "identical"} else HISTORY_REWRITTEN
 
 
 def matches_rule(pull: PullRecord, settings: RepoSettings, *, opened_since: int | None = None) -> bool:
-    """Return whether a pull request is to be followed by itself: by its author, or by one of its labels.
+    """Return whether to track a pull request automatically, because of its author or one of its labels.
 
-    One that has ended only if it was opened since the last look: it came and went between two polls.
+    A merged or closed one matches only if it was opened since the last poll, and so ended between two polls.
     """
     if classify_pull(pull, None) in TERMINAL and (opened_since is None or pull.created_at < opened_since):
         return False
@@ -84,21 +84,21 @@ def matches_rule(pull: PullRecord, settings: RepoSettings, *, opened_since: int 
 
 
 _FEEDS = {"pr_issue_comments": "issue_comments", "pr_review_comments": "review_comments"}
-"""The lists of a pull request that are read for events, and the list of the repository that covers each."""
+"""The lists of a pull request that are read for events, and the repository-wide feed that covers each."""
 
 
 class PullSource(Protocol):
-    """The part of a source that is asked here."""
+    """The part of a source that is used here."""
 
     name: str
 
     async def pull(self, repo: str | int, number: int) -> PullRecord:
-        """Return one pull request as it stands."""
+        """Return the current state of a pull request."""
         ...
 
 
 class Lifecycle:
-    """The operations on the pull requests of one repository."""
+    """Operations on the pull requests of one repository."""
 
     def __init__(
         self, database: Database, source: PullSource, project: ProjectRow, settings: GitHubHost, clock: Clock
@@ -110,7 +110,7 @@ class Lifecycle:
         self._clock = clock
 
     async def track(self, number: int, *, issue_number: int | None = None, tracked_by: str = "operator") -> TrackedPr:
-        """Follow an open pull request, and its source issue if one is named. One that is followed stays as it is."""
+        """Track an open pull request, and its source issue if given. One that is already tracked keeps its status."""
         known = store.find_tracked(self._database, self._project.id, number)
         if known is not None and known.status in TERMINAL:
             raise _ended(known)
@@ -131,7 +131,7 @@ class Lifecycle:
             return store.note_pull(tx, row, pull, now)
 
     def untrack(self, number: int) -> TrackedPr:
-        """Stop following. What was ingested stays; followed again, it is read from its beginning."""
+        """Stop tracking a pull request. Stored events are kept; if tracked again, it is read from the beginning."""
         row = self.find(number)
         with self._database.transaction() as tx:
             store.untrack(tx, row.id)
@@ -141,14 +141,14 @@ class Lifecycle:
         return row
 
     async def unblock(self, number: int, *, head_sha: str | None = None, by: str = "operator") -> TrackedPr:
-        """Follow a blocked pull request again, from its present head or from the one that is named."""
+        """Unblock a pull request, at its current head or at `head_sha`."""
         row = self.find(number)
         head = await self.head_for_unblock(row, head_sha)
         with self._database.transaction() as tx:
             return self.unblock_in(tx, row, head, by)
 
     async def head_for_unblock(self, row: TrackedPr, head_sha: str | None) -> str:
-        """Return the head to follow a blocked pull request from, or raise UserError when it cannot be followed."""
+        """Return the head from which to unblock a pull request, or raise UserError if it cannot be unblocked."""
         if row.status != BLOCKED:
             raise UserError(
                 f"{_name(row)} is not blocked, it is {row.status}",
@@ -159,7 +159,7 @@ class Lifecycle:
         return _chosen_head(pull, head_sha)
 
     def unblock_in(self, tx: Transaction, row: TrackedPr, head_sha: str | None, by: str) -> TrackedPr:
-        """Write what `unblock` decided; without a head the one last seen stays. What waits is handed out at once."""
+        """Write an unblock; without a head, keep the one last seen. Pending events become ready at once."""
         check_step(row.status, AWAITING)
         now = self._clock.now_ms()
         columns = {} if head_sha is None else {"last_seen_head_sha": head_sha}
@@ -169,7 +169,7 @@ class Lifecycle:
         return moved
 
     async def resume(self, number: int, *, head_sha: str | None = None) -> TrackedPr:
-        """Follow a closed pull request again that is open on the remote; a merged one is refused."""
+        """Track a closed pull request again after it was reopened on the server; refuse a merged one."""
         row = self.find(number)
         if row.status == MERGED:
             raise _ended(row)
@@ -186,7 +186,7 @@ class Lifecycle:
             return store.note_pull(tx, moved, pull, now)
 
     async def open_pull(self, number: int) -> PullRecord:
-        """Return a pull request as the remote shows it, or raise UserError when it has ended there."""
+        """Fetch an open pull request, or raise UserError if it is merged or closed on the server."""
         pull = await self._source.pull(self._project.remote_id, number)
         verdict = classify_pull(pull, None)
         if verdict in TERMINAL:
@@ -198,7 +198,7 @@ class Lifecycle:
         return pull
 
     def find(self, number: int) -> TrackedPr:
-        """Return a followed pull request, or raise NotFound."""
+        """Return a tracked pull request, or raise NotFound."""
         row = store.find_tracked(self._database, self._project.id, number)
         if row is None:
             raise NotFound(
@@ -217,9 +217,9 @@ class Lifecycle:
 def block_pull(
     database: Database, source_name: str, row: TrackedPr, reason: str, detail: str | None, now_ms: int
 ) -> TrackedPr:
-    """Stop ingesting what is said on a pull request until somebody unblocks it; commands are still heard.
+    """Stop storing events of a pull request until it is unblocked; commands are still read.
 
-    Where the repository's own list covered the thread, its position becomes the thread's: from there it is read on.
+    If the repository-wide feed covered the thread, its position becomes the thread's, which is read from there later.
     """
     check_step(row.status, BLOCKED)
     repo, number = row.repo_full_name, row.pr_number
@@ -240,7 +240,7 @@ def block_pull(
 
 
 def _chosen_head(pull: PullRecord, head_sha: str | None) -> str:
-    """Return the head to go on from: the remote's own in full, where the one that is named is a part of it."""
+    """Return the head to continue from: the server's full SHA if `head_sha` is missing or a prefix of it."""
     return pull.head_sha if head_sha is None or pull.head_sha.startswith(head_sha.lower()) else head_sha.lower()
 
 

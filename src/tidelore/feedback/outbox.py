@@ -1,11 +1,11 @@
 """Post answers exactly once.
 
-An answer is stored with its token before anything is sent (invariant 6): asked for again, in any process, it is the
-same comment. Each attempt is stored before the request. If its outcome is unknown (timeout, 5xx, lost connection,
+An answer is stored with its token before anything is sent (invariant 6), so requesting it again, in any process, gives
+the same comment. Each attempt is stored before the request. If its outcome is unknown (timeout, 5xx, lost connection,
 crash), nothing is sent until the request can no longer succeed; then the thread is searched for the marker, and the
 answer is posted again only if it is absent. The search reads everything written since the answer was stored, until two
-passes agree, and accepts a marker only in a comment of our own account. An answer the server refused for good is not
-repeated. Requests that write to one host are spaced apart, across processes too.
+passes agree, and accepts a marker only in a comment by our account. An answer that the server refused permanently is
+not sent again. Writes to one host are spaced apart, also across processes.
 
 Only review comments have threads; an answer to any other comment is posted below it in the conversation.
 """
@@ -47,24 +47,24 @@ from tidelore.store.work.events import EventRow, list_events
 from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
 
 SKEW_MS = 300_000
-"""How far the two clocks may be apart before that is looked at: the intent has our time, the comment the server's."""
+"""How far the clocks may differ before the search starts earlier: rows have our time, comments the server's."""
 _PASSES = 10
 
 
 class ThreadSource(Protocol):
-    """The part of a source that is read here."""
+    """The part of a source that is used for searching a thread."""
 
     def thread(self, repo: str | int, kind: str, number: int) -> Lister[CommentRecord]:
-        """Return the comments of one kind in one thread: by id, with `since`."""
+        """Return the comments of one kind in one thread, ordered by id, with support for `since`."""
         ...
 
     async def login(self) -> str | None:
-        """Return whose comments are ours; None where the remote does not say."""
+        """Return the login of our account; None if the server does not report it."""
         ...
 
 
 class AnswerMark(Struct, frozen=True):
-    """What our comment is known by: its token, and our login where the remote says who we are."""
+    """Identifies our comment: its token, and our login if the server reports it."""
 
     token: str
     login: str | None
@@ -75,7 +75,7 @@ class AnswerMark(Struct, frozen=True):
 
 
 class ThreadPass(Struct, frozen=True):
-    """One pass over what was written since an instant."""
+    """The result of one pass over a thread from a given time on."""
 
     found: CommentRecord | None
     ids: frozenset[RemoteId]
@@ -86,7 +86,7 @@ class ThreadPass(Struct, frozen=True):
 async def find_posted(
     source: ThreadSource, repo: str | int, row: OutboxRow, overlap_ms: int, clock: Clock
 ) -> CommentRecord | None:
-    """Return the comment of ours that carries a row's token, or None when there certainly is none."""
+    """Return our comment with the token of a row, or None if it certainly does not exist."""
     own = AnswerMark(row.token, await source.login())
     kind = "issue_comment" if row.reply_to is None else "review_comment"
     pages = source.thread(repo, kind, row.scope_number)
@@ -125,23 +125,23 @@ async def _read(pages: Lister[CommentRecord], own: AnswerMark, since: int) -> Th
 _LOG = logging.getLogger(__name__)
 
 CLAIM_SECONDS = 60.0
-"""How long a row stays claimed beyond its settling time by a process of which nobody here knows whether it lives."""
+"""How long, beyond its settling time, a row stays claimed by a process that cannot be checked for being alive."""
 LONGEST_PAUSE_SECONDS = 300.0
 _FIRST_PAUSE_SECONDS = 5.0
 _LIMIT_PAUSE_SECONDS = 60.0
 
 
 class Poster(ThreadSource, Protocol):
-    """The part of a source that answers are posted through."""
+    """The part of a source that is used for posting answers."""
 
     name: str
 
     async def post_comment(self, repo: str | int, number: int, body: str) -> CommentRecord:
-        """Comment on a thread, once."""
+        """Post a comment, in a single request."""
         ...
 
     async def post_reply(self, repo: str | int, number: int, comment_id: int, body: str) -> CommentRecord:
-        """Answer a review comment, once."""
+        """Reply to a review comment, in a single request."""
         ...
 
 
@@ -158,18 +158,18 @@ class Outbox:
         self._seam = seam
 
     async def send(self, outbox_id: int) -> OutboxRow:
-        """Bring one intent as far as it comes now, and return how far that is.
+        """Advance one answer as far as possible now, and return its row.
 
-        One that has come to its end, is not due, or is in the hands of another process is returned as it stands.
+        A row that is finished, not due, or claimed by another process is returned unchanged.
         """
         free_dead(self._database, self._clock.now_ms())
         row = self._claim(outbox_id)
         return rows.find_outbox(self._database, outbox_id) if row is None else await self._carry(row)
 
     async def send_due(self, limit: int, project_ids: Collection[int] | None = None) -> list[OutboxRow]:
-        """Do the same for what is due in these projects, or in all of the host, the oldest first.
+        """Do the same for the due answers of these projects, or of the whole host, the oldest first.
 
-        A rate limit ends it; credentials that fail are raised.
+        Stops at a rate limit; raises CredentialsRejected.
         """
         free_dead(self._database, self._clock.now_ms())
         sent: list[OutboxRow] = []
@@ -191,7 +191,7 @@ class Outbox:
         return rows.claim(self._database, outbox_id, now, held_ms, name, project_ids=projects)
 
     async def _carry(self, row: OutboxRow) -> OutboxRow:
-        """Work on a claimed row, and give the claim back whatever happens short of our death."""
+        """Process a claimed row, and release the claim in any case except a crash."""
         assert row.claim_id is not None
         try:
             return await self._settle(row) if row.attempted_at is not None else await self._post(row)
@@ -202,7 +202,7 @@ class Outbox:
                 rows.release(tx, row.id, row.claim_id)
 
     async def _settle(self, row: OutboxRow) -> OutboxRow:
-        """Find out what became of an earlier attempt before there is another one."""
+        """Find out whether an earlier attempt succeeded before making another one."""
         settings = self._settings(row)
         settled_at = (row.attempted_at or 0) + round(settings.settle_write_seconds * 1000)
         if self._clock.now_ms() < settled_at:
@@ -214,7 +214,7 @@ class Outbox:
         except CredentialsRejected:
             raise
         except RemoteError as error:
-            # Whatever keeps us from looking says nothing about the write.
+            # A failed search says nothing about whether the write succeeded.
             return self._wait(row, error)
         return await self._post(row) if found is None else self._observe(row, found)
 
@@ -233,7 +233,7 @@ class Outbox:
                 return self._wait(row, error)
             made = None
         except (TimeoutError, ValueError):
-            # Accepted, perhaps: the answer came too late, or says nothing we understand.
+            # It may have been accepted: the response was too late or could not be parsed.
             made = None
         self._seam(Seam.AFTER_POST)
         if made is None:
@@ -241,7 +241,7 @@ class Outbox:
         return self._observe(row, made)
 
     async def _note_attempt(self, row: OutboxRow) -> int:
-        """Make the attempt durable when it is our turn to write to this host; return its instant."""
+        """Store the attempt once the host's write interval has passed; return its time."""
         interval_ms = round(self._host.write_interval_seconds * 1000)
         assert row.claim_id is not None
         while True:
@@ -257,7 +257,7 @@ class Outbox:
                 raise LockHeld("another process is sending this reply", outbox_id=row.id)
 
     async def _write(self, row: OutboxRow, settings: RepoSettings) -> CommentRecord:
-        # Whatever leaves us must be gone long before anybody may look whether it arrived.
+        # The request must have ended long before any process may search for its comment.
         async with asyncio.timeout(settings.settle_write_seconds / 2 or None):
             repo = self._repo(row)
             if row.reply_to is None:
@@ -265,12 +265,12 @@ class Outbox:
             return await self._source.post_reply(repo, row.scope_number, row.reply_to, row.body)
 
     def _settings(self, row: OutboxRow) -> RepoSettings:
-        """Return the settings of a repository under the name it was configured by."""
+        """Return the settings of a row's repository, by its configured name."""
         project = self._projects().get(row.project_id)
         return repo_settings(self._host, row.repo_full_name if project is None else project.configured)
 
     def _repo(self, row: OutboxRow) -> str | int:
-        """Return the repository by its number: its name may belong to another one by now."""
+        """Return the id of a row's repository: its name may belong to another one by now."""
         project = self._projects().get(row.project_id)
         return row.repo_full_name if project is None else project.remote_id
 
@@ -286,7 +286,7 @@ class Outbox:
 
     def _refused(self, row: OutboxRow, error: RemotePermanent) -> OutboxRow:
         if error.status is None:
-            # No answer of the server: a certificate or a redirect that a person can put right.
+            # Not a response of the server: for example a certificate or redirect problem that a person can fix.
             return self._wait(row, error)
         said = error.details.get("said")
         with self._database.transaction() as tx:
@@ -299,7 +299,7 @@ class Outbox:
         if isinstance(error, RateLimited):
             pause = error.retry_after_seconds or _LIMIT_PAUSE_SECONDS
             return self._postpone(row, now + round(pause * 1000), RateLimited.code)
-        # As long again as it has been tried so far: the pauses double, whether posting fails or looking.
+        # Wait as long as it has been tried so far, so that the pauses double, whether posting or searching fails.
         tried = 0.0 if row.attempted_at is None else (now - row.attempted_at) / 1000
         pause = min(LONGEST_PAUSE_SECONDS, max(_FIRST_PAUSE_SECONDS, tried))
         return self._postpone(row, now + round(pause * 1000), error.message)
@@ -325,7 +325,7 @@ _REASONS = {
 
 
 class AnswerRequest(Struct, frozen=True):
-    """What is to be said: in which thread, in answer to which comment, under which word of the caller's own."""
+    """An answer to post: its thread, the comment it replies to, its body, and the caller's key for it, if any."""
 
     scope_kind: ScopeKind
     number: int
@@ -336,14 +336,14 @@ class AnswerRequest(Struct, frozen=True):
 
 
 class PostedAnswer(Struct, frozen=True):
-    """How far an answer has come; `error` is why it is not confirmed."""
+    """The state of an answer; `error` is why it is not confirmed."""
 
     row: OutboxRow
     error: TideloreError | None
 
 
 class AnswerTarget(Struct, frozen=True):
-    """Where an answer is posted: into the thread of a review comment, or into the talk."""
+    """Where an answer is posted: in the thread of a review comment, or in the conversation."""
 
     reply_to: int | None
     key: str
@@ -371,9 +371,9 @@ async def post(
 async def _to_the_first(
     database: Database, source: Poster, project: ProjectRow, answering: AnswerRequest
 ) -> AnswerRequest:
-    """Return an answer addressed to the first comment of its thread: the remote takes no other.
+    """Return the answer as a reply to the first comment of its thread: the server accepts no other.
 
-    Of a comment that became an event that is stored; any other is asked for, and told by the remote.
+    The first comment is stored if the comment became an event; otherwise it is fetched.
     """
     to = answering.to
     if to is None or any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
@@ -386,7 +386,7 @@ async def _to_the_first(
 
 
 def plan_answer(database: Database, project: ProjectRow, answering: AnswerRequest, now_ms: int) -> OutboxRow:
-    """Make an intent durable; the same intent again is the row that is there."""
+    """Store an answer; storing the same intent again returns the existing row."""
     target = find_target(database, project, answering)
     intent = Intent(
         project.source,
@@ -415,24 +415,24 @@ def plan_answer(database: Database, project: ProjectRow, answering: AnswerReques
 
 
 def find_target(database: Database, project: ProjectRow, answering: AnswerRequest) -> AnswerTarget:
-    """Return where an answer belongs, by what is stored of the comment it answers."""
+    """Return where to post an answer, based on the stored comment it replies to."""
     key = answering.token_key if answering.token_key is not None else answering.body
     to = answering.to
     if to is None:
         return AnswerTarget(None, key)
     event = _newest(event for event in list_events(database, project.id, answering.number) if event.comment_id == to)
     if event is not None and event.kind == REVIEW_COMMENT:
-        # The remote takes answers to the first comment of a thread alone.
+        # The server accepts replies only to the first comment of a thread.
         return AnswerTarget(event.in_reply_to or to, key)
     known = event is not None or any(stored_comments(database, project.id, kind, [to]) for kind in _TALK)
     if known and not stored_comments(database, project.id, REVIEW_COMMENT, [to]):
-        # So that the same words to another comment are another answer.
+        # With the comment id, so that the same body in reply to another comment is a different answer.
         return AnswerTarget(None, key if answering.token_key is not None else f"{to}:{key}")
     return AnswerTarget(to, key)
 
 
 def unconfirmed_error(row: OutboxRow) -> TideloreError | None:
-    """Return what is wrong with an answer: refused for good, or not confirmed yet."""
+    """Return the error of an answer: refused permanently, or not confirmed yet; None if it is posted."""
     if row.status == OBSERVED:
         return None
     if row.status == FAILED:

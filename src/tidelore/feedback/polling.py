@@ -1,7 +1,7 @@
 """Poll all configured repositories concurrently, under one lease.
 
-A failing repository is reported and the others continue. A host that rejects us, or repeatedly does not answer, gets
-no further requests and one error (`Attendance`). A transport error never changes what is tracked.
+A failing repository is reported and the others continue. A host that rejects us, or repeatedly does not respond, gets
+no further requests and one error (`SourceOutages`). A transport error never changes what is tracked.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ async def poll(
     on_repo: Callable[[RepoReport], None] = lambda _report: None,
     asked: Callable[[], int] | None = None,
 ) -> FeedbackPollReport:
-    """Read what is new in every repository, under the lease of its own.
+    """Read what is new in every repository, under the lease of GitHub polls.
 
-    `asked` tells how many requests went over the wire, those that belong to no list among them; the ledger says so.
+    `asked` returns the number of requests sent, including those that belong to no list; it is recorded in the ledger.
     """
     began = shop.clock.monotonic()
     async with open_session(shop, force=force, lease=LEASE, note="full scan" if full else None) as session:
@@ -109,7 +109,7 @@ def _stored(repos: Sequence[RepoReport]) -> str:
 
 
 async def resolve_repository(session: Session, source: GitHubSource, name: str) -> ProjectRow:
-    """Return the repository a configured name stands for; it is asked for once, and compared by every poll."""
+    """Return the repository with a configured name; it is fetched once, and its id is compared by every poll."""
     database = session.shop.database
     known = find_configured(database, source.name, name)
     if known is not None:

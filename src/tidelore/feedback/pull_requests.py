@@ -1,7 +1,7 @@
 """Read the list of pull requests of a repository and update those that are tracked.
 
-The list is ordered newest update first and read down to the last update seen. What it shows is stored before its
-cursor, so after a crash the same page is read again. A pull request seen as merged or closed is only noted here:
+The list is ordered newest update first and read down to the last update seen. Its pull requests are stored before its
+cursor, so after a crash the same page is read again. A pull request seen as merged or closed is only recorded here:
 `RepoPoll` ends it after its comments were read.
 """
 
@@ -31,13 +31,13 @@ from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, Tracked
 _LOG = logging.getLogger(__name__)
 _WHOLE_SECOND_MS = 1000
 _MOST_PAGES = 100
-"""How far down the list a look goes at most; what lies deeper was updated before anything we follow."""
+"""The most pages to read; pull requests further down were updated before any that we follow."""
 
 
 class PullListing(Struct, frozen=True):
-    """What the list showed, and the position to keep once everything on it is judged.
+    """The pull requests listed, and the cursor to store once all of them are processed.
 
-    `since` is the last update that was seen before; None at the first look.
+    `since` is the last update seen before; None at the first listing.
     """
 
     pulls: list[PullRecord]
@@ -50,7 +50,7 @@ class PullListing(Struct, frozen=True):
 
 
 class EndedPull(Struct, frozen=True):
-    """A followed pull request that was seen merged or closed. It ends once it was read to its end."""
+    """A tracked pull request that was seen as merged or closed. Its status changes once it is fully read."""
 
     tracked: TrackedPr
     pull: PullRecord
@@ -58,7 +58,7 @@ class EndedPull(Struct, frozen=True):
 
 
 class PullRequestWatch(Struct, frozen=True):
-    """Looks at the pull requests of one repository. `endings` are those that were seen merged or closed."""
+    """Lists and updates the pull requests of one repository. `endings` are those seen as merged or closed."""
 
     session: Session
     source: GitHubSource
@@ -75,7 +75,8 @@ class PullRequestWatch(Struct, frozen=True):
     async def look(self, followed: Collection[int]) -> PullListing:
         """Read the list down to the last update seen.
 
-        The first look goes on while a rule may match, or while that is cheaper than asking for each of the followed.
+        The first listing continues while a rule may match, or while that is cheaper than fetching each followed pull
+        request by itself.
         """
         known = self._known()
         feed = self.source.pull_feed(self.context.repo)
@@ -97,7 +98,7 @@ class PullRequestWatch(Struct, frozen=True):
             if token is None:
                 top = max((item.at for item in page.items), default=None)
                 mark = None if top is None else Position(top, 0)
-                # No instant of the server's future may hide what changes until then.
+                # A time in the server's future must not become the position: it would hide changes until then.
                 mark = forward(known.watermark, bounded(mark, page.server_at))
                 shows = shows_what_comes(page, max(self.context.overlap_ms, _WHOLE_SECOND_MS))
                 cursor = replace(cursor, watermark=mark, validator=page.validator if shows else None)
@@ -122,7 +123,7 @@ class PullRequestWatch(Struct, frozen=True):
         return bool(self.context.settings.track_authors or self.context.settings.track_labels)
 
     def _known(self) -> Cursor:
-        """Return the position; one that cannot be true is set aside and replaced by a bounded look back."""
+        """Return the cursor; an invalid one is set aside and replaced by a bounded backfill."""
         shop = self.session.shop
         cursor = load_cursor(shop.database, self.scope)
         reason = why_invalid(cursor, shop.clock.now_ms())
@@ -135,7 +136,7 @@ class PullRequestWatch(Struct, frozen=True):
         return backfilled(shop.clock.now_ms(), backfill_ms)
 
     async def apply_listing(self, look: PullListing, followed: Mapping[int, TrackedPr]) -> bool:
-        """Take over what a look showed, pull request by pull request; return whether all of it could be judged."""
+        """Process the listed pull requests one by one; return whether all succeeded."""
         failed = False
         for pull in look.pulls:
             tracked = followed.get(pull.number)
@@ -149,7 +150,7 @@ class PullRequestWatch(Struct, frozen=True):
         return not failed
 
     def keep(self, look: PullListing) -> None:
-        """Keep the position of a look. Until then the next look shows the same again."""
+        """Store the cursor of a listing. Until then the next listing returns the same again."""
         now = self.session.shop.clock.now_ms()
         with self.session.writing() as tx:
             if look.rejected:
@@ -157,7 +158,7 @@ class PullRequestWatch(Struct, frozen=True):
             save_cursor(tx, self.scope, look.cursor, now)
 
     async def take(self, tracked: TrackedPr, pull: PullRecord) -> TrackedPr:
-        """Take over what one pull request says of itself; an older word than the one we know changes nothing."""
+        """Update a tracked pull request from a record; a record older than the stored one changes nothing."""
         if tracked.status in TERMINAL or pull.updated_at < (tracked.pull_updated_at or 0):
             return tracked
         verdict = classify_pull(pull, tracked.last_seen_head_sha)
@@ -174,7 +175,7 @@ class PullRequestWatch(Struct, frozen=True):
         return self._note(tracked, pull)
 
     def end(self, ending: EndedPull) -> None:
-        """Let a pull request end whose threads and reviews were read to their end after it was seen ended."""
+        """End a merged or closed pull request; call it only after its threads and reviews were fully read."""
         self._move(ending.tracked, ending.pull, ending.status, f"{ending.status} on the remote", None)
 
     def _track(self, pull: PullRecord) -> TrackedPr:
@@ -198,7 +199,7 @@ class PullRequestWatch(Struct, frozen=True):
         now = self.session.shop.clock.now_ms()
         with self.session.writing() as tx:
             note_pull(tx, tracked, pull, now)
-            # From the status the step was judged for: somebody else may have made another one meanwhile.
+            # `move` starts from the status that was checked: another process may have changed it meanwhile.
             moved = move(tx, tracked, status, reason, detail, now)
         self.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
@@ -206,9 +207,9 @@ class PullRequestWatch(Struct, frozen=True):
 
 
 def shows_what_comes(page: Page[PullRecord], overlap_ms: int) -> bool:
-    """Tell whether every later change will show on the first page, so that the same answer means none.
+    """Return whether every later change will appear on the first page, so that "not modified" means no change.
 
-    Not while all of a full page is of the present second: what changes within it may come to stand behind them.
+    That is not so while a full page has only updates of the present second: further ones may be sorted after them.
     """
     if page.next_token is None:
         return True
@@ -216,17 +217,17 @@ def shows_what_comes(page: Page[PullRecord], overlap_ms: int) -> bool:
 
 
 def reviews_read_for(moved_at: int, server_at: int | None, overlap_ms: int) -> int:
-    """Return for which instant of a pull request its reviews count as read, when they were read at `server_at`.
+    """Return for which update time of a pull request its reviews count as read, if they were read at `server_at`.
 
-    A review of the very second in which it moved would not move it again. So until that second is over for sure they
-    count as read for the instant just before: due once more, when it is over.
+    A review in the same second as the update does not change the update time again. So until that second is certainly
+    over, they count as read for the time just before, and are read once more when it is over.
     """
     over = server_at is None or server_at >= moved_at + max(overlap_ms, _WHOLE_SECOND_MS)
     return moved_at if over else moved_at - 1
 
 
 def are_reviews_due(moved_at: int, read_for: int | None, server_at: int | None, overlap_ms: int) -> bool:
-    """Return whether reviews are to be read: never for this instant, or before it was over, and it is over now."""
+    """Return whether to read reviews: not read since `moved_at`, or read before that second was over and it is now."""
     if read_for is None or read_for < moved_at - 1:
         return True
     return read_for < moved_at and reviews_read_for(moved_at, server_at, overlap_ms) == moved_at

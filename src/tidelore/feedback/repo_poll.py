@@ -2,11 +2,11 @@
 
 Steps: list the pull requests, read comments, continue first reads as far as the page limit allows, read reviews of
 pull requests that changed, and only then end those seen as merged or closed, so no earlier comment is lost. Comments
-are read from the repository-wide feeds or thread by thread, whichever is expected to cost fewer requests. By feeds a
-quiet poll is three conditional requests, however much is tracked (invariant 9).
+are read from the repository-wide feeds or thread by thread, whichever is expected to cost fewer requests. With feeds, a
+poll without news is three conditional requests, however much is tracked (invariant 9).
 
-A thread's own cursor says up to where that thread is complete. When reading by feeds starts, the feeds start at the
-server's present time and every thread is read once on its own from where it stood, so nothing is missed in between.
+The cursor of a thread says up to when that thread is complete. When reading by feeds starts, the feeds start at the
+server's present time and every thread is read once by itself from its cursor, so nothing is missed in between.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ from tidelore.store.work.tracked_pull_requests import (
 FetchMode = Literal["repo", "thread"]
 
 FEEDS = 3.0
-"""Requests of a quiet poll by feeds: two of comments, one of pull requests."""
+"""Requests of a poll by feeds without news: two for comments, one for pull requests."""
 _MEMORY = 0.7
-"""How much of the last estimate stays in the next one."""
+"""The weight of the last estimate in the next one."""
 _OBLIVION = 0.98
-"""How much of what others' talk once cost is still believed, each poll that cannot see it."""
+"""The factor by which the extra cost of feeds (comments on untracked threads) decays with each poll by threads."""
 
 
 class FollowedCounts(Struct, frozen=True):
-    """How much of a repository is followed."""
+    """How many pull requests and issues of a repository are followed."""
 
     awaiting: int = 0
     blocked: int = 0
@@ -68,14 +68,14 @@ class FollowedCounts(Struct, frozen=True):
 
     @property
     def requests(self) -> float:
-        """What a quiet poll costs thread by thread: two lists and a snapshot for each pull request."""
+        """Requests of a poll by threads without news: two lists and a snapshot per pull request, one list per issue."""
         return 3.0 * (self.awaiting + self.blocked) + self.issues
 
 
 def choose_fetch_mode(
     wanted: Literal["auto", "repo", "thread"], following: FollowedCounts, feed_requests: float | None
 ) -> FetchMode:
-    """Return the way to read; `feed_requests` is what a poll by feeds is expected to cost."""
+    """Return the fetch mode; `feed_requests` is the expected cost of a poll by feeds."""
     if wanted != "auto":
         return wanted
     expected = FEEDS if feed_requests is None else feed_requests
@@ -83,7 +83,7 @@ def choose_fetch_mode(
 
 
 def estimate_feed_requests(feed_requests: float | None, mode: FetchMode, requests: int) -> float:
-    """Return what a poll by feeds is expected to cost next time, after one that cost `requests`."""
+    """Return the expected cost of the next poll by feeds, after a poll that cost `requests`."""
     known = FEEDS if feed_requests is None else feed_requests
     if mode == "repo":
         return max(FEEDS, _MEMORY * known + (1 - _MEMORY) * requests)
@@ -91,7 +91,7 @@ def estimate_feed_requests(feed_requests: float | None, mode: FetchMode, request
 
 
 class WatchedList(Struct, frozen=True):
-    """One list of one thread. `from_at` is where its first reading begins; None is the thread's own beginning."""
+    """One list of one thread. `from_at` is where its first read begins; None is the beginning of the thread."""
 
     surface: str
     kind: str
@@ -106,12 +106,12 @@ def watched_lists(
     now_ms: int,
     ending: Collection[int] = (),
 ) -> list[WatchedList]:
-    """Return everything that is watched, each list once. One that is ending is read whole, also if it was blocked."""
+    """Return the lists to read, each once. A pull request in `ending` is fully read, even if it was blocked."""
     found: list[WatchedList] = []
     open_pulls = {pull.pr_number: pull for pull in pulls if pull.status not in TERMINAL}
     for pull in open_pulls.values():
         if pull.status == BLOCKED and pull.pr_number not in ending:
-            # A command from before the block that nobody has read yet is met, and told that it came too early.
+            # Start before the block, so that unread commands from before it are answered as expired.
             found.append(WatchedList("issue_operator_commands", ISSUE_COMMENT, pull.pr_number, pull.created_at))
             found.append(WatchedList("pr_review_operator_commands", REVIEW_COMMENT, pull.pr_number, pull.created_at))
         else:
@@ -130,7 +130,7 @@ def watched_lists(
 
 
 def count_followed(pulls: Iterable[TrackedPr], watched: Iterable[WatchedList]) -> FollowedCounts:
-    """Return how much is followed."""
+    """Return how many pull requests and issues are followed."""
     statuses = [pull.status for pull in pulls if pull.status not in TERMINAL]
     blocked = statuses.count(BLOCKED)
     pull_numbers = {pull.pr_number for pull in pulls}
@@ -145,18 +145,18 @@ EARLIER = {
     "issue_operator_commands": "pr_issue_comments",
     "pr_review_operator_commands": "pr_review_comments",
 }
-"""The list as which a thread was read before it came into the state in which it is read as another."""
+"""For each list, the list that was read in the previous state of the thread, and whose position it continues."""
 
 
 class PullCheck(Struct, frozen=True):
-    """What a look at the pull requests brought: the server's clock where it was told, and a position to keep."""
+    """The result of checking the pull requests: the server's time, if known, and the listing whose position to keep."""
 
     server_at: int | None
     look: PullListing | None
 
 
 class RepoPoll:
-    """One repository while it is polled."""
+    """A poll of one repository."""
 
     def __init__(
         self,
@@ -181,13 +181,13 @@ class RepoPoll:
         self._ration = Ration(settings.bootstrap_pages_per_poll)
 
     async def run(self) -> None:
-        """Bring everything that is followed in the repository up to date."""
+        """Bring all followed threads of the repository up to date."""
         self._reconsider()
         pulls, by_rule = self._tracked(), bool(self._settings.track_authors or self._settings.track_labels)
         watched = self._watches(pulls)
         if not watched and not by_rule:
             return
-        # Before the picture is taken: what is planned on the way is signed with it.
+        # Created before the snapshot, because answers planned during the poll are signed with it.
         signing_secret(self._database, self._session.shop.clock.now_ms())
         known = load_cost(self._database, self._project.id)
         mode = self._choose(pulls, watched, known)
@@ -200,7 +200,7 @@ class RepoPoll:
         server_at = sight.server_at
         before, watched = watched, self._watches(self._tracked(), pull_watch.endings)
         if known is not None and known.mode == "repo":
-            # Whoever became blocked was covered by the feeds up to here; what follows is read when the block is gone.
+            # The feeds covered newly blocked pull requests up to here; later comments are read after the block.
             self._hand_over([watch for watch in before if watch not in watched])
         await self._seed(watched)
         if mode == "repo":
@@ -209,11 +209,11 @@ class RepoPoll:
             self._hand_over(watched)
         scanner = Scanner(self._session, self._report, self._picture(pull_watch.endings))
         by_feed = mode == "repo"
-        # What could not be understood is asked for again where it was met, however the rest is read.
+        # Quarantined comments are fetched again from the feed they came from, also when reading by threads.
         kinds = [kind for kind, surface in FEED_OF.items() if by_feed or self._has_due(self._scope(surface))]
         await gather(self._read_feed(scanner, kind) for kind in kinds)
         self._report.requests = self._spent()
-        # The feeds passed over what was said on a blocked one.
+        # The feeds skipped the comments on blocked pull requests.
         blocked = {number for number, ending in pull_watch.endings.items() if ending.tracked.status == BLOCKED}
         every = blocked if by_feed else {watch.number for watch in watched}
         unread = await self._read_threads(scanner, watched, every)
@@ -226,7 +226,7 @@ class RepoPoll:
         self._learn_name()
 
     def _reconsider(self) -> None:
-        """Apply the list of allowed users to what was left out before, which costs no request."""
+        """Apply the current list of allowed users to comments that were ignored before; this needs no request."""
         now = self._session.shop.clock.now_ms()
         for written in reconsider(self._database, self._project, self._settings, now, self._session.lease):
             found = {"events": len(written.events), "followups": written.followups, "planned": len(written.planned)}
@@ -262,21 +262,21 @@ class RepoPoll:
         )
 
     def _clock_offset(self) -> int:
-        """Return how far the server's clock is ahead of ours, as its last response said."""
+        """Return how far the server's clock is ahead of ours, as measured in its last response."""
         return clock_offset_ms(self._source.skew_ms)
 
     async def _look(self, pull_watch: PullRequestWatch, pulls: Sequence[TrackedPr], *, by_feed: bool) -> PullCheck:
-        """Look at the pull requests, by the repository's list and one by one where that does not show them."""
+        """Check the pull requests: by the repository's list, and one by one those that it does not cover."""
         server_at, shown, kept = None, set[int](), None
         if by_feed:
             begun = load_cursor(self._database, pull_watch.scope).watermark is not None
             numbers = {pull.pr_number for pull in pulls if pull.status not in TERMINAL}
             look = await pull_watch.look(numbers)
             Scanner(self._session, self._report, pull_watch.context).count("pulls", look.requests, look.tally)
-            # What could not be judged is shown again by the next look: the position stays.
+            # If a pull request could not be processed, do not move the position, so that the next poll lists it again.
             kept = look if await pull_watch.apply_listing(look, {pull.pr_number: pull for pull in pulls}) else None
             server_at = look.server_at
-            # A list that has just begun says nothing of what lies below: that is asked for one by one.
+            # A first listing does not cover older pull requests: those are fetched one by one.
             shown = {pull.number for pull in look.pulls} | (numbers if begun else set())
         for tracked in self._tracked():
             if tracked.status in TERMINAL or (tracked.pr_number in shown and tracked.pull_updated_at is not None):
@@ -292,9 +292,9 @@ class RepoPoll:
         return PullCheck(server_at, kept)
 
     def _end(self, pull_watch: PullRequestWatch, sight: PullCheck, unread: Collection[int]) -> None:
-        """Let end what was seen ended and was read to its end; then the position of the look is kept.
+        """End merged and closed pull requests that were fully read; if all are ended, keep the position of the listing.
 
-        Whatever could not be read, or not yet, ends after a later poll: the next look shows it again.
+        Those that were not fully read are ended by a later poll: the next listing shows them again.
         """
         waiting = len(pull_watch.endings)
         for number, ending in pull_watch.endings.items():
@@ -306,7 +306,7 @@ class RepoPoll:
             pull_watch.keep(sight.look)
 
     async def _snapshot(self, pull_watch: PullRequestWatch, tracked: TrackedPr) -> int | None:
-        """Look at one pull request by itself; its validator is kept with the list that depends on it."""
+        """Fetch one pull request; its validator is stored in the cursor of its reviews, which depend on it."""
         scope = self._scope("pr_review_summaries", tracked.pr_number)
         cursor = load_cursor(self._database, scope)
         pages = self._source.pull_snapshot(self._project.path, tracked.pr_number)
@@ -315,7 +315,7 @@ class RepoPoll:
         self._identity.look_at(page)
         for item in page.items:
             await pull_watch.take(tracked, item.record)
-        # Of one that is ending none is kept: it must be shown again until it has ended.
+        # Do not store the validator of one that is ending: it must be returned again until it has ended.
         ending = tracked.pr_number in pull_watch.endings
         if page.validator is not None and page.validator != cursor.validator and not ending:
             with self._session.writing() as tx:
@@ -323,23 +323,23 @@ class RepoPoll:
         return page.server_at
 
     async def _seed(self, watched: Sequence[WatchedList]) -> None:
-        """Let lists that are read for what comes, not for what was, begin where they came into their state."""
+        """Set the start of lists that are read only from a certain time on: when the thread entered its state."""
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
             if watch.from_at is None or load_cursor(self._database, scope).watermark is not None:
                 continue
             earlier = None
             if watch.surface in EARLIER:
-                # What was said before that and not read by then was said to us all the same.
+                # Comments from the previous state that were not read by then still count.
                 earlier = load_cursor(self._database, self._scope(EARLIER[watch.surface], watch.number)).watermark
             if earlier is None and self._source.skew_ms is None:
-                # Our own instants are compared with the server's, so its clock must be known.
+                # Our times are compared with the server's, so its clock must be known.
                 await self._source.ask_clock()
             at = earlier.at if earlier is not None else watch.from_at + self._clock_offset()
             self._hand(scope, at, complete=False)
 
     def _open_feeds(self, watched: Sequence[WatchedList], server_at: int | None, known: PollCost | None) -> None:
-        """Let feeds that begin, or begin again, begin at the server's present, and every thread catch up by itself."""
+        """Start or restart the feeds at the server's present time, and have every thread catch up by itself."""
         scopes = [self._scope(surface) for surface in FEED_OF.values()]
         begun = all(load_cursor(self._database, scope).watermark is not None for scope in scopes)
         if begun and known is not None and known.mode == "repo":
@@ -350,16 +350,16 @@ class RepoPoll:
                 scope = self._scope(watch.surface, watch.number)
                 cursor = load_cursor(self._database, scope)
                 if cursor.complete:
-                    # Without its validator: an answer of "nothing changed" would never complete it again.
+                    # Drop the validator: after a "not modified" response the thread would never become complete again.
                     save_cursor(tx, scope, replace(cursor, complete=False, validator=None), now)
             for scope in scopes:
                 at = now if server_at is None else server_at
                 upsert_poll_cursor(tx, scope, last_updated_at=at, bootstrap_complete=True, now_ms=now)
-            # From here on they count as read by feeds, or a poll that fails later would begin all over again.
+            # Store the mode now: otherwise a poll that fails later would restart the feeds.
             save_cost(tx, self._project.id, PollCost("repo", FEEDS if known is None else known.feed_requests), now)
 
     def _hand_over(self, watched: Sequence[WatchedList]) -> None:
-        """Let threads go on where the feeds that covered them stopped, unless that position cannot be true."""
+        """Set threads to the position of the feeds that covered them, unless that position is invalid."""
         now = self._session.shop.clock.now_ms()
         for watch in watched:
             scope = self._scope(watch.surface, watch.number)
@@ -378,9 +378,9 @@ class RepoPoll:
         await scanner.read(scope, kind, self._source.comment_feed(self._project.remote_id, kind), Order.UPDATED)
 
     async def _read_threads(self, scanner: Scanner, watched: Sequence[WatchedList], every: Collection[int]) -> set[int]:
-        """Read threads by themselves: those of `every`, and those whose first reading is not finished.
+        """Read single threads: those in `every`, those not complete yet, and those with quarantined comments due.
 
-        Return those that were not read to their end.
+        Return the threads that were not read to their end.
         """
         unread = set[int]()
         for watch in watched:
@@ -405,13 +405,13 @@ class RepoPoll:
         return unread
 
     async def _read_reviews(self, scanner: Scanner, server_at: int | None, ending: Collection[int]) -> set[int]:
-        """Read the reviews of pull requests that moved since theirs were read; return where that failed."""
+        """Read the reviews of pull requests that changed since the last read; return those where that failed."""
         unread = set[int]()
         for tracked in self._tracked():
             moved_at, is_ending = tracked.pull_updated_at, tracked.pr_number in ending
             if moved_at is None or (tracked.status != AWAITING and not is_ending):
                 continue
-            # One that is ending is not asked again later, not even once the second in which it moved is over.
+            # One that is ending is not read again later, so do not wait until the second of its last change is over.
             last = is_ending and (tracked.reviews_read_for or 0) < moved_at
             overlap_ms = scanner.context.overlap_ms
             if self._full or last or are_reviews_due(moved_at, tracked.reviews_read_for, server_at, overlap_ms):
@@ -436,7 +436,7 @@ class RepoPoll:
             token = page.next_token
         shop = self._session.shop
         read_for = reviews_read_for(moved_at, server_at, scanner.context.overlap_ms)
-        # In the transaction that stores them: they count as read for this version of the pull request.
+        # Recorded in the transaction that stores the reviews: for which version of the pull request they were read.
         writer = scanner.writer(
             scope, "review_summary", lambda tx, _written: note_reviews_read(tx, tracked.id, read_for)
         )
@@ -464,7 +464,7 @@ class RepoPoll:
             save_cost(tx, self._project.id, cost, self._session.shop.clock.now_ms())
 
     def _learn_name(self) -> None:
-        """Keep the name a renamed repository has now; until then its old one leads to it by a redirect."""
+        """Store the new name of a renamed repository; until then the server redirects the old name."""
         if self._identity.name != self._project.path:
             _LOG.info("%s was renamed to %s", self._project.path, self._identity.name)
             with self._session.writing() as tx:

@@ -31,7 +31,7 @@ from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
 
 
 class SurfaceTally(Struct):
-    """What reading one surface brought, over all its scopes."""
+    """Counts of what was read from one surface, over all its scopes."""
 
     requests: int = 0
     pages: int = 0
@@ -41,9 +41,9 @@ class SurfaceTally(Struct):
 
 
 class RepoReport(Struct):
-    """One repository. `effects` counts what became durable by its kind; `moved` names steps of pull requests.
+    """One repository. `effects` counts stored effects by kind; `moved` lists status changes of pull requests.
 
-    `ignored` counts comments that were left out because of who wrote them: by the reason, and the author.
+    `ignored` counts comments that were ignored because of their author, by reason and author.
     """
 
     source: str
@@ -60,7 +60,7 @@ class RepoReport(Struct):
     error: TideloreError | None = None
 
     def ignore(self, reason: str, author: str | None) -> None:
-        """Count a comment that was left out."""
+        """Count an ignored comment."""
         self.ignored.setdefault(reason, Counter())[(author or "").casefold()] += 1
 
     def surface(self, name: str) -> SurfaceTally:
@@ -72,8 +72,8 @@ _OF_ALL = (CredentialsRejected, RateLimited, RepositoryReplaced)
 
 
 class CatchThreadErrors:
-    """Keeps one thread's trouble its own. Credentials and rate limits are the host's, another repository under the name
-    is the whole repository's: they go on up.
+    """Records the error of one thread in the report, so that the others continue. Errors that concern the host
+    (credentials, rate limits) or the repository (replaced by another one) are not caught.
     """
 
     def __init__(self, report: RepoReport, what: str) -> None:
@@ -85,7 +85,7 @@ class CatchThreadErrors:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        # A step that somebody else made meanwhile is theirs: the next look is at what it led to.
+        # IllegalTransition: another process changed the status meanwhile; the next poll starts from the new one.
         forgiven = isinstance(error, RemoteError | IllegalTransition)
         if not isinstance(error, TideloreError) or not forgiven or isinstance(error, _OF_ALL):
             return False
@@ -95,7 +95,7 @@ class CatchThreadErrors:
 
 
 class FeedbackPollReport(Struct):
-    """One poll over every repository that was due."""
+    """A poll of all chosen repositories."""
 
     run_id: int
     repos: list[RepoReport] = field(default_factory=list)
@@ -104,7 +104,7 @@ class FeedbackPollReport(Struct):
 
 
 def poll_error(report: FeedbackPollReport) -> TideloreError | None:
-    """Return what a command ends with: the error where all failed, partial success where some did."""
+    """Return the error of a poll: the first error if all repositories failed, partial success if some did."""
     failed = [repo for repo in report.repos if repo.error is not None]
     troubled = [repo for repo in report.repos if repo.failures]
     if failed and len(failed) == len(report.repos):
@@ -140,11 +140,11 @@ _FEEDS: Mapping[str, str] = {
     "pr_review_operator_commands": "review_comments",
     "pr_review_summaries": "pulls",
 }
-"""Which list of the whole repository covers what a thread's own list would show."""
+"""For each list of a thread, the repository-wide list that covers it."""
 
 
 class Metric(Struct, frozen=True):
-    """One exported name."""
+    """The definition of an exported metric."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -153,7 +153,7 @@ class Metric(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """One value under a name."""
+    """One value of a metric."""
 
     name: str
     labels: Mapping[str, str]
@@ -161,23 +161,23 @@ class Sample(Struct, frozen=True):
 
 
 FEEDBACK_METRICS: tuple[Metric, ...] = (
-    Metric(FETCH_REQUESTS, "counter", "Requests for comments, also those answered 'not modified'.", ("surface",)),
+    Metric(FETCH_REQUESTS, "counter", "Requests for comments, including 'not modified' responses.", ("surface",)),
     Metric(FETCH_PAGES, "counter", "Pages of comments that were read.", ("surface",)),
     Metric(FETCHED, "counter", "Comments on those pages.", ("surface",)),
-    Metric(NEW, "counter", "Versions of comments that were not held before.", ("surface",)),
-    Metric(REPLAYED, "counter", "Versions read again in the overlap and held already.", ("surface",)),
+    Metric(NEW, "counter", "Comment versions that were not stored before.", ("surface",)),
+    Metric(REPLAYED, "counter", "Comment versions read again that were already stored.", ("surface",)),
     Metric(CURSOR_LAG, "gauge", "Seconds since the least recent confirmation of a position.", ("surface",)),
     Metric(EVENTS_INGESTED, "counter", "Events stored."),
     Metric(EVENTS_DEDUPED, "counter", "Events that were stored already."),
-    Metric(TOKENS, "gauge", "Comments of ours by how far they have come.", ("status", "source")),
-    Metric(TOKEN_AGE, "gauge", "Seconds since the oldest comment was planned that nobody has seen yet."),
-    Metric(COMMANDS_SEEN, "counter", "Operator commands stored, whatever became of them."),
-    Metric(COMMANDS_APPLIED, "counter", "Operator commands carried out."),
+    Metric(TOKENS, "gauge", "Comments to post or posted by us, by status and source.", ("status", "source")),
+    Metric(TOKEN_AGE, "gauge", "Seconds since the oldest comment not yet observed on the server was planned."),
+    Metric(COMMANDS_SEEN, "counter", "Operator commands stored, whatever their outcome."),
+    Metric(COMMANDS_APPLIED, "counter", "Operator commands applied."),
 )
 
 
 def collect_feedback(database: Database, now_ms: int) -> list[Sample]:
-    """Return every value as it stands."""
+    """Return the current value of every feedback metric."""
     samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_counters(database)]
     ended = {f"{pull.repo_full_name}#{pull.pr_number}" for pull in list_tracked(database, statuses=TERMINAL)}
     lags = cursor_lags(list_cursors(database), ended, now_ms)
@@ -194,8 +194,8 @@ def collect_feedback(database: Database, now_ms: int) -> list[Sample]:
 def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> dict[str, float]:
     """Return for each surface how long ago its least recently confirmed position was confirmed.
 
-    What a list of the whole repository confirmed counts for the threads it covers; threads that have ended are due
-    nothing. A position that was never confirmed has no age.
+    A repository-wide list also confirms the threads it covers; merged and closed pull requests are left out. A position
+    that was never confirmed has no age.
     """
     ours = [cursor for cursor in cursors if cursor.surface.startswith(_PREFIX) and cursor.polled_at is not None]
     feeds = {(row.source, row.surface, row.scope): row.polled_at or 0 for row in ours if "#" not in row.scope}
@@ -207,7 +207,7 @@ def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> d
             if cursor.scope in ended:
                 continue
             feed = (cursor.source, f"{_PREFIX}{_FEEDS.get(surface, '')}", cursor.scope.partition("#")[0])
-            # A thread that is not read to its end yet is not covered by the list of the repository.
+            # A thread whose first read is not complete is not covered by the repository-wide list.
             confirmed_at = max(confirmed_at, feeds.get(feed, 0)) if cursor.bootstrap_complete else confirmed_at
         lags[surface] = max(lags.get(surface, 0.0), _seconds(now_ms, confirmed_at))
     return lags

@@ -1,9 +1,9 @@
-"""Find the configured repository that is meant, and verify that its name still belongs to it.
+"""Find a configured repository by name, and verify that the name still belongs to the same repository.
 
-A repository is named in full, by an unambiguous ending, or by a reference to one of its threads; an ambiguous name is
+A repository is named in full, by an unambiguous suffix, or by a reference to one of its threads; an ambiguous name is
 refused. A renamed repository keeps its id, and its old name may be taken by another one. So requests use the id, every
-poll compares it, and another id under a known name is refused before anything is stored. The new name of a known id is
-stored together with the rows and cursors that are filed under the name.
+poll compares it, and another id under a known name is refused before anything is stored. If a known id has a new name,
+the name is updated together with the rows and cursors that contain it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tidelore.store.mirror.projects import ProjectRow, find_remote, rename_repos
 
 
 class RepositorySource(Protocol):
-    """The part of a source that is asked here."""
+    """The part of a source that is used here."""
 
     name: str
 
     async def resolve(self, configured: str | int) -> ProjectRecord:
-        """Return a repository by its name or number, under the name it has now."""
+        """Fetch a repository by name or id, with its current name."""
         ...
 
 
 class RepositoryIdentity:
-    """What a poll has learnt of who answers under the name of a repository."""
+    """Verifies during a poll that the name of a repository still belongs to the known id, and notes a new name."""
 
     def __init__(self, project: ProjectRow) -> None:
         self._project = project
@@ -42,23 +42,23 @@ class RepositoryIdentity:
         self.name = project.path
 
     def look_at(self, page: Page[PullRecord]) -> None:
-        """Compare the number of the repository that pull requests asked for by name belong to."""
+        """Check the repository id in pull requests that were requested by repository name."""
         if page.not_modified:
-            # Word for word what our own repository answered under this name before.
+            # The response is unchanged from one that was verified before, so the repository is the same.
             self.confirmed = True
         for item in page.items:
             if item.record.repo_id is not None:
                 self.check(item.record.repo_id, item.record.repo_name)
 
     def check(self, remote_id: int, name: str | None) -> None:
-        """Raise RepositoryReplaced when another repository answers."""
+        """Raise RepositoryReplaced if the id is that of another repository."""
         check_identity(self._project, remote_id)
         self.confirmed = True
         self.name = name or self.name
 
 
 def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
-    """Raise RepositoryReplaced when a name of a repository, by default its present one, belongs to another one."""
+    """Raise RepositoryReplaced if `name`, by default the current name, now belongs to another repository."""
     if remote_id != project.remote_id:
         if name is not None and name != project.path:
             raise RepositoryReplaced(
@@ -86,7 +86,7 @@ def check_identity(project: ProjectRow, remote_id: int, name: str | None = None)
 async def verify_repository(
     database: Database, source: RepositorySource, configured: str, known: ProjectRow | None, now_ms: int
 ) -> ProjectRow:
-    """Return the repository a configured name stands for, compared with what the remote says of it now."""
+    """Return the repository with a configured name, after verifying it on the server."""
     record = await source.resolve(configured if known is None else known.path)
     if known is not None:
         check_identity(known, record.remote_id)
@@ -99,7 +99,7 @@ async def verify_repository(
 def store_repository(
     tx: Transaction, database: Database, source: str, configured: str, record: ProjectRecord, now_ms: int
 ) -> ProjectRow:
-    """Store a repository, or the name it has now with everything that is filed under its name."""
+    """Store a repository; if it was renamed, also update the rows that contain its name."""
     known = find_remote(database, source, record.remote_id)
     if known is not None and known.path != record.path:
         rename_repository(tx, known, record.path)
@@ -123,7 +123,7 @@ class ConfiguredRepo(Struct, frozen=True):
 
 
 class ThreadName(Struct, frozen=True):
-    """A thread as somebody named it: its number, and its repository where that was named too."""
+    """A parsed thread reference: its number, and its repository and web host if given."""
 
     number: int
     repo: str | None = None
@@ -131,12 +131,12 @@ class ThreadName(Struct, frozen=True):
 
 
 def parse_thread(text: str, kind: ThreadKind) -> ThreadName:
-    """Read a number, `#12`, `owner/repo#12` or a web address."""
+    """Parse a number, `#12`, `owner/repo#12` or a web address."""
     found = read_reference(text.strip())
     if found is not None:
         meant, reference = found
         wanted = "mr" if kind == "pr" else "issue"
-        # A sign does not part the two on GitHub, where threads share their numbers; an address does.
+        # On GitHub issues and pull requests share their numbers, so `#` does not distinguish them; a URL does.
         told_apart = reference.address is not None and meant != wanted
         if not told_apart and 0 < reference.iid <= _LARGEST:
             site = urlsplit(reference.address).hostname if reference.address else None
@@ -149,7 +149,7 @@ def parse_thread(text: str, kind: ThreadKind) -> ThreadName:
 
 
 def choose_repos(config: Config, wanted: str | None) -> list[ConfiguredRepo]:
-    """Return every configured repository, or the one that is named."""
+    """Return all configured repositories, or the one named `wanted`."""
     places = [ConfiguredRepo(host, repo.name) for host in config.github for repo in host.repos]
     if not places:
         raise ConfigError(
@@ -161,7 +161,7 @@ def choose_repos(config: Config, wanted: str | None) -> list[ConfiguredRepo]:
 
 
 def choose_repo(config: Config, repo: str | None, thread: ThreadName | None = None) -> ConfiguredRepo:
-    """Return the one repository that is meant, by its name or by the thread's."""
+    """Return one configured repository, by its name or by the reference of a thread."""
     named = thread.repo if thread is not None else None
     if repo is not None and named is not None and not _is_same(repo, named):
         raise UserError(
@@ -198,5 +198,5 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _site(host: GitHubHost) -> str:
-    """Return where a host's web pages are: not the name of its API."""
+    """Return the host name of the web pages, from that of the API."""
     return (urlsplit(host.base_url).hostname or "").removeprefix("api.")

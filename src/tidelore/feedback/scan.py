@@ -44,17 +44,17 @@ _WHOLE_SECONDS_MS = 1000
 
 
 class RationSpent(Exception):
-    """A first reading stops here, and goes on in the next poll."""
+    """Stops a first read whose page limit is used up; the next poll continues it."""
 
 
 class Ration(Struct):
-    """How many pages of first readings a poll may spend on a repository."""
+    """How many more pages of first reads a poll may read in a repository."""
 
     left: int
 
 
 class Rationed:
-    """A list whose first pass takes from a ration, and whose requests are counted."""
+    """A list that counts its requests, and whose first pass is limited by a ration."""
 
     def __init__(self, lister: Lister[CommentRecord], ration: Ration | None, *, confirming: bool) -> None:
         self._lister = lister
@@ -63,7 +63,7 @@ class Rationed:
         self.requests = 0
 
     async def fetch(self, request: ListRequest) -> Page[CommentRecord]:
-        # A second beginning is the pass that confirms the first.
+        # If the list is read from the start again, it is the pass that confirms the first.
         self._confirming = self._confirming or (request.token is None and self.requests > 0)
         if self._ration is not None and not self._confirming:
             if self._ration.left <= 0:
@@ -78,7 +78,7 @@ class Rationed:
 
 
 class FromTheStart:
-    """A writer whose list is read from its beginning; the stored position stays, and only moves forward."""
+    """A writer for reading a list from its beginning; the stored position is kept and only moves forward."""
 
     def __init__(self, writer: FeedbackWriter) -> None:
         self._writer = writer
@@ -116,7 +116,7 @@ class Scanner(Struct, frozen=True):
     context: Context
 
     def writer(self, scope: Scope, kind: str, also: Also | None = None) -> FeedbackWriter:
-        """Return the durable side of a list; what its pages lead to is counted in their own transactions."""
+        """Return the writer of a list; effects are counted in the transaction that stores them."""
         shop = self.session.shop
 
         def in_transaction(tx: Transaction, written: WrittenEffects) -> None:
@@ -140,7 +140,7 @@ class Scanner(Struct, frozen=True):
         )
 
     def _signed(self, scope: Scope, item: Item[CommentRecord]) -> Mapping[str, ActionToken]:
-        """Return those of the markers in a comment that we signed."""
+        """Return the tokens we signed among the markers of a comment."""
         assert scope.project_id is not None
         return find_tokens(self.session.shop.database, scope.project_id, find_markers(item.record.body))
 
@@ -169,7 +169,7 @@ class Scanner(Struct, frozen=True):
         ration: Ration | None = None,
         from_start: bool = False,
     ) -> bool:
-        """Read a list up to its end; False when the ration ended before it."""
+        """Read a list to its end; return False if the ration was used up before."""
         surface = scope.surface.partition(".")[2]
         shop, settings = self.session.shop, self.context.settings
         writer = self.writer(scope, kind)
@@ -195,7 +195,7 @@ class Scanner(Struct, frozen=True):
         return True
 
     def count(self, surface: str, requests: int, tally: Tally) -> None:
-        """Add what a reading cost and brought to the report, and to the counters that outlive us."""
+        """Add the requests and results of a read to the report and to the stored counters."""
         found = self.report.surface(surface)
         pages = 0 if tally.not_modified else tally.pages
         amounts = {

@@ -1,8 +1,8 @@
 """Action tokens: the marker in every comment we post.
 
 The same intent gets the same token in every process, so posting it twice makes one comment (invariant 6). Tokens are
-signed with a secret of this database, so nobody else can compute one. A body that already contains a marker is
-refused. Pure: no I/O.
+signed with a secret of this database, so others cannot compute one. A body that already contains a marker is refused.
+Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 from tidelore.core.errors import UserError
 
 LONGEST_COMMENT = 65_536
-"""How many characters GitHub takes in one comment, the mark included."""
+"""The most characters GitHub accepts in a comment, including the marker."""
 
 ScopeKind = Literal["pr", "issue"]
 
@@ -26,10 +26,10 @@ _GAP = "\n\n"
 
 
 class Intent(Struct, frozen=True):
-    """What a comment is meant to be: where it stands, on whose behalf, and what makes it different from the next.
+    """Identifies a comment to post: where it goes, on whose behalf (`source`), and a key that distinguishes it.
 
-    The repository is named by the remote's number: its name may change. `key` is the caller's own word for the
-    occasion, or the body where there is none.
+    The repository is given by its id on the server, because its name may change. `key` is chosen by the caller; by
+    default it is the body.
     """
 
     host: str
@@ -42,19 +42,19 @@ class Intent(Struct, frozen=True):
 
 
 def action_token(intent: Intent, secret: bytes) -> str:
-    """Return the 64 hex digits that stand for an intent: its signature with the secret of this copy."""
+    """Return the token of an intent: its signature with the secret of this database, as 64 hex digits."""
     if not secret:
-        raise ValueError("a token is signed with a secret, and there is none")
+        raise ValueError("cannot sign a token: the secret is empty")
     return hmac.digest(secret, msgspec.json.encode(intent, order="sorted"), "sha256").hex()
 
 
 def marker(token: str) -> str:
-    """Return the mark of a token, invisible to whoever reads the comment."""
+    """Return the marker of a token: an HTML comment, which is not displayed."""
     return f"<!-- lore-action:{token} -->"
 
 
 def with_marker(body: str, token: str) -> str:
-    """Return a body as it is posted, or raise UserError when no comment can be made of it."""
+    """Return a body with its marker, or raise UserError if it is empty, too long or has a marker already."""
     if not body.strip():
         raise UserError("the comment is empty", fix="write some text")
     if _MARKER.search(body):
@@ -73,10 +73,10 @@ def with_marker(body: str, token: str) -> str:
 
 
 def find_markers(body: str) -> tuple[str, ...]:
-    """Return the tokens of the marks in a body, each once, in their order."""
+    """Return the tokens of the markers in a body, each once, in order."""
     return tuple(dict.fromkeys(_MARKER.findall(body)))
 
 
 def is_same_login(author: str | None, login: str) -> bool:
-    """Return whether an author is the account with this login; logins have no case on the remote."""
+    """Return whether an author is the account with this login; logins are case-insensitive on the server."""
     return author is not None and author.casefold() == login.casefold()

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request, ready to be sent as often as the retry allows. `read` turns its answer into a value."""
+    """One request, which may be sent several times by the retry loop. `read` converts its response into a value."""
 
     method: str
     url: Address
@@ -59,17 +59,17 @@ class Call(Generic[T]):
 
 
 def private_token(token: str) -> tuple[str, str]:
-    """Return the header in which GitLab wants a token."""
+    """Return the header in which GitLab expects a token."""
     return "PRIVATE-TOKEN", token
 
 
 def bearer(token: str) -> tuple[str, str]:
-    """Return the header in which GitHub and Bluesky want a token."""
+    """Return the header in which GitHub and Bluesky expect a token."""
     return "Authorization", f"Bearer {token}"
 
 
 class HeaderSet:
-    """The headers that every request of a client carries."""
+    """The headers sent with every request of a client."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class HeaderSet:
         self._fixed: dict[str, tuple[bytes, bytes]] = {
             "host": (b"Host", host),
             "accept": (b"Accept", b"application/json"),
-            # Only what body.py unpacks within the size limit.
+            # Only the encoding that transport.py can decompress within the size limit.
             "accept-encoding": (b"Accept-Encoding", b"gzip"),
             "user-agent": (b"User-Agent", user_agent.encode("latin-1")),
         }
@@ -127,18 +127,18 @@ def _encode(headers: Mapping[str, str]) -> dict[str, tuple[bytes, bytes]]:
 MAX_REDIRECTS = 3
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# A body that takes longer than this many timeouts to drip in is as good as none.
+# Total time for one response, in multiples of the timeout: a body that arrives slower than that counts as a failure.
 _TOTAL_PER_STEP = 4
 _LOOKED_AT = 4096
-"""How much of an error's body is searched for secrets; far more than is ever shown of it."""
+"""Length of the part of a server's message that is redacted; much longer than the excerpt that is shown."""
 
 _LOG = logging.getLogger(__name__)
 
 
 class HttpClient:
-    """Asks one origin. Use it in `async with`; a `transport` that is handed in stays its owner's to close.
+    """HTTP client for one origin. Use it in `async with`. A `transport` passed in must be closed by the caller.
 
-    Clients with the same `slots` have no more requests under way together than there are slots.
+    Clients that share `slots` have at most that many requests in flight together.
     """
 
     def __init__(
@@ -207,12 +207,12 @@ class HttpClient:
             await self._transport.aclose()
 
     def address(self, path_or_url: str, params: Params | None = None) -> str:
-        """Return the full address a request would go to: what a validator belongs to."""
+        """Return the full URL of a request, the key under which its ETag is stored."""
         return str(self._origin.resolve(path_or_url, params))
 
     def clean(self, text: str) -> str:
-        """Return the beginning of what the server said inside an answer, on one line and without secrets."""
-        # Cleaned before it is cut: a token across the border would be left in part.
+        """Return an excerpt of a server's message on one line, without secrets."""
+        # Redact before cutting: a token across the cut would remain in part.
         return excerpt(self._clean(text[:_LOOKED_AT]).encode())
 
     async def get(
@@ -224,7 +224,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
     ) -> Response:
-        """Return the answer, retried while that can help. With an `etag`, look at `not_modified` first."""
+        """Send a GET and return the response, with retries. With an `etag`, check `not_modified` first."""
         url = self._origin.resolve(path_or_url, params)
         sent = self._headers.build(headers, etag, None)
         _, response = await self._fetch(Call("GET", url, sent, b"", route, etag is not None, _keep))
@@ -264,9 +264,9 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
     ) -> tuple[T | None, Response]:
-        """Return the decoded body and the answer; None and the answer when it is `not_modified`.
+        """Return the decoded body and the response; the body is None if the response is `not_modified`.
 
-        Decoding happens inside the retry: a truncated body is asked for again.
+        Decoding happens inside the retry loop, so a truncated body is requested again.
         """
         decoder = self._decoder(as_type)
 
@@ -285,7 +285,10 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
     ) -> Response:
-        """Write once, never again. The reason `unclear_write` means that it may have happened: read back."""
+        """Send a write once, without retries.
+
+        An error with the reason `unclear_write` means that the write may have happened: read back to find out.
+        """
         url = self._origin.resolve(path_or_url)
         content = encode_content(json)
         sent = self._headers.build(headers, None, content)
@@ -301,7 +304,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
     ) -> tuple[T, Response]:
-        """Ask by POST for something that changes nothing on the server: decoded and retried like a GET."""
+        """Send a read-only POST; it is decoded and retried like a GET."""
         decoder = self._decoder(as_type)
 
         def read(response: Response) -> T:
@@ -323,8 +326,8 @@ class HttpClient:
         await self._clock.sleep(0.0)
 
     async def _fetch(self, call: Call[T]) -> tuple[T, Response]:
-        # An explicit loop and no retry library: stamina sleeps on the event loop's clock and cannot be handed
-        # ours, and the wait a server names binds all requests of the client (the governor), not this one.
+        # An explicit loop instead of a retry library: stamina sleeps on the event loop's clock and cannot use ours,
+        # and a wait that the server requests applies to all requests of the client (see `Governor`), not to one.
         attempt = 1
         while True:
             try:
@@ -354,7 +357,7 @@ class HttpClient:
         )
 
     async def _once(self, call: Call[T], url: Address, attempt: int) -> tuple[T, Response] | Response:
-        """Send one request and report it, whatever becomes of it. A bare response is a redirect."""
+        """Send one request and report it, also if it fails. A response without a value is a redirect."""
         async with self._slots:
             await self.governor.admit()
             started = self._clock.monotonic()
@@ -386,7 +389,7 @@ class HttpClient:
                 self._report(call, url, status, started, received, attempt, outcome)
 
     def _accept(self, call: Call[T], url: Address, answer: RawResponse) -> Response:
-        """Return the response of a request that succeeded, or raise what its status stands for."""
+        """Return the response of a successful request, or raise the error for its status."""
         status = answer.status
         server_at = parse_http_date(answer.headers.get("date"))
         verdict = self.governor.observe(status, answer.headers, answer.body, server_at)

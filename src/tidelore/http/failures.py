@@ -1,7 +1,7 @@
-"""Which error a failed request is.
+"""Maps failed requests to errors.
 
-Pure functions. What can pass by itself is transient, what repeats itself is permanent, and a write whose outcome is
-unknown says so (`unclear_write`). Addresses and excerpts must be redacted before they are passed in.
+Pure functions. A failure that a retry can fix is transient, any other is permanent, and a write with an unknown outcome
+has the reason `unclear_write`. URLs and excerpts must be redacted before they are passed in.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidelore.http.response import Outcome
 from tidelore.http.transport import Trouble
 
 _EXCERPT = 200
-# Besides 5xx: the server gave up waiting for the request, or refused early data.
+# Transient besides 5xx: the server timed out waiting for the request, or refused early data.
 _PASSING = frozenset({408, 425})
 _REMEDIES = {
     403: "check the permissions of the token",
@@ -35,7 +35,7 @@ def excerpt(body: bytes) -> str:
 
 
 def from_status(status: int, verdict: Verdict, url: str, said: str, *, writes: bool = False) -> RemoteError:
-    """Return the error an unsuccessful status stands for."""
+    """Return the error for an unsuccessful status."""
     if verdict.limited:
         return RateLimited(
             f"rate limited by the server (status {status})",
@@ -81,7 +81,7 @@ def from_status(status: int, verdict: Verdict, url: str, said: str, *, writes: b
 def from_trouble(
     trouble: Trouble, detail: str, url: str, status: int | None, *, sent: bool, writes: bool = False
 ) -> RemoteError:
-    """Return the error for a request that brought no usable answer."""
+    """Return the error for a request without a usable response."""
     if writes and sent:
         return unclear_write(url, status)
     if trouble == "too_large":
@@ -116,26 +116,26 @@ def unclear_write(url: str, status: int | None) -> RemoteTransient:
 
 
 def outcome_of(error: RemoteError) -> Outcome:
-    """Return the word for an error in the metrics."""
+    """Return the outcome under which an error is counted in the metrics."""
     if isinstance(error, RateLimited):
         return "rate_limited"
     return "transient" if isinstance(error, RemoteTransient) else "permanent"
 
 
 class FailureRules:
-    """Which error a failed request is. A client of another kind of server than a forge overrides these rules.
+    """Maps failed requests to errors. Clients of servers that are not forges override these rules.
 
-    `unexplained_wait_seconds` is the pause after a rate limit for which the server named no time.
+    `unexplained_wait_seconds` is the pause after a rate limit for which the server gave no duration.
     """
 
     unexplained_wait_seconds = SECONDARY_WAIT_SECONDS
 
     def from_status(self, status: int, verdict: Verdict, url: str, said: str, *, writes: bool) -> RemoteError:
-        """Return the error an unsuccessful status stands for."""
+        """Return the error for an unsuccessful status."""
         return from_status(status, verdict, url, said, writes=writes)
 
     def from_trouble(
         self, trouble: Trouble, detail: str, url: str, status: int | None, *, sent: bool, writes: bool
     ) -> RemoteError:
-        """Return the error for a request that brought no usable response."""
+        """Return the error for a request without a usable response."""
         return from_trouble(trouble, detail, url, status, sent=sent, writes=writes)

@@ -1,9 +1,9 @@
-"""Limits: when the next request may be sent, how long to wait before a retry, and which source is out.
+"""Limits: when the next request may be sent, how long to wait before a retry, and which sources to skip.
 
-Pure functions read `Retry-After` and the rate limit headers; `Governor` remembers them for all requests of a client,
-and `SourceOutages` remembers for one run which sources are not asked any more. A pause of an earlier process is passed
-in, and a new one is reported. Sends nothing. Invariant: no request leaves before the instant that the server named, and
-none waits longer than `max_wait_seconds`: beyond that the caller gets an error with the number of seconds.
+Pure functions read `Retry-After` and the rate limit headers; `Governor` applies them to all requests of a client, and
+`SourceOutages` records which sources the current run no longer requests. A pause from an earlier process is passed in,
+and a new one is reported to the caller. Sends no requests. Invariant: no request is sent before the time given by the
+server, and none waits longer than `max_wait_seconds`: for a longer wait the caller gets an error with its duration.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MOST_DIGITS = 12
 
 
 def backoff_seconds(attempt: int, first_seconds: float, roll: float, longest_seconds: float = 60.0) -> float:
-    """Return the pause after attempt 1, 2, …: doubling, spread over its upper half by `roll` in [0, 1)."""
+    """Return the pause after attempt 1, 2, …: doubled each time, with jitter in its upper half by `roll` in [0, 1)."""
     full = min(longest_seconds, first_seconds * 2.0 ** min(attempt - 1, 30))
     return full * (0.5 + roll / 2)
 
 
 def read_retry_after(headers: Mapping[str, str], server_ms: int) -> float | None:
-    """Return the seconds of `Retry-After`: a number, or a date measured on the server's own clock."""
+    """Return the seconds of `Retry-After`: a number, or a date relative to the server's clock."""
     text = (headers.get("retry-after") or "").strip()
     seconds = whole_number(text)
     if seconds is not None:
@@ -37,7 +37,7 @@ def read_retry_after(headers: Mapping[str, str], server_ms: int) -> float | None
 
 
 def parse_http_date(text: str | None) -> int | None:
-    """Return epoch milliseconds of an HTTP date, or None when it is missing or no date."""
+    """Return epoch milliseconds of an HTTP date, or None if it is missing or invalid."""
     if not text:
         return None
     try:
@@ -49,16 +49,16 @@ def parse_http_date(text: str | None) -> int | None:
 
 
 def whole_number(text: str | None) -> int | None:
-    """Return the number a header holds, or None for anything else and for what no server means."""
+    """Return the number in a header, or None if it is not a number or implausibly large."""
     text = (text or "").strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
-# A server that limits without saying for how long gets a minute, and twice as long each time it repeats it.
+# The pause after a rate limit without a duration; doubled each time the server repeats it.
 SECONDARY_WAIT_SECONDS = 60.0
-# A reset that lies in the past by the server's own clock still deserves a breath.
+# The shortest pause after a rate limit, for a reset that is in the past by the server's clock.
 _LEAST_WAIT_SECONDS = 1.0
-# A reset is epoch seconds on GitLab, GitHub and Bluesky, and seconds to go (so, smaller) in the IETF draft.
+# A reset is epoch seconds on GitLab, GitHub and Bluesky, but remaining seconds (so, smaller) in the IETF draft.
 _EARLIEST_EPOCH = 1_000_000_000
 _LIMIT_WORDS = (b"rate limit", b"abuse detection", b"retry later", b"too many requests")
 
@@ -67,7 +67,7 @@ LimitRule = Literal["none", "retry-after", "reset", "secondary"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What the server says is left of what it allows, and when it fills up again (epoch milliseconds of its clock)."""
+    """A rate limit: remaining and allowed requests, and its reset in epoch milliseconds of the server's clock."""
 
     remaining: int | None
     reset_at: int | None
@@ -79,7 +79,7 @@ UNKNOWN = Budget(None, None)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How long every request of the client waits, why, and whether this one was refused for its rate."""
+    """How long all requests of the client must wait, why, and whether this one was refused by a rate limit."""
 
     wait_seconds: float
     rule: LimitRule
@@ -108,7 +108,7 @@ def classify_limit(
     strikes: int = 0,
     unexplained_wait_seconds: float = SECONDARY_WAIT_SECONDS,
 ) -> Verdict:
-    """Decide what an answer means for the requests after it. `strikes`: unexplained limits just before it."""
+    """Return how a response limits later requests. `strikes`: rate limits without a duration just before it."""
     after = read_retry_after(headers, server_ms) if status in (403, 429, 503) else None
     spent = budget.remaining == 0
     limited = status == 429 or (status == 403 and (after is not None or spent or _speaks_of_limits(body)))
@@ -126,7 +126,7 @@ def classify_limit(
 
 
 class Governor:
-    """Holds back all requests of one client: limits the server named, and a fixed pace when one is set."""
+    """Delays the requests of one client: by the server's limits, and by a fixed rate if one is configured."""
 
     def __init__(
         self,
@@ -153,17 +153,17 @@ class Governor:
         self.reset_at: int | None = None
         self.allowed: int | None = None
         self.skew_ms: int | None = None
-        """How far the server's clock is ahead of ours, as its last answer said."""
+        """How far the server's clock is ahead of ours, according to its last response."""
 
     @property
     def budget(self) -> Budget:
-        """What the server last said is left, and when it fills up again by our own clock."""
+        """The rate limit that the server last reported, with its reset converted to our clock."""
         reset_at = None if self.reset_at is None else self.reset_at - (self.skew_ms or 0)
         return Budget(self.remaining, reset_at, self.allowed)
 
     @property
     def wait_seconds(self) -> float:
-        """How long the next request has to wait for the server."""
+        """How long the server's limits delay the next request."""
         return max(0.0, self._blocked_until - self._clock.monotonic())
 
     def too_long(self, seconds: float) -> bool:
@@ -171,8 +171,8 @@ class Governor:
         return seconds > self._max_wait_seconds
 
     async def admit(self) -> None:
-        """Return when a request may leave; raise RateLimited when that is too far away."""
-        # The server may close the gate while a request waits for its slot: then the slot is worth nothing.
+        """Wait until a request may be sent; raise RateLimited if the wait would be too long."""
+        # The server may set a limit while a request waits for its slot; then it has to wait again.
         while True:
             await self._wait_for_server()
             await self._wait_for_slot()
@@ -200,7 +200,7 @@ class Governor:
             await self._clock.sleep(slot_at - now)
 
     def observe(self, status: int, headers: Mapping[str, str], body: bytes, server_ms: int | None) -> Verdict:
-        """Take an answer into account; a wait it names can only lengthen the one in force."""
+        """Update the limits from a response; the wait it asks for can only extend the current one."""
         now = self._clock.monotonic()
         measured_ms = self._clock.now_ms() if server_ms is None else server_ms
         budget = read_budget(headers, measured_ms)
@@ -210,7 +210,7 @@ class Governor:
         verdict = classify_limit(
             status, headers, body, budget, measured_ms, self._strikes, self._unexplained_wait_seconds
         )
-        # Requests that were in flight together are one violation, and their good responses do not clear it.
+        # Requests that were in flight together count as one violation, and successful ones among them do not clear it.
         if now >= self._blocked_until:
             self._strikes = self._strikes + 1 if verdict.rule == "secondary" else 0
         elif verdict.rule == "secondary":
@@ -237,14 +237,14 @@ def got_no_response(error: BaseException | None) -> bool:
 
 
 class SourceOutages:
-    """Which sources are not asked any more within one run."""
+    """The sources that the current run no longer requests."""
 
     def __init__(self) -> None:
         self._outages: dict[str, RemoteError] = {}
         self._silences: dict[str, int] = {}
 
     def reason(self, source: str) -> RemoteError | None:
-        """Return why a source is not asked any more, or None."""
+        """Return why a source is no longer requested, or None."""
         return self._outages.get(source)
 
     def answered(self, source: str) -> None:
@@ -254,9 +254,9 @@ class SourceOutages:
     def failed(self, source: str, error: RemoteError) -> None:
         """Record that a scope could not be read.
 
-        Rejected credentials and an exhausted rate limit stop the source at once. Without a response it is stopped
-        after two scopes in a row: one list that never answers does not stop the others, and a host that is down
-        costs one round of waiting however many scopes it has.
+        Rejected credentials and an exhausted rate limit stop the source at once. A source that sends no response is
+        stopped after two scopes in a row: one list that never responds does not stop the others, and a host that is
+        down costs one round of waiting however many scopes it has.
         """
         if got_no_response(error):
             self._silences[source] = self._silences.get(source, 0) + 1

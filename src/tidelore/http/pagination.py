@@ -1,10 +1,9 @@
 """URLs: the configured origin, the `Link` header (RFC 8288) and the next page of a list.
 
-`Origin` turns paths, links and redirects into addresses and refuses every one with another scheme, host or port,
-because the receiver of a request receives the token. The check is made on the object that is sent, so two parsers that
-disagree cannot be used to get around it. `next_page` sends nothing and never raises on what a server wrote; it never
-returns the page just read, so a list cannot loop. Invariant: a list ends only where a header says so or a page was not
-full.
+`Origin` resolves paths, links and redirects and refuses every URL with another scheme, host or port, because each
+request carries the token. The check is made on the object that is sent, so a difference between two URL parsers cannot
+be used to bypass it. `next_page` sends nothing and never raises on server input; it never returns the page just read,
+so a list cannot loop. Invariant: a list ends only where a header says so or a page was not full.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 
 
 class Origin:
-    """The configured scheme, host and port, with the path the server may live under."""
+    """The configured scheme, host and port, with an optional base path."""
 
     def __init__(self, base_url: str, clean: Callable[[str], str]) -> None:
         self._clean = clean
@@ -45,7 +44,7 @@ class Origin:
         return self._name
 
     def resolve(self, path_or_url: str, params: Params | None = None) -> Address:
-        """Return where a path below the base, or an absolute address, is; or raise ForeignOrigin."""
+        """Return the URL of a path below the base, or of an absolute URL; raise ForeignOrigin for another origin."""
         absolute = _ABSOLUTE.match(path_or_url) is not None
         text = path_or_url if absolute else f"{self.url}/{path_or_url.lstrip('/')}"
         query = encode_params(params) if params else ""
@@ -54,7 +53,7 @@ class Origin:
         return self._own(text, "an address")
 
     def redirect(self, from_url: str, location: str) -> Address:
-        """Return where a redirect leads; or raise ForeignOrigin."""
+        """Return the target of a redirect; raise ForeignOrigin for another origin."""
         return self._own(_join(from_url, location), "a redirect")
 
     def _own(self, text: str, what: str) -> Address:
@@ -73,7 +72,7 @@ class Origin:
 
 
 def encode_params(params: Params) -> str:
-    """Return a query: None is left out, booleans are `true` and `false`, a sequence repeats its name."""
+    """Return a query string: None is omitted, booleans are `true` and `false`, a sequence repeats its name."""
     pairs: list[tuple[str, str | int]] = []
     for name, value in params.items():
         if value is None:
@@ -91,7 +90,7 @@ def _join(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:
-        # Nothing an address can be made of; the caller refuses it.
+        # Not a valid URL; the caller refuses the empty string.
         return ""
 
 
@@ -100,13 +99,13 @@ PageRule = Literal["link", "x-next-page", "full-page"]
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _BLANK = " \t\r\n"
-# The relations a paginated list announces: one of them without `next` means that this page is the last.
+# The relations of a paginated list: one of them without `next` means that this page is the last.
 _PAGE_RELATIONS = frozenset({"first", "prev", "previous", "last"})
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One element of a `Link` header, its target as written."""
+    """One link of a `Link` header, with its target as written."""
 
     target: str
     relations: frozenset[str]
@@ -115,7 +114,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class NextPage:
-    """Where the next page is, which rule decided, and whether the address leaves the origin of this page."""
+    """The URL of the next page, the rule that found it, and whether it has another origin than this page."""
 
     url: str
     rule: PageRule
@@ -125,7 +124,7 @@ class NextPage:
 def next_page(headers: Mapping[str, str], url: str, count: int, per_page: int) -> NextPage | None:
     """Return the page after the one read from `url` with `count` items, or None when it was the last.
 
-    `headers` answers to lower-case names. `Link rel=next` decides, then `x-next-page`, then a full page.
+    `headers` must accept lower-case names. Order of the rules: `Link rel=next`, then `x-next-page`, then a full page.
     """
     links = [link for link in parse_link(headers.get("link") or "") if _is_about(link, url)]
     for link in links:
@@ -149,13 +148,13 @@ def next_page(headers: Mapping[str, str], url: str, count: int, per_page: int) -
 
 
 def same_origin(first: str, second: str) -> bool:
-    """Return whether two absolute addresses share scheme, host and port."""
+    """Return whether two absolute URLs share scheme, host and port."""
     one = _origin(first)
     return one is not None and one == _origin(second)
 
 
 def parse_link(header: str) -> list[Link]:
-    """Return the links of a header (several headers joined by commas); what is no link is passed over."""
+    """Return the links of a header (several headers joined by commas); invalid parts are skipped."""
     links = []
     position = 0
     while position < len(header):
@@ -180,7 +179,7 @@ def parse_link(header: str) -> list[Link]:
 
 
 def _parameter(header: str, start: int) -> tuple[str, str, int]:
-    """Return name, value and the position after the parameter that begins at `start`."""
+    """Return name and value of the parameter that begins at `start`, and the position after it."""
     position = start
     while position < len(header) and header[position] not in "=;,":
         position += 1
@@ -203,7 +202,7 @@ def _value(header: str, position: int) -> tuple[str, int]:
 
 
 def _quoted_end(header: str, position: int) -> int:
-    """Return the position after the quoted string that opens at `position`; without an end, all of it."""
+    """Return the position after the quoted string that opens at `position`; the end of the header if unclosed."""
     position += 1
     while position < len(header):
         if header[position] == "\\":
@@ -222,7 +221,7 @@ def _skip(header: str, position: int, stops: str) -> int:
 
 
 def _is_about(link: Link, url: str) -> bool:
-    """A link with an anchor speaks about another resource unless the anchor is this page."""
+    """Return whether a link is about this page: it has no anchor, or its anchor is this page."""
     if link.anchor is None:
         return True
     context = _resolve(url, link.anchor)
@@ -270,7 +269,7 @@ def _page_number(url: str) -> int:
 
 
 def _with_page(url: str, page: int) -> str:
-    """Return `url` asking for `page`, every other byte of its query as it was."""
+    """Return `url` with the page number set to `page` and the rest of its query unchanged."""
     parts = urlsplit(url)
     pairs = [pair for pair in parts.query.split("&") if pair and unquote_plus(pair.partition("=")[0]) != "page"]
     return urlunsplit(parts._replace(query="&".join([*pairs, f"page={page}"]), fragment=""))

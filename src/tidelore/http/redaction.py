@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 MASK = "***"
 
-# A shorter "secret" would blank out ordinary words; no forge issues one.
+# A shorter "secret" would redact ordinary words; no forge issues one.
 _SHORTEST_SECRET = 4
 
 _QUERY = re.compile(
@@ -23,16 +23,16 @@ _QUERY = re.compile(
         ((?:private|access|job|oauth|refresh|id)_token | token | api_?key | client_secret | password)
         = [^&\#\s"'<>]+"""
 )
-# In an address of PostgreSQL everything up to the last @: a password with unescaped signs is still one.
+# In a PostgreSQL URL everything up to the last @, because a password may contain unescaped characters.
 _USERINFO = re.compile(r"(?i)\b(?:(postgres(?:ql)?(?:\+\w+)?://)[^\s\"'<>]*@|([a-z][a-z0-9+.-]*://)[^/\s?#\"'<>]*@)")
 _HEADER = re.compile(
     r"""(?ix) \b (private-token | job-token | (?:proxy-)?authorization) (["']?\s*[:=,]\s*(?:b?["'])?)
         (?:(?:bearer|basic|token)\s+)? [^\s"',]+"""
 )
-# The last is a JSON Web Token, with which a GitHub App proves itself.
+# The last alternative is a JSON Web Token, with which a GitHub App authenticates.
 _PREFIXED = re.compile(r"\b(?:gl[a-z]{2,5}-|gh[pousr]_|github_pat_|eyJ[A-Za-z0-9_\-]*\.eyJ)[A-Za-z0-9_\-.]{12,}")
 
-# What logging itself writes into a record; it can hold no secret, and is read by formatters.
+# Fields that logging itself sets on a record: they contain no secrets, and formatters read them.
 _OWN_FIELDS = frozenset(
     {
         "name",
@@ -64,9 +64,9 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 class RedactFilter(logging.Filter):
-    """Cleans each record it sees: message, arguments, extra fields, traceback. Attach it to handlers.
+    """Redacts log records: message, arguments, extra fields, traceback. Attach it to handlers.
 
-    A filter on a logger does not see the records of its children; a filter on a handler sees everything.
+    A filter on a logger does not apply to records of its children; a filter on a handler applies to everything.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -77,12 +77,12 @@ class RedactFilter(logging.Filter):
         return f"RedactFilter({len(self._secrets)} secrets)"
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Clean the record in place and let it pass."""
+        """Redact the record in place and accept it."""
         record.msg = redact(record.getMessage(), self._secrets)
         record.args = None
         if record.exc_info and record.exc_info[0] is not None:
             record.exc_text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            # A formatter that renders exc_info itself would bring the secret back.
+            # A formatter that renders exc_info itself would print the secret again.
             record.exc_info = None
         for name, value in list(record.__dict__.items()):
             if name not in _OWN_FIELDS:

@@ -2,8 +2,8 @@
 
 A body that is not a complete JSON document is a transient failure (it was cut off), JSON of another shape a permanent
 one. One list item with a lone surrogate or with thousands of nested brackets makes a JSON decoder refuse the whole
-document; then the unreadable items are found without decoding them and replaced by markers that carry their bytes, so
-that the others can be read and these can be put into quarantine. Knows neither the HTTP library nor the network.
+document. Then the unreadable items are located without decoding them and replaced by markers that contain their bytes,
+so that the others can be read and these can be quarantined. Imports neither the HTTP library nor network code.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _MARK = b'"tidelore:unreadable:'
 
 
 def mark_unreadable_items(body: bytes) -> bytes | None:
-    """Return a document in which every unreadable list item is a marker; None when there is none, or no whole document.
+    """Return the document with every unreadable list item replaced by a marker.
 
-    Items are looked for in a list, and in the lists that are fields of an object.
+    Returns None if there is no such item or the document is incomplete. Items are searched in a top-level list, and in
+    the lists that are fields of a top-level object.
     """
     parts: list[bytes] = []
     end = 0
@@ -44,7 +45,7 @@ def mark_unreadable_items(body: bytes) -> bytes | None:
 
 
 def read_marker(payload: bytes) -> tuple[bytes, str] | None:
-    """Return the item that a marker stands for and why it cannot be read, or None when it is no marker."""
+    """Return the item in a marker and why it cannot be read, or None if the payload is not a marker."""
     if not payload.startswith(_MARK):
         return None
     try:
@@ -55,7 +56,7 @@ def read_marker(payload: bytes) -> tuple[bytes, str] | None:
 
 
 def why_unreadable(item: bytes) -> str | None:
-    """Return why an item is no readable JSON, or None."""
+    """Return why an item cannot be decoded as JSON, or None if it can."""
     try:
         msgspec.json.decode(item, type=Raw)
     except RecursionError:
@@ -66,7 +67,7 @@ def why_unreadable(item: bytes) -> str | None:
 
 
 def outline(item: bytes) -> bytes:
-    """Return an object with null for every nested value: its own fields can be decoded however deep the others are."""
+    """Return an object with null for every nested value, so that its other fields can be decoded at any depth."""
     parts: list[bytes] = []
     depth = end = 0
     for token in _TOKEN.finditer(item):
@@ -82,7 +83,7 @@ def outline(item: bytes) -> bytes:
 
 
 def _items(body: bytes) -> list[tuple[int, int]] | None:
-    """Return where the items of the outer lists begin and end, or None when the document is not whole."""
+    """Return start and end of each item of the outer lists, or None if the document is incomplete."""
     found = list(_spans(body))
     return None if not found or found[-1] != _END else [span for span in found[:-1] if body[slice(*span)].strip()]
 
@@ -125,7 +126,7 @@ Outcome = Literal["ok", "not_modified", "redirect", "transient", "rate_limited",
 
 
 class Headers(Mapping[str, str]):
-    """Response headers: names in any case, repeated headers joined by a comma."""
+    """Response headers: names are case-insensitive, repeated headers are joined by a comma."""
 
     __slots__ = ("_values",)
 
@@ -151,7 +152,7 @@ class Headers(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer that is no failure. `server_at` is the server's own clock, from its `Date` header."""
+    """A successful response. `server_at` is the server's time from its `Date` header."""
 
     status: int
     url: str
@@ -161,12 +162,12 @@ class Response:
 
     @property
     def etag(self) -> str | None:
-        """The validator to send next time."""
+        """The ETag to send with the next request."""
         return self.headers.get("etag")
 
     @property
     def not_modified(self) -> bool:
-        """Whether the server says that what we have is what it has."""
+        """Whether the server responded that the stored version is current."""
         return self.status == 304
 
     def __repr__(self) -> str:
@@ -175,9 +176,9 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class RequestMetric:
-    """One request as it went over the wire. `bytes`: the body as received, before decompression.
+    """One request as it was sent. `bytes` is the size of the body as received, before decompression.
 
-    `source` is who was asked, `budget` what that server last said is left to us, with a reset by our own clock.
+    `source` is the name of the server, `budget` its last reported rate limit, with the reset by our clock.
     """
 
     method: str
@@ -192,14 +193,14 @@ class RequestMetric:
 
 
 def decode(response: Response, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return the JSON of a response, or raise what the retry loop understands."""
+    """Return the decoded JSON of a response, or raise an error that the retry loop can classify."""
     try:
         return decoder.decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         shape = isinstance(error, msgspec.ValidationError) and _is_json(response.body)
         detail = redact(str(error))
     if not shape:
-        # One item that nobody can decode must not hide its neighbours.
+        # One item that cannot be decoded must not make the others unreadable.
         mended = mark_unreadable_items(response.body)
         if mended is not None:
             with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -218,7 +219,7 @@ def decode(response: Response, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def _is_json(body: bytes) -> bool:
-    # A shape is checked while reading, so a truncated document can look misshapen first.
+    # The decoder checks the shape while it reads, so a truncated document can fail with a shape error first.
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):

@@ -1,10 +1,10 @@
-"""How a connection is made: trusted certificates, proxies, and addresses that may be connected to.
+"""Connection settings: trusted certificates, proxies, and the IP addresses that may be connected to.
 
 A private CA of `http.ca_file` is added to the certificates that the machine trusts and never replaces them. A proxy of
-the environment is never used for this machine; a configured one is used for everything. A host that a third party named
-may only resolve to public addresses. Its name proves nothing (`127.1` and `10.0.0.1.nip.io` lead to private machines,
-and a name may resolve differently a second later), so the addresses are looked up here, checked, and connected to as
-checked.
+the environment is never used for loopback hosts; a configured one is used for everything. A host name that comes from a
+third party may only resolve to public addresses. The name itself cannot be checked (`127.1` and `10.0.0.1.nip.io` lead
+to private machines, and a name may resolve differently a second later), so this module resolves it, checks the
+addresses and connects to exactly those.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidelore.core.errors import ConfigError
 
 
 def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:
-    """Return the context with the private authorities added to what it trusts."""
+    """Return the context with the private CA added to its trusted certificates."""
     if not ca_file:
         return context
     try:
@@ -42,7 +42,7 @@ def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:
 
 
 def is_untrusted(error: BaseException | None) -> bool:
-    """Return whether a certificate that is not trusted is behind an error."""
+    """Return whether an error was caused by an untrusted certificate."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -72,7 +72,7 @@ def is_loopback_host(host: str) -> bool:
 
 
 def _is_excepted(host: str, port: int | None, exceptions: str) -> bool:
-    """Read NO_PROXY the way curl does: names with their subdomains, addresses, networks, `*`."""
+    """Return whether NO_PROXY matches, read as curl does: names with their subdomains, addresses, networks, `*`."""
     for entry in exceptions.lower().split(","):
         name = entry.strip().lstrip(".")
         if name == "*" or (name and (host == name or host.endswith(f".{name}") or name == f"{host}:{port}")):
@@ -89,11 +89,11 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class AddressRefused(Exception):
-    """A host resolves to an address that may not be read."""
+    """A host resolves to an address that must not be connected to."""
 
 
 class PublicBackend(httpcore2.AsyncNetworkBackend):
-    """Connects as another backend does, after looking up and judging the addresses of the host."""
+    """Network backend that resolves a host, checks its addresses and connects through another backend."""
 
     def __init__(self, backend: httpcore2.AsyncNetworkBackend, *, loopback: bool = False) -> None:
         self._backend = backend
@@ -134,13 +134,13 @@ class PublicBackend(httpcore2.AsyncNetworkBackend):
 
 
 def is_allowed_address(text: str, *, loopback: bool = False) -> bool:
-    """Return whether an address is public, or on this machine where that is allowed."""
+    """Return whether an address is public, or a loopback address if `loopback` is set."""
     address = _embedded(ip_address(text))
     return (loopback and address.is_loopback) or (address.is_global and not address.is_multicast)
 
 
 def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address that an IPv6 address stands for, where it does."""
+    """Return the IPv4 address embedded in an IPv6 address; any other address unchanged."""
     if isinstance(address, IPv4Address):
         return address
     if address in _NAT64:
@@ -149,5 +149,5 @@ def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def find_proxy(base_url: str, configured: str) -> str | None:
-    """Return the proxy for a host: the configured one, or the one that the environment names for it."""
+    """Return the proxy for a host: the configured one, or the one set in the environment."""
     return choose_proxy(base_url, configured, getproxies())

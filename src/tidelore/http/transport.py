@@ -1,10 +1,10 @@
 """Sends one request over the network and reads its body, bounded in time and size.
 
 Uses the library's transport and not its client: a client adds cookies, redirects, proxies from the environment and a
-log line with the whole address, each of which is decided elsewhere here. The size limit counts bytes after
-decompression, so a small response that expands without end is stopped at the limit. It must not interpret a response.
-Invariants: a body is returned whole or not at all; every exception of the library leaves as `WireFailure`, which never
-carries a request header.
+log line with the full URL, all of which other modules of this package decide. The size limit counts bytes after
+decompression, so a decompression bomb is stopped at the limit. It must not interpret a response. Invariants: a body is
+returned complete or not at all; every exception of the library is converted to `WireFailure`, which never contains a
+request header.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidelore.http.response import Headers
 from tidelore.http.tls import AddressRefused, PublicBackend, add_authority, find_proxy, is_untrusted
 
 _GZIP_WINDOW = zlib.MAX_WBITS | 16
-# Nothing else is asked for (see `Accept-Encoding` in http.py), so nothing else may come.
+# No other encoding is requested (see `Accept-Encoding` in client.py), so no other is accepted.
 _GZIP = frozenset({"gzip", "x-gzip"})
 _PLAIN = frozenset({"", "identity"})
 
@@ -33,18 +33,18 @@ class BodyTooLarge(Exception):
 
 
 class BodyBroken(Exception):
-    """The content cannot be unpacked: damaged, cut off, or in an encoding that was not requested."""
+    """The content cannot be decompressed: damaged, cut off, or in an encoding that was not requested."""
 
 
 class BodyReader:
-    """Collects one body. `received` counts bytes of the wire, `size` bytes of the content."""
+    """Collects one body. `received` counts bytes as received, `size` bytes after decompression."""
 
     __slots__ = ("_chunks", "_inflater", "_limit", "received", "size")
 
     def __init__(self, encoding: str, limit: int) -> None:
         encoding = encoding.strip().lower()
         if encoding not in _GZIP and encoding not in _PLAIN:
-            raise BodyBroken(f"content encoding {encoding[:40]!r} was not asked for")
+            raise BodyBroken(f"content encoding {encoding[:40]!r} was not requested")
         self._inflater = zlib.decompressobj(_GZIP_WINDOW) if encoding in _GZIP else None
         self._limit = limit
         self._chunks: list[bytes] = []
@@ -52,7 +52,7 @@ class BodyReader:
         self.size = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next chunk, or raise BodyTooLarge or BodyBroken."""
+        """Add the next chunk, or raise BodyTooLarge or BodyBroken."""
         self.received += len(chunk)
         if self._inflater is None:
             self._keep(chunk)
@@ -60,14 +60,14 @@ class BodyReader:
             self._inflate(chunk)
 
     def finish(self) -> bytes:
-        """Return the content, or raise BodyBroken when its end is missing."""
-        # An empty answer (304, 204) may name an encoding all the same: there was no gzip member to end.
+        """Return the content, or raise BodyBroken if its end is missing."""
+        # An empty response (304, 204) may still have a Content-Encoding; it contains no gzip member to complete.
         if self._inflater is not None and self.received and not self._inflater.eof:
             raise BodyBroken("the compressed content ends early")
         return self.so_far()
 
     def so_far(self) -> bytes:
-        """Return what has come: enough to explain an error."""
+        """Return the content received so far, which is enough to explain an error."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
     def _keep(self, content: bytes) -> None:
@@ -84,7 +84,7 @@ class BodyReader:
                 if self._inflater.eof:
                     # RFC 1952: a gzip file may be a sequence of members.
                     self._inflater = zlib.decompressobj(_GZIP_WINDOW)
-                # One byte more than allowed is enough to know.
+                # One byte above the limit is enough to detect that it is exceeded.
                 self._keep(self._inflater.decompress(chunk, self._limit - self.size + 1))
                 chunk = self._inflater.unconsumed_tail or self._inflater.unused_data
         except zlib.error as error:
@@ -96,15 +96,15 @@ Address = httpx2.URL
 RawHeaders = list[tuple[bytes, bytes]]
 Trouble = Literal["timeout", "connection", "untrusted", "bad_body", "too_large", "address_refused"]
 Reach = Literal["any", "public", "public_or_local"]
-"""Which addresses a host may resolve to. A host that a third party named must be public."""
+"""Which addresses a host may resolve to. A host name that comes from a third party must be public."""
 
-# An error page is read to explain the error, and no further.
+# An error page is read only as far as needed to explain the error.
 _ERROR_BODY_BYTES = 64 * 1024
 _KEEPALIVE_SECONDS = 30.0
 
 
 class WireFailure(Exception):
-    """No usable answer. `sent` tells whether the server may have acted on the request."""
+    """No usable response. `sent`: whether the server may have processed the request."""
 
     def __init__(self, trouble: Trouble, detail: str, *, sent: bool, received: int = 0) -> None:
         super().__init__(detail)
@@ -116,7 +116,7 @@ class WireFailure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RawResponse:
-    """A response, read to its end (an error's only as far as it explains)."""
+    """A complete response; the body of an error may be cut."""
 
     status: int
     headers: Headers
@@ -125,7 +125,7 @@ class RawResponse:
 
 
 def parse_address(text: str) -> Address | None:
-    """Return the address as it will be sent, without userinfo and fragment; None when it is not http."""
+    """Return the URL as it will be sent, without userinfo and fragment; None if it is not http(s)."""
     try:
         url = httpx2.URL(text)
         if url.scheme not in ("http", "https") or not url.host:
@@ -138,9 +138,9 @@ def parse_address(text: str) -> Address | None:
 def open_transport(
     base_url: str, *, connections: int, ca_file: str = "", proxy: str = "", reach: Reach = "any"
 ) -> Transport:
-    """Return a transport for one origin: HTTP/1.1, keep-alive, as many connections as may work at once.
+    """Return a transport for one origin: HTTP/1.1, keep-alive, one connection per concurrent request.
 
-    Through a proxy it is the proxy that looks the host up, so `reach` is the proxy's to hold.
+    A proxy resolves the host itself, so with a proxy `reach` is not checked here and the proxy has to enforce it.
     """
     needs_trust = base_url.lower().startswith("https:")
     chosen = find_proxy(base_url, proxy)
@@ -174,7 +174,7 @@ def open_transport(
 
 
 class Wire:
-    """Sends one request at a time per caller, bounded in time and in size."""
+    """Sends requests, bounded in time and in size."""
 
     def __init__(self, transport: Transport, *, timeout_seconds: float, total_seconds: float) -> None:
         self._transport = transport
@@ -185,7 +185,7 @@ class Wire:
     async def exchange(
         self, method: str, url: Address, headers: RawHeaders, content: bytes, max_bytes: int
     ) -> RawResponse:
-        """Send and read one answer to its end, or raise WireFailure."""
+        """Send a request and return the complete response, or raise WireFailure."""
         request = httpx2.Request(
             method, url, headers=headers, stream=httpx2.ByteStream(content), extensions=self._extensions
         )
@@ -204,7 +204,7 @@ class Wire:
             failure = WireFailure("untrusted" if is_untrusted(error) else "connection", _describe(error), sent=False)
         except httpx2.HTTPError as error:
             failure = WireFailure("connection", _describe(error), sent=True)
-        # Raised here and not in a handler: the library's exception holds the request, and with it the token.
+        # Raised outside of the except block: the library's exception holds the request, and with it the token.
         raise failure
 
     async def _exchange(self, request: httpx2.Request, max_bytes: int) -> RawResponse:

@@ -1,1 +1,1 @@
-"""Search: from a query to the threads that match it. Imports the store and the embedders only."""
+"""Search: find the threads that match a query. Imports only the store and the embedders."""

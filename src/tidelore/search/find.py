@@ -1,6 +1,7 @@
-"""Run one search: choose the mode, rank, fuse, group by thread, and read what is shown.
+"""Run one search: choose the mode, rank, fuse, group by thread, and read the results to show.
 
-Without vectors `hybrid` falls back to lexical with a notice, and `semantic` is refused with the command that helps.
+Without vectors, `hybrid` falls back to lexical with a notice, and `semantic` fails with an error that names the
+command to run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _OPENING_LENGTH = 240
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True):
-    """What is looked for, and which of the threads found are wanted: `limit` of them after the first `start`."""
+    """A query with filters, and the part of the results to return: `limit` threads after the first `start`."""
 
     query: Query
     wanted: DocumentFilter = DocumentFilter()
@@ -35,17 +36,17 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
 
 
 class SemanticRanker(Protocol):
-    """Ranks so many documents by meaning; there is one only where vectors are stored. `rrf_k` suits its model."""
+    """Ranks documents by meaning; available only if vectors are stored. `rrf_k` is the fusion constant of its model."""
 
     rrf_k: int
 
     def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
-        """Return the nearest documents, the nearest first; stricter where only the meaning speaks for them."""
+        """Return at most `depth` documents, the nearest first; stricter if `alone`, without matching words."""
         ...
 
 
 class SearchResults(Struct, frozen=True):
-    """Answers; `total` threads match in `mode`, or more if `is_cut`. `notices` say what could not be considered."""
+    """Search results. `total` threads match in `mode`, or more if `is_cut`. `notices` say what was not considered."""
 
     threads: list[ThreadResult]
     total: int
@@ -56,18 +57,18 @@ class SearchResults(Struct, frozen=True):
 
 
 class ModeChoice(NamedTuple):
-    """The mode that is possible, and what to say when it is not the one that was asked for."""
+    """The mode that is used, and a notice if it is not the requested one."""
 
     mode: SearchMode
     notice: str | None = None
 
 
 def choose_mode(asked: SearchMode, *, has_vectors: bool, has_words: bool, why_not: str | None = None) -> ModeChoice:
-    """Return the mode in which a search can be made, or refuse it with the remedy; `why_not` there are no vectors."""
+    """Return the mode to use, or raise UserError with a fix. `why_not` is the reason why there are no vectors."""
     if asked == "lexical" or (has_vectors and has_words):
         return ModeChoice(asked)
     if not has_words:
-        # Only filters: there is nothing whose meaning could be compared.
+        # Only filters: there is no text to compare by meaning.
         return ModeChoice("lexical")
     reason = why_not or "no embeddings are stored (`lore embed` computes them)"
     if asked == "semantic":
@@ -82,7 +83,7 @@ def choose_mode(asked: SearchMode, *, has_vectors: bool, has_words: bool, why_no
 def find(
     database: Database, request: SearchRequest, semantic: SemanticRanker | None = None, why_not: str | None = None
 ) -> SearchResults:
-    """Search: rank in the chosen mode, fuse, group by thread, and read what is shown."""
+    """Search: rank in the chosen mode, fuse, group by thread, and read the results to show."""
     if request.query.is_empty and not request.wanted.narrows:
         raise UserError("the query is empty", fix="add a word, or a filter such as label:bug")
     has_words = bool(request.query.text and request.query.terms)
@@ -115,7 +116,7 @@ def find(
 
 
 def describe_missing(ready: Readiness) -> str | None:
-    """Return what cannot be found yet, or None when everything can."""
+    """Return a notice about what is not searchable yet, or None."""
     if ready.waiting:
         counted = "1 changed item is" if ready.waiting == 1 else f"{ready.waiting:,} changed items are"
         return f"{counted} not searchable yet: run `lore generate-docs`"
@@ -146,7 +147,7 @@ def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[Thr
     ids = [group.best.id for group in page]
     rows = read_documents(database, ids)
     marked = full_text(database).snippets(query.terms, ids)
-    # What was found by its name or its meaning has no hit to show: its beginning is shown.
+    # Documents found by identifier or meaning have no highlighted words: show their beginning.
     marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _OPENING_LENGTH)
     shown = {row_id: read_snippet(text) for row_id, text in marked.items()}
     return [

@@ -17,9 +17,10 @@ RANK_CONSTANT = 10
 
 
 class Ranking(Struct, frozen=True):
-    """Documents by one measure, the best first, each at most once; `strengths` fall from 1, one for each, or none.
+    """Documents ranked by one measure, the best first, each at most once.
 
-    Those after the first `sure` fit so little that they count only where another ranking holds them too.
+    `strengths` has one value per document, falling from 1, or is empty. Documents after the first `sure` are weak
+    matches and count only if another ranking contains them too.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Ranking(Struct, frozen=True):
 
 
 class Fused(Struct, frozen=True):
-    """A document with its score and its place, counted from 1, in each ranking that holds it."""
+    """A document with its score and its rank, counted from 1, in each ranking that contains it."""
 
     id: int
     score: float
@@ -38,21 +39,21 @@ class Fused(Struct, frozen=True):
 
 
 def fuse(rankings: Sequence[Ranking], k: int = RANK_CONSTANT) -> list[Fused]:
-    """Return every document of the rankings once, the best first; of equals the one an earlier ranking holds."""
+    """Return every document of the rankings once, the best first; ties go to the one in an earlier ranking."""
     scores: dict[int, float] = {}
     ranks: dict[int, dict[str, int]] = {}
     for ranking in rankings:
         for place, (document, strength) in enumerate(_with_strengths(ranking), 1):
             scores[document] = scores.get(document, 0.0) + ranking.weight * strength / (k + place)
             ranks.setdefault(document, {})[ranking.name] = place
-    # Sorting is stable: equals stay in the order in which they were first met.
+    # Sorting is stable: ties keep the order in which they were first seen.
     return sorted((Fused(document, scores[document], ranks[document]) for document in scores), key=_descending)
 
 
 def stand_in(ranking: Ranking, leads: Mapping[int, int]) -> Ranking:
-    """Return a ranking in which each document is stood in for by its lead, once, where the first of them stood.
+    """Replace each document of a ranking by its lead; a lead appears once, at the rank of its first document.
 
-    A document without a lead is left out.
+    Documents without a lead are dropped.
     """
     kept: dict[int, float] = {}
     for document, strength in _with_strengths(ranking):

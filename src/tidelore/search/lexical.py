@@ -20,32 +20,33 @@ from tidelore.store.database.port import Database
 from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Term, full_text
 
 DEPTH = 200
-"""How many documents a ranking holds at most."""
+"""The most documents in a ranking."""
 GATE_ROOM = 3_000
-"""How many documents may pass a gate; the benchmark `search` tells how many of the best ten that keeps."""
+"""How many documents may pass a gate; the benchmark `search` measures how many of the best ten that keeps."""
 ENOUGH = 50
 EVERYWHERE = 50_000
-"""A term of so many documents tells nothing beside others (of 100,000, bm25 gives it no weight), and costs the most."""
+"""A term in this many documents is ignored beside others: it costs the most, and of 100,000 documents bm25 gives it no
+weight."""
 
 
 NARROW = 0.05
-"""A filter that lets a smaller share pass is a gate by itself."""
+"""A filter that lets a smaller share of documents pass needs no gate."""
 MOST_ROOM = 3.0
-"""How many times the room a gate may have when a filter keeps most of it out."""
+"""The largest factor by which GATE_ROOM grows if a filter excludes most documents."""
 
 
 class Counted(Struct, frozen=True):
-    """A term and how many documents hold it: exactly up to GATE_ROOM, beyond it about how many."""
+    """A term and how many documents contain it: exact up to GATE_ROOM, approximate above."""
 
     term: Term
     documents: int
 
 
 class LexicalFinding(Struct, frozen=True):
-    """A ranking, and how it came about: how common each term is, and the gates that were opened.
+    """A ranking, and how it was computed: how common each term is, and the gates that were used.
 
-    `complete` are the documents that hold every term which occurs in the copy, where there are at least two of these.
-    `is_cut` says that more documents hold a term than the ranking holds.
+    `complete` are the documents that contain every term that occurs in the copy, if there are at least two such terms.
+    `is_cut` says that more documents contain a term than the ranking includes.
     """
 
     ranking: Ranking
@@ -60,7 +61,7 @@ class LexicalFinding(Struct, frozen=True):
 
 
 def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth: int = DEPTH) -> LexicalFinding:
-    """Rank documents by the words of a query; without words the newest that fit come first."""
+    """Rank documents by the words of a query; without words, return the newest that pass the filter."""
     text = full_text(database)
     if not query.terms:
         newest = tuple(text.newest(query.excluded, wanted, depth))
@@ -85,7 +86,7 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
 def choose_gates(
     counted: Sequence[Counted], count_together: Callable[[Sequence[Term]], int], room: float
 ) -> Iterator[Gate]:
-    """Yield the gates for terms sorted by rarity; none where scoring everything is cheap enough."""
+    """Yield the gates for terms sorted by rarity; none if scoring all documents is cheap enough."""
     left = room
     rare: list[Term] = []
     for entry in counted:
@@ -102,7 +103,7 @@ def choose_gates(
 
 
 class _ByWords(Struct, frozen=True):
-    """The best documents with their scores, the best first; the rest as in LexicalFinding."""
+    """The best documents with their scores, the best first; other fields as in LexicalFinding."""
 
     scores: dict[int, float]
     gates: tuple[Gate, ...] = ()
@@ -115,11 +116,11 @@ def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: Docu
     ask = replace(ask, is_narrow=share.by_rows < NARROW)
     complete: dict[int, float] = {}
     if len(present) > 1:
-        # No dearer than the gates below: whatever holds all terms passes each of them.
+        # Not more expensive than the gates below: a document with all terms passes each of them.
         complete = dict(text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth))
     found = dict(complete)
     opened: list[Gate] = []
-    # What the filter keeps out is not scored, but found all the same.
+    # Documents that the filter excludes pass the gate but are not scored, so the gate may be wider.
     room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
     enough = True
     for gate in choose_gates(present, text.count_together, room):
@@ -131,13 +132,13 @@ def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: Docu
         found = {**complete, **dict(text.rank(ask, wanted, depth))}
         enough = False
     best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
-    # By its score alone a long document that holds all words would fall out of the ranking, and so it is kept first.
+    # By score alone, a long document that contains all words could be cut off, so those are selected first.
     scores = {row_id: found[row_id] for row_id in sorted(best, key=lambda row_id: (-found[row_id], -row_id))}
     return _ByWords(scores, tuple(opened), frozenset(complete), enough or len(found) >= depth)
 
 
 def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], depth: int) -> Ranking:
-    """Return one ranking; its strengths are those of the words, and what is called by a name fits wholly."""
+    """Return one ranking with the strengths of the words; a document found by identifier has strength 1."""
     best = max(scores.values(), default=0.0)
     strengths = {row_id: max(score, 0.0) / best if best > 0 else 1.0 for row_id, score in scores.items()}
     words = Ranking("words", tuple(strengths), strengths=tuple(strengths.values()))

@@ -40,18 +40,18 @@ _PIECE = re.compile(
         (?:"(?P<phrase>[^"]*)(?:"|$)|(?P<word>[^\s"]+))""",
     re.VERBOSE | re.IGNORECASE,
 )
-# Written like a field; `std::vector`, `https://…` and `C:\\dir` are not.
+# Looks like a field; `std::vector`, `https://…` and `C:\\dir` do not.
 _FIELD_LIKE = re.compile(r"([A-Za-z][A-Za-z_-]*):(?=[^\s:/\\])")
 _UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _PART = re.compile(r"[^\W_]+")
 _BORDER = ",;:.!?()[]{}<>'`*#@"
 _IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:.*\w(?:::|[./_:])+\w|.*[a-z][A-Z])", re.DOTALL)
-# The index of identifiers knows no shorter run of characters.
+# The identifier index needs at least three consecutive characters.
 _FINDABLE = re.compile(r"[^%_]{3}")
 
 
 class Query(Struct, frozen=True):
-    """A query understood. `names` are its words that look like identifiers or paths; `fields` are as written.
+    """A parsed query. `names` are its words that look like identifiers or paths; `fields` are as written.
 
     `unknown_fields` are words written like a field that does not exist; they are searched as words.
     """
@@ -69,7 +69,7 @@ class Query(Struct, frozen=True):
 
 
 def parse_query(text: str) -> Query:
-    """Read a query; no text is refused."""
+    """Parse a query; every text is valid."""
     clean = _UNREADABLE.sub(" ", text[:_LONGEST_QUERY])
     wanted: list[Term] = []
     common: list[Term] = []
@@ -107,19 +107,19 @@ def parse_query(text: str) -> Query:
 
 
 def is_identifier(word: str) -> bool:
-    """Return whether a word looks like a name in a program, or a path."""
+    """Return whether a word looks like an identifier or a path."""
     return _IDENTIFIER.match(word) is not None
 
 
 def _exact(text: str) -> Iterator[Term]:
-    """Yield a phrase; one of a single word is that word."""
+    """Yield the text as one term: a phrase, or a word if it is a single word."""
     parts = _PART.findall(text)
     if parts:
         yield Term(text[:LONGEST_TERM], is_phrase=len(parts) > 1)
 
 
 def _word(word: str) -> Iterator[Term]:
-    """Yield the terms of one written word: an identifier as a whole, and always its parts."""
+    """Yield the terms of one word: its parts, and before them the whole word if it is an identifier."""
     name = word.strip(_BORDER)
     parts = _PART.findall(word)
     if is_identifier(name) and len(parts) > 1:
@@ -154,7 +154,7 @@ _LONGEST_PATH = 1_000
 def resolve_filters(
     database: Database, written: Iterable[tuple[str, str]], read_since: Callable[[str], int]
 ) -> DocumentFilter:
-    """Return the filter these fields mean, or say which of them means nothing."""
+    """Return the filter for these fields, or raise UserError for an invalid one."""
     values: dict[str, str] = {}
     labels: dict[str, None] = {}
     for name, value in written:

@@ -25,16 +25,16 @@ _TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "
 
 
 class Snippet(Struct, frozen=True):
-    """A piece of text on one line, and where in it the hits stand, from and to."""
+    """A single-line excerpt, and the start and end positions of the hits in it."""
 
     text: str = ""
     highlights: tuple[tuple[int, int], ...] = ()
 
 
 class ThreadGroup(Struct, frozen=True):
-    """The documents of one thread that were found: the best of them, and how many more.
+    """The matching documents of one thread: the best one, and the number of others.
 
-    Where rankings were fused by thread, the score and the places of `best` are those of the thread.
+    If rankings were fused by thread, the score and ranks of `best` are those of the thread.
     """
 
     best: Fused
@@ -42,7 +42,7 @@ class ThreadGroup(Struct, frozen=True):
 
 
 class ThreadResult(Struct, frozen=True):
-    """One answer: the thread, and the document of it that fits best. `found_in` says which kind that is."""
+    """One search result: a thread and its best matching document. `found_in` is the type of that document."""
 
     reference: str
     type: str
@@ -63,7 +63,7 @@ class ThreadResult(Struct, frozen=True):
 
 
 def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) -> list[ThreadGroup]:
-    """Return each thread once, in the order of its best document; documents that are gone meanwhile are left out."""
+    """Return each thread once, in the order of its best document; skip documents deleted in the meantime."""
     found: dict[ThreadKey, ThreadGroup] = {}
     for entry in fused:
         key = threads.get(entry.id)
@@ -76,11 +76,11 @@ def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) ->
 def fuse_by_thread(
     rankings: Sequence[Ranking], threads: Mapping[int, ThreadKey], k: int, complete: Set[int] = frozenset()
 ) -> list[ThreadGroup]:
-    """Return each thread once, fused from its places in the rankings; the document that fits best stands for it.
+    """Return each thread once, fused from its ranks in the rankings and represented by its best document.
 
-    A thread with a `complete` document, one that holds all words, comes before every thread without one.
+    A thread with a `complete` document, one that contains all words, comes before every thread without one.
     """
-    # More than all rankings together can give.
+    # More than the highest possible fused score.
     bonus = sum(ranking.weight for ranking in rankings) / k
     groups = group_by_thread(_raised(fuse(rankings, k), complete, bonus), threads)
     led = {threads[group.best.id]: group for group in groups}
@@ -96,8 +96,8 @@ def _raised(fused: Sequence[Fused], complete: Set[int], bonus: float) -> list[Fu
 
 
 def read_snippet(marked: str) -> Snippet:
-    """Return a snippet whose hits were marked, as plain text on one line with their positions."""
-    # Cleaned here, so that the positions stay right whatever is removed from text for a reader.
+    """Convert text with marked hits to a snippet: plain text on one line, and the positions of the hits."""
+    # Hidden characters are removed here, before positions are computed, so that the positions stay correct.
     marked = "".join(part if part in (OPENING, CLOSING) else without_hidden(part) for part in _MARKS.split(marked))
     text = ""
     opened: int | None = None
@@ -114,13 +114,13 @@ def read_snippet(marked: str) -> Snippet:
             text += mark
         elif text and not text.endswith(" "):
             text += " "
-            # A hit begins at its first letter, not at the space before it.
+            # A hit begins at its first character, not at the space before it.
             opened = len(text) if opened == len(text) - 1 else opened
     return _shortened(Snippet(text.rstrip(), tuple(highlights)))
 
 
 def _shortened(snippet: Snippet) -> Snippet:
-    """Return the part around the first hit: snippets are cut by words, and words can be endless."""
+    """Truncate a snippet around its first hit: snippets are cut by words, and words can be very long."""
     if len(snippet.text) <= _LONGEST_SNIPPET:
         return snippet
     first = snippet.highlights[0][0] if snippet.highlights else 0
@@ -134,7 +134,7 @@ def _shortened(snippet: Snippet) -> Snippet:
 
 
 def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> ThreadResult:
-    """Return one answer."""
+    """Return the search result of a thread."""
     return ThreadResult(
         reference=row.uri or f"{row.project}{_SIGNS[row.thread_type]}{row.iid}",
         type=_TYPES[row.thread_type],

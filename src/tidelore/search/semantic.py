@@ -1,9 +1,9 @@
 """Rank documents by meaning, and find threads similar to a thread.
 
-An exact scan over the stored vectors; a document is as near as its nearest piece. Only vectors of one model are
-compared. A `VectorIndex` may be kept between searches and then reads only what was written since. Similar threads are
-those nearest to the mean direction of all vectors of a thread; this needs no embedder and never returns the thread
-itself.
+Search is an exact scan over the stored vectors; the similarity of a document is that of its nearest piece. Only vectors
+of one model are compared. A `VectorIndex` may be kept between searches and then reads only what was written since.
+Similar threads are those nearest to the mean direction of all vectors of a thread; this needs no embedder and never
+returns the thread itself.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 NAME = "semantic"
 MOST_ASKED = 6_400
-"""So many of the nearest are asked one by one whether they pass a filter; if too few do, the filter names its own."""
+"""How many of the nearest documents are checked against a filter; if too few pass, the filter is evaluated first."""
 WITH_WORDS, WITHOUT_WORDS = 0.4, 0.7
-"""The share of the floor, and of the nearest document's similarity, that is enough where words of the query occur:
-for a document of a thread that holds one, and for any other. Measured: the least that loses no answer."""
+"""The similarity that is enough if words of the query match, as a fraction of the floor or, if greater, of the best
+similarity: for a document of a thread with a matching word, and for any other. Measured: these lose no answer."""
 _ALL = 2**31 - 1
 
 
@@ -50,7 +50,7 @@ class Hit(Struct, frozen=True):
 
 
 class _Compared(Struct, frozen=True):
-    """The cosine of every place, and whose piece stands there."""
+    """The cosine of every stored vector, with its document and position."""
 
     scores: NDArray[np.float32]
     documents: NDArray[np.int64]
@@ -61,7 +61,7 @@ class _Compared(Struct, frozen=True):
 
 
 class VectorIndex:
-    """The vectors of one model: held here where they are in blocks, left in the database where it can compare."""
+    """The vectors of one model: kept in memory if stored in blocks, left in the database if it can compare vectors."""
 
     def __init__(self, database: Database, model: VectorModel) -> None:
         self.model = model
@@ -72,7 +72,7 @@ class VectorIndex:
     def nearest(
         self, database: Database, vector: Vector, limit: int, allowed: Sequence[int] | None = None
     ) -> list[Hit]:
-        """Return the nearest documents, of these if some are named, the best first."""
+        """Return the nearest documents, only from `allowed` if given, the best first."""
         if self._in_rows:
             return [Hit(*row) for row in nearest_rows(database, self.model.id, vector, limit, allowed)]
         compared = self._compared(database, vector)
@@ -83,7 +83,7 @@ class VectorIndex:
     def nearest_passing(
         self, database: Database, vector: Vector, limit: int, passing: Callable[[Sequence[int]], set[int]]
     ) -> list[Hit] | None:
-        """Return the nearest documents that pass, ENOUGH or more; None where it is cheaper to name all that do."""
+        """Return the nearest documents that pass, ENOUGH or more; None if listing all that pass first is cheaper."""
         if self._in_rows:
             return None
         compared = self._compared(database, vector)
@@ -101,7 +101,7 @@ class VectorIndex:
         return None
 
     def vectors_of(self, database: Database, documents: Sequence[int]) -> NDArray[np.float32]:
-        """Return the vectors of all pieces of documents, one in each row."""
+        """Return the vectors of all pieces of documents, one per row."""
         if self._in_rows:
             return rows_of(database, self.model.id, documents)
         self._refresh(database)
@@ -127,15 +127,15 @@ class VectorIndex:
         states = read_states(database, self.model.id, self.model.dimension, known)
         held = self._blocks
         if any(state.content is None and state.number not in held for state in states):
-            # The model was removed and made again since: what is held here is of its former life.
+            # The model was removed and created again, so the blocks in memory are outdated.
             states = read_states(database, self.model.id, self.model.dimension)
         self._blocks = {state.number: state.content or held[state.number] for state in states}
         self._holes = {state.number: state.holes for state in states}
 
     def _scores(self, blocks: Sequence[Block], vector: Vector) -> NDArray[np.float32]:
-        """Return the cosine of every place; a hole is near to nothing."""
+        """Return the cosine of every stored vector; 0 for holes."""
         scores = np.empty(sum(len(block.documents) for block in blocks), np.float32)
-        # One block at a time, so that its wide form stays in the processor's cache.
+        # One block at a time, so that its float32 copy stays in the processor's cache.
         wide = np.empty((BLOCK, self.model.dimension), np.float32)
         start = 0
         for block in blocks:
@@ -151,7 +151,7 @@ class VectorIndex:
 
 
 def best_places(scores: NDArray[np.float32], documents: NDArray[np.int64], limit: int) -> list[int]:
-    """Return where the best documents have their best piece, the best first; only what is near to something."""
+    """Return the indexes of the best pieces of the best documents, the best first; only with a positive score."""
     width = limit * 2
     while True:
         width = min(width, len(scores))
@@ -165,23 +165,23 @@ def best_places(scores: NDArray[np.float32], documents: NDArray[np.int64], limit
 
 
 def open_index(database: Database, identity: ModelIdentity) -> VectorIndex | None:
-    """Return the vectors of a model, or None if it was never used here."""
+    """Return the index of a model, or None if the model was never used with this database."""
     model = find_model(database, identity.name, identity.version, identity.dimension)
     return None if model is None else VectorIndex(database, model)
 
 
 def mean_direction(vectors: NDArray[np.float32]) -> Vector | None:
-    """Return where vectors point together, or None if they point nowhere."""
+    """Return the normalised sum of vectors, or None if it is almost zero."""
     total = vectors.sum(axis=0)
     length = float(np.sqrt(total @ total))
     return (total / length).astype(np.float32) if length > 1e-6 else None
 
 
 class MeaningRanker:
-    """Ranks documents by meaning for a search; the text was embedded by the model of the index.
+    """Ranks documents by meaning for a search; `vector` is the query, embedded by the model of the index.
 
-    Every text is a little similar to every other, so there is a floor: `floor` is the least cosine that counts where
-    no word speaks for a document. Beside words a part of it is enough.
+    Any two texts are slightly similar, so `floor` is the lowest cosine that counts if no words match. If words match, a
+    fraction of it is enough.
     """
 
     def __init__(self, index: VectorIndex, vector: Vector, weight: float, rrf_k: int, floor: float) -> None:
@@ -192,7 +192,7 @@ class MeaningRanker:
         self._floor = floor
 
     def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
-        """Return the nearest documents of those the request is narrowed to; none below the floor."""
+        """Return the nearest documents that pass the filters of the request and are similar enough."""
         hits = self._hits(database, request.query.excluded, request.wanted, depth)
         best = hits[0].score if hits else 0.0
         least = self._floor if alone else max(self._floor, best) * WITH_WORDS
@@ -214,7 +214,7 @@ class MeaningRanker:
 
 
 def make_ranker(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
-    """Return the ranker of a text, embedded in this process; None if the model has no vectors here."""
+    """Return the ranker of a text, embedded in this process; None if the model has no stored vectors."""
     assert isinstance(embedder, InProcess)
     index = open_index(database, embedder.identity)
     if index is None:
@@ -225,7 +225,7 @@ def make_ranker(database: Database, embedder: Embedder, text: str) -> MeaningRan
 
 
 async def make_ranker_async(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
-    """Return the ranker of a text, embedded by a server; raises RemoteError if it does not answer."""
+    """Return the ranker of a text, embedded by a server; raise RemoteError if it does not respond."""
     index = open_index(database, await embedder.identify())
     if index is None:
         return None
@@ -238,7 +238,7 @@ _OPENING_LENGTH = 240
 
 
 def find_similar(database: Database, thread: ThreadKey, limit: int) -> list[ThreadResult]:
-    """Return the threads nearest to one, the nearest first; `score` is the cosine of their best document."""
+    """Return the threads most similar to a thread, the best first; `score` is the cosine of their best document."""
     own = documents_of(database, thread.type, thread.id)
     models = models_of(database, own)
     direction = index = None
@@ -246,7 +246,7 @@ def find_similar(database: Database, thread: ThreadKey, limit: int) -> list[Thre
         index = VectorIndex(database, models[0])
         direction = mean_direction(index.vectors_of(database, own))
     if index is None or direction is None:
-        raise UserError("it has no embeddings yet", fix="run `lore embed`")
+        raise UserError("the thread has no embeddings yet", fix="run `lore embed`")
     width = 4 * limit + len(own)
     while True:
         hits = index.nearest(database, direction, width)

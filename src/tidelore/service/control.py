@@ -1,8 +1,8 @@
 """Control a running service: stop, stop at once, run jobs now, reload the configuration.
 
 Requests may come from a signal handler, the same event loop or another thread, at any time; those made before the
-service runs are not lost. A changed configuration file is detected by time, size and inode, and read only after it was
-left alone for a moment. An invalid file is logged and the previous configuration stays.
+service runs are not lost. A changed configuration file is detected by time, size and inode, and read only after it has
+not changed for a moment. An invalid file is logged and the previous configuration stays in use.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tidelore.core.errors import TideloreError
 
 
 class Control:
-    """The one handle on a running service."""
+    """Passes requests to a running service."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: asyncio.Event | None = None
         self._stops = 0
         self._reload = False
-        # Both of its ends may be used by different threads at the same time.
+        # A deque, because two threads may append and pop at the same time.
         self._hastened: deque[str] = deque()
 
     @property
@@ -35,50 +35,50 @@ class Control:
 
     @property
     def hurried(self) -> bool:
-        """Whether somebody asked twice: then nothing is waited for."""
+        """Whether a stop was requested twice; then the service does not wait for running jobs."""
         return self._stops > 1
 
     def bind(self) -> None:
-        """Belong to the loop that runs now."""
+        """Attach to the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
 
     def stop(self) -> None:
-        """Ask for an orderly end; asked again, for an end at once."""
+        """Request a clean stop; the second call requests an immediate stop."""
         self._stops += 1
         self.wake()
 
     def reload(self) -> None:
-        """Ask for the settings to be read again."""
+        """Request a reload of the configuration."""
         self._reload = True
         self.wake()
 
     def take_reload(self) -> bool:
-        """Return whether that was asked for, once."""
+        """Return whether a reload was requested, and clear the request."""
         asked, self._reload = self._reload, False
         return asked
 
     def run_now(self, names: Iterable[str]) -> None:
-        """Ask for jobs to be run at once, also those that are left alone after a failure."""
+        """Request that jobs run now, even if they are backing off after a failure."""
         self._hastened.extend(names)
         self.wake()
 
     def take_hastened(self) -> list[str]:
-        """Return the jobs that was asked for, each once."""
+        """Return the jobs requested with `run_now`, without duplicates, and clear the requests."""
         found: dict[str, None] = {}
         while self._hastened:
             found[self._hastened.popleft()] = None
         return list(found)
 
     def wake(self) -> None:
-        """Let the service look up."""
+        """Wake the service's loop."""
         if self._loop is not None and self._woken is not None:
-            # A loop that has ended looks at nothing any more.
+            # The event loop may be closed already.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     async def woken(self) -> None:
-        """Return when somebody asked for something."""
+        """Wait for the next request."""
         assert self._woken is not None
         await self._woken.wait()
         self._woken.clear()
@@ -88,11 +88,11 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STILL_SECONDS = 1.0
-"""How long a changed file has to stay as it is before it is read."""
+"""How long a changed file must stay unchanged before it is read."""
 
 
 class Fingerprint(NamedTuple):
-    """By what a file is known to be the same."""
+    """The attributes by which a changed file is detected."""
 
     modified_ns: int
     size: int
@@ -100,7 +100,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(path: str) -> Fingerprint | None:
-    """Return a file's fingerprint; None while there is none."""
+    """Return a file's fingerprint, or None if the file does not exist."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -109,7 +109,7 @@ def fingerprint(path: str) -> Fingerprint | None:
 
 
 class ConfigReloader(Generic[T]):
-    """Watches one file and loads it again; what is loaded is `T`."""
+    """Watches a file and reloads it as a `T`."""
 
     def __init__(self, path: str, load: Callable[[], T]) -> None:
         self._path = path
@@ -118,15 +118,15 @@ class ConfigReloader(Generic[T]):
         self._latest, self._since = self._seen, 0.0
 
     def changed(self, now: float) -> bool:
-        """Tell whether the file is another one than when it was last read, and has been so for a moment."""
+        """Return whether the file differs from the one last read and has been stable for `STILL_SECONDS`."""
         found = fingerprint(self._path)
         if found != self._latest:
             self._latest, self._since = found, now
         return found != self._seen and now - self._since >= STILL_SECONDS
 
     def load(self) -> T | None:
-        """Load the file; None when it is refused, and the old settings hold."""
-        # Before it is read: what is written meanwhile is noticed the next time.
+        """Load the file; return None if it is invalid, so that the previous settings stay in use."""
+        # Taken before reading, so that a change made meanwhile is noticed by the next check.
         self._seen = fingerprint(self._path)
         try:
             return self._load()

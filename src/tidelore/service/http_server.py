@@ -40,11 +40,11 @@ CLIENT_SECONDS = 5.0
 MOST_CLIENTS = 32
 _NAMES = frozenset({"127.0.0.1", "localhost", "[::1]", ""})
 _LOOK_SECONDS = 0.1
-"""How often the server looks for slow clients and for the order to stop."""
+"""How often the server checks for slow clients and for a request to stop."""
 
 
 class StatusServer:
-    """The server while it listens."""
+    """The HTTP server."""
 
     def __init__(self, pages: Mapping[str, WSGIApplication]) -> None:
         self._pages = pages
@@ -53,11 +53,11 @@ class StatusServer:
 
     @property
     def port(self) -> int | None:
-        """Where it listens, once it does."""
+        """The port it listens on; None before `open`."""
         return None if self._server is None else self._server.server_port
 
     def open(self, port: int) -> None:
-        """Begin to listen."""
+        """Start listening."""
         try:
             self._server = _Server((HOST, port), _Handler)
         except OSError as error:
@@ -72,10 +72,10 @@ class StatusServer:
         self._thread.start()
 
     async def close(self) -> None:
-        """Stop listening and cut the connections that are left."""
+        """Stop listening and close the remaining connections."""
         server, self._server = self._server, None
         if server is not None:
-            # It ends at its next look; the event loop does not wait for that.
+            # In a thread: shutdown blocks until the server's next check, and the event loop must not wait for it.
             await asyncio.to_thread(server.shutdown)
             server.server_close()
             server.cut_clients()
@@ -99,7 +99,7 @@ class StatusServer:
 
 
 def _refuse(status: HTTPStatus, start_response: StartResponse, *headers: tuple[str, str]) -> list[bytes]:
-    """Answer with a status and its name."""
+    """Respond with a status and its name."""
     start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8"), *headers])
     return [f"{status.phrase}\n".encode()]
 
@@ -120,7 +120,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        # Not the parent's: it asks the resolver for our name, which may take seconds.
+        # Not the parent's method: it looks up our host name, which may take seconds.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.socket.getsockname()[1]
         self.setup_environ()
@@ -140,14 +140,14 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.cut_clients(SystemClock().monotonic() - CLIENT_SECONDS)
 
     def cut_clients(self, connected_before: float | None = None) -> None:
-        """Cut connections; their threads end by that."""
+        """Close client connections, which also ends their threads."""
         for request, since in tuple(self._clients.items()):
             if connected_before is None or since < connected_before:
                 with suppress(OSError):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as the parent calls it
-        _LOG.debug("a client was cut", exc_info=True)
+        _LOG.debug("a client connection failed", exc_info=True)
 
 
 class _Handler(WSGIRequestHandler):
@@ -157,12 +157,12 @@ class _Handler(WSGIRequestHandler):
         """Log no requests."""
 
     def get_stderr(self) -> io.StringIO:
-        # Where wsgiref would print the traceback of a client that does not read.
+        # wsgiref prints tracebacks here, for example of a client that does not read.
         return io.StringIO()
 
 
 def build_pages(open_store: Callable[[], Database], clock: Clock) -> Mapping[str, WSGIApplication]:
-    """Return the page of each path. They run in threads, so each request opens a connection for itself."""
+    """Return the pages by path. Pages run in threads, so each request opens its own database connection."""
     registry = CollectorRegistry()
     registry.register(MetricsCollector(open_store, clock))
 

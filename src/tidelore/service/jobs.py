@@ -1,10 +1,10 @@
-"""Jobs: what they are, what their result means for the schedule, and how their state is stored.
+"""Jobs: their definition, how their results affect the schedule, and how their state is stored.
 
-A source is blamed for errors that affect every request to it: no answer, rejected credentials, a rate limit. Any other
-error is the job's own; a lease held by another process is nobody's fault. The schedule counts monotonic seconds and
-rows carry timestamps; `JobRecorder` converts between them, and a database that refuses a row does not stop a job.
-`SyncRounds` remembers which lists of a host were read while a sync takes several runs: a host is up to date only when
-all were.
+Errors that affect every request to a source (no response, missing or rejected credentials, a rate limit) are blamed on
+the source, all others on the job; a lease held by another process is blamed on neither (`nobody`). The schedule counts
+monotonic seconds and rows carry timestamps; `JobRecorder` converts between them, and a failure to store a row does not
+stop a job. `SyncRounds` records which lists of a host were read while a sync takes several runs: a host is up to date
+only when all were.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class JobResult(Struct, frozen=True):
-    """A job that came to its end. `wakes` names jobs that have something to do now; `idle`: it had nothing to do.
+    """The result of a job. `wakes` names jobs that have work now; `idle`: there was nothing to do.
 
-    `budget` is what its source said is left of the rate limit, if it did. `again`: it left something, and goes on as
-    soon as the others had their turn; unless it is `fresh`, what was left is what it is there for.
+    `budget` is the rate limit that the source reported, if any. `again`: work is left, and the job continues as soon as
+    the others had their turn. `fresh` is False if so much was left that the source is not up to date.
     """
 
     requests: int = 0
@@ -59,7 +59,7 @@ RunBatch = Callable[[Sequence[str]], Awaitable[Mapping[str, JobResult]]]
 
 
 class Job(Struct, frozen=True):
-    """Something to do again and again. `together` does the jobs of a batch that are named in one go."""
+    """A recurring job. `together` runs the named jobs of a batch in one go."""
 
     spec: JobSpec
     run: Callable[[], Awaitable[JobResult]]
@@ -67,7 +67,7 @@ class Job(Struct, frozen=True):
 
 
 def batched(spec: JobSpec, together: RunBatch) -> Job:
-    """Return a job of a batch; by itself it is a batch of one."""
+    """Return a job that belongs to a batch; run alone, it is a batch of one."""
 
     async def alone() -> JobResult:
         return (await together([spec.name]))[spec.name]
@@ -76,31 +76,34 @@ def batched(spec: JobSpec, together: RunBatch) -> Job:
 
 
 def blame_for(error: BaseException) -> Blame | None:
-    """Return who is to blame; None for a part that failed, which its own report tells of."""
+    """Return what is blamed for an error; None for a partial success, because the report contains its errors."""
     if isinstance(error, PartialSuccess):
         return None
     if isinstance(error, LockHeld):
         return "nobody"
     if isinstance(error, CredentialsMissing | CredentialsRejected | RateLimited):
         return "source"
-    # A server that answered is there, and may answer others better.
+    # A server that responded is available, so requests of other jobs may succeed.
     return "source" if got_no_response(error) else "job"
 
 
 def is_fatal(error: BaseException) -> bool:
-    """Tell whether no job can do anything any more: the database is not ours to write."""
+    """Return whether an error stops the service, because no job can use the database any more."""
     return isinstance(error, DatabaseUnusable | SchemaTooNew)
 
 
 def ending_of(done: JobResult) -> JobEnd:
-    """Return what an end means for the schedule."""
+    """Convert a result for the schedule."""
     if done.error is None:
         return JobEnd(done.requests, idle=done.idle, again=done.again, fresh=done.fresh)
     return replace(failure_of(done.error, done.requests), again=done.again, fresh=done.fresh)
 
 
 def endings_of(dones: Mapping[str, JobResult], sources: Mapping[str, str]) -> dict[str, JobEnd]:
-    """Return the same for jobs that ran in one go. Who answered one of them is there: no answer is the job's own."""
+    """Convert the results of jobs that ran in one go.
+
+    If a source responded to one of its jobs it is available, so a missing response is blamed on the job.
+    """
     found = {name: ending_of(done) for name, done in dones.items()}
     answered = {sources[name] for name, ending in found.items() if ending.blame is None and ending.requests}
     for name, ending in found.items():
@@ -110,7 +113,7 @@ def endings_of(dones: Mapping[str, JobResult], sources: Mapping[str, str]) -> di
 
 
 def failure_of(error: BaseException, requests: int = 0) -> JobEnd:
-    """Return what an error means for the schedule."""
+    """Convert an error for the schedule."""
     message = error.message if isinstance(error, TideloreError) else f"unexpected {type(error).__name__}: {error}"
     wait = error.retry_after_seconds if isinstance(error, RemoteTransient) else None
     return JobEnd(requests, message, blame_for(error), wait)
@@ -120,14 +123,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class JobRecorder:
-    """Writes rows for a schedule, and reads what an earlier service left."""
+    """Stores the state of jobs, and restores the state stored by an earlier service."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     def save(self, schedule: Schedule, names: Iterable[str], now: float) -> None:
-        """Write how these jobs stand at an instant of the schedule."""
+        """Store the state of these jobs; `now` is the schedule's time."""
         now_ms = self._clock.now_ms()
         rows = [
             row_of(schedule, schedule.specs[name], schedule.standing(name), now, now_ms)
@@ -140,7 +143,7 @@ class JobRecorder:
             _tell("failed to save the state of the jobs", error)
 
     def save_budgets(self, budgets: Mapping[str, Budget | None]) -> None:
-        """Write what sources said is left of their rate limits."""
+        """Store the rate limits that sources reported."""
         now_ms = self._clock.now_ms()
         said = {source: budget for source, budget in budgets.items() if budget is not None}
         rows = [
@@ -154,14 +157,14 @@ class JobRecorder:
             _tell("failed to save the rate limits", error)
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget the rows of jobs that are no more."""
+        """Delete the rows of all other jobs."""
         try:
             keep_jobs(self._database, names)
         except StorageFailed as error:
             _tell("failed to remove old jobs", error)
 
     def restore(self, now: float) -> dict[str, JobState]:
-        """Return what an earlier service left: what went well is due when it was, anything else at once."""
+        """Return the job states of an earlier service: jobs that succeeded keep their due time, others are due now."""
         now_ms = self._clock.now_ms()
         try:
             return {row.name: standing_of(row, now, now_ms) for row in list_jobs(self._database)}
@@ -171,13 +174,13 @@ class JobRecorder:
 
 
 def _tell(what: str, error: StorageFailed) -> None:
-    # That the database is away is told once, by whoever watches it, and not at every row.
+    # An unreachable database is reported once, by `ServiceUpkeep`, and not for every row.
     level = logging.DEBUG if isinstance(error, DatabaseUnreachable) else logging.WARNING
     _LOG.log(level, "%s: %s", what, error.message, extra={"event": "rows_refused"})
 
 
 def row_of(schedule: Schedule, spec: JobSpec, standing: JobState, now: float, now_ms: int) -> JobRow:
-    """Return a job as a row. One that waits because its source is in trouble says so."""
+    """Return a job as a row. An idle job of a source that is backing off has the state `backing_off`."""
 
     def instant(moment: float | None) -> int | None:
         return None if moment is None or moment == NEVER else now_ms + round((moment - now) * 1000)
@@ -203,7 +206,7 @@ def row_of(schedule: Schedule, spec: JobSpec, standing: JobState, now: float, no
 
 
 def standing_of(row: JobRow, now: float, now_ms: int) -> JobState:
-    """Return a row as the schedule counts; instants that lie ahead of us are of another clock, and are now."""
+    """Return a row as a job state; past events with a timestamp in the future (another clock) count as now."""
 
     def moment(instant: int | None) -> float | None:
         return None if instant is None else now + min(instant - now_ms, 0) / 1000
@@ -220,16 +223,16 @@ def standing_of(row: JobRow, now: float, now_ms: int) -> JobState:
 
 
 class SyncRounds:
-    """What is left of the rounds under way. `turns` is the number of the run in which each list last had a turn."""
+    """Progress of syncs that take several runs. `turns` is the run in which each list last had a turn."""
 
     def __init__(self) -> None:
         self.turns: Mapping[ScopeKey, int] = {}
         self._read: dict[str, set[ScopeKey]] = {}
 
     def take(self, report: RunReport) -> set[str]:
-        """Take a run in, and return the hosts whose round it did not complete; a list that was refused had its turn.
+        """Add a run and return the hosts that have unread lists left; a list that was refused had its turn.
 
-        Lists that a host does not have any more are forgotten.
+        Lists that a host no longer has are forgotten.
         """
         sources = {scope.source for scope in report.scopes}
         self.turns = {key: run for key, run in self.turns.items() if key[0] not in sources} | {

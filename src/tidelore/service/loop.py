@@ -22,16 +22,16 @@ from tidelore.service.schedule import BREATH_SECONDS, JobEnd, Schedule
 _LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""How often the loop looks up from its work: at the settings, at the lease, at jobs without end."""
+"""How often the loop checks the settings, the lease and continuous jobs."""
 GRACE_SECONDS = 2.0
-"""How long what runs may take to its end when the service stops; then it is cancelled, and its run closed so."""
+"""How long running jobs may take to finish when the service stops; then they are cancelled and recorded so."""
 LAST_SECONDS = 1.5
 
 Renew = Callable[[], Sequence[Job] | None]
 
 
 class Loop:
-    """Runs jobs until it is stopped. `renew` returns new jobs when there are; `beat` is called at every look."""
+    """Runs jobs until it is stopped. `renew` returns the jobs if they changed; it and `beat` run at every check."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Loop:
         self._fatal: BaseException | None = None
 
     def set_jobs(self, jobs: Iterable[Job], *, at_once: bool = False) -> None:
-        """Take over a list of jobs. What an earlier service knew of them is remembered; `at_once`: all are due now."""
+        """Set the jobs and restore the state stored by an earlier service; `at_once`: all are due now."""
         now = self._clock.monotonic()
         self._jobs = {job.spec.name: job for job in jobs}
         known = self._recorder.restore(now)
@@ -68,7 +68,7 @@ class Loop:
         self._recorder.save(self.schedule, self._jobs, now)
 
     async def run(self, *, seconds: float | None = None, once: bool = False) -> None:
-        """Run until stopped, for so long, or until every job has had its turn; then bring everything to its end."""
+        """Run until stopped, for `seconds`, or (`once`) until every job has had its turn; then stop all tasks."""
         until = None if seconds is None else self._clock.monotonic() + seconds
         self._wanted = {name for name, job in self._jobs.items() if not job.spec.continuous} if once else None
         try:
@@ -87,16 +87,16 @@ class Loop:
             raise self._fatal
 
     def _look(self, now: float) -> None:
-        """Do what is to be done between jobs."""
+        """Renew the lease, apply new settings and requests, and mark continuous jobs that have lasted as succeeded."""
         try:
             self._beat()
         except TideloreError as error:
-            # The lease is lost: somebody else is the service now.
+            # The lease is lost: another process is the service now.
             self._fatal = error
             return
         jobs = self._renew()
         if jobs is not None:
-            # Who has no end would go on with the old settings for ever.
+            # Continuous jobs would use the old settings for ever.
             self._cancel_continuous()
             self.set_jobs(jobs)
             self.schedule.forgive(now)
@@ -105,7 +105,7 @@ class Loop:
         self._recorder.save(self.schedule, settled, now)
 
     def _hasten(self, names: Sequence[str], now: float) -> None:
-        """Make jobs due that somebody asked for; one that is no more was asked for too late."""
+        """Make requested jobs due; names of jobs that no longer exist are ignored."""
         found = self.schedule.hasten(names, now)
         if self._wanted is not None:
             self._wanted.update(found)
@@ -129,7 +129,7 @@ class Loop:
             self._tasks |= dict.fromkeys(names, task)
 
     async def _work(self, jobs: Sequence[Job]) -> None:
-        """Run one job, or one batch, to its end, whatever that is."""
+        """Run one job or one batch, and record how it ended."""
         first, names = jobs[0], [job.spec.name for job in jobs]
         sources = {job.spec.name: job.spec.source for job in jobs}
         began = self._clock.monotonic()
@@ -145,7 +145,7 @@ class Loop:
             endings = dict.fromkeys(names, JobEnd(error="interrupted", blame="nobody"))
         except TideloreError as failure:
             endings, errors = dict.fromkeys(names, failure_of(failure)), dict.fromkeys(names, failure)
-        except Exception as failure:  # noqa: BLE001 - one job's failure is its own
+        except Exception as failure:  # noqa: BLE001 - one failing job must not stop the others
             _LOG.exception("%s failed unexpectedly", names[0], extra={"event": "job_crashed", "job": names[0]})
             endings = dict.fromkeys(names, failure_of(failure))
             said = endings[names[0]].error or "failed"
@@ -157,7 +157,7 @@ class Loop:
         self.schedule.end_together(endings, now)
         self._wake([woken for done in dones.values() for woken in done.wakes], now)
         if self._wanted is not None:
-            # A turn lasts until nothing is left.
+            # A job has had its turn only when no work is left.
             self._wanted.update(name for name, ending in endings.items() if ending.again and ending.blame is None)
         touched = [name for name, one in self.schedule.specs.items() if one.source in sources.values()]
         self._recorder.save(self.schedule, touched, now)
@@ -165,7 +165,7 @@ class Loop:
         self._control.wake()
 
     def _goes_on(self, now: float) -> bool:
-        """Tell whether a job only takes breath before it does what it left."""
+        """Return whether a job is about to continue with the work it left."""
         return any(self.schedule.due_at(name) <= now + BREATH_SECONDS for name in self._wanted or ())
 
     def _wake(self, names: Iterable[str], now: float) -> None:
@@ -201,7 +201,7 @@ class Loop:
             self._fatal = error
 
     async def _wait(self, now: float, until: float | None) -> None:
-        """Wait until something is due, something ended, or somebody asks for something."""
+        """Wait until a job is due, a job ended, a request came in, or the next check is due."""
         marks = [now + LOOK_SECONDS, self.schedule.next_at(now), until]
         seconds = max(0.0, min(mark for mark in marks if mark is not None) - now)
         waiting = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._control.woken())]
@@ -213,10 +213,10 @@ class Loop:
             await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _finish(self) -> None:
-        """Let what runs come to its end for a moment, then cancel it; tasks and rows end with it."""
+        """Wait for running jobs for `GRACE_SECONDS`, cancel the rest, and store the final state."""
         self._cancel_continuous()
         await self._drain(GRACE_SECONDS, patient=True)
-        # A task of a batch is cancelled once: a second time would cut off how it ends.
+        # Cancel the task of a batch only once: a second cancellation would interrupt its cleanup.
         for task in set(self._tasks.values()):
             task.cancel()
         await self._drain(LAST_SECONDS, patient=False)
@@ -232,7 +232,7 @@ class Loop:
                 task.cancel()
 
     async def _drain(self, seconds: float, *, patient: bool) -> None:
-        """Wait for the tasks that are left; who asks a second time cuts the patience short."""
+        """Wait for the remaining tasks; if `patient`, a second stop request ends the wait."""
         try:
             async with asyncio.timeout(seconds):
                 while self._tasks and not (patient and self._control.hurried):

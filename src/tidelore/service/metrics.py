@@ -38,15 +38,15 @@ _JOB = ("job", "source", "kind")
 REGISTRY: tuple[Metric, ...] = (
     Metric(UP, "gauge", "Whether a service runs on this database."),
     Metric(HEALTHY, "gauge", "Whether a source is within its staleness bound.", ("source",)),
-    Metric(BUDGET, "gauge", "Requests that a source still allows, as it last said.", ("source",)),
-    Metric(REQUESTS, "counter", "Requests that went over the wire for the jobs of a source.", ("source",)),
-    Metric(RUNNING, "gauge", "Whether a job runs.", _JOB),
-    Metric(BACKING_OFF, "gauge", "Whether a job waits because it, or its source, failed.", _JOB),
-    Metric(FAILURES, "gauge", "How often a job failed in a row.", _JOB),
+    Metric(BUDGET, "gauge", "Requests left of a source's rate limit, as last reported.", ("source",)),
+    Metric(REQUESTS, "counter", "HTTP requests sent by the jobs of a source.", ("source",)),
+    Metric(RUNNING, "gauge", "Whether a job is running.", _JOB),
+    Metric(BACKING_OFF, "gauge", "Whether a job is backing off because it or its source failed.", _JOB),
+    Metric(FAILURES, "gauge", "Number of failures of a job in a row.", _JOB),
     Metric(LAG, "gauge", "Seconds since a job last succeeded.", _JOB),
-    Metric(BOUND, "gauge", "How many seconds that may be.", _JOB),
+    Metric(BOUND, "gauge", "Staleness bound of a job in seconds.", _JOB),
     Metric(DUE, "gauge", "Seconds until a job is due.", _JOB),
-    Metric(WAITING, "gauge", "What waits to be done.", ("what",)),
+    Metric(WAITING, "gauge", "Amount of pending work by kind.", ("what",)),
 )
 
 
@@ -54,25 +54,25 @@ Family = CounterMetricFamily | GaugeMetricFamily
 
 
 class MetricsCollector(Collector):
-    """Everything that is measured, for prometheus_client; each collection opens a connection for itself."""
+    """Collector of all metrics for prometheus_client; each collection opens its own database connection."""
 
     def __init__(self, open_store: Callable[[], Database], clock: Clock) -> None:
         self._open_store = open_store
         self._clock = clock
 
     def collect(self) -> Iterator[Family]:
-        """Return every metric with its values as they stand."""
+        """Return every metric with its current values."""
         with closing(self._open_store()) as database:
             found = collect_all(database, self._clock.now_ms())
         return (family_of(metric, samples) for metric, samples in found)
 
     def describe(self) -> Iterator[Family]:
-        """Return every metric without values: what a registry asks for when the collector is registered."""
+        """Return every metric without values; called when the collector is registered."""
         return (family_of(metric, ()) for metric in (*FEEDBACK, *REGISTRY))
 
 
 def export_all(database: Database, now_ms: int) -> str:
-    """Return everything that is measured, in the Prometheus text format."""
+    """Return all metrics in the Prometheus text format."""
     return render(collect_all(database, now_ms))
 
 
@@ -88,9 +88,9 @@ def render(found: Iterable[tuple[Metric, Sequence[Sample]]]) -> str:
 
 
 def family_of(metric: Metric, samples: Sequence[Sample]) -> Family:
-    """Return a metric as prometheus_client has it. A counter that was never added to is 0.
+    """Convert a metric to its prometheus_client type. A counter without samples is 0.
 
-    A label that is not documented (a repository, say) is kept, after the others.
+    Undocumented labels (such as a repository) are kept, after the others.
     """
     names = [*metric.labels, *sorted({name for one in samples for name in one.labels} - set(metric.labels))]
     make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
@@ -103,18 +103,18 @@ def family_of(metric: Metric, samples: Sequence[Sample]) -> Family:
 
 
 def collect_all(database: Database, now_ms: int) -> list[tuple[Metric, list[Sample]]]:
-    """Return every name that is exported, with its values as they stand."""
+    """Return every exported metric with its current values."""
     samples = [*collect_feedback(database, now_ms), *collect_own(database, now_ms)]
     return [(metric, [one for one in samples if one.name == metric.name]) for metric in (*FEEDBACK, *REGISTRY)]
 
 
 def collect_own(database: Database, now_ms: int) -> list[Sample]:
-    """Return every value of the service, as it stands."""
+    """Return the current metrics of the service."""
     return collect(read_service(database, now_ms), read_totals(database, now_ms), now_ms)
 
 
 def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
-    """Return what a status comes to in numbers."""
+    """Return a status as samples."""
     samples = [Sample(UP, {}, float(status.holder is not None))]
     samples += [Sample(HEALTHY, {"source": one.source}, float(one.ok)) for one in status.health.sources]
     samples += [Sample(BUDGET, {"source": one.source}, one.remaining) for one in status.budgets.values()]

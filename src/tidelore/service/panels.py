@@ -1,7 +1,7 @@
 """Read models of the console's dashboard and feedback screen.
 
 They are read every few seconds, so only bounded, indexed queries are used: the cost does not grow with the history.
-Never makes a network call. Health is that of `status.assess_health`.
+Never makes a network call. Health is computed by `status.assess_health`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, Tracked
 
 MINUTE_MS = 60_000
 MINUTES = 60
-"""How far back the pulse goes."""
+"""How many minutes the activity charts cover."""
 _LATEST = 200
 _NEWEST = 20
 
 
 class SourcePanel(Struct, frozen=True):
-    """One source. `scopes` are its jobs where a service knows them, else its reading positions; `behind` is how many
-    items wait for their children, or accounts to be asked. Without a bound nobody said how old it may be; without
-    `left` the source says nothing of a rate limit.
+    """One source. `scopes` counts its jobs, or its reading positions if no service has run it; `behind` counts items
+    with unread children, or accounts that are due. `bound_seconds` is None without a staleness bound, `left` is None if
+    the source reports no rate limit.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SourcePanel(Struct, frozen=True):
 
 
 class Dashboard(Struct, frozen=True):
-    """Everything at a glance. `requests` and `items` are counted by the minute, the present one last."""
+    """The data of the overview screen. `requests` and `items` are counted per minute, the current one last."""
 
     now_ms: int
     service: ServiceStatus
@@ -72,7 +72,7 @@ class Dashboard(Struct, frozen=True):
 
 
 class FeedbackPanel(Struct, frozen=True):
-    """The pull requests that are followed, what waits in them, and what is to be answered."""
+    """Tracked pull requests, their pending events, and pending replies."""
 
     pulls: tuple[TrackedPr, ...]
     waiting: dict[tuple[int, int], PendingCount]
@@ -81,7 +81,7 @@ class FeedbackPanel(Struct, frozen=True):
 
 
 def read_dashboard(database: Database, config: Config, now_ms: int) -> Dashboard:
-    """Read what the first screen shows."""
+    """Read the data of the overview screen."""
     service = read_service(database, now_ms)
     since = now_ms - MINUTES * MINUTE_MS
     work = activity.run_costs(database, since)
@@ -103,7 +103,7 @@ def read_dashboard(database: Database, config: Config, now_ms: int) -> Dashboard
 
 
 def read_feedback_panel(database: Database, now_ms: int) -> FeedbackPanel:
-    """Read what is followed on GitHub and not ended; what is blocked comes first."""
+    """Read the data of the feedback screen: open tracked pull requests, blocked ones first."""
     pulls = list_tracked(database, statuses=(BLOCKED, AWAITING))
     waiting = {(count.project_id, count.thread_number): count for count in pending_counts(database, now_ms)}
     return FeedbackPanel(
@@ -115,7 +115,7 @@ def read_feedback_panel(database: Database, now_ms: int) -> FeedbackPanel:
 
 
 def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[float, ...]:
-    """Spread amounts evenly over the minutes from their beginning to their end; what lies further back is left out."""
+    """Spread amounts evenly over the minutes from their start to their end; earlier minutes are left out."""
     first = now_ms // MINUTE_MS - MINUTES + 1
     steps = [0.0] * (MINUTES + 1)
     for begin_ms, end_ms, amount in amounts:
@@ -124,12 +124,12 @@ def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[flo
             share = amount / (end - begin + 1)
             steps[max(begin, 0)] += share
             steps[min(end + 1, MINUTES)] -= share
-    # What was added and taken away again may leave a trace of rounding.
+    # Rounding errors could leave a sum slightly below zero.
     return tuple(max(total, 0.0) for total in accumulate(steps[:MINUTES]))
 
 
 def source_kinds(config: Config) -> dict[str, str]:
-    """Return every configured source by name, with the kind of service it is."""
+    """Return the kind of every configured source by name."""
     found = {host.name: "GitLab" for host in config.gitlab} | {host.name: "GitHub" for host in config.github}
     return found | ({"bluesky": "Bluesky"} if config.bluesky.accounts else {})
 
@@ -173,7 +173,7 @@ def _from_jobs(
 
 
 def _from_positions(name: str, kind: str, read: Sequence[Positions], now_ms: int) -> SourcePanel:
-    """Tell of a source that no service has taken up: as far as its own reading positions do."""
+    """Return the panel of a source without jobs, from its reading positions."""
     newest = max((found.newest_at for found in read if found.newest_at is not None), default=None)
     lag = None if newest is None else max(now_ms - newest, 0) / 1000
     scopes = sum(found.scopes for found in read)

@@ -22,15 +22,15 @@ from tidelore.http.limits import backoff_seconds
 from tidelore.store.work.service_records import State
 
 JITTER = 0.1
-"""By which share an interval is shortened or lengthened, so that many machines do not ask at the same instant."""
+"""The share by which an interval is shortened or lengthened, so that many machines do not poll at the same time."""
 FIRST_BACKOFF_SECONDS = 15.0
 LONGEST_BACKOFF_SECONDS = 900.0
 HELD_SECONDS = 10.0
-"""How soon a job comes again that another process kept from running."""
+"""Delay before a job is retried whose lease was held by another process."""
 BREATH_SECONDS = 1.0
-"""How soon a job goes on that left something: long enough for another process to take the lease in between."""
+"""Delay before a job continues with the work it left: long enough for another process to take the lease."""
 SETTLED_SECONDS = 60.0
-"""How long a job without end has to last to count as well."""
+"""How long a continuous job must run to count as succeeded."""
 NEVER = float("inf")
 ROOM: Mapping[str, int] = {"work": 16, "handler": 8}
 
@@ -39,9 +39,9 @@ Blame = Literal["source", "job", "nobody"]
 
 
 class JobSpec(Struct, frozen=True):
-    """What is to be done, and how often. `asks`: whether it asks its source, and so rests while that is in trouble.
+    """A job and its interval. `asks`: whether it sends requests to its source, and so pauses while that backs off.
 
-    A `continuous` job has no end of its own; it is begun again when it failed. Jobs of one batch are of one turn.
+    A `continuous` job runs until it fails or is cancelled, and is then restarted. Jobs of one batch have the same turn.
     """
 
     name: str
@@ -58,7 +58,7 @@ class JobSpec(Struct, frozen=True):
 
 
 class JobState(Struct, frozen=True):
-    """How a job stands."""
+    """The state of a job."""
 
     due: float
     state: State = "idle"
@@ -71,7 +71,7 @@ class JobState(Struct, frozen=True):
 
 
 class Trouble(Struct, frozen=True):
-    """A source that is left alone until an instant, after so many failures in a row."""
+    """The back-off of a source: no requests until `until`, after `failures` failures in a row."""
 
     until: float
     failures: int
@@ -79,10 +79,10 @@ class Trouble(Struct, frozen=True):
 
 
 class JobEnd(Struct, frozen=True):
-    """How a job ended. Without blame it went well, also when there is an error to tell: of a part of it.
+    """How a job ended. Without `blame` it succeeded; an `error` then concerns only a part of its work.
 
-    `idle`: there was nothing to do, which says nothing of the source. `again`: something was left, which is no failure.
-    Unless `fresh` it was so much that the job does not count as having succeeded.
+    `idle`: there was nothing to do, which gives no information about the source. `again`: work is left, which is not a
+    failure. `fresh` is False if so much was left that the job does not count as succeeded.
     """
 
     requests: int = 0
@@ -95,12 +95,12 @@ class JobEnd(Struct, frozen=True):
 
 
 def next_due(started: float, now: float, interval: float, roll: float) -> float:
-    """Return when a job is due again: an interval after it began, but not before it has ended."""
+    """Return when a job is due again: an interval after it started, but not before it ended."""
     return max(now, started + interval * (1 + JITTER * (2 * roll - 1)))
 
 
 def pause_seconds(failures: int, roll: float, named: float | None = None) -> float:
-    """Return how long to wait after so many failures in a row: growing, and never less than a server named."""
+    """Return the back-off after a number of failures in a row, at least the `named` seconds the server asked for."""
     return max(backoff_seconds(failures, FIRST_BACKOFF_SECONDS, roll, LONGEST_BACKOFF_SECONDS), named or 0.0)
 
 
@@ -110,7 +110,7 @@ def bound_of(interval_seconds: float) -> float:
 
 
 class Schedule:
-    """All jobs and how they stand."""
+    """All jobs and their states."""
 
     def __init__(self, roll: Callable[[], float]) -> None:
         self._roll = roll
@@ -129,15 +129,15 @@ class Schedule:
         return self._troubles.get(source)
 
     def set_jobs(self, specs: Iterable[JobSpec], now: float, known: Mapping[str, JobState] | None = None) -> list[str]:
-        """Take over a list of jobs and return the names that are gone. One that is known goes on as it stands.
+        """Replace the list of jobs and return the names that were removed. A known job keeps its state.
 
-        `known` is what an earlier service left behind. A job that is new is due at once; one that runs and is gone runs
-        to its end.
+        `known` is the state stored by an earlier service. A new job is due at once; a removed job that is running
+        finishes.
         """
         wanted = {spec.name: spec for spec in specs}
         for name, spec in wanted.items():
             old = self._standings.get(name) or (known or {}).get(name) or JobState(now)
-            # A shorter interval holds from here on, not after the old one.
+            # A shorter interval applies from now on, not after the old one has passed.
             held = old.state == "running" or old.failures
             latest = old.due if held else min(old.due, now + spec.interval_seconds * (1 + JITTER))
             self._standings[name] = replace(old, due=latest)
@@ -150,15 +150,17 @@ class Schedule:
         return gone
 
     def forgive(self, now: float) -> None:
-        """Let everything that is in trouble be tried again at once: the settings may be better now."""
+        """End all back-offs, because new settings may have fixed the problem."""
         self._troubles.clear()
         for name, old in self._standings.items():
             if old.state == "backing_off":
                 self._standings[name] = replace(old, state="idle", due=now)
 
     def hasten(self, names: Iterable[str], now: float) -> list[str]:
-        """Make jobs due that somebody asked for, and return those there are. No trouble holds them back, nor others of
-        their sources; it is not forgotten, and what fails again is left alone for longer.
+        """Make requested jobs due now and return those that exist.
+
+        Ends the back-off of the jobs and of their sources, so other jobs of a source may run too. Failures stay
+        counted, so the next failure backs off for longer.
         """
         found = [name for name in names if name in self._specs]
         for name in found:
@@ -171,13 +173,13 @@ class Schedule:
         return found
 
     def due_at(self, name: str) -> float:
-        """Return when a job may run: not while its source is left alone."""
+        """Return when a job may run: not while its source is backing off."""
         spec, standing = self._specs[name], self._standings[name]
         trouble = self._troubles.get(spec.source) if spec.asks else None
         return standing.due if trouble is None else max(standing.due, trouble.until)
 
     def ready(self, now: float, wanted: Collection[str] | None = None) -> list[JobSpec]:
-        """Return what may start now, the longest due first; with `wanted`, of these and whoever comes along."""
+        """Return the jobs that may start now, the longest due first; with `wanted`, only those and their batches."""
         running = [spec for name, spec in self._specs.items() if self._standings[name].state == "running"]
         turns = {spec.turn for spec in running if spec.turn is not None}
         taken = {(spec.lane, spec.batch or spec.name) for spec in running}
@@ -196,7 +198,7 @@ class Schedule:
         return chosen
 
     def _companions(self, first: JobSpec, now: float) -> list[JobSpec]:
-        """Return who starts together with a job: whoever of its batch is due, or is about to be and in no trouble."""
+        """Return the jobs of the same batch that start with a job: those that are due, or idle and due soon."""
         if first.batch is None:
             return []
         found = []
@@ -207,16 +209,16 @@ class Schedule:
         return sorted(found, key=lambda spec: (self._standings[spec.name].due, spec.name))
 
     def next_at(self, now: float) -> float | None:
-        """Return when the next job becomes due; what is due already waits for another's end, and not for a time."""
+        """Return when the next job becomes due; jobs that are due already wait for another job, not for a time."""
         waiting = [self.due_at(name) for name in self._specs if self._standings[name].state != "running"]
         return min((due for due in waiting if due > now), default=None)
 
     def begin(self, name: str, now: float) -> None:
-        """Note that a job runs."""
+        """Record that a job started."""
         self._standings[name] = replace(self._standings[name], state="running", started=now, due=NEVER)
 
     def settle(self, now: float) -> list[str]:
-        """Note that jobs without end which have lasted are well; return them."""
+        """Record continuous jobs that have run for `SETTLED_SECONDS` as succeeded, and return them."""
         found = [name for name, spec in self._specs.items() if spec.continuous and self._has_lasted(name, now)]
         for name in found:
             old = self._standings[name]
@@ -225,19 +227,21 @@ class Schedule:
         return found
 
     def wake(self, name: str, now: float) -> None:
-        """Make a job due, unless it is in trouble; one that runs comes again right after."""
+        """Make a job due unless it is backing off; a running job runs again right after it ends."""
         old = self._standings.get(name)
         if old is not None and old.state != "backing_off":
             self._standings[name] = replace(old, due=min(old.due, now))
 
     def end(self, name: str, now: float, ending: JobEnd) -> None:
-        """Note how a job ended, and decide when it comes again."""
+        """Record how a job ended, and set when it runs again."""
         self.end_together({name: ending}, now)
 
     def end_together(self, endings: Mapping[str, JobEnd], now: float) -> None:
-        """Note how jobs that ran in one go ended. They stay together, and are one failure of a source that is to blame.
+        """Record how jobs that ran in one go ended.
 
-        Failures come first: what went well before a source refused to go on is no sign that it would.
+        They get the same jitter, so that they stay together, and count as one failure of a source that is blamed.
+        Failures are processed first: a job that succeeded before the source failed must not end the
+        source's back-off.
         """
         roll = self._roll()
         blamed: set[str] = set()
@@ -249,7 +253,7 @@ class Schedule:
     def _end(self, spec: JobSpec, old: JobState, now: float, ending: JobEnd, roll: float, blamed: set[str]) -> None:
         name = spec.name
         started = now if old.started is None else old.started
-        # Whoever was woken while it ran comes again at once: the news may have come too late for this time.
+        # A job woken while it ran runs again at once: this run may have missed the new work.
         woken = old.due < NEVER
         usual = now + BREATH_SECONDS if ending.again else next_due(started, now, spec.interval_seconds, roll)
         again = now if woken else usual
@@ -263,7 +267,7 @@ class Schedule:
             self._standings[name] = self._failed(spec, old, ending, now, blamed)
 
     def stop(self) -> None:
-        """Note that nothing runs any more."""
+        """Set all jobs to stopped."""
         for name, old in self._standings.items():
             self._standings[name] = replace(old, state="stopped")
 

@@ -27,7 +27,7 @@ from tidelore.store.work.service_records import BudgetRow, JobRow, list_budgets,
 
 
 class SourceHealth(Struct, frozen=True):
-    """One source, by the job that is furthest behind."""
+    """The health of one source: that of its most stale job."""
 
     source: str
     ok: bool
@@ -38,20 +38,20 @@ class SourceHealth(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """The verdict, and what it rests on."""
+    """The health of the service and of each source."""
 
     ok: bool
     sources: tuple[SourceHealth, ...]
 
 
 def lag_seconds(job: JobRow, since_ms: int, now_ms: int) -> float:
-    """Return how long ago a job last succeeded; one that never did is counted from when somebody began to care."""
+    """Return the seconds since a job last succeeded, or since `since_ms` if it never did."""
     reference = since_ms if job.succeeded_at is None else job.succeeded_at
     return max(now_ms - reference, 0) / 1000
 
 
 def is_job_fresh(job: JobRow, since_ms: int, now_ms: int) -> bool:
-    """Tell whether a job is within its bound. The first reading of all may take long, as long as nothing fails.
+    """Return whether a job is within its staleness bound. The first run may take longer, as long as nothing fails.
 
     It may take several turns: between them the job is due at once.
     """
@@ -63,7 +63,7 @@ def is_job_fresh(job: JobRow, since_ms: int, now_ms: int) -> bool:
 
 
 def assess_health(jobs: Iterable[JobRow], since_ms: int, now_ms: int) -> Health:
-    """Return the health of all sources that have a bound to keep; `since_ms` is when the service began."""
+    """Return the health of all sources with a staleness bound; `since_ms` is when the service started."""
     by_source: dict[str, list[JobRow]] = {}
     for job in jobs:
         if job.staleness_bound_seconds is not None:
@@ -84,7 +84,7 @@ def _assess_source(source: str, jobs: Sequence[JobRow], since_ms: int, now_ms: i
 
 
 LEASE = "service"
-"""Whoever holds it is the service of a database."""
+"""The lease held by the service of a database."""
 _SILENT_MS = 600_000
 
 
@@ -96,7 +96,7 @@ class ListStatus(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """Everything a status view shows."""
+    """The data of `lore sync-status`."""
 
     projects: list[ProjectRow]
     lists: list[ListStatus]
@@ -105,21 +105,21 @@ class Status(Struct, frozen=True):
 
     @property
     def oldest_verification(self) -> int | None:
-        """When the least recently verified list was verified; None while one never was."""
+        """When the least recently verified list was verified; None if one was never verified."""
         moments = [entry.cursor.verified_at for entry in self.lists]
         return min((m for m in moments if m is not None), default=None) if None not in moments else None
 
     @property
     def oldest_children(self) -> int | None:
-        """When the children were read that were not read for the longest time; None before the first ones were."""
+        """When the least recently read children were read; None if none were read yet."""
         moments = [backlog.oldest for entry in self.lists for backlog in entry.children]
         return min((m for m in moments if m is not None), default=None)
 
 
 class ServiceStatus(Struct, frozen=True):
-    """The service and its jobs. Without a holder none runs, and the jobs are as the last one left them.
+    """The service and its jobs. Without a holder no service runs, and the jobs are in the state the last one stored.
 
-    `budgets` are what sources said is left of their rate limits, as far as that still holds.
+    `budgets` are the rate limits that sources reported and that are still current.
     """
 
     holder: LeaseRow | None
@@ -130,7 +130,7 @@ class ServiceStatus(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """What goes on, in little: the service, the newest runs, and what waits."""
+    """A short status: the service, the newest runs, and the pending work."""
 
     service: ServiceStatus
     runs: list[RunView]
@@ -139,14 +139,14 @@ class Overview(Struct, frozen=True):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether every source is fresh; without a service, whether the newest sync that ended brought everything."""
+        """Whether every source is fresh; without a service, whether the last finished sync succeeded completely."""
         if self.service.holder is not None:
             return self.service.health.ok
         return self.last_sync is None or self.last_sync.status == "succeeded"
 
 
 def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -> ServiceStatus:
-    """Read who runs the service, and how its jobs stand."""
+    """Read the holder of the service lease and the state of the jobs."""
     row = LeaseTable(database).read(LEASE)
     held = row is not None and why_takeable(row, now_ms, silent_ms, False, is_dead) is None
     jobs = list_jobs(database)
@@ -156,13 +156,13 @@ def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -
 
 
 def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:
-    """Read what a view shows that is drawn again and again."""
+    """Read the short status, for views that are redrawn often."""
     service, newest = read_service(database, now_ms), list_runs(database, runs)
     return Overview(service, newest, last_sync(database), read_totals(database, now_ms))
 
 
 def read_status(database: Database, config: Config, runs: int = 5) -> Status:
-    """Read the whole status; of children, the kinds that are to be read."""
+    """Read the status of all lists, with the enabled kinds of children."""
     projects = list_projects(database)
     homes = {(project.source, str(project.remote_id)): project for project in projects}
     lists = [
@@ -189,11 +189,11 @@ _KINDS = {
     "lore generate-docs": ("documents", ""),
     "lore embed": ("embeddings", ""),
 }
-"""The jobs that do what a command does: their kind, and how their names begin."""
+"""The jobs that do the work of a command: their kind, and the prefix of their names."""
 
 
 def recovery_actions(run: RunRecord) -> list[str]:
-    """Return the commands that bring about what a run did not; none for one that left nothing, or still runs."""
+    """Return the commands that complete an unfinished run; none for a run that is complete or still running."""
     before = {"failed": ["lore doctor"], "crashed": ["lore check"]}.get(run.status, [])
     if run.outcomes_json is not None and run.status != "running":
         from tidelore.sync.report import read_outcomes, suggest
@@ -202,12 +202,12 @@ def recovery_actions(run: RunRecord) -> list[str]:
         return [*before, *again]
     if run.status not in UNFINISHED:
         return []
-    # A position that was to be forgotten is named by arguments, which the ledger keeps in the note.
+    # A reset is not repeated as it is: the ledger stores its arguments in the note, not in the command.
     return [*before, "lore cursors list" if run.command == "lore cursors reset" else run.command]
 
 
 def jobs_again(run: RunRecord, jobs: Iterable[JobRow]) -> list[str]:
-    """Return the jobs of a service that bring about what a run did not; a run of single items is no job's."""
+    """Return the service jobs that complete an unfinished run; none for a run of single items."""
     if run.status not in UNFINISHED or run.mode != "standard":
         return []
     known = next((known for command, known in _KINDS.items() if f"{run.command} ".startswith(f"{command} ")), None)

@@ -24,17 +24,17 @@ from tidelore.store.database.port import Patience
 _LOG = logging.getLogger(__name__)
 
 WAIT_SECONDS = 1.0
-"""How long store calls may go on waiting for a lock after the service was asked to stop."""
+"""How long store calls may keep waiting for a lock after the service was asked to stop."""
 AGAIN_SECONDS = 0.3
-"""How often those that wait all the same are interrupted."""
+"""How often store calls that are still waiting are interrupted again."""
 STOP_SECONDS = 4.7
-"""After this the process ends, whatever the work does."""
+"""After this time the process exits even if the work has not ended."""
 
 T = TypeVar("T")
 
 
 def supervise(work: Callable[[], Coroutine[Any, Any, T]], control: Control, patience: Patience) -> T:
-    """Run work in a thread and return what it returns. SIGTERM and SIGINT stop it, SIGHUP reloads the settings."""
+    """Run work in a thread and return its result. SIGTERM and SIGINT stop it, SIGHUP reloads the settings."""
     return asyncio.run(_supervised(work, control, patience))
 
 
@@ -52,7 +52,7 @@ async def _supervised(work: Callable[[], Coroutine[Any, Any, T]], control: Contr
     def give_up_waiting() -> None:
         hurry.wait(WAIT_SECONDS)
         patience.end()
-        # A statement may have begun to wait in the same instant.
+        # Repeat it, because a statement may have started to wait at the same time.
         while not ended.wait(AGAIN_SECONDS):
             patience.end()
 
@@ -75,14 +75,14 @@ async def _supervised(work: Callable[[], Coroutine[Any, Any, T]], control: Contr
 
 
 def _abandon() -> None:
-    """End the process although the work has not ended."""
+    """Exit the process although the work has not ended."""
     _LOG.error("the service did not stop in time; ending the process", extra={"event": "service_abandoned"})
     logging.shutdown()
     os._exit(1)
 
 
 async def run_in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run work in a thread of its own and return what it returns; cancelled, it is cancelled there and waited for."""
+    """Run work in a separate thread and return its result; a cancellation is passed on and waits for the work."""
     home = asyncio.get_running_loop()
     ended: asyncio.Future[T] = home.create_future()
     there: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
@@ -99,7 +99,7 @@ async def run_in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             result = asyncio.run(inside())
         except asyncio.CancelledError:
             home.call_soon_threadsafe(ended.cancel)
-        except BaseException as error:  # noqa: BLE001 - handed over to whoever waits
+        except BaseException as error:  # noqa: BLE001 - passed to the waiting coroutine
             home.call_soon_threadsafe(_fail, ended, error)
         else:
             home.call_soon_threadsafe(_give, ended, result)

@@ -1,6 +1,7 @@
-"""Finds the token for a host: in the named environment variable, the keyring, or the forge's own tool.
+"""Finds the token for a host: in the configured environment variable, the keyring, or the forge's command-line tool.
 
-Never in argv or the configuration file. A host on this machine needs none. Must not print or store what it finds.
+Tokens are never read from argv or the configuration file. A host on this machine needs none. Must not print or store
+tokens.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TOOL_SECONDS = 10
 
 
 class Token(Struct, frozen=True):
-    """A token and where it was found. Its text stays out of every repr."""
+    """A token and where it was found. Its repr does not contain the token."""
 
     value: str
     origin: str
@@ -65,7 +66,7 @@ def _from_keyring(host: str) -> Token | None:
     try:
         keyring = importlib.import_module("keyring")
         value = keyring.get_password("tidelore", host)
-    except Exception:  # noqa: BLE001 - a keyring that is missing, locked or broken is simply not a place to look
+    except Exception:  # noqa: BLE001 - a missing, locked or broken keyring is skipped
         return None
     return Token(value, "keyring") if value else None
 

@@ -1,7 +1,8 @@
 """Parses the raw items of a list page, and finds the next page of a list.
 
-An item that cannot be parsed becomes a `Rejected` beside its readable neighbours (invariant 7). A next link to another
-origin is never requested: the list continues as if it were not there, so neither the token nor data is lost.
+An item that cannot be parsed becomes a `Rejected`, and the other items are still read (invariant 7). A next link to
+another origin is never requested: the list continues as if the link were missing, so no token is leaked and no item is
+skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class DatedRecord(Protocol):
-    """What a record must say of itself to have a version."""
+    """The fields that a record needs to have a version."""
 
     @property
     def remote_id(self) -> int: ...
@@ -37,17 +38,17 @@ R = TypeVar("R", bound=DatedRecord)
 
 
 class ParsedItems(Struct, Generic[R], frozen=True):
-    """A page's items, sorted by whether they could be read."""
+    """The items of a page: those that were parsed and those that were rejected."""
 
     items: list[Item[R]]
     rejected: list[Rejected]
 
 
 class ItemReader(Generic[P, R]):
-    """Turns raw list items into items of one kind; a transform that returns None passes an item over.
+    """Parses raw list items into records of one kind; items for which the transform returns None are skipped.
 
-    `locator` names the field by which an item is asked for again. By default a version is its payload's bytes; with
-    `by_record` it is the record's, so that a field we do not keep makes no new version.
+    `locator` is the field by which an item is requested again. By default an item's version is derived from the bytes
+    of its payload; with `by_record` from the record, so that a change of a field we do not store is not a new version.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class ItemReader(Generic[P, R]):
         self._by_record = by_record
 
     def read(self, raws: list[Raw], at: Callable[[R], int]) -> ParsedItems[R]:
-        """Understand what can be understood; `at` picks the instant the list is ordered by."""
+        """Parse the items of a page; `at` returns the timestamp by which the list is ordered."""
         items: list[Item[R]] = []
         rejected: list[Rejected] = []
         for raw in raws:
@@ -95,7 +96,7 @@ class ItemReader(Generic[P, R]):
 
 
 def refuse_nul(record: Struct) -> None:
-    """Refuse a text with a NUL in it: PostgreSQL stores none, and one item must not fail its whole page."""
+    """Raise ValueError for text with a NUL: PostgreSQL cannot store it, and one item must not fail its whole page."""
     for name in record.__struct_fields__:
         value = getattr(record, name)
         texts = value if isinstance(value, tuple) else (value,)
@@ -104,10 +105,10 @@ def refuse_nul(record: Struct) -> None:
 
 
 def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:
-    """Name a payload that cannot be understood as well as it allows."""
+    """Return a `Rejected` for a payload that cannot be parsed, identified as well as its contents allow."""
     payload, error = read_marker(payload) or (payload, error)
     try:
-        # The tolerant reader: a broken text elsewhere in the payload must not hide what it is about.
+        # A tolerant parser, so that an invalid string elsewhere in the payload does not hide its identifiers.
         value = json.loads(outline(payload))
     except (ValueError, RecursionError):
         value = None
@@ -121,7 +122,7 @@ def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:
 
 
 def next_address(response: Response, count: int, per_page: int, route: str) -> str | None:
-    """Return where an offset list goes on, by the header chain; None at its end."""
+    """Return the URL of the next page of an offset list, from the response headers; None at its end."""
     following = next_page(response.headers, response.url, count, per_page)
     if following is not None and following.foreign:
         warn_foreign(route)

@@ -1,7 +1,7 @@
-"""What a source offers to the rooms above, and what it is given to work with.
+"""Interfaces between sources and the rest of the application.
 
-`ProjectSource` is a forge with projects and lists; `Wiring` carries configuration, clock, environment and metrics to
-every source. No source is imported here: each of them imports this module.
+`ProjectSource` is a forge with projects and lists; `Wiring` passes configuration, clock, environment and metrics to
+every source. Must not import a source, because each of them imports this module.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tidelore.http.transport import Transport
 
 
 class Greeting(Struct, frozen=True):
-    """How a host introduces itself: a text for people, and how far its clock is from ours if it sent its time."""
+    """The result of a connection check: a text for people, and the difference between the host's clock and ours."""
 
     text: str
     skew_seconds: int = 0
 
 
 def skew_of(response: Response, now_ms: int) -> int:
-    """Return how many seconds the clock of a server is from ours; 0 where it does not tell its time."""
+    """Return the difference between a server's clock and ours in seconds; 0 if it sent no time."""
     return 0 if response.server_at is None else abs(response.server_at - now_ms) // 1000
 
 
@@ -36,22 +36,22 @@ RESOURCES = ("issues", "merge_requests")
 
 
 class ProjectSource(Protocol):
-    """A forge that holds projects with lists in them. `closed` says why nothing may be asked of it, if so."""
+    """A forge with projects and their lists. `closed` is the reason why it must not be requested, if any."""
 
     name: str
     kind: str
     closed: TideloreError | None
 
     async def greet(self) -> Greeting:
-        """Return who we are there, and what else a person wants to know of a host."""
+        """Check the connection and return the login and other details for people."""
         ...
 
     async def resolve(self, configured: str) -> ProjectRecord:
-        """Find a project by the name the user gave it."""
+        """Find a project by its configured name."""
         ...
 
     async def group(self, path: str) -> Sequence[ProjectRecord]:
-        """Return every project of a group, of the groups inside it too."""
+        """Return every project of a group and its subgroups."""
         ...
 
     def listing(
@@ -61,28 +61,28 @@ class ProjectSource(Protocol):
         ...
 
     def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[ChildRecord]]:
-        """Return the lists of one kind that hang on one item."""
+        """Return the child lists of one kind that belong to one item."""
         ...
 
     async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
-        """Return the status of each of these issues, None where it shows none; None at all: this forge has none."""
+        """Return the status of each issue, None for an issue without one; None alone if the forge has no statuses."""
         ...
 
 
 class PauseBook(Protocol):
-    """Stores the pauses that sources asked for, so that other processes keep them too."""
+    """Stores the pauses that sources asked for, so that other processes respect them too."""
 
     def until(self, source: str) -> int | None:
-        """Return until when a source is to be left alone (epoch milliseconds), or None."""
+        """Return until when a source must not be requested (epoch milliseconds), or None."""
         ...
 
     def keep(self, source: str, until_ms: int) -> None:
-        """Remember a pause."""
+        """Store a pause."""
         ...
 
 
 class Wiring(Struct, frozen=True):
-    """What every source is given."""
+    """The dependencies of every source."""
 
     config: Config
     clock: Clock
@@ -93,10 +93,10 @@ class Wiring(Struct, frozen=True):
     pauses: PauseBook | None = None
 
     def paused_until(self, source: str) -> int | None:
-        """Return until when a source asked an earlier process for a pause, if it did."""
+        """Return until when a source asked an earlier process to pause, or None."""
         return None if self.pauses is None else self.pauses.until(source)
 
     def keep_pause(self, source: str, until_ms: int) -> None:
-        """Let other processes know of a pause."""
+        """Store a pause for other processes."""
         if self.pauses is not None:
             self.pauses.keep(source, until_ms)

@@ -1,7 +1,7 @@
 """Opens the configured hosts of each kind of source.
 
-Adding a forge means a folder beside this file and a function here. A host without a token stays in the list as closed,
-with the reason; only when every host is closed, that is an error.
+To add a forge, add a folder beside this file and a function here. A host without a token stays in the list as closed,
+with the reason; it is an error only if every host is closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelore.sources.ports import ProjectSource, Wiring
 
 
 async def open_hosts(hosts: Sequence[GitLabHost], wiring: Wiring, stack: AsyncExitStack) -> list[ProjectSource]:
-    """Open hosts until the stack unwinds. One without a token stays closed; when all do, that is the error."""
+    """Open hosts until the stack unwinds. A host without a token stays closed; raise its error if all are closed."""
     sources: list[ProjectSource] = []
     for host in hosts:
         try:
@@ -31,7 +31,7 @@ async def open_hosts(hosts: Sequence[GitLabHost], wiring: Wiring, stack: AsyncEx
 
 
 async def open_github_hosts(hosts: Sequence[GitHubHost], wiring: Wiring, stack: AsyncExitStack) -> list[GitHubSource]:
-    """Open hosts until the stack unwinds. One without a token stays closed; when all do, that is the error."""
+    """Open hosts until the stack unwinds. A host without a token stays closed; raise its error if all are closed."""
     sources: list[GitHubSource] = []
     for host in hosts:
         try:

@@ -1,1 +1,1 @@
-"""The loop over surfaces: which lists, children and accounts a command reads, verifies or compares, and its report."""
+"""Sync commands: choose which lists, children and accounts to read, verify or compare, and report the result."""

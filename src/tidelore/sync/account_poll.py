@@ -1,8 +1,9 @@
-"""One poll of Bluesky accounts: those that are due, concurrently, then a share of verification.
+"""Poll Bluesky accounts: read those that are due, concurrently, then verify a share of the stored posts.
 
-Decides what a failure means for an account and for the others on the same server, and when each is polled next: the
-interval grows with the silence of an account, up to the staleness bound. A failing, slow or rate-limited account costs
-the poll its own time limit at most; a server that is out is not asked again in this poll, and its accounts stay due.
+Decides what a failure means for an account and for others on the same server, and when each account is polled next:
+the longer an account has not posted, the longer the interval, up to the staleness bound. A failing, slow or
+rate-limited account delays the poll by at most its time limit. A server that is out gets no more requests in this
+poll, and its accounts stay due.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ from tidelore.sync.report import (
 from tidelore.sync.verification import scrub_budget
 
 SHARE = 0.5
-"""Which part of a silence may pass before the account is asked again: the interval grows by half with every poll."""
+"""The interval as a fraction of the time since the last post: it grows by half with every poll without a new post."""
 SPREAD = 0.1
-"""By which part an interval is shortened: at most all of it, so that accounts added together are not asked together for
-ever; at least half of it, so that an account asked late in a cycle is due when the next one begins."""
+"""The largest fraction by which an interval is randomly shortened, so that accounts added together do not stay in step.
+It is shortened by at least half of that, so that an account polled late in a cycle is due when the next one begins."""
 
 
 class Pace(Struct, frozen=True):
-    """The two bounds of an interval, in seconds."""
+    """The lower and upper bound of polling intervals, in seconds."""
 
     interval_seconds: float
     staleness_seconds: float
@@ -77,14 +78,14 @@ class Pace(Struct, frozen=True):
 
     @property
     def longest(self) -> float:
-        """The ceiling: an account that falls due just after a cycle waits for the next one too."""
+        """The longest interval; an account that falls due just after a cycle also waits for the next one."""
         return max(self.shortest, self.staleness_seconds - self.shortest)
 
 
 def next_interval(pace: Pace, quiet_seconds: float | None, roll: float) -> float:
-    """Return how long to leave an account alone that has been quiet so long; None: it never posted.
+    """Return the seconds until the next poll of an account that last posted `quiet_seconds` ago (None: never).
 
-    `roll` in [0, 1) spreads the result downward, so it never passes the ceiling.
+    `roll` in [0, 1) spreads the result downward, so it never exceeds the longest interval.
     """
     wanted = pace.longest if quiet_seconds is None else quiet_seconds * SHARE
     bounded = min(max(wanted, pace.shortest), pace.longest)
@@ -94,21 +95,22 @@ def next_interval(pace: Pace, quiet_seconds: float | None, roll: float) -> float
 _LOG = logging.getLogger(__name__)
 
 LEASE = "bluesky"
-"""Polls exclude each other, and nobody else."""
+"""Only polls exclude each other; other commands may run at the same time."""
 UNAVAILABLE = frozenset({400, 401, 403, 404, 410})
 BLOCKED = frozenset({401, 403})
-"""What a server answers that refuses an account, or everybody."""
+"""Statuses a server may send both to refuse one account and to refuse all requests."""
 ACCOUNT_SECONDS = 120.0
 STRIKES = 10
-"""After how many failures in a row, or refusals before any answer, a server counts as out."""
+"""A server counts as out after this many failures in a row, or refusals before its first successful response."""
 ACCOUNTS_AT_ONCE = 1000
-"""How many accounts are looked up together: a cycle over very many holds no more of them in memory."""
+"""How many accounts are loaded at a time, to bound the memory of a cycle over very many accounts."""
 
 
 class PollRequest(Struct, frozen=True):
-    """What a poll was asked to do. Without names whoever is due; `everyone` does not wait for that.
+    """Options of a poll. Without `accounts` it reads those that are due; with `everyone`, also those that are not.
 
-    With `verify` those who were read are verified whole; otherwise a share of the requests is spent on verification.
+    With `verify`, the accounts that were read are verified completely; otherwise verification gets a share of the
+    requests.
     """
 
     accounts: tuple[str, ...] = ()
@@ -122,7 +124,7 @@ class PollRequest(Struct, frozen=True):
 
 
 class ServerOutages(Struct):
-    """Which servers are out in this cycle: that limit our rate, fail time after time, or refuse everybody."""
+    """Servers that are out in this cycle: they limit our rate, fail repeatedly, or refuse all requests."""
 
     strikes: dict[str, int] = field(default_factory=dict)
     heard: set[str] = field(default_factory=set)
@@ -138,7 +140,7 @@ class ServerOutages(Struct):
             self.out[server] = error
 
     def refused(self, server: str, error: TideloreError) -> None:
-        """One that answered somebody means the account; one that refuses everybody has no quarrel with any of them."""
+        """Record a refusal. If the server has answered for another account, it concerns the account, not the server."""
         if server not in self.heard:
             self.failed(server, error)
 
@@ -152,7 +154,7 @@ async def poll(
     roll: Callable[[], float] = random.random,
     make_documents: MakeDocuments | None = None,
 ) -> PollReport:
-    """Run one cycle and report."""
+    """Run one poll and return its report."""
     started = shop.clock.monotonic()
     note = "full poll: account positions were reset" if request.full else None
     async with open_session(shop, force=request.force, note=note, lease=LEASE) as session:
@@ -218,7 +220,7 @@ async def scrub(
 
 
 class PollCycle:
-    """One cycle while it runs."""
+    """A poll in progress."""
 
     def __init__(
         self,
@@ -245,7 +247,7 @@ class PollCycle:
         self._pace = Pace(settings.interval_minutes * 60, settings.max_staleness_minutes * 60)
 
     async def run(self) -> None:
-        """Read everybody whose turn it is."""
+        """Read all chosen or due accounts."""
         shop = self._session.shop
         database, clock = shop.database, shop.clock
         if not self._request.accounts:
@@ -263,16 +265,16 @@ class PollCycle:
             await gather(self._work(queue) for _ in range(workers))
 
     def _next(self, passed: set[int]) -> list[AccountRow]:
-        """Return who is read next; whoever had their turn in this cycle has no second one."""
+        """Return the next accounts to read; each account is read at most once per cycle."""
         database, request = self._session.shop.database, self._request
         if request.accounts or request.everyone or request.full:
             return [] if passed else chosen_accounts(self._session.shop, request)
-        # Those left alone at a server that is out are still due: they stand before the others.
+        # Accounts skipped because their server is out are still due and come first, so ask for that many more.
         due = due_accounts(database, self.began_at, ACCOUNTS_AT_ONCE + self._report.left)
         return [account for account in due if account.id not in passed]
 
     async def _refresh(self, batch: Sequence[AccountRow]) -> None:
-        """A repository does not tell its owner's handle; the feed does."""
+        """Refresh the handles of accounts read from repositories, which, unlike feeds, do not contain the handle."""
         silent_ones = [one for one in batch if self.reader.mode_of(one) == "records" and one.state != "unavailable"]
         shop = self._session.shop
         await refresh_if_possible(shop.database, self._source, shop.clock, silent_ones)
@@ -320,11 +322,11 @@ class PollCycle:
     def _succeed(self, account: AccountRow, report: AccountReport, found: ReadResult) -> None:
         now = self._session.shop.clock.now_ms()
         last_post_at = max((at for at in (found.newest_at, account.last_post_at) if at is not None), default=None)
-        # What a first reading finds is no news of the account.
+        # Posts found by a first read are not new activity.
         posted = report.tally.created > 0 and not report.initial
         quiet = 0.0 if posted else None if last_post_at is None else (now - last_post_at) / 1000
         interval = next_interval(self._pace, quiet, self._roll())
-        # Whoever has more to tell is heard again in the next cycle, whenever that is.
+        # An account with more left to read is due in the next cycle, whenever that is.
         report.next_poll_at = self.began_at + 1 if report.behind else now + round(interval * 1000)
         polled = Polled(report.posts, found.newest_at, max(1, round(interval)), report.next_poll_at)
         with self._session.writing() as tx:
@@ -334,7 +336,7 @@ class PollCycle:
                 report.handle, report.renamed_from = found.handle, account.handle
 
     async def _is_blocked(self, account: AccountRow, server: str, error: RemotePermanent) -> bool:
-        """Return whether a server refuses everybody: then it is out, and its accounts stay as they are."""
+        """Return whether the server refuses all requests; if so, mark it as out and leave its accounts unchanged."""
         home = None if self.reader.mode_of(account) == "feed" else account.pds_url
         if error.status not in BLOCKED or why_hidden(error) or server == account.did:
             return False
@@ -364,14 +366,14 @@ class PollCycle:
                 bury_author(tx, account.did, now)
 
     async def _is_deleted(self, account: AccountRow) -> bool:
-        """Ask the account's own server too: only a deleted account takes its posts with it."""
+        """Confirm a deletion with the account's own server: only then are its posts deleted too."""
         try:
             return await self._source.is_deleted(account.did)
         except RemoteError:
             return False
 
     def _fail(self, account: AccountRow, report: AccountReport, server: str | None, error: TideloreError) -> None:
-        """Keep what was read before the failure; the account is asked again after the shortest interval."""
+        """Record a failure; posts read before it are kept, and the account is retried after the shortest interval."""
         report.error = error
         if server is not None:
             self._servers.failed(server, error)
@@ -394,12 +396,12 @@ class PollCycle:
 
 
 def side_by_side(requests: int) -> int:
-    """Return how many accounts are read at a time: more than requests, of which none waits while a page is stored."""
+    """Return how many accounts to read at a time: more than requests, so that none is idle while a page is stored."""
     return requests + requests // 2
 
 
 def chosen_accounts(shop: Workshop, request: PollRequest) -> list[AccountRow]:
-    """Return who is asked in a cycle as it stands: those named, everybody, or whoever is due."""
+    """Return the accounts to poll: those named, all that are not paused, or those that are due now."""
     if request.accounts:
         named = [find_account(shop.database, name) for name in request.accounts]
         paused = [account.handle for account in named if account.state == "paused"]

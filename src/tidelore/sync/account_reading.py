@@ -1,10 +1,10 @@
-"""Read one Bluesky account: its author feed, newest first, or its own repository, in the order of writing.
+"""Read one Bluesky account: its author feed, newest first, or its repository, in the order of writing.
 
-Decides where a first read begins, and that switching between feed and repository leaves no hole: the new way continues
-where the other one was. The position of a repository is the last record key of each collection. A record key is mostly
-a TID, which sorts by its instant; an author may choose another, or a clock may be wrong, so only keys of the
-believable past move a position. What was read and the position are one commit (invariant 1). When an account is due
-and what a refusal means is decided in `account_poll`.
+Decides where a first read begins, and ensures that switching between feed and repository leaves no gap: the new mode
+continues where the other one stopped. The position in a repository is the last record key of each collection. A record
+key is usually a TID, which sorts by time. But authors may choose other keys and clocks may be wrong, so only TIDs that
+are not in the server's future move a position. Posts and position are written in one commit (invariant 1).
+`account_poll` decides when an account is due and what a refusal means.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from tidelore.sync.report import AccountReport, volume_line
 
 COLLECTIONS = (POST, REPOST)
 OVERLAP_MS = 120_000
-"""How far before a position is asked again: keys and dates are made by the authors' clocks, which go slow."""
+"""How far before a position to read again: keys and dates come from the authors' clocks, which may be slow."""
 
 _DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
 
 
 def key_before(instant_ms: int) -> str | None:
-    """Return the greatest record key before an instant; None when there is none, as before the beginning."""
+    """Return the greatest record key before an instant; None if there is none, as for instants before the epoch."""
     number = (instant_ms * 1000 << 10) - 1
     if number < 0:
         return None
@@ -50,7 +50,7 @@ def key_before(instant_ms: int) -> str | None:
 
 
 def start_key(reach: LogPosition, collection: str) -> str | None:
-    """Return the record key behind which a collection is read on; None for its beginning."""
+    """Return the record key after which to continue reading a collection; None to start at its beginning."""
     last = reach.keys.get(collection)
     if last is None:
         return key_before(reach.floor)
@@ -59,7 +59,7 @@ def start_key(reach: LogPosition, collection: str) -> str | None:
 
 
 def advance(reach: LogPosition, collection: str, keys: Iterable[str], server_at: int | None) -> LogPosition:
-    """Return the reach after a page: at its last key that is a TID and not of the server's own days to come."""
+    """Return the position after a page: its last key that is a TID and not in the server's future."""
     known = reach.keys.get(collection, "")
     believed = [
         key
@@ -74,14 +74,14 @@ SAFE_BACKFILL_MS = 86_400_000
 
 
 class RecordPlan(Struct, frozen=True):
-    """How much of each collection one walk reads: so many pages of what is new, and at most as many of the overlap."""
+    """How much of each collection one walk reads: `max_pages` of new records, and at most as many of the overlap."""
 
     per_page: int
     max_pages: int
 
 
 class RecordWalk:
-    """One bounded walk over one repository. `behind` says whether it stopped before the end."""
+    """A bounded walk over one repository. `behind` says whether it stopped before the end."""
 
     def __init__(self, listers: Mapping[str, Lister[PostRecord]], intake: Intake[PostRecord], plan: RecordPlan) -> None:
         self._listers = listers
@@ -90,11 +90,11 @@ class RecordWalk:
         self.behind = False
 
     async def run(self) -> Tally:
-        """Read what each collection holds behind its position; the cursor says how far an account is held at all."""
+        """Read each collection from its position on; the cursor says how far back the account is stored."""
         cursor = self._intake.load(SAFE_BACKFILL_MS)
         reach = cursor.log
         if reach is None:
-            # A position that could not be believed was replaced by an instant: everything since is read again.
+            # An invalid position was replaced by an instant: everything since then is read again.
             reach = LogPosition(cursor.watermark.at if cursor.watermark else 0)
         starts = {collection: start_key(reach, collection) for collection in self._listers}
         last = list(self._listers)[-1]
@@ -109,7 +109,7 @@ class RecordWalk:
                 again, new = again + inside, new + (not inside)
                 self.behind = self.behind or (token is not None and new >= self._plan.max_pages)
                 keys = [split_uri(item.record.uri).rkey for item in page.items]
-                # Until the end is reached the next walk, in another process too, goes on exactly here.
+                # Until the end is reached, the next walk continues exactly here, even in another process.
                 whole = token is None and collection == last and not self.behind
                 reach = replace(advance(reach, collection, keys, page.server_at), behind=not whole)
                 cursor = _forward(replace(cursor, log=reach), page)
@@ -117,13 +117,13 @@ class RecordWalk:
                 if token is None or new >= self._plan.max_pages:
                     break
                 if inside and again >= self._plan.max_pages:
-                    # More was written in the overlap than a walk may read: the rest of it is left to verification.
+                    # The overlap holds more records than a walk may read: verification covers the rest.
                     token = known
         return self._intake.tally
 
 
 def following(page: Page[PostRecord], per_page: int) -> str | None:
-    """Return where the next page begins; a short one is the last, whatever the server adds to it."""
+    """Return the token of the next page; a short page is the last one, even if the server sends a token."""
     return page.next_token if len(page.items) + len(page.rejected) >= per_page else None
 
 
@@ -136,18 +136,18 @@ def _forward(cursor: Cursor, page: Page[PostRecord]) -> Cursor:
 _LOG = logging.getLogger(__name__)
 _ASKED_AGAIN = 10
 _LIVELY = 5
-"""How many posts a second the liveliest account may write, and still be read to its end."""
+"""The highest rate, in posts per second, at which an account can still be read to its end."""
 HOME_MS = 86_400_000
-"""How long we believe where an account's repository is without asking."""
+"""How long the stored server of an account's repository is used without resolving it again."""
 
 T = TypeVar("T")
 
 
 class ObservedList:
-    """The list of one account, which notes its newest post's instant and the handle the account has today.
+    """The list of one account; records the time of its newest post and the account's current handle.
 
-    An AppView that errs may answer with the posts of another account: they are left out, because a handle and a place
-    in a list belong to the DID in the post and not to the account that was asked for.
+    A faulty AppView may return posts of another account. They are dropped, because a handle and a position in a list
+    belong to the DID in the post, not to the account that was requested.
     """
 
     def __init__(self, lister: Lister[PostRecord], did: str) -> None:
@@ -175,7 +175,7 @@ class ObservedList:
 
 
 class ReadResult(Struct, frozen=True):
-    """What a reading learned besides the posts it stored."""
+    """What a read found out besides the posts it stored."""
 
     newest_at: int | None
     handle: str | None
@@ -190,11 +190,11 @@ class AccountReader(Struct, frozen=True):
     full: bool = False
 
     def mode_of(self, account: AccountRow) -> Mode:
-        """Return how an account is read."""
+        """Return whether an account is read from its feed or its repository."""
         return account.mode or self.session.shop.config.bluesky.mode
 
     def writer(self, account: AccountRow, mode: Mode) -> PostWriter:
-        """Return the durable side of one way of reading an account."""
+        """Return the writer that stores what is read of an account in a mode."""
         shop = self.session.shop
         scope = account_scope(account, mode)
         return PostWriter(
@@ -202,7 +202,7 @@ class AccountReader(Struct, frozen=True):
         )
 
     def begin(self, accounts: Sequence[AccountRow]) -> None:
-        """Make durable where the first reading of accounts begins that were never read: for all in one commit."""
+        """Store where the first read begins, in one commit for all accounts that were never read."""
         shop = self.session.shop
         dids = [account.did for account in accounts if account.state != "established"]
         unread = without_cursor(shop.database, self.source.name, SURFACES.values(), dids)
@@ -217,7 +217,7 @@ class AccountReader(Struct, frozen=True):
                     save_cursor(tx, account_scope(account, mode), Cursor(log=_reach(mode, start)), now)
 
     async def read(self, account: AccountRow, report: AccountReport) -> ReadResult:
-        """Read an account up to its present; `report` is told what is stored even when it fails half way."""
+        """Read an account up to the present; `report` shows what is stored even if the read fails half way."""
         mode = self.mode_of(account)
         writer = self.writer(account, mode)
         if self.full:
@@ -237,12 +237,12 @@ class AccountReader(Struct, frozen=True):
         return await self.at_home(account, lambda home: self._read_records(account, home, intake, report))
 
     async def at_home(self, account: AccountRow, work: Callable[[str], Awaitable[T]]) -> T:
-        """Do something at the server of an account's repository; when it has moved, once more at the new one."""
+        """Call `work` with the server of an account's repository; if the account has moved, retry at the new server."""
         home = await self._home(account, account.pds_url)
         try:
             return await work(home)
         except RemoteError as error:
-            # A refusal may mean that the account lives elsewhere; a silence, that its old server is gone.
+            # A refusal may mean that the account has moved; no response, that its old server is gone.
             moved = None if account.pds_url is None else await self._moved_from(account, home, error)
             if moved is None:
                 raise
@@ -264,7 +264,7 @@ class AccountReader(Struct, frozen=True):
         )
 
     def _begin(self, account: AccountRow, writer: PostWriter, mode: Mode) -> int:
-        """Return where a first reading begins; since when the account is held is made durable before it."""
+        """Return where a first read begins; from when on the account is stored is committed before the read."""
         cursor = writer.load()
         known = cursor.log
         if known is not None:
@@ -299,7 +299,7 @@ class AccountReader(Struct, frozen=True):
                 raise
             return known
         if home is None:
-            raise RemoteNotFound(f"the DID document of {account.handle} names no data server", did=account.did)
+            raise RemoteNotFound(f"the DID document of {account.handle} does not name a data server", did=account.did)
         with self.session.writing() as tx:
             note_home(tx, account.id, home, now)
         return home
@@ -314,7 +314,7 @@ class AccountReader(Struct, frozen=True):
 
 
 class ReadingProgress(Struct):
-    """Watches a reading page by page: counts links, and says once that one page was not enough."""
+    """Follows a read page by page: counts links, and logs once that one page was not enough."""
 
     handle: str
     report: AccountReport
@@ -332,7 +332,7 @@ class ReadingProgress(Struct):
 
 
 async def ask_again(intake: Intake[PostRecord], lister: Lister[PostRecord]) -> None:
-    """Ask again, by its address, for what could not be understood."""
+    """Fetch quarantined posts again, each by its address."""
     for entry in intake.store.due_quarantined(_ASKED_AGAIN):
         try:
             page = await lister.fetch_one(entry.locator)
@@ -343,21 +343,21 @@ async def ask_again(intake: Intake[PostRecord], lister: Lister[PostRecord]) -> N
 
 
 def feed_overlap_ms(per_page: int, max_pages: int) -> int:
-    """Return how far below a mark a feed is read again.
+    """Return how far before its watermark a feed is read again.
 
-    Less where only few posts fit into a walk: an overlap that holds more than that would leave it no room to go on.
+    It is shorter if a walk may read only few posts: an overlap with more posts would leave no room for new ones.
     """
     return min(OVERLAP_MS, per_page * max_pages * 1000 * MOST_EMPTY // _LIVELY)
 
 
 def _reach(mode: Mode, start: int, floor: int | None = None) -> LogPosition:
-    """Return the reach of an account of which nothing was read yet; a repository is read from a record key on."""
+    """Return the initial position of an account that was never read; in a repository it includes record keys."""
     key = key_before(start) if mode == "records" else None
     return LogPosition(start if floor is None else floor, {} if key is None else dict.fromkeys(COLLECTIONS, key))
 
 
 def _left_off(writer: PostWriter, reach: LogPosition) -> int:
-    """Return up to where the other way of reading has everything: to its mark, or to what it had not read yet."""
+    """Return up to when the other mode is complete: its watermark, or the start of its oldest gap."""
     cursor = writer.load()
     mark = cursor.watermark.at - OVERLAP_MS if cursor.complete and cursor.watermark else reach.floor
     return max(min([mark, *(gap.floor or 0 for gap in writer.gaps())]), 0)

@@ -1,8 +1,8 @@
 """Stream new Bluesky posts: store each event as a poll would store it, with the position that covers it.
 
-Rows and the position of the stream are one commit (invariant 1); what an event means for accounts is written before
-them and may be written twice. Where the stream has a hole its accounts are due at once: the poll continues from its
-own positions, which the stream never moves.
+Rows and the position of the stream are written in one commit (invariant 1); changes to accounts are written before it
+and may be written twice. If the stream has a gap, the affected accounts become due at once: polls have their own
+positions, which the stream never moves.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ from tidelore.store.work.session import Session, Workshop, open_session
 from tidelore.sync.report import also_to_ledger
 
 LEASE = "bluesky.stream"
-"""Streams exclude each other; polls go on beside them, and cover their holes."""
+"""Streams exclude each other; polls run at the same time and cover their gaps."""
 SURFACE = "bluesky.stream"
 EVENTS_AT_ONCE = 1000
-"""How many events are stored in one transaction at most; while one is written the next ones gather."""
+"""The most events stored in one transaction; while one is written, the next events are buffered."""
 STEP_SECONDS = 30.0
-"""How often the list of accounts is looked at again, and documents are made."""
+"""How often to reload the list of accounts and to generate documents."""
 
 Connect = Callable[[Sequence[str], StreamCursor | None], Jetstream]
 
 
 class StreamRequest(Struct, frozen=True):
-    """How long to follow the stream; None: until interrupted."""
+    """Options of a stream; `seconds` is how long to follow it (None: until interrupted)."""
 
     seconds: float | None = None
     force: bool = False
@@ -73,7 +73,7 @@ class StreamRequest(Struct, frozen=True):
 
 
 class StreamReport(Struct):
-    """What a stream brought so far."""
+    """What a stream has stored so far."""
 
     run_id: int = 0
     accounts: int = 0
@@ -94,7 +94,7 @@ class StreamReport(Struct):
 
 
 class SortedEvents(Struct, frozen=True):
-    """A batch's events by what is to be done; of several about one post the last one counts."""
+    """The events of a batch, grouped by the action they require; the last event about a post wins."""
 
     items: list[Item[PostRecord]]
     gone: list[str]
@@ -103,7 +103,7 @@ class SortedEvents(Struct, frozen=True):
 
 
 def sort_events(events: Iterable[StreamEvent]) -> SortedEvents:
-    """Return what a batch comes to."""
+    """Return the events of a batch, grouped by the action they require."""
     last: dict[str, Item[PostRecord] | None] = {}
     rejected: dict[str, Rejected] = {}
     others: list[HandleChanged | AccountChanged | HoleFound] = []
@@ -118,7 +118,7 @@ def sort_events(events: Iterable[StreamEvent]) -> SortedEvents:
         else:
             others.append(event)
             if isinstance(event, AccountChanged) and is_deleted(event):
-                # What the account wrote before goes with it.
+                # A deleted account's earlier posts are deleted with it.
                 last = {uri: item for uri, item in last.items() if split_uri(uri).did != event.did}
                 rejected = {key: one for key, one in rejected.items() if _did_of(one) != event.did}
     items = [item for item in last.values() if item is not None]
@@ -134,7 +134,7 @@ async def follow_stream(
     on_progress: OnProgress = silent,
     make_documents: MakeDocuments | None = None,
 ) -> None:
-    """Follow the stream until the time is over, it fails, or whoever waits cancels; `report` is told as it goes."""
+    """Follow the stream until the time is up, it fails, or it is cancelled; `report` is updated continuously."""
     clock = shop.clock
     started = clock.monotonic()
     if not followed_dids(shop.database):
@@ -160,7 +160,7 @@ async def follow_stream(
 
 
 class StreamIngestion:
-    """The durable side of one stream."""
+    """Stores the batches of one stream."""
 
     def __init__(
         self,
@@ -183,14 +183,14 @@ class StreamIngestion:
         self._marked = True
 
     def cursor(self) -> StreamCursor | None:
-        """Return where the stream stopped."""
+        """Return the stored position of the stream."""
         stored = self._writer.load()
         if stored.window is None or stored.window.token is None:
             return None
         return StreamCursor.parse(stored.window.token, stored.watermark.at if stored.watermark else None)
 
     def take(self, batch: StreamBatch) -> None:
-        """Make a batch durable."""
+        """Store a batch."""
         shop, report = self._session.shop, self._report
         found = sort_events(batch.events)
         if found.others or found.rejected:
@@ -215,17 +215,17 @@ class StreamIngestion:
         self._on_progress(Progress("bluesky", "stream", report.events, None, note))
 
     async def document(self) -> None:
-        """Make the documents of what came since the last time."""
+        """Generate the documents of posts stored since the last call."""
         if self._marked and self._make_documents is not None:
             made = await self._make_documents(self._session, silent)
             self._marked = made is None
             self._report.documents += made.regenerated if made is not None else 0
 
     def _advanced(self, batch: StreamBatch) -> Cursor:
-        """A stream that counts anew has no place until it tells one: the old one would name another."""
+        """Return the cursor after a batch; empty until a renumbered stream sends a position: the old one is invalid."""
         if batch.cursor is None:
             return Cursor()
-        # On this exact place everything rests; the instant is for people.
+        # The stream is resumed from the token alone; the watermark is only displayed.
         watermark = None if batch.at is None else Position(batch.at, 0)
         known = self._writer.load().watermark if watermark is None else watermark
         return Cursor(watermark=known, window=Window(0, None, token=str(batch.cursor)), complete=True)
@@ -233,7 +233,7 @@ class StreamIngestion:
     def _apply(self, tx: Transaction, found: SortedEvents) -> None:
         now, report = self._session.shop.clock.now_ms(), self._report
         for entry in found.rejected:
-            # Filed under the account's own list, whose poll asks for it again.
+            # Quarantined under the account's feed, so that its poll fetches the post again.
             admit(tx, _list_of(entry), [entry], now)
         known = known_accounts(tx, {event.did for event in found.others if not isinstance(event, HoleFound)})
         for event in found.others:
@@ -258,7 +258,7 @@ class StreamIngestion:
 
 
 def is_deleted(event: AccountChanged) -> bool:
-    """Return whether an account is gone for good, and not only hidden for a while."""
+    """Return whether an account was deleted, rather than temporarily hidden."""
     return not event.active and event.status == "deleted"
 
 

@@ -1,9 +1,10 @@
-"""Compare Bluesky accounts with their own repositories: the verification of a poll, and the audit.
+"""Compare Bluesky accounts with their repositories: the verification of a poll, and the audit.
 
-Verification reads a page of a collection in the order of writing and compares it with what is stored of that span: it
-finds backdated posts, edits, and what a feed that ended early did not show. A stored post that the page does not show
-is requested by itself; only 'gone' makes a tombstone. The place is durable, so every difference is found after a
-bounded time at a fixed cost. The audit reads the repository and the feed completely and writes nothing.
+Verification reads a page of a collection in the order of writing and compares it with the stored posts of that range.
+It finds backdated posts, edits, and posts missing from a feed that ended early. A stored post that is not on the page
+is requested by itself; it becomes a tombstone only if the server says it is gone. The position is stored, so every
+difference is found after a bounded time at a fixed cost. The audit reads the repository and the feed completely and
+writes nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from tidelore.sync.audit import AuditReport, Difference, ScopeAudit, audit_verdi
 from tidelore.sync.report import AccountReport
 
 MAX_QUESTIONS = 20
-"""How many missing posts one stride asks for; if more are missing, the next starts at the same place."""
+"""How many missing posts one stride requests; if more are missing, the next stride starts at the same place."""
 MOST_AT_ONCE = 1000
 
 
 async def verify_accounts(
     reader: AccountReader, budget: int, requests: Callable[[], int], before: int
 ) -> list[AccountReport]:
-    """Verify accounts, the least recently verified first, until the budget is spent or all were since `before`."""
+    """Verify accounts not verified since `before`, least recently verified first, until the budget is spent."""
     reports: list[AccountReport] = []
     spent_before = requests()
     for account in _turns(reader, budget, before):
@@ -70,7 +71,7 @@ async def verify_accounts(
 
 
 def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> None:
-    """Note why an account was not verified. One that its server does not show any more is left to the next poll."""
+    """Record why an account was not verified. If its server no longer shows it, make it due for the next poll."""
     hidden = why_hidden(error) if isinstance(error, RemotePermanent) else None
     if hidden is None:
         report.error = error
@@ -82,10 +83,10 @@ def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> N
 
 
 def _turns(reader: AccountReader, budget: int, before: int) -> list[AccountRow]:
-    """Return whose turn it is. Each costs a request at least, so no more than the budget are needed.
+    """Return the accounts to verify. Each costs at least one request, so no more than the budget are needed.
 
-    Those whose server does not answer stay the least recently verified: every second run, not by parity, begins
-    further down, so that they do not keep the turn for ever.
+    Accounts whose server does not respond stay the least recently verified and would block the others. So about every
+    second run (not by the parity of its id, see `verification.share_out`) starts further down the list.
     """
     session = reader.session
     database, mode = session.shop.database, session.shop.config.bluesky.mode
@@ -101,7 +102,7 @@ def _turns(reader: AccountReader, budget: int, before: int) -> list[AccountRow]:
 
 
 async def verify_accounts_fully(reader: AccountReader, accounts: Sequence[AccountRow]) -> list[AccountReport]:
-    """Verify accounts from their beginning to their end, whatever it costs; not those that were never read whole."""
+    """Verify accounts completely, regardless of cost; skip those whose first read is not complete."""
     reports = []
     for account in accounts:
         if not reader.writer(account, reader.mode_of(account)).load().complete:
@@ -119,7 +120,7 @@ async def verify_accounts_fully(reader: AccountReader, accounts: Sequence[Accoun
 
 
 class AccountVerification:
-    """One account while it is being verified."""
+    """The verification of one account."""
 
     def __init__(self, reader: AccountReader, account: AccountRow, report: AccountReport) -> None:
         shop = reader.session.shop
@@ -132,7 +133,7 @@ class AccountVerification:
         report.tally = self._intake.tally
 
     def begin_anew(self) -> None:
-        """Forget how far a verification under way has come."""
+        """Reset the position, so that verification starts at the beginning."""
         cursor = self._writer.load()
         self._writer.commit(Batch((), replace(cursor, census=Census(verified_at=cursor.census.verified_at))))
 
@@ -145,7 +146,7 @@ class AccountVerification:
     async def _stride_at(self, home: str) -> bool:
         cursor = self._writer.load()
         census, reach = cursor.census, cursor.log
-        # Where nobody knows since when it is held, only what is held is verified: else its whole past would come.
+        # If the start of the stored range is unknown, verify only stored posts: else the whole past would be fetched.
         floor = self._intake.now_ms() if reach is None else reach.floor
         collection, key = _place(census)
         held = {str(uri) for uri in self._writer.held(0, None) if split_uri(str(uri)).collection == collection}
@@ -172,7 +173,7 @@ class AccountVerification:
 
 
 def first_key(held: Set[str], floor: int) -> str:
-    """Return the key behind which a verification begins: before the floor, and before all that is held."""
+    """Return the key after which verification starts: before the floor and before every stored post."""
     least = min((split_uri(uri).rkey for uri in held), default=None)
     start = key_before(floor) or ""
     # One character less sorts before the key itself.
@@ -180,7 +181,7 @@ def first_key(held: Set[str], floor: int) -> str:
 
 
 def is_wanted(item: Item[PostRecord], held: Set[str], floor: int) -> bool:
-    """Return whether the copy should hold an item: it was written since the floor, or is held already."""
+    """Return whether the copy should contain an item: it was written since the floor, or is already stored."""
     return item.at >= floor or item.record.uri in held
 
 
@@ -195,7 +196,7 @@ def _within(uri: str, after: str, upto: str | None) -> bool:
 
 
 async def _ask(lister: Lister[PostRecord], missing: Sequence[str]) -> tuple[list[Page[PostRecord]], list[RemoteId]]:
-    """Ask by itself for each post that was not met: what is there, and what is gone."""
+    """Request each missing post by itself; return the responses and the URIs of posts that are gone."""
     answers: list[Page[PostRecord]] = []
     gone: list[RemoteId] = []
     for uri in sorted(missing)[:MAX_QUESTIONS]:
@@ -208,7 +209,7 @@ async def _ask(lister: Lister[PostRecord], missing: Sequence[str]) -> tuple[list
 
 
 def _onward(census: Census, collection: str, upto: str | None, server_at: int) -> Census:
-    """Return the census after a verified page: at the next one, at the next collection, or at its end."""
+    """Return the census after a verified page: at the next page, at the next collection, or finished."""
     started = census.started_at if census.token is not None else server_at
     rest = COLLECTIONS[COLLECTIONS.index(collection) + 1 :] if collection in COLLECTIONS else ()
     if upto is None and not rest:
@@ -228,7 +229,7 @@ async def audit_accounts(
     accounts: Sequence[AccountRow],
     on_progress: OnProgress = silent,
 ) -> AuditReport:
-    """Compare these accounts with the network; one that cannot be read is reported, and the others go on."""
+    """Compare these accounts with the network; one that cannot be read is reported and does not stop the others."""
     gate = asyncio.Semaphore(config.bluesky.max_concurrent)
     compared = 0
 
@@ -264,7 +265,7 @@ def account_audit_verdict(report: AuditReport) -> TideloreError | None:
 
 
 class AccountComparison:
-    """One account while it is being compared; `scope` is told what comes of it."""
+    """The comparison of one account; `scope` receives the results."""
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class AccountComparison:
         did = self._account.did
         home = (await self._source.document(did)).pds_url
         if home is None:
-            raise RemoteNotFound(f"the DID document of {self._account.handle} names no data server", did=did)
+            raise RemoteNotFound(f"the DID document of {self._account.handle} does not name a data server", did=did)
         for collection in COLLECTIONS:
             await self._compare_collection(collection, self._source.records(home, did, collection, PER_PAGE))
         feed = self._source.author_feed(did, PER_PAGE)

@@ -1,6 +1,6 @@
 """Follow Bluesky accounts: resolve names to DIDs, store them, and refresh their handles.
 
-A name that cannot be resolved is reported and does not stop the others. No lease is needed: a poll under way does not
+A name that cannot be resolved is reported and does not stop the others. No lease is needed: a running poll does not
 depend on what changes here.
 """
 
@@ -33,9 +33,9 @@ from tidelore.store.mirror.accounts import (
 
 
 class FollowResult(Struct):
-    """What became of a wish to follow: who is new, who was followed already, and what could not be found.
+    """The result of following accounts: new ones, those followed already, and names that could not be resolved.
 
-    `lines` says on which line of a file a name was written.
+    `lines` maps names to line numbers if they were read from a file.
     """
 
     created: list[NewAccount] = field(default_factory=list)
@@ -53,7 +53,7 @@ async def follow_targets(
     added_by: str,
     mode: Mode | None = None,
 ) -> FollowResult:
-    """Follow accounts, and the members of lists and starter packs; what cannot be found is told in the result."""
+    """Follow accounts and the members of lists and starter packs; the result contains what could not be found."""
     names = [target for target in targets if isinstance(target, str)]
     found = await follow(database, source, config, clock, names, added_by, mode)
     for target in targets:
@@ -78,7 +78,7 @@ async def follow(
     added_by: str,
     mode: Mode | None = None,
 ) -> FollowResult:
-    """Follow accounts by handle or DID; a name that cannot be resolved is told in the result."""
+    """Follow accounts by handle or DID; the result contains the names that could not be resolved."""
     found = FollowResult()
     gate = asyncio.Semaphore(config.bluesky.max_concurrent)
 
@@ -94,7 +94,7 @@ async def follow(
     profiles = {profile.did: profile for profile in await source.profiles(list(dids))}
     handles = dict.fromkeys(dids, NO_HANDLE)
     for did in dids.keys() - profiles.keys():
-        # An account that cannot be shown is followed all the same: it may come back.
+        # An account without a visible profile is followed anyway: it may come back.
         try:
             handles[did] = (await source.document(did)).handle or NO_HANDLE
         except RemotePermanent as error:
@@ -117,7 +117,7 @@ async def follow_follows(
     name: str,
     mode: Mode | None = None,
 ) -> FollowResult:
-    """Follow everybody whom an account follows."""
+    """Follow all accounts that an account follows."""
     did = await source.resolve(name)
     wanted = [
         NewAccount(profile.did, profile.handle.lower(), profile.display_name, mode)
@@ -129,12 +129,12 @@ async def follow_follows(
 async def follow_configured(
     database: Database, source: BlueskySource, config: Config, clock: Clock
 ) -> dict[str, TideloreError]:
-    """Follow the accounts of the configuration that are not yet; return the names that lead nowhere."""
+    """Follow configured accounts that are not followed yet; return the names that could not be resolved."""
     if not config.bluesky.accounts:
         return {}
     troubles: dict[str, TideloreError] = {}
     for name in configured_only(config.bluesky.accounts, list_accounts(database)):
-        # One by one: under which name each was configured is remembered with it.
+        # One by one, because each account is stored with the name it was configured by.
         try:
             found = await follow(database, source, config, clock, [name], f"{CONFIGURED}{name}")
         except RemoteError as error:
@@ -147,7 +147,7 @@ async def follow_configured(
 async def refresh(
     database: Database, source: BlueskySource, clock: Clock, accounts: Sequence[AccountRow]
 ) -> list[tuple[str, str]]:
-    """Learn the handles of today; return those that changed, as the old and the new one."""
+    """Fetch the current handles; return the changed ones as (old, new)."""
     changed: list[tuple[str, str]] = []
     rows = {account.did: account for account in accounts}
     for part in _parts(list(rows), MOST_PROFILES):
@@ -164,7 +164,7 @@ async def refresh(
 async def refresh_if_possible(
     database: Database, source: BlueskySource, clock: Clock, accounts: Sequence[AccountRow]
 ) -> list[tuple[str, str]]:
-    """The same; who is called what is worth no failure of a cycle."""
+    """Like `refresh`, but ignore remote errors: outdated handles must not fail a poll."""
     try:
         return await refresh(database, source, clock, accounts)
     except RemoteError:

@@ -1,8 +1,8 @@
 """Audit: compare the whole copy of a project with the server, and report every difference.
 
 Reads both lists of every project completely, in order of creation, then every kind of children of every item that both
-sides have. An item that the copy holds and the list did not show is requested by itself; only 'gone' makes it extra. A
-missing or extra item stands for everything below it. Writes nothing: no lease, no run, no row.
+sides have. A stored item that is not in the list is requested by itself; it counts as extra only if the server says it
+is gone. Children of missing or extra items are not reported separately. Writes nothing: no lease, no run, no row.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VERDICTS = ("missing", "extra", "different", "unreadable")
 
 
 class Difference(Struct, frozen=True):
-    """One item that is not the same here and there. `unreadable` ones are there, and cannot be compared."""
+    """An item that differs between copy and server. An `unreadable` one exists on the server but cannot be parsed."""
 
     verdict: str
     kind: str
@@ -54,7 +54,7 @@ class Difference(Struct, frozen=True):
 
 
 class UnreadChildren(Struct, frozen=True):
-    """Children that could not be read, so that nothing is known of them."""
+    """Children that could not be fetched, and so were not compared."""
 
     kind: str
     project: str
@@ -63,7 +63,7 @@ class UnreadChildren(Struct, frozen=True):
 
 
 class ScopeAudit(Struct):
-    """One list of one project: how much was compared, and what came of it."""
+    """The audit of one list of one project: how much was compared, and the differences found."""
 
     source: str
     surface: str
@@ -82,7 +82,7 @@ class ScopeAudit(Struct):
 
 
 class AuditReport(Struct):
-    """One whole audit. `synced_at` is when the copy was last brought up to date."""
+    """The result of an audit. `synced_at` is when the copy was last brought up to date."""
 
     synced_at: int | None
     scopes: list[ScopeAudit]
@@ -103,7 +103,7 @@ class AuditReport(Struct):
 
 
 def compare(held: Mapping[str, object], met: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield a verdict and a key for everything that is not the same on both sides."""
+    """Yield a verdict and a key for everything that differs between the two sides."""
     for key, content in met.items():
         if key not in held:
             yield "missing", key
@@ -115,12 +115,12 @@ def compare(held: Mapping[str, object], met: Mapping[str, object]) -> Iterator[t
 
 
 def describe(counts: Counter[str]) -> str:
-    """Return counts in words, in the order of the verdicts; nothing for none."""
+    """Return counts as text, in the order of `VERDICTS`; empty if there are none."""
     return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def audit_verdict(report: AuditReport) -> TideloreError | None:
-    """Return the error an audit ends with, if any: a difference first, then what could not be compared."""
+    """Return the error of an audit, if any: differences first, then lists that could not be read."""
     counts = report.counts
     if counts:
         return IntegrityError(
@@ -150,13 +150,13 @@ T = TypeVar("T")
 
 _SIGNS = {"issues": SIGNS["issue"], "merge_requests": SIGNS["mr"]}
 _NOT_HELD = 0
-"""The row id of a project the copy does not know: nothing is found under it."""
+"""The row id used for a project that is not stored: no rows have it."""
 
 
 async def audit(
     database: Database, config: Config, targets: Sequence[ListTarget], on_progress: OnProgress = silent
 ) -> AuditReport:
-    """Compare every target with the copy; one that cannot be read is reported, and the others go on."""
+    """Compare every target with the copy; one that cannot be read is reported and does not stop the others."""
     gate = asyncio.Semaphore(SIDE_BY_SIDE)
     stopped: dict[str, RemoteError] = {}
 
@@ -177,7 +177,7 @@ async def audit(
 
 
 class ListComparison:
-    """One target while it is being compared; `scope` is told what comes of it."""
+    """The comparison of one target; `scope` receives the results."""
 
     def __init__(
         self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
@@ -191,7 +191,7 @@ class ListComparison:
         self._settings = sync_settings(config, target.source.name, target.configured)
 
     async def run(self) -> None:
-        """Compare the list, then the children of what both sides have."""
+        """Compare the list, then the children of items that both sides have."""
         project = await self._find()
         scope = self._scope
         scope.project = project.path
@@ -208,7 +208,7 @@ class ListComparison:
             scope.differences.sort(key=_place)
 
     async def _find(self) -> ProjectRow:
-        """Return the project as the copy knows it, or as the forge tells it; nothing is remembered."""
+        """Return the project as it is stored, or as the forge returns it; store nothing."""
         target = self._target
         source, listed = target.source, target.listed
         known = find_chosen(self._database, source.name, target.configured, listed)
@@ -242,7 +242,7 @@ class ListComparison:
         return list(common.values())
 
     def _compare_page(self, project: ProjectRow, page: Page[ParentRecord], met: set[str]) -> dict[int, Holding]:
-        """Compare one page with the copy and return what both have; what was met before is left out."""
+        """Compare one page with the copy and return the items that both have; skip items that were already compared."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
         held = holdings(self._database, self._kind, project.id, [int(key) for key in items])
         for verdict, key in compare(
@@ -284,7 +284,7 @@ class ListComparison:
     ) -> None:
         self._scope.children += len(met) + len(rejected)
         for verdict, key in compare(CHILDREN[kind].held(self._database.read, self._kind, parent.id), met):
-            # What we hold and did not meet may be what could not be read.
+            # A stored child that was not seen may be one that could not be parsed.
             if not (verdict == "extra" and rejected):
                 self._note(verdict, kind, parent.iid, key)
         for entry in rejected:
@@ -302,7 +302,7 @@ class ListComparison:
 
 
 async def _side_by_side(count: int, jobs: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Do all jobs, so many at a time; the first error ends them all."""
+    """Run all jobs, at most `count` at a time; the first error cancels the others."""
     queue = iter(jobs)
 
     async def worker() -> None:
@@ -314,10 +314,10 @@ async def _side_by_side(count: int, jobs: Iterable[T], work: Callable[[T], Await
             for _ in range(count):
                 group.create_task(worker())
     except BaseExceptionGroup as several:
-        # The caller waits for an error of the tree, not for a bundle of them.
+        # Callers handle single errors of our hierarchy, not exception groups.
         raise several.exceptions[0] from None
 
 
 def _place(found: Difference) -> tuple[int, bool, str, str]:
-    """Order differences by their item, what is said of the item itself first."""
+    """Return a sort key: by item, differences of the item itself before those of its children."""
     return found.iid or 0, found.kind not in FAMILIES, found.kind, found.key

@@ -1,9 +1,9 @@
 """Read the children of changed items (discussions, events, closed issues, files, reviewers) and issue statuses.
 
 The engine decides parent by parent; this module decides which kinds are read for a project and in which order. A kind
-that fails for one project leaves the others alone; rejected credentials or an exhausted rate limit stop their source.
-Statuses that could not be read are a warning and stay due; a source without statuses is reported once, and its issues
-count as read.
+that fails for one project does not affect the others; rejected credentials or an exhausted rate limit stop their
+source. Statuses that could not be read are a warning and stay due; a source without statuses is reported once, and its
+issues count as read.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
     {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
 )
 PROMPT_MS = 2000
-"""How long after a change all but the notes are sure to show: the forge's clock has whole seconds."""
+"""How long after a change all children except notes are certainly visible: the forge's clock has whole seconds."""
 
 
 def kinds_of(resource: str, settings: Sync) -> tuple[str, ...]:
-    """Return the kinds of children that are to be read for a list."""
+    """Return the kinds of children to read for a list."""
     return wanted_children(FAMILIES[resource].kind, settings)
 
 
@@ -53,15 +53,16 @@ async def sync_children(
     failed_since: int | None = None,
     is_over: IsOver = never,
 ) -> None:
-    """Bring the children of every due parent of these targets up to date; the reports tell what came of it.
+    """Bring the children of every due parent of these targets up to date, and update the reports.
 
-    What failed since an instant, the start of this run, is not tried once more. Who is due when time is up stays so.
+    Parents that failed after `failed_since`, the start of this run, are not retried. Parents that are left when the
+    time is up stay due.
     """
     stopped: dict[str, RemoteError] = {}
     gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target, _ in pairs}
 
     async def one(target: ListTarget, report: ScopeReport) -> None:
-        # All at once, there would be many under way to wait for when time is up.
+        # Limited, because requests in progress have to be waited for when the time is up.
         async with gates[target.source.name]:
             try:
                 await _project(session, target, report, stopped, on_progress, failed_since, is_over)
@@ -100,10 +101,10 @@ async def _project(
 
 
 class ProjectChildren:
-    """One kind of children of one project while it is being read; `child` is told what comes of it.
+    """Reads one kind of children of one project; `child` receives the results.
 
-    `left`: time was up before the children of all these parents were read. `is_paused`: the server refuses this kind
-    for the whole project, and the pause before the next attempt is not over.
+    `left`: the time was up before the children of all parents were read. `is_paused`: the server refuses this kind for
+    the whole project, and the pause before the next attempt is not over.
     """
 
     def __init__(
@@ -141,11 +142,11 @@ class ProjectChildren:
 
     @property
     def requests_each(self) -> int:
-        """How many requests one parent costs, unless its lists are long."""
+        """How many requests one parent costs if each of its lists fits on one page."""
         return len(self._lists(Parent(0, 0, 0, None, None)))
 
     async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
-        """Read the children of all parents that are due; return how many parents turned out to be gone."""
+        """Read the children of all due parents; return how many parents turned out to be gone."""
         work = self._sync(on_progress, total)
         return await self._read(work, work.ready(server_at))
 
@@ -159,12 +160,12 @@ class ProjectChildren:
         return work.gone
 
     def _goes_on(self, _parent: Parent) -> bool:
-        """Tell whether there is time for one more parent."""
+        """Return whether there is time for another parent."""
         self.left = self._is_over()
         return not self.left
 
     async def _is_there(self, parent: Parent) -> bool | None:
-        """Ask for a parent itself; None when the question failed, which proves nothing."""
+        """Return whether a parent still exists on the server; None if the request failed."""
         lister = self._target.source.listing(self._target.resource, self._project.remote_id)
         try:
             page = await lister.fetch_one(str(parent.iid))
@@ -205,13 +206,13 @@ class ProjectChildren:
 
 
 STATUSES_AT_ONCE = 100
-"""How many statuses one request asks for."""
+"""How many statuses to fetch per request."""
 STATUS_KIND = "status"
 _LOG = logging.getLogger(__name__)
 
 
 class _StatusProject(Struct):
-    """One project while its statuses are being read."""
+    """A project whose statuses are being read."""
 
     source: ProjectSource
     home: ProjectRow
@@ -221,7 +222,7 @@ class _StatusProject(Struct):
 
 
 class StatusStage:
-    """The statuses of one run. It remembers what it was refused, so that nothing is asked or told twice."""
+    """Reads the statuses of one run. Remembers failures, so that nothing is requested or reported twice."""
 
     def __init__(self, session: Session, on_progress: OnProgress, *, wanted: bool) -> None:
         self._session = session
@@ -234,7 +235,7 @@ class StatusStage:
     async def sync(
         self, targets: Sequence[ListTarget], reports: Sequence[ScopeReport], is_over: IsOver = never
     ) -> None:
-        """Read the status of every due issue of what was reported; the reports are told what came of it."""
+        """Read the status of every due issue in the projects of these reports, and update the reports."""
         by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
         projects: dict[int, _StatusProject] = {}
         for report in reports if self._wanted else ():

@@ -1,4 +1,4 @@
-"""Diagnosis for `lore doctor`: are the configured hosts, projects and accounts reachable? Stores nothing."""
+"""Check for `lore doctor` whether the configured hosts, projects and accounts are reachable. Stores nothing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 SKEW_SECONDS = 300
-"""How far the clock of a server may be from ours."""
+"""The largest accepted difference between a server's clock and ours."""
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     ok: bool
@@ -39,13 +39,13 @@ class Finding(Struct, frozen=True):
 
 
 def trouble(subject: str, error: TideloreError) -> Finding:
-    """Return the finding of something that failed, with the address that was asked."""
+    """Return the finding for a failed check, with the URL of the request."""
     asked = f": {error.url}" if isinstance(error, RemoteError) and error.url else ""
     return Finding(subject, False, f"{error.message}{asked}", error)
 
 
 def _clock(subject: str, greeting: Greeting) -> list[Finding]:
-    """Return the finding of a clock that is far off; it comes last, so that its exit code hides no other."""
+    """Return a finding if a clock is far off. It must come last, so that its exit code does not hide another one."""
     if greeting.skew_seconds <= SKEW_SECONDS:
         return []
     problem = TideloreError(
@@ -56,7 +56,7 @@ def _clock(subject: str, greeting: Greeting) -> list[Finding]:
 
 
 async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: GitLabHost) -> list[Finding]:
-    """Ask a host who we are there, and for each configured project and group."""
+    """Check the credentials for a GitLab host, and each configured project and group."""
     findings: list[Finding] = []
     subject = f"{host.name} ({host.base_url})"
     try:
@@ -76,7 +76,7 @@ async def examine_github(
     host: GitHubHost,
     check: Callable[[str, int], None] = lambda _configured, _remote_id: None,
 ) -> list[Finding]:
-    """Ask a GitHub host who we are there, and for each configured repository.
+    """Check the credentials for a GitHub host, and each configured repository.
 
     `check` raises RemoteError when a configured name does not belong to the repository that is stored under it.
     """
@@ -129,7 +129,7 @@ def _archived(host: GitLabHost) -> str:
 
 
 async def examine_bluesky(opening: AbstractAsyncContextManager[BlueskySource], settings: Bluesky) -> list[Finding]:
-    """Ask the AppView and the PLC directory, and for each account of the configuration."""
+    """Check the AppView, the PLC directory, and each configured account."""
     subject = "bluesky"
     try:
         async with opening as source:
@@ -144,7 +144,7 @@ async def examine_bluesky(opening: AbstractAsyncContextManager[BlueskySource], s
 
 
 def examine_stream(settings: Bluesky) -> Finding:
-    """Look at the address of the event stream, which is not asked: `lore stream bluesky` does."""
+    """Check the URL of the event stream without connecting to it; `lore stream bluesky` connects."""
     subject = f"bluesky stream ({settings.jetstream_url})"
     try:
         return Finding(subject, True, f"well-formed, protocol {protocol_of(stream_url(settings.jetstream_url))}")
@@ -153,7 +153,7 @@ def examine_stream(settings: Bluesky) -> Finding:
 
 
 def examine_accounts(database: Database) -> Finding | None:
-    """Return how the followed accounts stand; None when there are none."""
+    """Return how many followed accounts are in each state; None if there are none."""
     counts = count_accounts(database)
     if not counts:
         return None
@@ -174,7 +174,7 @@ async def _answers(subject: str, asked: Awaitable[object]) -> Finding:
 
 
 async def _configured(source: BlueskySource, settings: Bluesky) -> list[Finding]:
-    """Return a finding for each name that leads nowhere, and one for all that lead to an account."""
+    """Return one finding for all names that were resolved, and one for each that was not."""
     gate = asyncio.Semaphore(settings.max_concurrent)
 
     async def resolve(name: str) -> Finding | None:

@@ -1,8 +1,8 @@
 """Read the lists of projects, concurrently and within a time slice.
 
-A list that fails is reported and the others go on; a source that refuses all requests, or does not respond several
-times in a row, is not asked again in this run. Errors of the local side (integrity, storage, a lost lease) stop the
-run. When the time slice is over nothing is cut off: a page under way is stored, and the next run continues at its
+A list that fails is reported and does not stop the others; a source that refuses all requests, or does not respond
+several times in a row, gets no more requests in this run. Local errors (integrity, storage, a lost lease) stop the run.
+When the time slice is over, nothing is interrupted: a page being read is stored, and the next run continues at its
 cursor. Each stage has a share of the slice that earlier stages cannot take, and a list that had no turn comes first in
 the next slice.
 """
@@ -45,17 +45,17 @@ Stage = Literal["ingest", "dependents", "statuses", "scrub"]
 IsOver = Callable[[], bool]
 
 PARTS: Mapping[Stage, float] = MappingProxyType({"ingest": 0.75, "dependents": 0.15, "statuses": 0.05, "scrub": 0.05})
-"""What each stage may take at most when the others need theirs; what one leaves, the next may take too."""
+"""Each stage's share of the time slice; time that a stage does not use is available to the next ones."""
 _ENDS = MappingProxyType(dict(zip(PARTS, accumulate(PARTS.values()), strict=True)))
 
 
 def never() -> bool:
-    """Let a stage come to its own end."""
+    """Return False: no time limit."""
     return False
 
 
 class TimeSlice:
-    """The time of one run, from here on."""
+    """The time limit of one run, starting now."""
 
     def __init__(self, clock: Clock, seconds: float | None) -> None:
         self._clock = clock
@@ -63,23 +63,23 @@ class TimeSlice:
         self._began = clock.monotonic()
 
     def begin(self, stage: Stage) -> IsOver:
-        """Begin a stage, and return what tells when it has to stop asking."""
+        """Start a stage and return a function that says whether it must stop making requests."""
         if self._seconds is None:
             return never
         clock, began = self._clock, self._clock.monotonic()
-        # An answer that came late in the stage before takes nothing of what belongs to this one.
+        # A slow response in the previous stage does not shorten the share of this one.
         ends = max(self._began + self._seconds * _ENDS[stage], began + self._seconds * PARTS[stage])
         return lambda: clock.monotonic() >= ends
 
 
 class TimeIsUp(Exception):
-    """Nothing more is asked: a signal inside a stage, which its caller never sees."""
+    """Stops a walk when its time is up. Used inside a stage; callers never see it."""
 
 
 class TimedList(Generic[R]):
-    """A list that is read until time is up. Inside an instant that fills several pages it is read on.
+    """A list that is read until the time is up, but never interrupted within an instant that fills several pages.
 
-    Such a window begins anew when it is interrupted: cut off again and again, it might never come to its end.
+    Such a window starts again if it is interrupted; interrupted every time, it might never be finished.
     """
 
     def __init__(self, lister: Lister[R], is_over: IsOver) -> None:
@@ -96,7 +96,7 @@ class TimedList(Generic[R]):
 
 
 class Keyed(Protocol):
-    """Something that is done about one list."""
+    """Something that belongs to one list."""
 
     @property
     def key(self) -> ScopeKey: ...
@@ -106,9 +106,9 @@ K = TypeVar("K", bound=Keyed)
 
 
 def in_turn(lists: Sequence[K], turns: Mapping[ScopeKey, int], polled: Mapping[ScopeKey, int]) -> list[K]:
-    """Return lists by how long ago they had a turn, those that had none first; of equals, the longest unheard of.
+    """Return lists, least recent turn first (those without a turn before all others), then least recently polled.
 
-    `polled` alone would not do: a list that cannot be read stays unheard of, and would be the first for ever.
+    Sorting by `polled` alone is not enough: a list that cannot be read is never polled, and would always be first.
     """
     return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))
 
@@ -125,7 +125,7 @@ async def ingest(
     on_progress: OnProgress,
     is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Read every target up to its end, or until time is up; the reports come in the targets' order."""
+    """Read every target to its end, or until the time is up; return reports in the order of the targets."""
     gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
     outages = SourceOutages()
     resolving: dict[tuple[str, str], asyncio.Lock] = {}
@@ -141,7 +141,7 @@ async def ingest(
             if report.list_left:
                 return report
             try:
-                # Two lists of one project that meet here first ask for it once.
+                # Two lists of one project run concurrently; the lock makes them resolve it once.
                 alone = resolving.setdefault((target.source.name, target.configured), asyncio.Lock())
                 async with alone:
                     project = await resolve_project(session, target.source, target.configured, target.listed)
@@ -162,7 +162,7 @@ async def ingest(
 
 
 async def _follow_rename(session: Session, target: ListTarget, report: ScopeReport) -> None:
-    """Learn the new path of a project whose newest item has an address under another path."""
+    """Fetch the new path of a project if the URL of its newest item has a different path."""
     home = report.home
     table = FAMILIES[target.resource].table
     if home is not None and was_renamed(session.shop.database, home.id, table):
@@ -171,7 +171,7 @@ async def _follow_rename(session: Session, target: ListTarget, report: ScopeRepo
 
 
 def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter:
-    """Return the durable side of a target."""
+    """Return the writer that stores what is read of a target."""
     scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
     shop = session.shop
     return PageWriter(
@@ -186,7 +186,7 @@ def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> Pag
 
 
 class ListReading(Struct):
-    """One target while it is being read; `counted` is what the run's counters already hold of it."""
+    """Reads one target; `counted` is what was already added to the counters of the run."""
 
     session: Session
     target: ListTarget
@@ -197,11 +197,11 @@ class ListReading(Struct):
     counted: Tally = field(default_factory=Tally)
 
     async def run(self, project: ProjectRow) -> None:
-        """Read the target's list to its end, or until time is up."""
+        """Read the list to its end, or until the time is up."""
         try:
             await self._walk(project)
         except RemoteNotFound:
-            # The number we knew is gone; the same name may stand for a project that was made anew.
+            # The known id is gone; the project may have been recreated under the same name.
             again = await look_up(self.session, self.target.source, self.target.configured)
             if again.remote_id == project.remote_id:
                 raise
@@ -237,7 +237,7 @@ class ListReading(Struct):
 
 
 def count(counters: Counters, resource: str, before: Tally, now: Tally) -> None:
-    """Add what a page brought to the counters of its run."""
+    """Add the difference between two tallies to the counters of a run."""
     fetched = now.fetched - before.fetched
     ingested = now.created + now.changed - before.created - before.changed
     if resource == "issues":

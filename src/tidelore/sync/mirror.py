@@ -1,7 +1,7 @@
-"""One sync run: lists, children, statuses, verification, documents, vectors.
+"""Run a sync: lists, children, statuses, verification, documents, vectors.
 
-Decides the order of the stages and what the ledger row says at the end. A run with a time limit stops requesting when
-it has passed and says so: only a run that left nothing has brought the copy up to date. The functions that make
+Decides the order of the stages and the outcome recorded in the ledger. A run with a time limit makes no more requests
+when it has passed, and records that: the copy counts as up to date only if nothing was left. The functions that make
 documents and vectors are passed in.
 """
 
@@ -26,10 +26,10 @@ from tidelore.sync.verification import candidate, scrub_budget, verify
 
 
 class MirrorRequest(Struct, frozen=True):
-    """What a mirroring command was asked to do. Without `walk` only verification is done.
+    """Options of a sync. Without `walk` only verification is done.
 
-    `seconds`: when to stop asking. Then lists come by the last of their `turns`, the number of a run: who had none
-    since then is the first.
+    `seconds`: after how long to stop making requests. With it, lists are read in the order of `turns`, the id of the
+    run in which each list last had a turn: the least recent first.
     """
 
     resources: tuple[str, ...]
@@ -59,7 +59,7 @@ async def mirror(
 ) -> RunReport:
     """Bring the chosen lists and their children up to date, verify a share of the copy, and report.
 
-    `embed` comes last and without the lease, and writes down what it did as it goes.
+    `embed` runs last and without the lease, and updates its report as it goes.
     """
     started = shop.clock.monotonic()
     note = "full sync: cursors were reset" if request.full else None
@@ -90,12 +90,12 @@ def _left_off(request: MirrorRequest) -> str:
 def _set_outcome(session: Session, report: RunReport) -> None:
     errors = [scope.error for scope in (*report.scopes, *report.scrubbed) if scope.error is not None]
     session.warnings = len(errors) + sum(_failed_children(scope) for scope in report.scopes)
-    # A run that only verifies is judged by what it verified.
+    # The outcome of a run that only verifies depends on what it verified.
     note_ending(session, run_verdict(report.scopes or report.scrubbed, report.scrubbed))
 
 
 def note_ending(session: Session, ended: TideloreError | None) -> None:
-    """Let the row of a run say what the exit code says."""
+    """Record the outcome in the ledger row, so that it agrees with the exit code."""
     if isinstance(ended, PartialSuccess):
         session.partial = ended.message
     elif ended is not None:
@@ -127,13 +127,13 @@ async def _read(
     report: RunReport,
     on_progress: OnProgress,
 ) -> None:
-    """Go through the stages that ask the forge."""
+    """Run the stages that make requests to the forge."""
     shop, time = session.shop, TimeSlice(session.shop.clock, request.seconds)
     if request.seconds is not None:
         targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
     statuses = StatusStage(session, on_progress, wanted=request.statuses)
     began_at = shop.clock.now_ms()
-    # Before the walk: what it completes for the first time is verified by that.
+    # Chosen before the walk: a list that it reads completely for the first time needs no verification.
     turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
     if request.walk:
         with _stage(session, report, "ingest"):
@@ -157,7 +157,7 @@ async def _read(
 
 @contextmanager
 def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
-    """Enter a phase of the run, and note how long it took."""
+    """Set the phase of the run, and record how long it took."""
     clock = session.shop.clock
     session.run.set_phase(name)
     began = clock.monotonic()

@@ -1,8 +1,8 @@
-"""Projects: from a configured name or group to a stored row, and which lists a command reads.
+"""Resolve configured names and groups to stored projects, and choose which lists a command reads.
 
-A project is found by the forge's own number once it is known, so a rename or a move changes its path and nothing else.
-It is looked up again once a day, and when an item shows another path; an archived project is skipped. A project that
-several groups and names lead to is chosen once. The items of a project are not read here.
+Once a project is known, it is looked up by the forge's id, so a rename or a move only changes its path. It is looked up
+again once a day, and when the URL of an item has a different path. Archived projects are skipped. A project that
+matches several groups and names is chosen once. The items of a project are not read here.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ REFRESH_MS = 24 * 3600 * 1000
 
 
 class ChosenProject(Struct, frozen=True):
-    """A project to be read: the name it goes by, what a group told of it, or why it cannot be read.
+    """A project to read: its configured name, its record if a group listed it, or why it cannot be read.
 
-    A group that could not be listed stands here for the projects it may hold.
+    With `is_group`, it represents the unknown projects of a group that could not be listed.
     """
 
     source: str
@@ -52,7 +52,7 @@ class ChosenProject(Struct, frozen=True):
 def find_chosen(
     database: Database, source: str, configured: str, listed: ProjectRecord | None = None
 ) -> ProjectRow | None:
-    """Return the stored row of a project, if it was found before."""
+    """Return the stored row of a project, or None."""
     if listed is not None:
         return find_remote(database, source, listed.remote_id)
     return find_configured(database, source, configured)
@@ -61,7 +61,7 @@ def find_chosen(
 async def resolve_project(
     session: Session, source: ProjectSource, configured: str, listed: ProjectRecord | None = None
 ) -> ProjectRow:
-    """Return a project's row: as stored while that is fresh, else as its group or its forge tells it."""
+    """Return a project's row; if it is missing or outdated, update it from its group's listing or the forge."""
     known = find_chosen(session.shop.database, source.name, configured, listed)
     fresh = known is not None and is_fresh(known, session.shop.clock.now_ms())
     if listed is not None:
@@ -75,36 +75,36 @@ async def resolve_project(
     try:
         return await refresh_project(session, source, known)
     except RemoteNotFound:
-        # The number we knew is gone; the same name may stand for a project that was made anew.
+        # The known id is gone; the project may have been recreated under the same name.
         return await look_up(session, source, configured)
 
 
 async def refresh_project(session: Session, source: ProjectSource, known: ProjectRow) -> ProjectRow:
-    """Ask the forge for a project by its number, so that a new name or path is learnt."""
+    """Fetch a project by its id and store its current name and path."""
     return _save(session, source, known.configured, await source.resolve(str(known.remote_id)))
 
 
 async def look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
-    """Ask the forge for a project by its name, and remember the answer."""
+    """Fetch a project by its configured name and store it."""
     return _save(session, source, configured, await source.resolve(configured))
 
 
 def is_fresh(project: ProjectRow, now_ms: int) -> bool:
-    """Return whether a row needs no new answer yet; one from after our clock was set back does."""
+    """Return whether a row need not be fetched again yet. A row from the future must be (clock set back)."""
     return 0 <= now_ms - project.updated_at <= REFRESH_MS
 
 
 def reason_to_skip(config: Config, project: ProjectRow) -> str | None:
-    """Return why a project is left alone, or None when it is to be read. What is stored of it stays."""
+    """Return why to skip a project, or None to read it. Stored items of a skipped project are kept."""
     host = gitlab_host(config, project.source)
     return "archived" if project.archived and not (host is not None and host.include_archived) else None
 
 
 async def find_projects(source: ProjectSource, host: GitLabHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
-    """Return the projects of a host: the configured ones, then whatever else its groups hold at this moment.
+    """Return the projects of a host: those configured by name, then the others that its groups currently contain.
 
-    A group that cannot be listed is one failure under the name `group/*`; a source that refused us altogether
-    fails for all of its projects, and is asked no more.
+    A group that cannot be listed is one failure under the name `group/*`. If the source rejects the credentials or
+    limits the rate, all of its projects fail and it gets no more requests.
     """
     named = name_projects(host, known)
     groups = [ChosenProject(host.name, f"{group}/*", f"{group}/*", is_group=True) for group in host.groups]
@@ -141,7 +141,7 @@ async def find_everywhere(
 
 
 def name_projects(host: GitLabHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
-    """Return the projects that stand in the configuration, with the paths they were last known by."""
+    """Return the projects configured by name, with their last known paths."""
     paths = {row.configured: row.path for row in known if row.source == host.name}
     return [ChosenProject(host.name, name, paths.get(name, name)) for name in dict.fromkeys(host.projects)]
 
@@ -149,16 +149,16 @@ def name_projects(host: GitLabHost, known: Sequence[ProjectRow]) -> list[ChosenP
 async def _identify(
     source: ProjectSource, chosen: ChosenProject, known: Sequence[ProjectRow], listed: dict[int, ProjectRecord]
 ) -> ChosenProject:
-    """Find out which project a configured name means, so that a group does not bring it a second time."""
+    """Resolve a configured name, so that a group does not add the same project again."""
     rows = [row for row in known if row.source == chosen.source and row.configured == chosen.configured]
     if rows:
-        # Two of one name: the older is gone, and the name stands for one that was made anew.
+        # Two rows with one name: the project was recreated, and the newer row is the current one.
         return replace(chosen, listed=listed.get(max(rows, key=lambda row: row.id).remote_id))
     found = next((record for record in listed.values() if record.path == chosen.configured), None)
     if found is not None:
         return replace(chosen, listed=found)
     try:
-        # Asked for here instead of later: the answer is handed on.
+        # Fetched here instead of later: the record is passed on.
         return replace(chosen, listed=await source.resolve(chosen.configured))
     except (CredentialsRejected, RateLimited):
         raise
@@ -179,7 +179,7 @@ def _save(session: Session, source: ProjectSource, configured: str, record: Proj
 
 
 class ListTarget(Struct, frozen=True):
-    """One list of one project. `listed` is what a group told of it, `failure` why it cannot be read at all."""
+    """One list of one project. `listed` is its record if a group listed it; `failure` is why it cannot be read."""
 
     source: ProjectSource
     configured: str
@@ -197,7 +197,7 @@ class ListTarget(Struct, frozen=True):
 
 
 def check_resources(resources: Sequence[str]) -> None:
-    """Refuse a resource type that does not exist."""
+    """Raise UserError for an unknown resource type."""
     for resource in resources:
         if resource not in RESOURCES:
             raise UserError(
@@ -208,7 +208,7 @@ def check_resources(resources: Sequence[str]) -> None:
 
 
 def check_configured(config: Config) -> None:
-    """Refuse to mirror nothing."""
+    """Raise ConfigError if no project or group is configured."""
     if not any(host.projects or host.groups for host in config.gitlab):
         raise ConfigError(
             "no project is configured",
@@ -218,9 +218,9 @@ def check_configured(config: Config) -> None:
 
 
 def choose_known(config: Config, known: Sequence[ProjectRow], wanted: str) -> ChosenProject | None:
-    """Return the project that is meant as far as that is known here, or None when the groups have to be asked.
+    """Return the project that `wanted` names, or None if the groups must be listed to find it.
 
-    As soon as there are groups only a whole name is certain: whether an ending is unambiguous, they decide.
+    If groups are configured, only a full name is certain: a suffix may also match a project of a group.
     """
     named = [chosen for host in config.gitlab for chosen in name_projects(host, known)]
     if not any(host.groups for host in config.gitlab):
@@ -231,21 +231,21 @@ def choose_known(config: Config, known: Sequence[ProjectRow], wanted: str) -> Ch
 
 
 def hosts_of(config: Config, one: ChosenProject | None) -> list[GitLabHost]:
-    """Return the hosts to be opened: that of the one project that is meant, else all that have something to read."""
+    """Return the hosts to open: the host of `one`, or all hosts with configured projects or groups."""
     return [
         host for host in config.gitlab if (host.projects or host.groups) and (one is None or one.source == host.name)
     ]
 
 
 def choose_one(candidates: Sequence[ChosenProject], wanted: str) -> ChosenProject:
-    """Return the one project that is meant by a whole name, or by an unambiguous ending of a path."""
+    """Return the project with this full name, or with this unambiguous path suffix."""
     failures = [chosen.failure for chosen in candidates if chosen.failure is not None]
     projects = [chosen for chosen in candidates if not chosen.is_group]
     try:
         return match_one(wanted, projects, lambda chosen: (chosen.path, chosen.configured), "configured project")
     except NotFound:
         if failures:
-            # It may well be in there: why we could not look is the more useful answer.
+            # The project may be in a group that could not be listed: that error is more useful.
             raise failures[0] from None
         raise
 
@@ -253,7 +253,7 @@ def choose_one(candidates: Sequence[ChosenProject], wanted: str) -> ChosenProjec
 def build_targets(
     sources: Sequence[ProjectSource], chosen: Sequence[ChosenProject], resources: Sequence[str]
 ) -> list[ListTarget]:
-    """Return every list to read, project by project; a group that could not be listed is one of them."""
+    """Return every list to read, project by project; a group that could not be listed is one target."""
     by_name = {source.name: source for source in sources}
     targets: list[ListTarget] = []
     for one in chosen:
@@ -263,7 +263,7 @@ def build_targets(
 
 
 def _stored_of_groups(config: Config, known: Sequence[ProjectRow], named: set[tuple[str, str]]) -> list[ChosenProject]:
-    """Return what is stored below the path of a configured group, and is not configured by name."""
+    """Return stored projects under the path of a configured group that are not configured by name."""
     roots = {host.name: tuple(f"{group}/" for group in host.groups) for host in config.gitlab}
     return [
         ChosenProject(row.source, row.configured, row.path)

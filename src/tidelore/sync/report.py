@@ -2,7 +2,7 @@
 
 Also counts requests and forwards progress to the ledger. Nothing is requested or stored here. A poll report keeps only
 accounts worth reporting, so its size does not grow with the number of accounts. The outcomes of a surgical sync are
-written to the ledger and read back from there.
+serialised for the ledger and parsed from it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 ScopeKey = tuple[str, str, str]
-"""A list, from run to run: its source, the name its project is configured by, its surface."""
+"""Identifies a list across runs: its source, the configured name of its project, its surface."""
 
 
 class RequestCount:
-    """Counts requests as they go over the wire, retries included, and keeps what each server says is left."""
+    """Counts sent requests, including retries, and keeps each server's remaining rate limit."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -54,10 +54,10 @@ class RequestCount:
 
 
 class ChildReport(Struct):
-    """One kind of children of one scope. `unchanged` parents were not asked for.
+    """One kind of children of one scope. Children of `unchanged` parents were not requested.
 
-    What is not `vital` may be missing: then it is a warning, and the run succeeded all the same. `unavailable`: why the
-    server refuses this kind for the whole project, which is no failure of the run.
+    If a kind is not `vital`, failures are only warnings and the run still succeeds. `unavailable`: why the server
+    refuses this kind for the whole project, which does not count as a failure of the run.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class ChildReport(Struct):
 class ScopeReport(Struct):
     """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock.
 
-    When time was up before its list, or the children of what is in it, were read to the end, something was left.
+    `list_left` and `children_left`: the time was up before the list, or the children of its items, were fully read.
     """
 
     source: str
@@ -100,7 +100,7 @@ class ScopeReport(Struct):
 
     @property
     def had_turn(self) -> bool:
-        """Whether something was tried about all there was to do: of its list, and of the children if any were due."""
+        """Whether work was attempted: a page of the list was read or, if only children are left, some were tried."""
         if self.list_left:
             return self.tally.pages > 0
         tried = (child.tally.fetched + child.tally.failed + child.tally.quarantined for child in self.children.values())
@@ -108,7 +108,7 @@ class ScopeReport(Struct):
 
 
 class RunReport(Struct):
-    """One whole run. `asked` are the requests for each source, `budgets` what each says is left of them."""
+    """A whole run. `asked` is the number of requests to each source, `budgets` its remaining rate limit."""
 
     run_id: int
     scopes: list[ScopeReport] = field(default_factory=list)
@@ -125,15 +125,15 @@ class RunReport(Struct):
 
     @property
     def unfinished(self) -> int:
-        """How many scopes were not read to the end because time was up."""
+        """How many scopes were not fully read because the time was up."""
         return sum(scope.is_left for scope in self.scopes)
 
 
 def run_verdict(scopes: Sequence[ScopeReport], scrubbed: Sequence[ScopeReport] = ()) -> TideloreError | None:
-    """Return the error a run as a whole ends with, if any.
+    """Return the error of a whole run, if any.
 
-    A source that rejects the credentials or limits the rate stops: when that holds for every source, it is the error of
-    the run, whatever was stored before. When no list could be read, the first error is. Everything else is partial.
+    If every source rejected the credentials or limited the rate, that is the error of the run, whatever was stored
+    before. If no list could be read, it is the first error. Any other failure makes the run a partial success.
     """
     failed = [(scope, scope.error) for scope in scopes if scope.error is not None]
     stopped = _stopped([*scopes, *scrubbed])
@@ -182,7 +182,10 @@ def _children_verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
 
 
 def also_to_ledger(session: Session, on_progress: OnProgress, asked: Callable[[], int] | None = None) -> OnProgress:
-    """Return what tells the ledger and then whoever watches; `asked` counts the run's requests from here on."""
+    """Return a progress callback that updates the ledger, then calls `on_progress`.
+
+    If given, `asked` becomes the function that counts the requests of the run.
+    """
     session.asked = session.asked if asked is None else asked
 
     def tell(progress: Progress) -> None:
@@ -193,11 +196,11 @@ def also_to_ledger(session: Session, on_progress: OnProgress, asked: Callable[[]
 
 
 MOST_TOLD = 2000
-"""How many accounts without trouble a report keeps; the log tells of all."""
+"""How many accounts without errors a report keeps; the log contains all."""
 
 
 class AccountReport(Struct):
-    """One account of a cycle. `initial` while its first look-back is not whole; `behind` when more is left to read."""
+    """One account of a poll. `initial`: its first read was not complete before; `behind`: more is left to read."""
 
     did: str
     handle: str
@@ -217,17 +220,17 @@ class AccountReport(Struct):
 
     @property
     def is_troubled(self) -> bool:
-        """Whether some of it could not be fetched."""
+        """Whether some of the account could not be fetched or parsed."""
         return bool(self.refused or self.error or self.tally.quarantined)
 
     @property
     def is_told(self) -> bool:
-        """Whether there is anything to say of it."""
+        """Whether the account is worth reporting."""
         return bool(self.initial or self.posts or self.behind or self.renamed_from or self.is_troubled)
 
 
 class PollReport(Struct):
-    """One whole cycle. `active` accounts brought something new; `left` ones stay due, their server being out."""
+    """A whole poll. `active` accounts had new posts; `left` accounts stay due because their server is out."""
 
     run_id: int
     accounts: int = 0
@@ -249,7 +252,7 @@ class PollReport(Struct):
     crashed_runs: list[int] = field(default_factory=list)
 
     def add(self, account: AccountReport) -> None:
-        """Count one account in."""
+        """Add the report of one account."""
         self.accounts += 1
         self.active += account.posts > 0
         self.posts += account.posts
@@ -262,7 +265,7 @@ class PollReport(Struct):
 
 
 def account_line(account: AccountReport) -> str | None:
-    """Return the line that tells of an account; nothing for one that is read already and brought nothing new."""
+    """Return the log line of an account; None if it was read before and has nothing new."""
     if account.refused is not None:
         return f"[SKIP] {account.handle}: Account unavailable (invalid/deleted/private): {account.refused}"
     if account.error is not None:
@@ -275,12 +278,12 @@ def account_line(account: AccountReport) -> str | None:
 
 
 def volume_line(handle: str) -> str:
-    """Return the line that tells that one page was not enough."""
+    """Return the log line for an account with more than one page of new posts."""
     return f"[POLL] {handle}: High volume detected, fetching more pages"
 
 
 def poll_verdict(report: PollReport) -> TideloreError | None:
-    """Return the error a cycle as a whole ends with, if any. Whoever is unavailable is reported, not a failure."""
+    """Return the error of a whole poll, if any. Unavailable accounts are reported but are not failures."""
     failed = [account for account in report.told if account.error is not None]
     errors: Sequence[TideloreError] = [
         *report.outages.values(),
@@ -312,11 +315,11 @@ Completion = Literal["running", "succeeded", "succeeded_with_warnings", "failed"
 ENTITY_TYPES: dict[Kind, EntityType] = {"issue": "issue", "mr": "merge_request"}
 ENTITY_KINDS: dict[EntityType, Kind] = {entity_type: kind for kind, entity_type in ENTITY_TYPES.items()}
 FETCH = "fetch"
-"""The stage of what fails before anything is written."""
+"""The stage of failures that happen before anything is written."""
 
 
 class EntityFailure(Struct, frozen=True):
-    """One thing that failed for one item, in which stage and why. `held`: the copy has the item all the same."""
+    """A failure of one item: the stage and the reason. `held`: the item is stored in the copy nevertheless."""
 
     entity_type: EntityType
     iid: int
@@ -329,7 +332,7 @@ class EntityFailure(Struct, frozen=True):
 
 
 class EntityOutcome(Struct):
-    """One item that was asked for. It is `completed` when nothing is left to be done of it."""
+    """The outcome of one requested item. It is `completed` when nothing is left to do for it."""
 
     entity_type: EntityType
     iid: int
@@ -348,7 +351,7 @@ class EntityOutcome(Struct):
         return [*([] if self.fetch_failure is None else [self.fetch_failure]), *self.dependent_failures]
 
     def fail(self, stage: str, code: str, message: str, *, held: bool = False) -> EntityFailure:
-        """Note that something failed for this item."""
+        """Record a failure of this item."""
         failure = EntityFailure(self.entity_type, self.iid, self.reference, self.source, stage, code, message, held)
         if stage == FETCH:
             self.fetch_failure = failure
@@ -358,7 +361,7 @@ class EntityOutcome(Struct):
 
 
 class SurgicalReport(Struct):
-    """One surgical run, while it goes on and after it."""
+    """A surgical run; updated while it is running."""
 
     run_id: int | None = None
     entity_outcomes: list[EntityOutcome] = field(default_factory=list)
@@ -381,7 +384,7 @@ class SurgicalReport(Struct):
 
     @property
     def processed_count(self) -> int:
-        """How many are stored, with everything that belongs to them."""
+        """How many items are stored, with all of their children."""
         return sum(outcome.ingested and not outcome.dependent_failures for outcome in self.entity_outcomes)
 
     @property
@@ -394,7 +397,7 @@ class SurgicalReport(Struct):
 
     @property
     def recovery_actions(self) -> list[str]:
-        """The commands that bring about what this run did not."""
+        """Commands that complete what this run did not."""
         if self.run_id is None or self.completion_status in {"running", "succeeded"}:
             return []
         failed = self.completion_status != "succeeded_with_warnings"
@@ -407,7 +410,7 @@ class SurgicalReport(Struct):
 
 
 def suggest(run_id: int, outcomes: Sequence[EntityOutcome], *, failed: bool) -> list[str]:
-    """Return what to run after a run that did not bring everything; nothing where nothing is left."""
+    """Return the commands to run after an incomplete run; empty if nothing is left."""
     actions = [f"lore sync --retry-failed {run_id}"] if to_retry(outcomes, failed=failed) else []
     refused = [outcome for outcome in outcomes if outcome.fetch_failure is not None]
     sound = [outcome for outcome in outcomes if outcome.fetched and outcome.fetch_failure is None]
@@ -419,9 +422,9 @@ def suggest(run_id: int, outcomes: Sequence[EntityOutcome], *, failed: bool) -> 
 
 
 def to_retry(outcomes: Sequence[EntityOutcome], *, failed: bool) -> list[EntityOutcome]:
-    """Return what to repeat: what failed; and of a run that did not reach its end, what it did not get to.
+    """Return the items to retry: those that failed and, if the run did not finish, those it did not reach.
 
-    Where something could not be fetched, only that: the others wait for nothing but a run without it.
+    If items could not be fetched, return only those: the others just need a run without them.
     """
     refused = [outcome for outcome in outcomes if outcome.fetch_failure is not None]
     if refused:
@@ -430,17 +433,17 @@ def to_retry(outcomes: Sequence[EntityOutcome], *, failed: bool) -> list[EntityO
 
 
 def write_outcomes(outcomes: Sequence[EntityOutcome]) -> str:
-    """Return outcomes as the ledger keeps them."""
+    """Serialise outcomes for the ledger."""
     return msgspec.json.encode(outcomes).decode()
 
 
 def read_outcomes(text: str | None) -> list[EntityOutcome]:
-    """Return outcomes as the ledger has them; none for a run that kept none."""
+    """Parse outcomes from the ledger; empty for a run without outcomes."""
     return [] if text is None else msgspec.json.decode(text, type=list[EntityOutcome])
 
 
 def write_iids(outcomes: Iterable[EntityOutcome]) -> str:
-    """Return the numbers that were asked for, as the ledger keeps them."""
+    """Serialise the requested numbers for the ledger."""
     numbers: dict[str, list[int]] = {"issues": [], "mrs": []}
     for outcome in outcomes:
         numbers[f"{ENTITY_KINDS[outcome.entity_type]}s"].append(outcome.iid)
@@ -448,13 +451,13 @@ def write_iids(outcomes: Iterable[EntityOutcome]) -> str:
 
 
 def plain(value: Struct) -> dict[str, Any]:
-    """Return an outcome or a failure as programs get it."""
+    """Return an outcome or a failure as plain data, for JSON output."""
     found: dict[str, Any] = msgspec.to_builtins(value)
     return found
 
 
 def preflight_error(report: SurgicalReport) -> SurgicalPreflightFailed:
-    """Return the error of a run some of whose items could not be fetched."""
+    """Return the error of a run in which some items could not be fetched."""
     failures = report.entity_failures
     told = ", ".join(f"{failure.reference} {failure.code}" for failure in failures)
     return SurgicalPreflightFailed(
@@ -469,7 +472,7 @@ def preflight_error(report: SurgicalReport) -> SurgicalPreflightFailed:
 
 
 def surgical_verdict(report: SurgicalReport) -> PartialSuccess | None:
-    """Return the error of a run whose items are stored, and not all that belongs to them."""
+    """Return the error of a run whose items are stored but some of whose children could not be fetched."""
     failures = report.entity_failures
     if not failures:
         return None
@@ -481,10 +484,10 @@ def surgical_verdict(report: SurgicalReport) -> PartialSuccess | None:
 
 
 def _flag(outcome: EntityOutcome) -> str:
-    # Quoted, because shells take `#` and `!` for themselves.
+    # Quoted, because `#` and `!` are special in shells.
     return f"--{ENTITY_KINDS[outcome.entity_type]} '{outcome.reference}'"
 
 
 def reference_of(path: str, kind: Kind, iid: int) -> str:
-    """Return how people write it."""
+    """Return the short reference of an item, such as `group/project#12`."""
     return f"{path}{SIGNS[kind]}{iid}"

@@ -1,9 +1,9 @@
-"""A surgical sync: refresh exactly the named items, with everything that belongs to them.
+"""Run a surgical sync: refresh exactly the named items and their children.
 
-    preflight   everything is fetched and checked; no lease       one failure: nothing is written
+    preflight   everything is fetched and checked, without the lease; if one item fails, nothing is written
     ingest      all items in one transaction; the lease is held from here
-    dependents  their children, best effort: a failure is reported and stays due
-    docs        the documents of these items and no others
+    dependents  their children, best effort: a failed kind is reported and stays due
+    docs        the documents of these items only
     embed       the vectors of the documents that were written; the lease is released before
 
 Cursors, marks and documents of other items are not touched. A signal between two stages is handled before the next one
@@ -65,11 +65,11 @@ from tidelore.sync.surgical_preflight import (
 )
 
 STAGES = {"closes_issues": "mr_closes_issues", "diffs": "mr_diffs", "reviewers": "mr_reviewers"}
-"""How a kind of children is called in a report, where that is not its own name."""
+"""Names of kinds of children in reports, where they differ from the kind."""
 
 
 class SyncedItem(Struct, frozen=True):
-    """An item that is stored: whose children are read next, and what its documents were made of before."""
+    """A stored item: the parent whose children are read next, and the sources of its documents before the sync."""
 
     choice: ChosenItem
     outcome: EntityOutcome
@@ -82,7 +82,7 @@ class SyncedItem(Struct, frozen=True):
 async def read_dependents(
     session: Session, synced: Sequence[SyncedItem], tell: Callable[[int, int], None]
 ) -> Counter[str]:
-    """Read every wanted kind of children of every item and count them; the outcomes are told what failed."""
+    """Read and count every wanted kind of children of every item; record failures in the outcomes."""
     config = session.shop.config
     gate = asyncio.Semaphore(config.sync.dependent_concurrency)
     stopped: dict[str, RemoteError] = {}
@@ -142,7 +142,7 @@ Embed = Callable[[Sequence[int], EmbedReport, OnProgress], Awaitable[None]]
 
 
 class SurgicalRequest(Struct, frozen=True):
-    """What a surgical sync does besides its items."""
+    """Options of a surgical sync."""
 
     force: bool = False
     wait_seconds: float = 0.0
@@ -161,7 +161,7 @@ async def operate(
     embed: Embed | None = None,
     make_documents: MakeDocuments | None = None,
 ) -> None:
-    """Bring the chosen items up to date; the report tells as it goes what became of each of them."""
+    """Bring the chosen items up to date; the report is updated for each item as it goes."""
     began = shop.clock.monotonic()
     report.entity_outcomes = [choice.begin() for choice in choices]
     report.preflight_only = request.preflight_only
@@ -175,7 +175,7 @@ async def operate(
                 await operation.run(choices, embed)
             finally:
                 report.requests = session.counters.requests = count.total
-                # Whatever ends the run, or hinders this, is told by itself.
+                # The error that ends the run, or prevents this write, is reported separately.
                 with suppress(TideloreError):
                     session.run.set_outcomes(write_outcomes(report.entity_outcomes))
         report.completion_status = "succeeded_with_warnings" if session.warnings else "succeeded"
@@ -187,7 +187,7 @@ async def operate(
 
 
 class _Operation(Struct):
-    """One surgical run while it goes on."""
+    """A surgical run in progress."""
 
     session: Session
     sources: Mapping[str, ProjectSource]
@@ -197,7 +197,7 @@ class _Operation(Struct):
     make_documents: MakeDocuments | None
 
     async def run(self, choices: Sequence[ChosenItem], embed: Embed | None) -> None:
-        """Go through the stages."""
+        """Run the stages."""
         fetched_since = self.session.shop.clock.now_ms()
         fetched = await self._preflight(choices)
         if self.request.preflight_only:
@@ -275,7 +275,7 @@ class _Operation(Struct):
     async def _documents(self, synced: Sequence[SyncedItem], make_documents: MakeDocuments) -> None:
         database = self.session.shop.database
         with self._stage("docs"):
-            # Those of before too: what was swept meanwhile has a document that has to go.
+            # Include the earlier sources: if one was deleted meanwhile, its document must be removed.
             keys = [
                 source
                 for one in synced
@@ -307,7 +307,7 @@ class _Operation(Struct):
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        """Enter a phase; note how long it took, however it ends, and what is known at its end."""
+        """Set the phase and record its duration, however it ends; save counters and outcomes if it succeeds."""
         clock = self.session.shop.clock
         self.session.run.set_phase(name)
         began = clock.monotonic()

@@ -2,8 +2,8 @@
 
 Choosing is pure: command line, settings and stored projects in, items out; invalid references, contradicting flags and
 more than a hundred items are rejected before anything is opened. Fetching is concurrent, with a time limit per item,
-and collects all failures instead of stopping at the first. A source that rejects the credentials or limits the rate is
-not asked again. Nothing is written here.
+and collects all failures instead of stopping at the first. A source that rejects the credentials or limits the rate
+gets no more requests. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ RESOURCES: dict[Kind, str] = {"issue": "issues", "mr": "merge_requests"}
 
 
 class RequestedItem(Struct, frozen=True):
-    """An item as the caller named it."""
+    """An item as named on the command line."""
 
     kind: Kind
     reference: Reference
 
 
 class ChosenItem(Struct, frozen=True):
-    """An item of a project that is known by its configured name."""
+    """An item with its project, by configured name."""
 
     kind: Kind
     iid: int
@@ -72,12 +72,12 @@ class ChosenItem(Struct, frozen=True):
         return reference_of(self.path, self.kind, self.iid)
 
     def begin(self) -> EntityOutcome:
-        """Return the outcome of this item before anything was done about it."""
+        """Return the initial outcome of this item."""
         return EntityOutcome(ENTITY_TYPES[self.kind], self.iid, self.reference, self.source, self.configured)
 
 
 class SurgicalFlags(Struct, frozen=True):
-    """The flags of a sync that bear on items."""
+    """The flags of `lore sync` that affect named items."""
 
     full: bool = False
     no_docs: bool = False
@@ -89,13 +89,13 @@ class SurgicalFlags(Struct, frozen=True):
 
 
 def read_asked(text: str, kind: Kind) -> RequestedItem:
-    """Read one value of `--issue` or `--mr`."""
+    """Parse a value of `--issue` or `--mr`."""
     word, sign = text.strip(), SIGNS[kind]
     found = read_reference(word)
     if found is None or found[1].iid == 0:
         raise UserError(
             f"--{kind} {text!r} names no {NOUNS[kind].partition(' ')[2]}",
-            fix=f"write a positive number, '{sign}12', 'group/project{sign}12', or the web address",
+            fix=f"use a positive number, '{sign}12', 'group/project{sign}12', or the web address",
             option=f"--{kind}",
             value=text,
         )
@@ -111,7 +111,7 @@ def read_asked(text: str, kind: Kind) -> RequestedItem:
 
 
 def check_flags(flags: SurgicalFlags, asked: Sequence[RequestedItem]) -> None:
-    """Refuse flags that contradict each other, and too many items."""
+    """Raise UserError for contradicting flags or too many items."""
     for wrong, message, fix in _contradictions(flags, surgical=bool(asked) or flags.retry_failed is not None):
         if wrong:
             raise UserError(message, fix=fix)
@@ -155,7 +155,7 @@ def _contradictions(flags: SurgicalFlags, *, surgical: bool) -> Iterator[tuple[b
 def select(
     config: Config, known: Sequence[ProjectRow], asked: Sequence[RequestedItem], project: str | None
 ) -> list[ChosenItem]:
-    """Return each item once, with its project: the one it names, else `project`, else the default one."""
+    """Return each item once, with its project: the one in its reference, else `project`, else the default project."""
     found = {}
     for one in asked:
         chosen = _place(config, known, one, project)
@@ -166,7 +166,7 @@ def select(
 
 
 def choose_again(config: Config, run: RunRecord) -> list[ChosenItem]:
-    """Return what is left of an earlier run, as it was meant then."""
+    """Return the items of an earlier run that need a retry, with the projects resolved then."""
     if run.mode != "surgical":
         raise UserError(
             f"run {run.id} cannot be retried: it did not sync named items",
@@ -220,7 +220,7 @@ def _place(config: Config, known: Sequence[ProjectRow], asked: RequestedItem, pr
 
 
 def _host_of(config: Config, address: str) -> tuple[GitLabHost, str]:
-    """Return the host a web address belongs to, and the path of the project there."""
+    """Return the host of a web address, and the path of the project on it."""
     for host in config.gitlab:
         root = f"{host.base_url.rstrip('/')}/"
         if address.lower().startswith(root.lower()):
@@ -233,7 +233,7 @@ def _host_of(config: Config, address: str) -> tuple[GitLabHost, str]:
 
 
 def _project_of(hosts: Sequence[GitLabHost], known: Sequence[ProjectRow], name: str) -> ChosenProject:
-    """Return the one configured project that is meant; one of a configured group need not be stored yet."""
+    """Return the configured project with this name; a project of a configured group need not be stored yet."""
     candidates = {(one.source, one.configured): one for host in hosts for one in _candidates(host, known)}
     try:
         return match_one(name, list(candidates.values()), lambda one: (one.path, one.configured), "configured project")
@@ -245,7 +245,7 @@ def _project_of(hosts: Sequence[GitLabHost], known: Sequence[ProjectRow], name: 
 
 
 def _candidates(host: GitLabHost, known: Sequence[ProjectRow]) -> Iterator[ChosenProject]:
-    """Yield what is configured by name, and what is stored of the configured groups."""
+    """Yield the projects configured by name, then the stored projects of configured groups."""
     yield from name_projects(host, known)
     roots = tuple(f"{group}/" for group in host.groups)
     for row in known:
@@ -260,14 +260,14 @@ TIMEOUT, FETCH_ERROR = "TIMEOUT", "FETCH_ERROR"
 
 
 class ItemRefusal(Struct, frozen=True):
-    """Why an item cannot be used: a code for programs, a sentence for people."""
+    """Why an item cannot be used: a machine-readable code and a message."""
 
     code: str
     message: str
 
 
 class ItemProject(Struct, frozen=True):
-    """The project of an item: its stored row, or what its forge just told of it."""
+    """The project of an item: its stored row, or the record just fetched from the forge."""
 
     remote_id: int
     row: ProjectRow | None = None
@@ -275,7 +275,7 @@ class ItemProject(Struct, frozen=True):
 
 
 class PreflightItem(Struct, frozen=True):
-    """An item that may be written."""
+    """An item that was fetched and checked, and may be written."""
 
     choice: ChosenItem
     outcome: EntityOutcome
@@ -284,14 +284,14 @@ class PreflightItem(Struct, frozen=True):
 
 
 class _Whereabouts(Struct, frozen=True):
-    """What a payload says of the project it belongs to; a merge request belongs to the one it is to be merged into."""
+    """The project ids in a payload; a merge request belongs to its target project."""
 
     project_id: object = None
     target_project_id: object = None
 
 
 def code_of(error: TideloreError) -> str:
-    """Return the code of a failed question."""
+    """Return the failure code of an error."""
     if isinstance(error, CredentialsRejected | CredentialsMissing):
         return "AUTH_FAILED"
     if isinstance(error, RateLimited):
@@ -302,7 +302,7 @@ def code_of(error: TideloreError) -> str:
 
 
 def check_response(page: Page[ParentRecord], remote_id: int) -> Item[ParentRecord] | ItemRefusal:
-    """Return the item of an answer, or why it cannot be used."""
+    """Return the item of a response, or why it cannot be used."""
     if page.rejected:
         return ItemRefusal(UNREADABLE, page.rejected[0].error)
     if not page.items:
@@ -316,7 +316,7 @@ def check_response(page: Page[ParentRecord], remote_id: int) -> Item[ParentRecor
 
 
 class Preflight(Struct):
-    """Fetches items; `fetched` is what came, the outcomes are told what did not."""
+    """Fetches items into `fetched`, and records failures in their outcomes."""
 
     database: Database
     sources: Mapping[str, ProjectSource]
@@ -326,7 +326,7 @@ class Preflight(Struct):
     stopped: dict[str, TideloreError] = field(default_factory=dict)
 
     async def run(self, pairs: Sequence[tuple[ChosenItem, EntityOutcome]]) -> None:
-        """Fetch every item, whatever comes of the others; the fetched ones are kept in the order they were asked."""
+        """Fetch every item, even if others fail; `fetched` keeps the order of the request."""
         gate = asyncio.Semaphore(self.concurrency)
         projects = list(dict.fromkeys((choice.source, choice.configured) for choice, _ in pairs))
         found = await gather(self._ask(gate, source, partial(self._find, source, name)) for source, name in projects)
@@ -350,7 +350,7 @@ class Preflight(Struct):
     async def _ask(
         self, gate: asyncio.Semaphore, source: str, question: Callable[[], Awaitable[T | ItemRefusal]]
     ) -> T | ItemRefusal:
-        """Ask within the time allowed; whatever fails becomes a refusal."""
+        """Make a request within the time limit; return a refusal for any failure."""
         async with gate:
             known = self.stopped.get(source) or self.sources[source].closed
             if known is not None:
@@ -378,7 +378,7 @@ class Preflight(Struct):
         try:
             page = await lister.fetch_one(str(choice.iid))
         except RemoteNotFound:
-            # An item that is gone is an empty answer: this is the project.
+            # A missing item gives an empty page, so it is the project that was not found.
             return ItemRefusal(NOT_FOUND, f"project {choice.path} not found, or the token has no access")
         return check_response(page, home.remote_id)
 

@@ -1,9 +1,9 @@
-"""Verify the copy: re-read lists and children that no cursor would show as changed.
+"""Verify the copy: re-read lists and children to find changes that cursors do not show.
 
 A run spends a small share of its requests on this, half on lists and half on children, the least recently verified
 first. What was read since the run began is not read again. A kind that costs more requests than are left (events are
-three lists) still has its turn: the runs between save up for it. Children of items that the lists show as silently
-changed are read at once, outside the share.
+three lists) is still verified, but only in some runs; the runs in between save requests for it. Children of items that
+the lists show as silently changed are read at once, outside the share.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidelore.sync.report import ChildReport, ScopeReport
 
 
 class ScrubCandidate(Struct, frozen=True):
-    """A scope whose turn may have come."""
+    """A scope that may be verified in this run."""
 
     target: ListTarget
     verified_at: int
@@ -34,12 +34,12 @@ class ScrubCandidate(Struct, frozen=True):
 
 
 def scrub_budget(requests: int, share: float) -> int:
-    """Return how many requests a run spends on scrubbing: a small share, at least one."""
+    """Return how many requests a run spends on verification: a share of all requests, at least one; 0 if disabled."""
     return max(1, int(requests * share)) if share > 0 else 0
 
 
 def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
-    """Return a target's place in the round, or None before its first mirror is complete."""
+    """Return a target with the time of its last verification, or None if it is skipped or not fully read yet."""
     if target.failure is not None:
         return ScrubCandidate(target, 0, under_way=True)
     project = find_chosen(session.shop.database, target.source.name, target.configured, target.listed)
@@ -59,7 +59,7 @@ async def scrub(
     on_progress: OnProgress = silent,
     is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Verify scopes, the least recently verified first, until budget or time is spent or all have had a cycle."""
+    """Verify scopes, the least recently verified first, until the budget or time is spent or all are verified."""
     reports: list[ScopeReport] = []
     stopped: set[str] = set()
     spent_before = requests()
@@ -100,7 +100,7 @@ def _teller(project: str, resource: str, on_progress: OnProgress) -> Callable[[T
 
 
 class ChildTurn(Struct, frozen=True):
-    """One parent whose children may be read again."""
+    """A parent whose children may be verified."""
 
     verified_at: int
     place: int
@@ -109,7 +109,7 @@ class ChildTurn(Struct, frozen=True):
 
 
 class ChildRound(Struct):
-    """The children that are to be read again, and whose they are."""
+    """The children to verify, and the parents they belong to."""
 
     project_children: dict[tuple[int, str], ProjectChildren] = field(default_factory=dict)
     reports: dict[int, ScopeReport] = field(default_factory=dict)
@@ -118,11 +118,11 @@ class ChildRound(Struct):
 
 
 def share_out(budget: int, run_id: int) -> tuple[int, int]:
-    """Divide a budget between lists and children; of an odd one the rest goes to each in turn.
+    """Divide a budget between lists and children; if it is odd, the extra request goes to each of them in turn.
 
-    The turn is not the parity of the number: whoever reads issues and merge requests by turns would verify only
-    the lists of the one and only the children of the other. This sequence stays on no side for more than two runs
-    in a row, nor for more than two of every second run.
+    The turn does not depend on the parity of the run id: a user who alternates between issues and merge requests
+    would verify only the lists of one and only the children of the other. This sequence (Thue-Morse) favours one side
+    in at most two consecutive runs; the same holds if only every second run is counted.
     """
     lists = (budget + run_id.bit_count() % 2) // 2
     return lists, budget - lists
@@ -137,24 +137,24 @@ async def verify(
     on_progress: OnProgress = silent,
     is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Spend a budget on verification, while there is time, and report what was looked at."""
+    """Spend a budget on verification while there is time; return reports of what was verified."""
     lists, children = share_out(budget, session.run.id)
     targets = [turn.target for turn in turns]
-    # What the children do not need goes to the lists.
+    # Requests that the children do not need go to the lists.
     unneeded = max(0, children - plan(session, targets, children, before).cost)
     scrubbed = await scrub(session, turns, lists + unneeded, requests, on_progress, is_over)
     by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
     pairs = [(by_scope[report.source, report.configured, report.surface], report) for report in scrubbed]
     await sync_children(session, pairs, on_progress, before, is_over)
     refused = {report.source for report in scrubbed if report.error is not None}
-    # Planned anew: the lists have shown what is gone, and what changed in silence was read just then.
+    # Planned again: the lists have shown which items are gone, and silently changed ones were just read.
     return [*scrubbed, *await _read_again(plan(session, targets, children, before, is_over), refused, on_progress)]
 
 
 def plan(
     session: Session, targets: Sequence[ListTarget], budget: int, before: int, is_over: IsOver = never
 ) -> ChildRound:
-    """Choose the children that were not read for the longest time; asks nobody."""
+    """Choose the least recently verified children, without making requests."""
     found, shop = ChildRound(), session.shop
     turns: list[ChildTurn] = []
     for place, target in enumerate(targets):
@@ -177,7 +177,7 @@ def plan(
         each = found.project_children[turn.place, turn.kind].requests_each
         dear = found.cost + each > budget
         if dear and session.run.id // 2 % each:
-            # What costs more than is left has its turn in one run of as many as it costs; the others save up for it.
+            # A kind that costs more than is left is read in one of `each` runs; the others save requests for it.
             found.cost = budget
         else:
             found.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)

@@ -181,7 +181,7 @@ def _thread(thread: Thread, columns: int) -> list[str]:
     first, *replies = thread.notes
     lines = _note_lines(first, "", columns, _STEP, resolved=bool(thread.resolved))
     for reply in replies:
-        # A reply stands where its thread does; only another place is worth a word.
+        # A reply has the same position as its thread; show it only if it differs.
         lines += ["", *_note_lines(reply, place(first) or "", columns, _STEP * 2)]
     return lines
 

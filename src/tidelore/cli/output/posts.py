@@ -18,7 +18,7 @@ _TEXT_WIDTH = 70
 
 
 def post_item(row: PostRow) -> dict[str, Any]:
-    """Return a post as a line of a list."""
+    """Return a post as an item of a list, as data."""
     return {
         "uri": row.uri,
         "kind": row.kind,
@@ -41,7 +41,7 @@ def post_item(row: PostRow) -> dict[str, Any]:
 
 
 def post_data(view: PostDetails) -> dict[str, Any]:
-    """Return a post with what belongs to it."""
+    """Return a post with its links and replies, as data."""
     return {
         **post_item(view.post),
         "cid": view.post.cid,
@@ -58,12 +58,12 @@ def post_data(view: PostDetails) -> dict[str, Any]:
 
 
 def post_row(row: PostRow) -> list[str]:
-    """Return a post as a line people read."""
+    """Return a post as a row of a table."""
     return [when(row.sort_at), row.kind, f"@{row.author}", row.text or row.alt_text, row.uri]
 
 
 def post_lines(view: PostDetails, columns: int) -> list[str]:
-    """Return the whole page of a post."""
+    """Return a post with its details, as text."""
     post = view.post
     deleted = click.style(" [DELETED]", fg="red") if post.deleted_at is not None else ""
     lines = [click.style(f"{post.kind.capitalize()} by @{one_line(post.author)}", bold=True) + deleted, _RULE]

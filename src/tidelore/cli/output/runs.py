@@ -204,7 +204,7 @@ def _child(child: ChildReport) -> dict[str, Any]:
 
 
 def describe_progress(run: RunView | RunRecord) -> str | None:
-    """Return how far a run is, or where it stopped; None if it has reported no progress."""
+    """Return the progress of a run, or where it stopped; None if it has reported no progress."""
     if run.progress_done is None:
         return None
     of_all = "" if run.progress_total is None else f" of {run.progress_total:,}"
@@ -213,7 +213,7 @@ def describe_progress(run: RunView | RunRecord) -> str | None:
 
 
 def running_lines(runs: Iterable[RunView], columns: int) -> list[str]:
-    """Return one line per active run: how far it is."""
+    """Return the progress of each active run, one per line."""
     lines = []
     for run in runs:
         if run.status == "running":
@@ -273,7 +273,7 @@ def progress(invocation: Invocation) -> Iterator[OnProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    # None, not False: the library then asks NO_COLOR itself.
+    # None, not False: then the library checks NO_COLOR itself.
     console = Console(stderr=True, no_color=None if invocation.choices.color else True)
     columns = (
         TextColumn("{task.description}"),
@@ -299,13 +299,13 @@ _COUNTS = ("embedded", "chunks", "unchanged", "removed", "failed")
 
 
 def embed_data(made: EmbedReport) -> dict[str, Any]:
-    """Return what the stage did as data."""
+    """Return the result of the embedding stage as data."""
     counts = {name: getattr(made, name) for name in _COUNTS}
     return {"model": made.model, **counts, "notice": made.notice}
 
 
 def embed_line(made: EmbedReport) -> str:
-    """Return what the stage did on one line."""
+    """Return the result of the embedding stage on one line."""
     parts = [f"{plural(made.embedded, 'document')} embedded ({plural(made.chunks, 'embedding')})"]
     parts.append(f"{made.unchanged:,} unchanged")
     if made.removed:
@@ -422,7 +422,7 @@ def sync_data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
 
 
 def _children(report: RunReport) -> str:
-    """Return what was fetched below the items, and of how many items it could not be or has to be again."""
+    """Return how many child items were fetched, and for how many items that failed or has to be repeated."""
     seen = seen_of(report.scopes)
     children = [child for scope in report.scopes for child in scope.children.values()]
     parts = [plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]]

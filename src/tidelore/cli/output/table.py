@@ -42,7 +42,7 @@ class Column(Struct, frozen=True):
     """Leave the column out on a terminal that has no room for it; the last one goes first."""
     colour: str | None = None
     path: bool = False
-    """Cut the beginning instead of the end: the last part of a path says most."""
+    """Cut the beginning instead of the end, because the last part of a path is the most specific."""
     state: bool = False
     """Colour each cell by the state it names."""
 
@@ -61,7 +61,7 @@ def terminal_columns() -> int:
     if asked.isascii() and asked.isdecimal() and int(asked):
         return int(asked)
     try:
-        # Not `shutil`: it loads every compressor there is.
+        # Not `shutil`: it imports all compression modules, which is slow.
         return os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS
     except (OSError, ValueError, AttributeError):
         return _DEFAULT_COLUMNS
@@ -112,7 +112,7 @@ def fields(values: Mapping[str, Any]) -> list[str]:
 
 
 def _affordable(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Return which columns are shown: all, or without the optional ones that do not fit beside the others."""
+    """Return the columns to show: all, or without the optional ones that do not fit."""
     shown = list(range(len(heads)))
     for spare in [at for at in reversed(shown) if heads[at].optional]:
         needed = (min(natural[at], _SHORTEST_TITLE) if heads[at].shrinks else natural[at] for at in shown)
@@ -123,7 +123,7 @@ def _affordable(heads: Sequence[Column], natural: Sequence[int], room: int) -> l
 
 
 def _fit(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Return the width of each column: what its cells need, less what is cut so that a row fits into the room."""
+    """Return the width of each column, cut where necessary so that a row fits into `room`."""
     widths = [min(needed, max(room, 1)) for needed in natural]
     excess = sum(widths) + len(_GAP) * (len(heads) - 1) - room
     first = [at for at, head in enumerate(heads) if head.shrinks]
@@ -134,7 +134,7 @@ def _fit(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int
 
 
 def _shrink(widths: list[int], places: Sequence[int], least: int, excess: int) -> int:
-    """Take the excess from the widest of some columns, cell by cell; return what is left of it."""
+    """Reduce the widest of these columns, one character at a time; return the excess that remains."""
     while excess > 0:
         widest = max(places, key=lambda at: widths[at], default=None)
         if widest is None or widths[widest] <= least:

@@ -1,1 +1,1 @@
-"""Bluesky: the AppView's feeds, the repositories on the accounts' own servers, and the event stream."""
+"""Bluesky: the AppView's feeds, the repositories on the accounts' servers, and the event stream."""

@@ -1,10 +1,10 @@
-"""The AT Protocol as calls, and one HTTP client for each server of the network.
+"""The calls of the AT Protocol, and one HTTP client for each server of the network.
 
-No credentials: everything read here is public. `XrpcClient` speaks to one origin, an AppView or the server of an
-account. `Origins` keeps the clients and refuses addresses that are not public https, because an account itself says
-where its records are stored and must not point this program at private machines; the addresses that a name resolves to
-are checked by `http/tls.py`. Servers on this machine are allowed only when a configured one is. Invariant: a client in
-use is never closed; of the idle ones only the latest are kept.
+No credentials: everything read here is public. `XrpcClient` sends requests to one origin, an AppView or the server of
+an account. `Origins` manages the clients and refuses URLs that are not public https, because an account itself
+publishes where its records are stored and must not point this program at private machines; the IP addresses of a name
+are checked by `http/tls.py`. Servers on this machine are allowed only if a configured one is there. Invariant: a
+client in use is never closed; of the idle ones only the most recently used are kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Origins:
 
     @asynccontextmanager
     async def using(self, url: str) -> AsyncIterator[HttpClient]:
-        """Lend the client of an origin for the length of the block; refuse one that may not be read."""
+        """Yield the client of an origin; raise RemotePermanent if the origin is not allowed."""
         origin = allowed_origin(url, local=self._local)
         client = self._clients.get(origin)
         if client is None:
@@ -81,7 +81,7 @@ class Origins:
 
 
 def allowed_origin(url: str, *, local: bool) -> str:
-    """Return the origin of an address, or raise RemotePermanent when it may not be read."""
+    """Return the origin of a URL, or raise RemotePermanent if it is not allowed."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").lower(), parts.port
@@ -102,7 +102,7 @@ def _is_public(host: str) -> bool:
         return ip_address(host).is_global
     except ValueError:
         name = host.rstrip(".")
-        # A name whose last part is a number is an address in an old spelling (127.1, 0x7f.1), not a name.
+        # A name whose last part is a number is an IP address in an old notation (127.1, 0x7f.1).
         return "." in name and not name.endswith(_LOCAL_ENDINGS) and not _NUMBER.fullmatch(name.rpartition(".")[2])
 
 
@@ -121,9 +121,9 @@ class XrpcClient:
     async def author_feed(
         self, actor: str, *, limit: int, cursor: str | None, pins: bool = False
     ) -> tuple[FeedPage, Response]:
-        """Return a page of what an account posted, newest first; `cursor` leads into the past.
+        """Return a page of an account's posts, newest first; `cursor` continues with older ones.
 
-        The default filter: `posts_and_author_threads` drops a self-reply whose parent is on another page.
+        Uses the default filter, because `posts_and_author_threads` drops a self-reply whose parent is on another page.
         """
         params: dict[str, Param] = {
             "actor": actor,
@@ -134,7 +134,7 @@ class XrpcClient:
         return await self._query("app.bsky.feed.getAuthorFeed", params, FeedPage)
 
     async def posts(self, uris: Sequence[str]) -> tuple[PostsAnswer, Response]:
-        """Return posts by their addresses, at most 25; those that cannot be shown are left out."""
+        """Return posts by their URIs, at most 25; those that cannot be shown are left out."""
         return await self._query("app.bsky.feed.getPosts", {"uris": tuple(uris)}, PostsAnswer)
 
     async def profiles(self, actors: Sequence[str]) -> ProfilesAnswer:
@@ -155,12 +155,12 @@ class XrpcClient:
         return answer
 
     async def starter_pack(self, uri: str) -> StarterPackAnswer:
-        """Return a starter pack, which names the list of its accounts."""
+        """Return a starter pack, which contains the URI of the list of its accounts."""
         answer, _ = await self._query("app.bsky.graph.getStarterPack", {"starterPack": uri}, StarterPackAnswer)
         return answer
 
     async def resolve_handle(self, handle: str) -> str:
-        """Return the DID a handle stands for."""
+        """Return the DID of a handle."""
         answer, _ = await self._query("com.atproto.identity.resolveHandle", {"handle": handle}, Resolved)
         return answer.did
 
@@ -172,7 +172,7 @@ class XrpcClient:
     async def list_records(
         self, repo: str, collection: str, *, limit: int, cursor: str | None
     ) -> tuple[RecordsPage, Response]:
-        """Return a page of a collection in the order of writing, behind the record key `cursor`."""
+        """Return a page of a collection in the order of writing, after the record key `cursor`."""
         params: dict[str, Param] = {
             "repo": repo,
             "collection": collection,
@@ -183,18 +183,18 @@ class XrpcClient:
         return await self._query("com.atproto.repo.listRecords", params, RecordsPage)
 
     async def get_record(self, repo: str, collection: str, rkey: str) -> tuple[StoredRecord, Response] | None:
-        """Return one record; None when its repository says that it holds none."""
+        """Return one record; None if its repository reports that it does not exist."""
         params = {"repo": repo, "collection": collection, "rkey": rkey}
         try:
             return await self._query("com.atproto.repo.getRecord", params, StoredRecord)
         except RemotePermanent as error:
-            # Only this very answer tells of the record; every other refusal is about the account or the server.
+            # Only this error is about the record; all others are about the account or the server.
             if error.status in (400, 404) and _MISSING in str(error.details.get("said")):
                 return None
             raise
 
     async def _query(self, method: str, params: Mapping[str, Param], as_type: type[T]) -> tuple[T, Response]:
         found = await self._http.get_json(f"xrpc/{method}", params, as_type=as_type, route=method)
-        # To understand and store this answer takes a while.
+        # Processing this response takes a while.
         await self._http.give_way()
         return found

@@ -1,7 +1,7 @@
 """Resolves accounts: handle to DID, DID to its document, and why an account is not shown.
 
-A handle may pass to another account, a DID never does: everything is stored under the DID. The document comes from the
-PLC directory, or for `did:web` from the host that the DID names. Other DID methods are refused.
+A handle may pass to another account, a DID never does, so everything is stored under the DID. The document comes from
+the PLC directory, or for `did:web` from the host in the DID. Other DID methods are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NONE_SUCH = ("Profile not found", "Actor not found", "Could not find repo")
 
 
 class AccountIdentity(Struct, frozen=True):
-    """An account as its own document describes it; the handle is the one it claims."""
+    """An account as described by its DID document; the handle is the claimed one."""
 
     did: str
     handle: str | None
@@ -40,7 +40,7 @@ class AccountIdentity(Struct, frozen=True):
 
 
 async def resolve_handle(appview: XrpcClient, handle: str) -> str:
-    """Return the DID of a handle, with or without its `@`; a DID stands for itself."""
+    """Return the DID of a handle, with or without its `@`; a DID is returned unchanged."""
     name = handle.strip().removeprefix("@").removeprefix("at://")
     if name.startswith("did:"):
         if _DID.fullmatch(name) is None:
@@ -55,7 +55,7 @@ async def resolve_handle(appview: XrpcClient, handle: str) -> str:
 
 
 def why_hidden(error: RemotePermanent) -> str | None:
-    """Return why a server does not show an account: deactivated, suspended, taken down, not found; None if not said."""
+    """Return why a server does not show an account: deactivated, suspended, taken down, not found; None if unknown."""
     said = str(error.details.get("said") or "")
     named = _ERROR_NAME.search(said)
     if named is not None and named[1] in _HIDDEN:
@@ -64,7 +64,7 @@ def why_hidden(error: RemotePermanent) -> str | None:
 
 
 async def read_document(plc: HttpClient, origins: Origins, did: str) -> AccountIdentity:
-    """Return what the document of a DID says."""
+    """Request the document of a DID and return its account."""
     method, _, name = did.removeprefix("did:").partition(":")
     if not _DID.fullmatch(did) or method not in ("plc", "web"):
         raise RemotePermanent(
@@ -83,7 +83,7 @@ async def read_document(plc: HttpClient, origins: Origins, did: str) -> AccountI
 
 
 def parse_document(document: DidDocument) -> AccountIdentity:
-    """Return the account a document describes."""
+    """Return the account described by a document."""
     handle = next((name[5:].lower() for name in document.also_known_as if name.startswith("at://") and name[5:]), None)
     endpoints = (service.endpoint for service in document.service if service.id in (_PDS, f"{document.id}{_PDS}"))
     pds_url = next((endpoint for endpoint in endpoints if isinstance(endpoint, str)), None)

@@ -1,8 +1,8 @@
-"""The shapes and addresses of the AT Protocol: the fields we use, `at://` addresses and record keys.
+"""The payloads of the AT Protocol: the fields we use, `at://` URIs and record keys.
 
-Unknown fields are ignored, wrong types are refused. Records are written by many programs: of everything except the post
-itself (facets, embeds) nothing is required, so an odd card or mention does not reject its post. A record key is usually
-a TID, which contains the time of writing; its author may choose another, so callers must expect None.
+Unknown fields are ignored, wrong types are refused. Records are written by many programs, so all fields except those of
+the post itself (facets, embeds) are optional and an invalid card or mention does not reject its post. A record key is
+usually a TID, which contains the time of writing; its author may choose another, so callers must expect None.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reply(Struct, frozen=True):
 
 
 class Card(Struct, frozen=True):
-    """A page as a post shows it. The view's `thumb` is an address, the record's own an uploaded file."""
+    """The preview of a web page in a post. `thumb` is a URL in a view and an uploaded file in a record."""
 
     uri: str | None = None
     title: str | None = None
@@ -42,7 +42,7 @@ class Card(Struct, frozen=True):
 
 
 class Quoted(Struct, frozen=True):
-    """The quoted record; beside media it is wrapped once more."""
+    """The quoted record; if the post also has media it is wrapped once more."""
 
     uri: str | None = None
     record: Reference | None = None
@@ -56,7 +56,7 @@ class Media(Struct, frozen=True):
 
 
 class Embed(Struct, frozen=True):
-    """What a post shows. The alternative text of images stands in each of them, that of a video beside it."""
+    """The embed of a post. Each image contains its alternative text; that of a video is a field of the embed."""
 
     type: str = field(name="$type", default="")
     external: Card | None = None
@@ -67,7 +67,7 @@ class Embed(Struct, frozen=True):
 
 
 class Described(Struct, frozen=True):
-    """An image, as far as it is text."""
+    """The alternative text of an image."""
 
     alt: str = ""
 
@@ -81,7 +81,7 @@ class SelfLabels(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """A stretch of the text in BYTES of its UTF-8 form."""
+    """A range of the text, in BYTES of its UTF-8 encoding."""
 
     start: int = field(name="byteStart")
     end: int = field(name="byteEnd")
@@ -98,7 +98,7 @@ class Facet(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """The record of a post. What is not its text is read apart: what is odd in it is left out."""
+    """The record of a post. All parts but the text are parsed separately, so that invalid ones can be left out."""
 
     created_at: str = field(name="createdAt")
     text: str = ""
@@ -129,7 +129,7 @@ class PostView(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """Why an item is in a feed: somebody reposted or pinned it."""
+    """Why an item is in a feed: it was reposted or pinned."""
 
     type: str = field(name="$type", default="")
     by: Author | None = None
@@ -203,7 +203,7 @@ class Resolved(Struct, frozen=True):
 
 
 class RepoStatus(Struct, frozen=True):
-    """A repository as its server describes it; `status` says why it is not active."""
+    """The state of a repository on its server; `status` is the reason if it is not active."""
 
     did: str
     active: bool
@@ -227,7 +227,7 @@ _TID_LENGTH = 13
 
 
 class RecordAddress(NamedTuple):
-    """The parts of an `at://` address."""
+    """The parts of an `at://` URI."""
 
     did: str
     collection: str
@@ -238,7 +238,7 @@ class RecordAddress(NamedTuple):
 
 
 def split_uri(uri: str) -> RecordAddress:
-    """Return the parts of an address, or raise ValueError."""
+    """Return the parts of a URI, or raise ValueError."""
     parts = uri.split("/")
     if len(parts) == 5:
         scheme, empty, did, collection, rkey = parts
@@ -248,7 +248,7 @@ def split_uri(uri: str) -> RecordAddress:
 
 
 def tid_instant(rkey: str) -> int | None:
-    """Return the instant in milliseconds that a record key tells, or None when it is no TID."""
+    """Return the instant in a record key in milliseconds, or None if the key is not a TID."""
     if len(rkey) != _TID_LENGTH or rkey[0] > "j":
         return None
     number = 0
@@ -261,7 +261,7 @@ def tid_instant(rkey: str) -> int | None:
 
 
 def web_address(address: RecordAddress) -> str | None:
-    """Return where a person reads a post; by DID, which outlives the handle."""
+    """Return the web URL of a post; with the DID, because the handle may change."""
     if address.collection != POST:
         return None
     return f"https://bsky.app/profile/{address.did}/post/{address.rkey}"

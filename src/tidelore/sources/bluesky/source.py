@@ -1,7 +1,7 @@
-"""Bluesky as a source: opens AppView, PLC directory and account servers, and offers lists and calls.
+"""Bluesky as a source: opens AppView, PLC directory and account servers, and provides lists and calls.
 
-No credentials. All HTTP clients share one limit of concurrent requests. Which account is due, and what an unavailable
-one means, is decided in the rooms above.
+No credentials. All HTTP clients share one limit of concurrent requests. The callers decide which account is due and how
+to handle an unavailable one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Profile(Struct, frozen=True):
 
 
 class BlueskySource:
-    """The network, as far as it is public."""
+    """The public Bluesky network."""
 
     name = "bluesky"
     kind = "bluesky"
@@ -60,7 +60,7 @@ class BlueskySource:
         self._origins = origins
 
     def author_feed(self, did: str, per_page: int, *, pins: bool = False) -> Lister[PostRecord]:
-        """Return what an account posted, newest first."""
+        """Return an account's posts, newest first."""
         return AuthorFeed(self._appview, self._repository, did, per_page=per_page, pins=pins)
 
     def records(self, pds_url: str, did: str, collection: str = POST, per_page: int = 100) -> Lister[PostRecord]:
@@ -68,7 +68,7 @@ class BlueskySource:
         return RecordList(lambda: self._server(pds_url), did, collection, per_page=per_page)
 
     async def profiles(self, dids: Sequence[str]) -> list[Profile]:
-        """Return those of the accounts that can be shown."""
+        """Return the accounts that can be shown."""
         found: list[Profile] = []
         for start in range(0, len(dids), MOST_PROFILES):
             answer = await self._appview.profiles(dids[start : start + MOST_PROFILES])
@@ -92,17 +92,17 @@ class BlueskySource:
         return [profile async for raws in list_members(self._appview, uri) for profile in _read_profiles(raws)]
 
     async def resolve(self, handle: str) -> str:
-        """Return the DID of a handle; a DID stands for itself."""
+        """Return the DID of a handle; a DID is returned unchanged."""
         return await resolve_handle(self._appview, handle)
 
     async def document(self, did: str) -> AccountIdentity:
-        """Return where an account's records live, and the handle it claims."""
+        """Return the server of an account's records, and the handle it claims."""
         return await read_document(self._plc, self._origins, did)
 
     async def is_deleted(self, did: str) -> bool:
-        """Return whether an account is deleted: neither the AppView nor the account's own server has it.
+        """Return whether an account is deleted: neither the AppView nor the account's server has it.
 
-        One of them alone may err, or not know the account yet.
+        One of them alone may be wrong, or not have the account yet.
         """
         if await self.profiles([did]):
             return False
@@ -110,13 +110,13 @@ class BlueskySource:
             async with self._repository(did) as client:
                 return (await client.repo_status(did)).status == "deleted"
         except RemotePermanent as error:
-            # 410: the directory says that the DID itself was given up.
+            # 410: the DID itself was deactivated in the directory.
             return why_hidden(error) == "not found" or error.status == 410
 
     async def answers_strangers(self, pds_url: str | None = None) -> bool:
-        """Return whether the AppView, or a server of records, answers a request for an account that does not exist.
+        """Return whether the AppView, or an account server, responds to a request for an account that does not exist.
 
-        A server that refuses even that refuses all requests, so its refusals say nothing about an account.
+        A server that refuses even that refuses all requests, so its refusals give no information about an account.
         """
         lister = self.author_feed(NOBODY, 1) if pds_url is None else self.records(pds_url, NOBODY, per_page=1)
         try:
@@ -127,7 +127,7 @@ class BlueskySource:
 
     @property
     def remaining(self) -> int | None:
-        """How many requests the AppView still allows, where it says so."""
+        """Remaining requests of the AppView's rate limit; None if it does not report it."""
         return self._http.governor.remaining
 
     @asynccontextmanager
@@ -162,7 +162,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
     slots = asyncio.Semaphore(settings.max_concurrent)
 
     def connect(base_url: str, reach: Reach = "any") -> HttpClient:
-        # Only the AppView is a source by name; the servers of accounts come and go.
+        # Only the AppView has the name of the source; servers of accounts are unnamed.
         name = "bluesky" if base_url == settings.base_url else ""
         return HttpClient(
             base_url,

@@ -1,10 +1,10 @@
 """The event stream (Jetstream): combines all connections into batches, each with the cursor that covers it.
 
-Opens as many connections as the accounts need, with one bounded queue for all, so a slow reader slows the servers and
-memory stays flat. The cursor is the least position of all connections; a connection that is open and has been silent
-for a while counts as having reached what the others had sent by then. Stores nothing and does not decide what a gap
-means. Invariant: a batch's cursor covers its events and everything before and never moves backwards; resuming from it,
-also in another process, loses nothing that the server still has.
+Opens as many connections as the accounts need, with one bounded queue for all, so a slow reader slows the servers down
+and memory stays bounded. The cursor is the lowest position of all connections; a connection that is open and has been
+silent for a while counts as having reached what the others had sent by then. Stores nothing and does not decide how to
+handle a gap. Invariant: a batch's cursor covers its events and everything before and never moves backwards; resuming
+from it, also in another process, loses nothing that the server still has.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class Coverage:
 
     @property
     def cursor(self) -> int | None:
-        """The position up to which everything has arrived."""
+        """The position up to which all events have arrived."""
         return self._cursor
 
     def opened(self, index: int, now: float) -> None:
-        """A connection is open."""
+        """Record that a connection was opened."""
         self._quiet_since[index] = now
 
     def closed(self, index: int) -> None:
-        """A connection is gone: its silence means nothing."""
+        """Record that a connection was closed, so that its silence no longer counts."""
         self._quiet_since[index] = None
 
     def advance(self, index: int, position: int, now: float) -> None:
-        """A connection sent an event."""
+        """Record that a connection sent an event."""
         known = self._positions[index]
         self._positions[index] = position if known is None else max(known, position)
         self._quiet_since[index] = now
@@ -80,7 +80,7 @@ class Coverage:
             self._cursor = covered if self._cursor is None else max(self._cursor, covered)
 
     def restart(self, index: int) -> None:
-        """The positions of a connection are worth nothing any more: its server counts anew."""
+        """Discard the positions of a connection whose server restarted its numbering."""
         self._positions[index] = None
         self._cursor = None
         self._told.clear()
@@ -111,7 +111,7 @@ MOST_WAITING = 1000
 class Jetstream:
     """The stream, filtered by accounts. Use it in `async with`; `batches` ends only with an error.
 
-    A cursor of the other protocol is not used: it would name another place. `most_dids` is the limit of a connection.
+    A cursor of the other protocol is ignored: it would mean another position. `most_dids` is the limit per connection.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Jetstream:
         start = cursor if cursor is not None and cursor.protocol == self.protocol else None
         value = None if start is None else start.value
         parts = split_dids(dids, most_dids or MOST_DIDS[self.protocol])
-        # Of several connections only one received the event at the cursor.
+        # With several connections only one of them received the event at the cursor.
         place = None if start is None else ResumePoint(start.value, start.at, own=len(parts) == 1)
         self._clock = clock
         self._queue: asyncio.Queue[tuple[int, Arrival]] = asyncio.Queue(most_waiting)

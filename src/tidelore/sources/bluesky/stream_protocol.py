@@ -1,9 +1,9 @@
-"""The two protocols of the event stream: addresses, messages, and the events made of them.
+"""The two protocols of the event stream: URLs, messages, and their conversion to events.
 
-Pure. A cursor belongs to the protocol that issued it: the first counts microseconds, the second events. The first
-receives its accounts in a message, because no proxy accepts an address with ten thousand of them; the second takes no
-messages, so it is asked for as many accounts as fit into an address. Invariant: a post has the same version and payload
-as in its repository's list.
+Pure functions. A cursor belongs to the protocol that issued it: the first counts microseconds, the second events. The
+first receives its accounts in a message, because no proxy accepts a URL with ten thousand of them; the second accepts
+no messages, so a connection is limited to as many accounts as fit into a URL. Invariant: a post has the same version
+and payload as in its repository's list.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ StreamProtocol = Literal[1, 2]
 
 
 class StreamCursor(Struct, frozen=True):
-    """A place in the stream: microseconds in the first protocol, a sequence number in the second.
+    """A position in the stream: microseconds in the first protocol, a sequence number in the second.
 
-    `at` is the instant of the newest event up to there in milliseconds, where it is known; it is not part of the text.
+    `at` is the instant of the newest event up to there in milliseconds, if known; it is not part of the text.
     """
 
     protocol: StreamProtocol
@@ -39,7 +39,7 @@ class StreamCursor(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, at: int | None = None) -> StreamCursor | None:
-        """Return a stored cursor, or None when it cannot be read."""
+        """Return a stored cursor, or None if it cannot be parsed."""
         protocol, _, value = text.partition(":")
         if protocol not in ("v1", "v2") or not (value.isascii() and value.isdecimal()):
             return None
@@ -47,20 +47,20 @@ class StreamCursor(Struct, frozen=True):
 
 
 class PostWritten(Struct, frozen=True):
-    """A post or repost is new, or was edited."""
+    """A post or repost was created or edited."""
 
     item: Item[PostRecord]
 
 
 class PostDeleted(Struct, frozen=True):
-    """A post or repost is gone."""
+    """A post or repost was deleted."""
 
     uri: str
     at: int
 
 
 class HandleChanged(Struct, frozen=True):
-    """An account may have another handle; None when the stream does not tell which."""
+    """An account may have a new handle; None if the stream does not contain it."""
 
     did: str
     handle: str | None
@@ -68,7 +68,7 @@ class HandleChanged(Struct, frozen=True):
 
 
 class AccountChanged(Struct, frozen=True):
-    """An account went (`status` says how) or is back."""
+    """An account became unavailable (`status` is the reason) or available again."""
 
     did: str
     active: bool
@@ -77,13 +77,13 @@ class AccountChanged(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True):
-    """A post that could not be understood."""
+    """A post that could not be parsed."""
 
     rejected: Rejected
 
 
 class HoleFound(Struct, frozen=True):
-    """Events of these accounts before this position may be missing: they have to be polled."""
+    """Events of these accounts before this position may be missing, so the accounts must be polled."""
 
     dids: tuple[str, ...]
     reason: str
@@ -94,7 +94,7 @@ StreamEvent = PostWritten | PostDeleted | HandleChanged | AccountChanged | Unrea
 
 
 class StreamBatch(Struct, frozen=True):
-    """Events in order, and the cursor that covers them and everything before. `at` is the newest one's instant."""
+    """Events in order, and the cursor that covers them and everything before. `at` is the instant of the newest one."""
 
     events: tuple[StreamEvent, ...]
     cursor: StreamCursor | None
@@ -106,18 +106,18 @@ SUBPROTOCOL = "xrpc.v1.json"
 MOST_DIDS: dict[StreamProtocol, int] = {1: 10_000, 2: 150}
 
 OLDEST = 10**15
-"""A cursor that both protocols take for an instant long ago: the telling begins with the oldest event there is."""
+"""A cursor that both protocols read as a time long ago, so that the stream starts with the oldest available event."""
 
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 
 def protocol_of(url: str) -> StreamProtocol:
-    """Return which protocol is spoken at an address."""
+    """Return the protocol of a URL."""
     return 2 if urlsplit(url).path.rstrip("/").endswith(f"/{SECOND_METHOD}") else 1
 
 
 def stream_url(url: str) -> str:
-    """Return the address as it is opened and as its cursors are filed under: without a query."""
+    """Return the URL without its query, as it is opened and as its cursors are stored under."""
     parts = urlsplit(url)
     scheme = _SCHEMES.get(parts.scheme.lower())
     if scheme is None or not parts.hostname:
@@ -131,7 +131,7 @@ def stream_url(url: str) -> str:
 
 
 def connection_url(url: str, dids: Sequence[str], collections: Sequence[str], cursor: int | None) -> str:
-    """Return the address of one connection."""
+    """Return the URL of one connection."""
     query: list[tuple[str, str]] = []
     if protocol_of(url) == 1:
         query += [("requireHello", "true")]
@@ -145,7 +145,7 @@ def connection_url(url: str, dids: Sequence[str], collections: Sequence[str], cu
 
 
 def split_dids(dids: Sequence[str], most: int) -> list[tuple[str, ...]]:
-    """Return the accounts in as few parts as the limit allows, of nearly equal size; no accounts make no part."""
+    """Split the accounts into as few parts as the limit allows, of nearly equal size; no accounts give no part."""
     ordered = sorted(set(dids))
     count = -(-len(ordered) // most)
     return [tuple(ordered[index::count]) for index in range(count)]
@@ -204,7 +204,7 @@ class SecondPayload(Struct, frozen=True):
 
 
 class SecondMessage(Struct, frozen=True):
-    """A message of the second protocol; an error names itself and ends the connection."""
+    """A message of the second protocol; an error contains its name and ends the connection."""
 
     type: str = field(name="$type", default="")
     payload: SecondPayload | None = None
@@ -213,7 +213,7 @@ class SecondMessage(Struct, frozen=True):
 
 
 class Frame(Struct, frozen=True):
-    """What one message means. `key` tells two events apart; `notice` is what the server says about the stream."""
+    """One parsed message. `key` identifies the event; `notice` is a message of the server about the stream."""
 
     position: int | None = None
     key: tuple[object, ...] = ()
@@ -228,7 +228,7 @@ _SECOND = msgspec.json.Decoder(SecondMessage)
 
 
 def read_first(message: bytes) -> Frame:
-    """Understand a message of the first protocol, or raise what says why not."""
+    """Parse a message of the first protocol, or raise DecodeError or ValueError."""
     told = _FIRST.decode(message)
     at = told.time_us // 1000
     event, key = _event(told.did, at, told.commit, told.identity, told.account)
@@ -236,7 +236,7 @@ def read_first(message: bytes) -> Frame:
 
 
 def read_second(message: bytes) -> Frame:
-    """Understand a message of the second protocol, or raise what says why not."""
+    """Parse a message of the second protocol, or raise DecodeError or ValueError."""
     told = _SECOND.decode(message)
     payload = told.payload
     if payload is None:
@@ -257,7 +257,7 @@ def read_second(message: bytes) -> Frame:
 
 
 def reader_of(protocol: StreamProtocol) -> Callable[[bytes], Frame]:
-    """Return the reader of a protocol's messages."""
+    """Return the parser of a protocol's messages."""
     return read_first if protocol == 1 else read_second
 
 
@@ -289,6 +289,6 @@ def _commit_event(did: str, at: int, commit: CommitMessage) -> StreamEvent:
 
 
 def hello(dids: tuple[str, ...], collections: tuple[str, ...]) -> str:
-    """Return the message that tells a server of the first protocol which accounts are wanted."""
+    """Return the message that subscribes to accounts in the first protocol."""
     wanted: dict[str, Any] = {"wantedCollections": collections, "wantedDids": dids}
     return msgspec.json.encode({"type": "options_update", "payload": wanted}).decode()

@@ -1,10 +1,10 @@
 """One connection of the event stream, which is reopened whenever it ends.
 
 Resumes a margin before its last event in the first protocol, whose positions are times, and exactly after it in the
-second, whose numbers are unique; no event is passed on twice. Where the server cannot go back far enough, or has
-another archive than before, a `HoleFound` is passed on. Some servers do not report that, so the first event after every
-opening is compared with the requested position. Invariants: it takes from the socket only what its queue has room for,
-and remembers only as many events as a replay can repeat.
+second, whose numbers are unique; no event is passed on twice. If the server cannot go back far enough, or has another
+archive than before, a `HoleFound` is passed on. Some servers do not report that, so the first event after every opening
+is compared with the requested position. Invariants: it reads from the socket only what its queue has room for, and
+remembers only as many events as a replay can repeat.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tidelore.sources.bluesky.stream_socket import (
 
 
 class ShardOpened(Struct, frozen=True):
-    """A connection is open."""
+    """A connection was opened."""
 
 
 class ShardClosed(Struct, frozen=True):
@@ -50,11 +50,11 @@ class ShardClosed(Struct, frozen=True):
 
 
 class ShardRestarted(Struct, frozen=True):
-    """The server counts anew."""
+    """The server restarted its numbering."""
 
 
 class ShardFailed(Struct, frozen=True):
-    """There is no use in trying again."""
+    """A connection failed with an error that a retry cannot fix."""
 
     error: TideloreError
 
@@ -63,7 +63,7 @@ Arrival = Frame | HoleFound | ShardOpened | ShardClosed | ShardRestarted | Shard
 
 
 class RecentEvents:
-    """The events of the last moments: what is replayed after an interruption is known again."""
+    """The most recent events, to recognise those that are replayed after an interruption."""
 
     def __init__(self, span: int) -> None:
         self._span = span
@@ -71,11 +71,11 @@ class RecentEvents:
         self._room = 1024
 
     def knows(self, key: tuple[object, ...]) -> bool:
-        """Return whether an event was met before."""
+        """Return whether an event was seen before."""
         return key in self._seen
 
     def meets(self, key: tuple[object, ...], position: int) -> bool:
-        """Return whether an event was met before, and remember it."""
+        """Return whether an event was seen before, and remember it."""
         if key in self._seen:
             return True
         self._seen[key] = position
@@ -91,14 +91,14 @@ _OTHER_ARCHIVE = "FutureCursor"
 _SECOND_US = 1_000_000
 _SKEW_US = 300 * _SECOND_US
 _BUSIEST = 50
-"""More events in a millisecond than the whole network has."""
+"""Events per millisecond; more than the whole network has."""
 _FAR = 10_000_000
 
 
 class ResumePoint(Struct, frozen=True):
-    """Where a stream goes on, and the instant of its newest event there.
+    """The position where a stream resumes, and the instant of its newest event there.
 
-    `own` when this connection received the event at that position: a server that still has it sends it again.
+    `own`: this connection received the event at that position, so a server that still has it sends it again.
     """
 
     position: int
@@ -107,7 +107,7 @@ class ResumePoint(Struct, frozen=True):
 
 
 class ShardPlan(Struct, frozen=True):
-    """What every connection of a stream has in common."""
+    """The settings that all connections of a stream share."""
 
     url: str
     collections: tuple[str, ...]
@@ -119,7 +119,7 @@ class ShardPlan(Struct, frozen=True):
 
 
 class Shard:
-    """One connection's part of a stream. Everything it has to say goes to the queue, with its index."""
+    """One connection of a stream. It puts everything it receives into the queue, with its index."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Shard:
         self._attempt = 0
 
     async def run(self) -> None:
-        """Keep the connection open until cancelled, or until there is no use."""
+        """Keep the connection open until cancelled, or until an error that a retry cannot fix."""
         try:
             while True:
                 await self._once()
@@ -171,7 +171,7 @@ class Shard:
             if opened:
                 await self._put(ShardClosed())
             if failure.status == 400 and _TOO_OLD in failure.said and self._position != OLDEST:
-                await self._lose("the stream cannot go back far enough")
+                await self._lose("the server cannot replay far enough back")
                 self._position = OLDEST
                 return
             await self._wait(failure)
@@ -197,7 +197,7 @@ class Shard:
         self._first = False
 
     async def _mark(self) -> None:
-        """Remember where a stream begins that has told nothing yet."""
+        """Remember the start of a stream that has sent no event yet."""
         if self._opened_us is None:
             await self._lose("the stream begins here")
         elif self._server_at is None:
@@ -207,22 +207,25 @@ class Shard:
         self._opened_us = self._opening_us()
 
     async def _compare(self, position: int, server_us: int) -> None:
-        """The first protocol never says that it cannot go back so far, or that there is no such place yet."""
+        """Check the position against the server's clock.
+
+        The first protocol does not report that it cannot go back far enough, or that a position is in the future.
+        """
         if server_us - position > self._plan.replay_seconds * _SECOND_US:
-            await self._lose("the stream was away longer than it can be replayed")
+            await self._lose("the stream was interrupted for longer than the server can replay")
             self._is_compared = True
         elif position - server_us > _SKEW_US:
             await self._count_anew()
 
     async def _count_anew(self) -> None:
-        await self._lose("the stream does not know the place it stopped at")
+        await self._lose("the server does not know the position where the stream stopped")
         self._position = self._place = self._last_key = None
         self._is_compared = True
         self._opened_us = self._opening_us()
         await self._put(ShardRestarted())
 
     def _opening_us(self) -> int:
-        """Return when the connection was opened, by the server's clock; by ours only where it tells none."""
+        """Return when the connection was opened, by the server's clock; by ours if the server sent no time."""
         opened_ms = self._server_at if self._server_at is not None else self._clock.now_ms()
         return opened_ms * 1000 - round(self._plan.margin_seconds * _SECOND_US)
 
@@ -246,24 +249,24 @@ class Shard:
             self._place = ResumePoint(frame.position, frame.at)
         await self._put(frame)
         if frame.notice is not None:
-            await self._put(HoleFound((frame.did,), "a repository was written anew", None))
+            await self._put(HoleFound((frame.did,), "a repository was rewritten", None))
 
     async def _compare_first(self, frame: Frame, position: int) -> None:
-        """A server that has what it was asked for begins with the event at that place, which it told before."""
+        """Check the first event: a server that still has the requested position starts with the known event there."""
         place = self._place
         if place is None:
             return
         if self._protocol == 1:
             reached = place.position + round(self._plan.margin_seconds * _SECOND_US)
             if position > reached and not self._recent.knows(frame.key):
-                await self._lose("the stream does not go back to the place it stopped at")
+                await self._lose("the server no longer has the position where the stream stopped")
         elif position < place.position or (position == place.position and self._is_other(frame, place)):
             await self._count_anew()
         elif position > place.position and (place.own or _is_far(position, frame.at, place)):
-            await self._lose("the stream does not go back to the place it stopped at")
+            await self._lose("the server no longer has the position where the stream stopped")
 
     def _is_other(self, frame: Frame, place: ResumePoint) -> bool:
-        """Return whether another event has the number of the last one."""
+        """Return whether the event is a different one with the same number as the last one."""
         if self._last_key is not None:
             return frame.key != self._last_key
         return bool(place.at and frame.at and abs(frame.at - place.at) * 1000 > _SKEW_US)
@@ -275,7 +278,7 @@ class Shard:
         return self._recent.meets(frame.key, frame.position)
 
     async def _heed(self, notice: str) -> None:
-        _LOG.info("the stream says: %s", notice)
+        _LOG.info("message from the stream server: %s", notice)
         if notice == _OTHER_ARCHIVE:
             await self._count_anew()
 
@@ -297,6 +300,6 @@ class Shard:
 
 
 def _is_far(position: int, at: int | None, place: ResumePoint) -> bool:
-    """Return whether more numbers lie between two events than the network can have had events meanwhile."""
+    """Return whether the gap between two positions is larger than the number of events the network could have had."""
     passed = 0 if at is None or place.at is None else max(at - place.at, 0)
     return position - place.position > _FAR + passed * _BUSIEST

@@ -1,7 +1,7 @@
 """The WebSocket of the event stream: the only module that imports the WebSocket library.
 
-Opens, reads and closes connections, and says which error a failed one is. Does not interpret messages and does not
-retry. Invariant: every exception of the library leaves as `SocketFailure`.
+Opens, reads and closes connections, and maps failures to errors. Must not interpret messages or retry. Invariant: every
+exception of the library is converted to `SocketFailure`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLOSE_SECONDS = 2.0
 
 
 class SocketFailure(Exception):
-    """The connection could not be opened, or ended. `status` and `said` are the server's answer, where it refused."""
+    """The connection could not be opened, or ended. `status` and `said` are the server's response if it refused."""
 
     def __init__(self, detail: str, *, status: int | None = None, said: str = "", untrusted: bool = False) -> None:
         super().__init__(detail)
@@ -38,7 +38,7 @@ class SocketFailure(Exception):
 
 
 class SocketOptions(Struct, frozen=True):
-    """How connections are opened."""
+    """The options for opening connections."""
 
     timeout_seconds: float = 30.0
     ca_file: str = ""
@@ -53,12 +53,12 @@ class StreamSocket:
 
     @property
     def server_at(self) -> int | None:
-        """The server's clock when it agreed, where it told."""
+        """The server's time in its response to the handshake, if it sent one."""
         response = self._connection.response
         return None if response is None else parse_http_date(response.headers.get("date"))
 
     async def send(self, text: str) -> None:
-        """Say something to the server."""
+        """Send a message."""
         try:
             await self._connection.send(text)
         except ConnectionClosed as error:
@@ -74,7 +74,7 @@ class StreamSocket:
 
 @asynccontextmanager
 async def open_socket(url: str, subprotocol: str | None, options: SocketOptions) -> AsyncIterator[StreamSocket]:
-    """Open a connection for the length of the block."""
+    """Open a connection until the block ends."""
     try:
         connection = await _opening(url, subprotocol, options)
     except InvalidStatus as error:
@@ -99,7 +99,7 @@ def _opening(url: str, subprotocol: str | None, options: SocketOptions) -> conne
     trusted = add_authority(ssl.create_default_context(), options.ca_file) if url.startswith("wss:") else None
     return connect(
         url,
-        # What is left of the stream once it is filtered is little: packing it would only cost both sides time.
+        # The filtered stream is small, so compression would only cost both sides time.
         compression=None,
         subprotocols=[Subprotocol(subprotocol)] if subprotocol else None,
         user_agent_header=f"tidelore/{__version__}",
@@ -121,7 +121,7 @@ _PASSING = frozenset({408, 425, 429})
 
 
 def classify_socket_failure(failure: SocketFailure, url: str) -> RemoteError:
-    """Return the error a failed connection stands for."""
+    """Return the error for a failed connection."""
     status, said = failure.status, excerpt(failure.said.encode()) or None
     if failure.untrusted:
         return RemotePermanent(

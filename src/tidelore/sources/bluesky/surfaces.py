@@ -1,8 +1,8 @@
 """The lists of an account, as the engine reads them: its author feed, and the records in its repository.
 
-The feed is newest first and its cursor leads only into the past; the repository is listed in the order of writing and
-its cursor, the last record key, is a true resume token. An empty page with a cursor is not the end. A cursor that does
-not move on is the end, so a server cannot make a walk loop.
+The feed is newest first and its cursor leads only to older posts; the repository is listed in the order of writing and
+its cursor, the last record key, is a stable resume token. An empty page with a cursor is not the end. A cursor that
+does not advance is the end, so a server cannot make a walk loop.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tidelore.sources.bluesky.payloads import POST, split_uri
 from tidelore.sources.bluesky.transform import read_feed, read_records
 
 Server = Callable[[], AbstractAsyncContextManager[XrpcClient]]
-"""Lends a client for the server that one list is read from."""
+"""Opens a client for the server of one list."""
 
 Repository = Callable[[str], AbstractAsyncContextManager[XrpcClient]]
-"""Lends a client for the server that holds the records of a DID."""
+"""Opens a client for the server that stores the records of a DID."""
 
 
 class AuthorFeed:
-    """What one account posted and reposted, newest first."""
+    """The posts and reposts of one account, newest first."""
 
     def __init__(
         self, appview: XrpcClient, repository: Repository, did: str, *, per_page: int, pins: bool = False
@@ -52,9 +52,9 @@ class AuthorFeed:
         )
 
     async def fetch_one(self, locator: str) -> Page[PostRecord]:
-        """Ask for one post or repost by its address: it is gone when its own repository says so.
+        """Request one post or repost by its URI. It is gone if its repository reports so.
 
-        The AppView shows no reposts by themselves, and hides posts that are still there.
+        The AppView is not used: it does not return single reposts, and hides posts that still exist.
         """
         address = split_uri(locator)
         if address.collection == POST:
@@ -85,7 +85,7 @@ class RecordList:
         return Page(items=found.items, rejected=found.rejected, next_token=following, server_at=response.server_at)
 
     async def fetch_one(self, locator: str) -> Page[PostRecord]:
-        """Ask for one record by its address: it is gone when its repository says so."""
+        """Request one record by its URI. It is gone if its repository reports so."""
         async with self._server() as client:
             return await _record_page(client, locator)
 

@@ -1,10 +1,10 @@
 """Turns payloads of the AT Protocol into posts with their links, and raw items into items or rejections.
 
-Pure. A timestamp that cannot be parsed is an error of that item, never 0; one before 1970, which the network allows, is
-stored as the epoch. Links come from facets, the card and the plain text, one for each normalised address in reading
-order; a facet counts BYTES of the UTF-8 text. An item that cannot be parsed becomes a `Rejected` under the address by
-which it can be requested again (invariant 7). Invariant: a post has one version, whether a feed, a repository or the
-stream showed it.
+Pure functions. A timestamp that cannot be parsed is an error of that item, never 0; one before 1970, which the network
+allows, is stored as the epoch. Links come from facets, the card and the plain text, one for each normalised URL in
+reading order; a facet counts BYTES of the UTF-8 text. An item that cannot be parsed becomes a `Rejected` under the URI
+by which it can be requested again (invariant 7). Invariant: a post has one version, whether it was read from a feed, a
+repository or the stream.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _IMAGE = msgspec.json.Decoder(Described)
 _LINK = "app.bsky.richtext.facet#link"
 _TEXT = msgspec.json.Decoder(str | None)
 _SHORT = 64
-"""What is longer than this is odd, and not worth remembering."""
+"""Longer values are unusual and not cached."""
 _NO_EMBED = Embed()
 
 
 def read_facets(raw: Raw) -> list[Facet]:
-    """Return the facets that can be read."""
+    """Return the facets that can be parsed."""
     if len(raw) <= 2:
         return []
     found = []
@@ -71,20 +71,20 @@ def read_facets(raw: Raw) -> list[Facet]:
 
 
 def read_embed(raw: Raw) -> Embed:
-    """Return what is embedded, as far as it can be read."""
+    """Return the embed, or an empty one if it cannot be parsed."""
     if len(raw) <= 4:
         return _NO_EMBED
     return _lenient(_EMBED, raw, None) or _NO_EMBED
 
 
 def read_langs(raw: Raw) -> tuple[str, ...]:
-    """Return the languages a post says it is in."""
-    # Nearly all posts say the same few things.
+    """Return the declared languages of a post."""
+    # Cached, because nearly all posts have one of a few values.
     return _langs(bytes(raw)) if len(raw) <= _SHORT else _lenient(_LANGS, raw, ())
 
 
 def read_tags(raw: Raw) -> tuple[str, ...]:
-    """Return the tags that a post has beside those in its text."""
+    """Return the tags of a post that are not in its text."""
     return () if len(raw) <= 2 else tuple(dict.fromkeys(tag for tag in _lenient(_LANGS, raw, ()) if tag))
 
 
@@ -97,7 +97,7 @@ def read_labels(raw: Raw) -> tuple[str, ...]:
 
 
 def alt_texts(embed: Embed) -> tuple[str, ...]:
-    """Return what the author says that images and videos show, also beside a quoted post."""
+    """Return the alternative texts of images and videos, also of a post that quotes another one."""
     found: list[str] = []
     for holder in (embed, embed.media):
         if holder is None:
@@ -110,12 +110,12 @@ def alt_texts(embed: Embed) -> tuple[str, ...]:
 
 
 def card_of(embed: Embed) -> Card | None:
-    """Return the page an embed shows, also beside a quoted post."""
+    """Return the link card of an embed, also of a post that quotes another one."""
     return embed.external or (embed.media.external if embed.media is not None else None)
 
 
 def links_of(text: str, facets: Sequence[Facet], card: Card | None) -> tuple[LinkRecord, ...]:
-    """Return every link of a post, each once."""
+    """Return the links of a post, without duplicates."""
     if card is None and not facets and not _might_link(text):
         return ()
     found: dict[str, LinkRecord] = {}
@@ -151,7 +151,7 @@ def _addresses(text: str, facets: Sequence[Facet]) -> list[str]:
 
 
 def _might_link(text: str) -> bool:
-    """Return whether a text may contain addresses; searching it is slow."""
+    """Return whether a text may contain URLs; a quick check, because searching for them is slow."""
     return "://" in text or "www." in text or "WWW." in text or "Www." in text
 
 
@@ -175,12 +175,12 @@ _EPOCH_YEAR = "1970"
 
 
 def version_of(record: PostRecord) -> Version:
-    """Return what makes a post new: an address not met before, or another content under it."""
+    """Return the version of a post; it differs for another URI, or for another content under the same URI."""
     return Version(record.uri, 0, digest(f"{record.uri}\n{record.cid}".encode()))
 
 
 def is_pinned(item: FeedItem) -> bool:
-    """Return whether an item stands on top of its feed whatever its age."""
+    """Return whether an item is pinned, so that it is first in its feed regardless of its age."""
     return item.reason is not None and item.reason.type == _PINNED
 
 
@@ -210,7 +210,7 @@ def transform_view(view: PostView) -> PostRecord:
 
 
 def transform_record(record: StoredRecord, seen_at: int | None = None) -> PostRecord:
-    """Normalise a record of a repository; `seen_at` is when the network met it, where that is known."""
+    """Normalise a record of a repository; `seen_at` is when the network first saw it, if known."""
     address = split_uri(record.uri)
     if address.collection == POST:
         post = _POST.decode(record.value)
@@ -313,7 +313,7 @@ def _repost(
 
 def _repost_view(view: PostView, reason: Reason) -> PostRecord:
     if reason.by is None or reason.uri is None or reason.indexed_at is None:
-        # Its own post may be in the same feed: without the repost's address the two would be one.
+        # The reposted post may be in the same feed: without the repost's URI the two could not be distinguished.
         raise ValueError("reason: a repost without author, address or time")
     reposted_at = dated("reason.indexedAt", reason.indexed_at)
     subject, address = transform_view(view), split_uri(reason.uri)
@@ -339,7 +339,7 @@ def _repost_view(view: PostView, reason: Reason) -> PostRecord:
 
 
 def _placed(address: RecordAddress, created_at: int, seen_at: int | None) -> int:
-    """Return where a feed would show a record: at its own date, but never after it was written."""
+    """Return the instant at which a feed shows a record: its own date, but never later than it was written."""
     written_at = seen_at if seen_at is not None else tid_instant(address.rkey)
     return created_at if written_at is None else min(created_at, written_at)
 
@@ -363,7 +363,7 @@ _SKEW_MS = 5 * 60 * 1000
 
 
 class ParsedPosts(Struct):
-    """A page's items, sorted by whether they could be read."""
+    """The items of a page: those that were parsed and those that were rejected."""
 
     items: list[Item[PostRecord]]
     rejected: list[Rejected]
@@ -371,7 +371,7 @@ class ParsedPosts(Struct):
 
 
 def read_feed(raws: Sequence[Raw]) -> ParsedPosts:
-    """Understand what can be understood of a feed's items."""
+    """Parse the items of a feed; invalid ones are rejected one by one."""
     found = ParsedPosts([], [], set())
     for raw in raws:
         payload = bytes(raw)
@@ -389,7 +389,7 @@ def read_feed(raws: Sequence[Raw]) -> ParsedPosts:
 
 
 def read_records(raws: Sequence[Raw], server_at: int | None) -> ParsedPosts:
-    """Understand what can be understood of a repository's records."""
+    """Parse the records of a repository; invalid ones are rejected one by one."""
     found = ParsedPosts([], [], set())
     for raw in raws:
         payload = bytes(raw)
@@ -403,14 +403,14 @@ def read_records(raws: Sequence[Raw], server_at: int | None) -> ParsedPosts:
 def parse_record(
     stored: StoredRecord, payload: bytes, *, seen_at: int | None = None, server_at: int | None = None
 ) -> Item[PostRecord]:
-    """Return the item of a record, placed at the instant of writing, or raise what says why there is none."""
+    """Return the item of a record, dated at the instant of writing, or raise DecodeError or ValueError."""
     record = _checked(transform_record(stored, seen_at), payload)
     written_at = seen_at if seen_at is not None else _written_at(record, server_at)
     return Item(version_of(record), written_at, payload, record)
 
 
 def reject_post(payload: bytes, error: str) -> Rejected:
-    """Name a payload that cannot be understood as well as it allows: by the address it is asked for again with."""
+    """Return a `Rejected` for a payload that cannot be parsed, with its URI for another request if it can be found."""
     payload, error = read_marker(payload) or (payload, error)
     try:
         value = json.loads(payload)
@@ -423,7 +423,7 @@ def reject_post(payload: bytes, error: str) -> Rejected:
 
 
 def _address_in(value: Any) -> str | None:
-    """Return the repost's own address for a repost, else that of the post or record."""
+    """Return the URI of the repost for a repost, else that of the post or record."""
     holder = value if isinstance(value, dict) else {}
     for part in (holder.get("reason"), holder.get("post"), holder):
         uri = part.get("uri") if isinstance(part, dict) else None
@@ -441,7 +441,7 @@ def _checked(record: PostRecord, payload: bytes) -> PostRecord:
 
 
 def _written_at(record: PostRecord, server_at: int | None) -> int:
-    """Return when a record was written, by its key; a key that promises a later day than today is not believed."""
+    """Return when a record was written, from its key; a key with a time in the future is ignored."""
     written_at = tid_instant(split_uri(record.uri).rkey)
     if written_at is None or (server_at is not None and written_at > server_at + _SKEW_MS):
         return record.created_at if server_at is None else min(record.created_at, server_at)

@@ -1,1 +1,1 @@
-"""GitHub: repositories, pull requests and what is said about them. Nothing is imported here."""
+"""GitHub: repositories, pull requests and their comments. Nothing is imported here."""

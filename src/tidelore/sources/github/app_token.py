@@ -1,4 +1,4 @@
-"""Signs in as a GitHub App installation: signs the App's claim, requests tokens and renews them.
+"""Authenticates as a GitHub App installation: signs the App's JSON Web Token, requests tokens and renews them.
 
 The private key and the tokens appear in no message and no repr. A token's lifetime is measured on the server's clock
 and our monotonic one, so a wrong wall clock neither wastes a token nor uses an expired one.
@@ -31,16 +31,16 @@ from tidelore.sources.github.payloads import InstallationToken
 Sign = Callable[[bytes], bytes]
 
 _BACKDATED_SECONDS = 60
-"""How far before our clock a claim is issued: GitHub refuses one from its own future."""
+"""How far a JWT is backdated, because GitHub refuses one issued in the future by its clock."""
 _VALID_SECONDS = 540
-"""How long a claim holds; GitHub allows ten minutes from its issue."""
+"""How long a JWT is valid; GitHub allows at most ten minutes."""
 _RENEW_SECONDS = 300.0
-"""How long before its end a token is renewed: a request under way may take that long."""
+"""How long before its expiry a token is renewed, because a request in flight may take that long."""
 _ATTEMPTS = 3
 
 
 class InstallationIdentity:
-    """Speaks for one installation of a GitHub App."""
+    """Authenticates as one installation of a GitHub App."""
 
     def __init__(self, http: HttpClient, app_id: int, installation_id: int, sign: Sign, clock: Clock) -> None:
         self._http = http
@@ -63,11 +63,11 @@ class InstallationIdentity:
             return _bearer(self._token)
 
     async def app_headers(self) -> Mapping[str, str]:
-        """Return the App's own claim as a header."""
+        """Return the App's JWT as a header."""
         return _bearer(claim(self._app_id, self._clock.now_ms() // 1000, self._sign))
 
     def forget(self) -> None:
-        """Take the token for spent."""
+        """Discard the token, so that the next request gets a new one."""
         self._token = None
 
     async def _bought(self) -> str:
@@ -81,12 +81,12 @@ class InstallationIdentity:
                 "unexpected response to the token request of the GitHub App", reason="bad_shape"
             ) from None
         lasts = (ends_at - (self._clock.now_ms() if server_at is None else server_at)) / 1000
-        # A short-lived one is used for half its life: it must not be renewed before every request.
+        # A short-lived token is used for half its lifetime, so that it is not renewed before every request.
         self._renew_at = asked_at + max(lasts - _RENEW_SECONDS, lasts / 2)
         return found.token
 
     async def _ask(self) -> tuple[bytes, int | None]:
-        """Ask for a token. To ask twice does no harm, so what may have been lost is asked for again."""
+        """Request a token. Requesting it twice is harmless, so a request with an unknown outcome is retried."""
         address = f"app/installations/{self._installation_id}/access_tokens"
         attempt = 1
         while True:
@@ -124,14 +124,14 @@ class InstallationIdentity:
 
 
 def claim(app_id: int, now_s: int, sign: Sign) -> str:
-    """Return what proves to GitHub that we hold the App's key: a JSON Web Token, signed with RS256."""
+    """Return a JSON Web Token signed with the App's key (RS256), which authenticates the App."""
     said = {"iat": now_s - _BACKDATED_SECONDS, "exp": now_s + _VALID_SECONDS, "iss": str(app_id)}
     text = b".".join(_base64(msgspec.json.encode(part)) for part in ({"alg": "RS256", "typ": "JWT"}, said))
     return f"{text.decode()}.{_base64(sign(text)).decode()}"
 
 
 def load_signer(path: str, key: str) -> Sign:
-    """Return how the App's private key signs. `key` is where the settings name the file, for the error."""
+    """Return a function that signs with the App's private key. `key` is the setting to name in an error."""
     try:
         pem = Path(path).expanduser().read_bytes()
     except (OSError, RuntimeError, ValueError) as error:
@@ -144,7 +144,7 @@ def load_signer(path: str, key: str) -> Sign:
     serialization, padding, hashes, rsa = _cryptography()
     try:
         private = serialization.load_pem_private_key(pem, password=None)
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, what the file holds is not repeated
+    except Exception:  # noqa: BLE001 - no error may quote the contents of the file
         private = None
     if not isinstance(private, rsa.RSAPrivateKey):
         raise ConfigError(
@@ -161,7 +161,7 @@ def load_signer(path: str, key: str) -> Sign:
 
 
 def _cryptography() -> tuple[Any, Any, Any, Any]:
-    """Return the parts of the library that only a GitHub App needs."""
+    """Import and return the parts of `cryptography` that only a GitHub App needs."""
     room = "cryptography.hazmat.primitives"
     try:
         return (

@@ -1,7 +1,7 @@
-"""The GitHub API as calls: addresses, authentication, and the meaning of a response.
+"""The calls of the GitHub API: URLs, authentication, and the meaning of a response.
 
-Does not decide what to request, and never repeats a write: one whose outcome is unknown raises `unclear_write`. A
-'not found' of a comment or a commit is only believed when the repository itself is still there.
+Must not decide what to request, and never repeats a write: one whose outcome is unknown raises `unclear_write`. A
+'not found' of a comment or a commit only counts if the repository itself still exists.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ T = TypeVar("T")
 Params = Mapping[str, str | int]
 RequestHeaders = Mapping[str, str]
 Repo = str | int
-"""A repository by its name or, which no rename changes, by its number."""
+"""A repository by its name, or by its id, which does not change when it is renamed."""
 
 
 class AppIdentity(Protocol):
-    """Authentication as a GitHub App, whose tokens expire while a client lives."""
+    """Authentication as a GitHub App, whose tokens expire while a client is in use."""
 
     async def headers(self) -> RequestHeaders:
-        """Return what a request carries now."""
+        """Return the current headers for a request."""
         ...
 
     async def app_headers(self) -> RequestHeaders:
-        """Return what a request about the App itself carries."""
+        """Return the headers for a request about the App itself."""
         ...
 
     def forget(self) -> None:
-        """Take the token for spent: the next request gets a new one."""
+        """Discard the token, so that the next request gets a new one."""
         ...
 
 
 class GitHubClient:
-    """One GitHub host. Without an `identity`, requests carry the HTTP client's own token, or none."""
+    """One GitHub host. Without an `identity`, requests carry the HTTP client's token, if it has one."""
 
     def __init__(self, http: HttpClient, identity: AppIdentity | None = None) -> None:
         self._http = http
         self._identity = identity
 
     async def repository(self, repo: Repo) -> ProjectRecord:
-        """Return a repository by its name or number, under the name it has now."""
+        """Return a repository by its name or id; the record has its current name."""
         try:
             payload = await self._one(repo_path(repo), Repository, "repo")
         except RemoteNotFound as error:
@@ -68,40 +68,40 @@ class GitHubClient:
         return transform_repository(payload)
 
     async def user(self) -> tuple[User, Response]:
-        """Ask who we are: the cheapest proof that the token works."""
+        """Request our user: the cheapest check that the token works."""
         return await self._asked(
             lambda headers: self._http.get_json("user", as_type=User, headers=headers, route="user")
         )
 
     async def app(self) -> tuple[App, Response]:
-        """Ask which GitHub App we are."""
+        """Request our GitHub App."""
         assert self._identity is not None, "only a GitHub App is one"
         headers = await self._identity.app_headers()
         return await self._http.get_json("app", as_type=App, headers=headers, route="app")
 
     async def rate_limit(self) -> Response:
-        """Request the rate limit, which costs no request and needs no token."""
+        """Request the rate limit, which does not count against it and needs no token."""
         return await self._asked(lambda headers: self._http.get("rate_limit", headers=headers, route="rate_limit"))
 
     @property
     def remaining(self) -> int | None:
-        """How many requests the server still allows, where it says so."""
+        """Remaining requests of the rate limit; None if the server does not report it."""
         return self._http.governor.remaining
 
     @property
     def skew_ms(self) -> int | None:
-        """How far the server's clock is ahead of ours, as its last answer said; None before the first."""
+        """How far the server's clock is ahead of ours, from the last response; None before the first."""
         return self._http.governor.skew_ms
 
     @property
     def reset_at(self) -> int | None:
-        """When that budget fills up again, on the server's clock."""
+        """When the rate limit resets, by the server's clock."""
         return self._http.governor.reset_at
 
     async def list_page(
         self, address: str, params: Params | None, *, etag: str | None, route: str
     ) -> tuple[list[Raw] | None, Response]:
-        """Return one page of raw items; None when it is not modified."""
+        """Return one page of raw items; None if it is not modified."""
         return await self._asked(
             lambda headers: self._http.get_json(
                 address, params, as_type=list[Raw], etag=etag, headers=headers, route=route
@@ -109,15 +109,15 @@ class GitHubClient:
         )
 
     async def raw(self, address: str, *, etag: str | None, route: str) -> tuple[Raw | None, Response]:
-        """Return one object as it came; None when it is not modified."""
+        """Return one raw object; None if it is not modified."""
         return await self._asked(
             lambda headers: self._http.get_json(address, as_type=Raw, etag=etag, headers=headers, route=route)
         )
 
     async def compare(self, repo: Repo, base: str, head: str) -> str:
-        """Return how a head stands to a base: ahead, behind, diverged, identical.
+        """Return how a head relates to a base: ahead, behind, diverged, identical.
 
-        A base that the server does not have any more, or shares no history with the head, was rewritten: diverged.
+        A base that no longer exists on the server, or has no common history with the head, counts as diverged.
         """
         address = f"{repo_path(repo)}/compare/{quote(base, safe='')}...{quote(head, safe='')}?per_page=1"
         try:
@@ -128,7 +128,7 @@ class GitHubClient:
         return found.status
 
     async def post(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
-        """Write once below a repository and return what the server stored; an unreadable response is unclear."""
+        """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
         response = await self._posted(f"{repo_path(repo)}/{path}", content, route)
         try:
             return read(response.body)
@@ -136,7 +136,7 @@ class GitHubClient:
             raise unclear_write(redact(response.url), response.status) from None
 
     def address(self, path: str, params: Params | None = None) -> str:
-        """Return the full address of a request: what a validator belongs to."""
+        """Return the full URL of a request, the key of its validator."""
         return self._http.address(path, params)
 
     async def _one(self, address: str, as_type: type[T], route: str) -> T:
@@ -149,7 +149,7 @@ class GitHubClient:
         return await self._asked(lambda headers: self._http.post(address, content, headers=headers, route=route))
 
     async def _asked(self, ask: Callable[[RequestHeaders | None], Awaitable[T]]) -> T:
-        """Ask in our name. A token that ran out unnoticed (the machine slept) is renewed once: a 401 did nothing."""
+        """Send an authenticated request. An expired token (the machine slept) is renewed once; a 401 had no effect."""
         if self._identity is None:
             return await ask(None)
         headers = await self._identity.headers()
@@ -161,7 +161,7 @@ class GitHubClient:
 
 
 def repo_path(repo: Repo) -> str:
-    """Return where a repository is: by its number, which nobody can take over, or by its name."""
+    """Return the path of a repository: by its id, which cannot be taken over by another one, or by its name."""
     if isinstance(repo, int):
         return f"repositories/{repo}"
     owner, _, name = repo.partition("/")

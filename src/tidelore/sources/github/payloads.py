@@ -1,4 +1,4 @@
-"""The shapes GitHub sends: the fields we use. Unknown fields are ignored, wrong types are refused."""
+"""The payloads of GitHub: the fields we use. Unknown fields are ignored, wrong types are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""What both databases can store; a greater one is a mistake of that item and not the end of a run."""
+"""An integer that both databases can store; a larger one rejects only its item and does not fail the run."""
 
 
 class User(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Repository(Struct, frozen=True):
 
 
 class Comment(Struct, frozen=True):
-    """A comment in the talk of an issue or a pull request."""
+    """A comment in the conversation of an issue or a pull request."""
 
     id: Number
     issue_url: str
@@ -52,7 +52,7 @@ class Comment(Struct, frozen=True):
 
 
 class ReviewComment(Struct, frozen=True):
-    """A comment on the diff. One whose lines have changed since keeps its place in the `original_*` fields alone."""
+    """A comment on the diff. If its lines have changed since, only the `original_*` fields contain its position."""
 
     id: Number
     pull_request_url: str
@@ -73,7 +73,7 @@ class ReviewComment(Struct, frozen=True):
 
 
 class Review(Struct, frozen=True):
-    """A review. One that was not submitted yet, which only its author sees, has no instant."""
+    """A review. One that is not submitted yet, visible only to its author, has no timestamp."""
 
     id: Number
     pull_request_url: str
@@ -87,7 +87,7 @@ class Review(Struct, frozen=True):
 
 
 class Pull(Struct, frozen=True):
-    """A pull request; the list leaves `merged` out and tells it by `merged_at`."""
+    """A pull request. Lists omit `merged` and send only `merged_at`."""
 
     id: Number
     number: Number

@@ -1,7 +1,7 @@
-"""One configured GitHub host: opens it (with a token, as an App, or without either) and offers its lists.
+"""One configured GitHub host: opens it (with a token, as an App, or without either) and provides its lists.
 
-Each call is one request or one write; decisions are made in the rooms above. A host that cannot be opened carries the
-reason; every call raises it.
+Each call is one request or one write; the callers make all decisions. A host that cannot be opened stores the reason;
+every call raises it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelore.sources.ports import Greeting, Wiring, skew_of
 
 
 class GitHubSource:
-    """One GitHub host. `signed_in` says how: with a token, as a GitHub App, or not at all."""
+    """One GitHub host. `signed_in`: with a token, as a GitHub App, or not at all."""
 
     kind = "github"
 
@@ -56,31 +56,31 @@ class GitHubSource:
 
     @property
     def remaining(self) -> int | None:
-        """How many requests the server still allows, as its last answer said."""
+        """Remaining requests of the rate limit, from the last response."""
         return self._client.remaining
 
     @property
     def skew_ms(self) -> int | None:
-        """How far the server's clock is ahead of ours, as its last answer said; None before the first."""
+        """How far the server's clock is ahead of ours, from the last response; None before the first."""
         return self._client.skew_ms
 
     async def ask_clock(self) -> None:
-        """Ask for the server's clock by a request that costs nothing of the budget."""
-        # A server without rate limits knows no such address, and tells the time all the same.
+        """Learn the server's clock by a request that does not count against the rate limit."""
+        # A server without rate limits responds with 'not found', which contains the time too.
         with suppress(RemoteNotFound):
             await self._client.rate_limit()
 
     @property
     def reset_at(self) -> int | None:
-        """When that budget fills up again, on the server's clock."""
+        """When the rate limit resets, by the server's clock."""
         return self._client.reset_at
 
     async def greet(self) -> Greeting:
-        """Return who we are there, what the token may do and for how long, and what the rate limit leaves."""
+        """Return our login, the scopes and expiry of the token, and the remaining requests of the rate limit."""
         response: Response
         if self._signed_in == "app":
             app, response = await self._client.app()
-            # Only a token of the installation shows its budget, and that there is one.
+            # Only a request with the installation's token shows its rate limit, and that the installation exists.
             response = await self._client.rate_limit()
             parts = [f"signed in as {app.slug}[bot]", "an installation of a GitHub App"]
         elif self._signed_in == "token":
@@ -94,7 +94,7 @@ class GitHubSource:
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
 
     async def login(self) -> str | None:
-        """Return whose comments are ours there, asked for once; None where the server does not say."""
+        """Return the login under which our comments appear, requested once; None if the server does not report it."""
         if self._login is None and self._signed_in == "app":
             app, _ = await self._client.app()
             self._login = f"{app.slug}[bot]"
@@ -102,7 +102,7 @@ class GitHubSource:
             try:
                 user, _ = await self._client.user()
             except RemotePermanent as error:
-                # The token of an installation is no user's.
+                # The token of an installation belongs to no user.
                 if error.status != 403:
                     raise
                 return None
@@ -115,12 +115,12 @@ class GitHubSource:
         except RemotePermanent as error:
             if error.status != 403:
                 raise
-            # The token of an installation, such as a workflow is given, works and is no user's.
+            # The token of an installation (such as a workflow gets) is valid but belongs to no user.
             return "with the token of a GitHub App", await self._client.rate_limit()
         return f"as {user.login}", response
 
     async def resolve(self, configured: Repo) -> ProjectRecord:
-        """Find a repository by the name the user gave it, or by its number; the record bears the name it has now."""
+        """Find a repository by its configured name or its id; the record has its current name."""
         return await self._client.repository(configured)
 
     def comment_feed(self, repo: Repo, kind: str, per_page: int | None = None) -> Lister[CommentRecord]:
@@ -144,30 +144,30 @@ class GitHubSource:
         return surfaces.PullSnapshot(self._client, repo, number)
 
     async def pull(self, repo: Repo, number: int) -> PullRecord:
-        """Return one pull request as it stands."""
+        """Return the current state of one pull request."""
         page = await self.pull_snapshot(repo, number).fetch(ListRequest())
         for rejected in page.rejected:
             raise RemotePermanent(f"could not parse pull request #{number}: {rejected.error}", reason="bad_shape")
         return page.items[0].record
 
     async def compare(self, repo: Repo, base: str, head: str) -> str:
-        """Return how a head stands to a base: "ahead", "behind", "diverged" or "identical"."""
+        """Return how a head relates to a base: "ahead", "behind", "diverged" or "identical"."""
         return await self._client.compare(repo, base, head)
 
     async def post_comment(self, repo: Repo, number: int, body: str) -> CommentRecord:
-        """Comment on a thread, once: a RemoteError with the reason `unclear_write` may have happened."""
+        """Comment on a thread, without retries; after an error with the reason `unclear_write` it may be posted."""
         path = f"issues/{number}/comments"
         return await self._client.post(repo, path, {"body": body}, read=surfaces.COMMENTS.one, route="issues/post")
 
     async def post_reply(self, repo: Repo, number: int, comment_id: int, body: str) -> CommentRecord:
-        """Answer a review comment, once: a RemoteError with the reason `unclear_write` may have happened."""
+        """Reply to a review comment, without retries; after an error with the reason `unclear_write` it may exist."""
         path = f"pulls/{number}/comments/{comment_id}/replies"
         read = surfaces.REVIEW_COMMENTS.one
         return await self._client.post(repo, path, {"body": body}, read=read, route="pulls/post")
 
 
 def describe_token(response: Response) -> list[str]:
-    """Return what an answer tells of the token it was given: its scopes, and when it ends."""
+    """Return the scopes and the expiry of the token, from the headers of a response."""
     told = []
     scopes = response.headers.get("x-oauth-scopes")
     if scopes is not None:
@@ -181,7 +181,7 @@ def describe_token(response: Response) -> list[str]:
 
 
 def parse_expiration(text: str | None) -> int | None:
-    """Return when a token ends, from the header's two forms (`… UTC` and `… +0200`); None when it does not say."""
+    """Return when a token expires, from either form of the header (`… UTC` or `… +0200`); None if it is missing."""
     if not text:
         return None
     written = text.strip().replace(" UTC", " +0000")
@@ -229,7 +229,7 @@ async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubS
 
 
 def tool_host(base_url: str) -> str:
-    """Return the name under which GitHub's own tool knows a host: that of its web pages, not of its API."""
+    """Return the host name that GitHub's command-line tool uses: that of the web pages, not of the API."""
     return (urlsplit(base_url).hostname or "").removeprefix("api.")
 
 

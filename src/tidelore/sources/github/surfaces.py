@@ -1,9 +1,9 @@
 """The lists of a GitHub repository, as the engine reads them.
 
 Responsible for how a list is requested (order, filter, page size), how its next page is found, and which responses may
-be remembered by their ETag: of an ascending list only a whole one-page response, since a full page's ETag does not show
-the page after it; of the newest-first list of pull requests page 1, since every change moves to its top. The token
-inside a window is the server's own next address, also in its `/repositories/<number>/` form.
+be validated by their ETag: of an ascending list only a complete one-page response, because the ETag of a full page does
+not cover the page after it; of the newest-first list of pull requests page 1, because every change moves to its top.
+The token inside a window is the server's next link, also in its `/repositories/<number>/` form.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ REVIEWS = ItemReader(Review, transform_review, locator=None, by_record=True)
 PULLS = ItemReader(Pull, transform_pull, locator="number", by_record=True)
 
 _SIZES = (100, 50, 25, 10)
-"""Page sizes to fall back to when a server cannot put a page together in time."""
+"""Smaller page sizes to use if the server cannot build a page in time."""
 _OVERBURDENED = frozenset({502, 504})
 _PULLS_PER_PAGE = 30
-"""A pull request weighs twenty times a comment, and the list is mostly read for the few that changed."""
+"""A pull request is twenty times as large as a comment, and the list is mostly read for the few that changed."""
 
 
 class PagedList(Generic[R]):
-    """One list. `newest_first` says that page 1 shows every change of the whole list."""
+    """One list. `newest_first`: every change of the list appears on page 1."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class PagedList(Generic[R]):
             rejected=found.rejected,
             next_token=next_address(response, len(raws), self._per_page, self._route),
             server_at=response.server_at,
-            # Under the address that was asked: a renamed repository answers from another one.
+            # Stored under the requested URL: a renamed repository responds from another one.
             validator=Validator(asked, response.etag) if whole and response.etag else None,
         )
 
@@ -117,16 +117,16 @@ class PagedList(Generic[R]):
             return raws, response, token
 
     def _ask_for_less(self, error: RemoteTransient) -> None:
-        """Make the pages of this list smaller from here on, or raise when that cannot help."""
+        """Reduce the page size of this list, or raise the error if that cannot help."""
         smaller = next((size for size in _SIZES if size < self._per_page), None)
         if error.status not in _OVERBURDENED or smaller is None:
             raise error
-        _LOG.info("%s: the server failed at %d items a page; asking for %d", self._route, self._per_page, smaller)
+        _LOG.info("%s: the server failed with %d items a page; retrying with %d", self._route, self._per_page, smaller)
         self._per_page = smaller
 
 
 class CommentList(PagedList[CommentRecord]):
-    """A list of comments of one kind, each of which has an address of its own."""
+    """A list of comments of one kind, each of which can also be requested alone."""
 
     def __init__(self, client: GitHubClient, repo: Repo, kind: str, address: str, **options: Any) -> None:
         reader: ItemReader[Any, CommentRecord] = COMMENTS if kind == ISSUE_COMMENT else REVIEW_COMMENTS
@@ -135,7 +135,7 @@ class CommentList(PagedList[CommentRecord]):
         self._single = f"{repo_path(repo)}/{_resource(kind)}/comments"
 
     async def fetch_one(self, locator: str) -> Page[CommentRecord]:
-        """Ask for one comment: it is gone when its address is not found and the repository is."""
+        """Request one comment. It is gone if it is not found and the repository is."""
         try:
             raw, response = await self._client.raw(f"{self._single}/{locator}", etag=None, route=f"{self._route}/one")
         except RemoteNotFound:
@@ -146,7 +146,7 @@ class CommentList(PagedList[CommentRecord]):
 
 
 class PullSnapshot:
-    """One pull request as a list of one, so that it can be asked for conditionally."""
+    """One pull request as a list of one, so that it can be requested conditionally."""
 
     def __init__(self, client: GitHubClient, repo: Repo, number: int) -> None:
         self._client = client
@@ -168,7 +168,7 @@ class PullSnapshot:
 
 
 def comment_feed(client: GitHubClient, repo: Repo, kind: str, per_page: int) -> CommentList:
-    """Return the comments of a whole repository, in the order of their updates."""
+    """Return the comments of a whole repository, ordered by update time."""
     resource = _resource(kind)
     return CommentList(
         client,
@@ -182,7 +182,7 @@ def comment_feed(client: GitHubClient, repo: Repo, kind: str, per_page: int) -> 
 
 
 def thread(client: GitHubClient, repo: Repo, kind: str, number: int, per_page: int) -> CommentList:
-    """Return the comments of one thread, in the order of their ids."""
+    """Return the comments of one thread, ordered by id."""
     resource = _resource(kind)
     return CommentList(
         client,
@@ -195,13 +195,13 @@ def thread(client: GitHubClient, repo: Repo, kind: str, number: int, per_page: i
 
 
 def reviews(client: GitHubClient, repo: Repo, number: int, per_page: int) -> PagedList[CommentRecord]:
-    """Return the reviews of one pull request, in the order of their ids."""
+    """Return the reviews of one pull request, ordered by id."""
     address = f"{repo_path(repo)}/pulls/{number}/reviews"
     return PagedList(client, address, REVIEWS, "pulls/reviews", per_page=per_page)
 
 
 def pull_feed(client: GitHubClient, repo: Repo, per_page: int) -> PagedList[PullRecord]:
-    """Return the pull requests of a repository in whatever state, the newest update first."""
+    """Return the pull requests of a repository in any state, the newest update first."""
     return PagedList(
         client,
         f"{repo_path(repo)}/pulls",
@@ -214,7 +214,7 @@ def pull_feed(client: GitHubClient, repo: Repo, per_page: int) -> PagedList[Pull
 
 
 def resized(address: str, per_page: int) -> str:
-    """Return the address of the smaller page in which the page of an address begins; a few items may come again."""
+    """Return the URL of the smaller page that contains the first item of a page; a few items may be repeated."""
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     page, size = (int(text) if text.isdecimal() else 0 for text in (query.get("page", ""), query.get("per_page", "")))
@@ -228,5 +228,5 @@ def _resource(kind: str) -> str:
 
 
 def _second(instant_ms: int) -> str:
-    """Return an instant as GitHub counts: whole seconds, cut off, so that nothing of the second is left out."""
+    """Return an instant in whole seconds, as GitHub expects; rounded down, so that nothing of the second is missed."""
     return f"{format_instant(instant_ms)[:19]}Z"

@@ -1,6 +1,6 @@
 """Turns GitHub's payloads into records, and recognises bots.
 
-Pure. A timestamp that cannot be parsed, or an address that names no thread, is an error of that item, never 0.
+Pure functions. A timestamp that cannot be parsed, or a URL without a thread number, is an error of that item, never 0.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ REVIEW_COMMENT = "review_comment"
 REVIEW_SUMMARY = "review_summary"
 
 _GHOST = "ghost"
-"""The account in whose name GitHub shows the words of those who are gone."""
+"""The account that GitHub shows as the author of comments of deleted accounts."""
 
 
 def transform_comment(payload: Comment) -> CommentRecord:
-    """Normalise a comment of the talk, or raise ValueError naming the field."""
+    """Normalise a conversation comment, or raise ValueError naming the field."""
     return CommentRecord(
         remote_id=payload.id,
         kind=ISSUE_COMMENT,
@@ -65,7 +65,7 @@ def transform_review_comment(payload: ReviewComment) -> CommentRecord:
 
 
 def transform_review(payload: Review) -> CommentRecord | None:
-    """Normalise the words of a review, or raise ValueError naming the field; None for one not submitted yet."""
+    """Normalise the text of a review, or raise ValueError naming the field; None for one not submitted yet."""
     if payload.submitted_at is None:
         return None
     submitted_at = instant("submitted_at", payload.submitted_at)
@@ -127,12 +127,12 @@ def transform_repository(payload: Repository) -> ProjectRecord:
 
 
 def author(user: User | None) -> str | None:
-    """Return whose words these are; None when the account is gone."""
+    """Return the login of the author; None if the account is deleted."""
     return None if user is None or user.login.casefold() == _GHOST else user.login
 
 
 def is_bot(user: User | None) -> bool:
-    """Return whether no person said this."""
+    """Return whether the author is a bot."""
     return user is not None and (user.kind == "Bot" or user.login.casefold().endswith("[bot]"))
 
 

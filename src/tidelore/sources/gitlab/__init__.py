@@ -1,1 +1,1 @@
-"""GitLab, REST v4 and GraphQL: client, payloads, their transformation, and the lists the engine reads."""
+"""GitLab (REST v4 and GraphQL): client, payloads, their conversion to records, and the lists the engine reads."""

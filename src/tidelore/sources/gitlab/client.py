@@ -1,4 +1,4 @@
-"""The GitLab API as calls: addresses and parameters. Does not decide what to request."""
+"""The calls of the GitLab API: URLs and parameters. Must not decide what to request."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _Changes(Struct, frozen=True):
 
 
 class GitLabClient:
-    """One GitLab host. `lacks_diffs`: its merge requests show their files under an older address."""
+    """One GitLab host. `lacks_diffs`: the changed files of a merge request are only available at an older endpoint."""
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
         self.lacks_diffs = False
 
     async def project(self, path_or_id: str | int) -> ProjectRecord:
-        """Return a project by its path or its number."""
+        """Return a project by its path or its id."""
         address = f"{API}/projects/{quote(str(path_or_id), safe='')}"
         try:
             payload, _ = await self._http.get_json(address, as_type=Project, route="project")
@@ -48,49 +48,49 @@ class GitLabClient:
         return transform_project(payload)
 
     async def user(self) -> tuple[User, Response]:
-        """Ask who we are: the cheapest proof that the token works."""
+        """Request our user: the cheapest check that the token works."""
         return await self._http.get_json(f"{API}/user", as_type=User, route="user")
 
     async def greet(self) -> Response:
-        """Request something public: proof that a GitLab answers."""
+        """Send an unauthenticated request, to check that a GitLab server responds."""
         _, response = await self._http.get_json(f"{API}/projects", {"per_page": 1}, as_type=list[Raw], route="projects")
         return response
 
     @property
     def remaining(self) -> int | None:
-        """How many requests the server still allows, where it says so."""
+        """Remaining requests of the rate limit; None if the server does not report it."""
         return self._http.governor.remaining
 
     async def list_page(
         self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None, route: str
     ) -> tuple[list[Raw] | None, Response]:
-        """Return one page of raw items; None when it is not modified."""
+        """Return one page of raw items; None if it is not modified."""
         return await self._http.get_json(address, params, as_type=list[Raw], etag=etag, route=route)
 
     async def changes(self, address: str, *, route: str) -> tuple[list[Raw], Response]:
-        """Return all changed files of a merge request from a server that does not list them page by page."""
-        # Raw diffs come without the limits on size that would leave files out.
+        """Return all changed files of a merge request from a server that does not paginate them."""
+        # Raw diffs have no size limits, which would leave files out.
         found, response = await self._http.get_json(
             address, {"access_raw_diffs": "true"}, as_type=_Changes, route=route
         )
         return found.changes, response
 
     def address(self, path: str, params: Mapping[str, str | int]) -> str:
-        """Return the full address of a request, as its response will name it."""
+        """Return the full URL of a request, equal to the `url` of its response."""
         return self._http.address(path, params)
 
     async def query(self, document: str, variables: Mapping[str, object], *, as_type: type[P], route: str) -> P:
-        """Ask a GraphQL query, which is a read: by GET, so that it may be repeated like one."""
+        """Send a read-only GraphQL query by GET, so that it is retried like any other read."""
         params = {"query": document, "variables": msgspec.json.encode(variables).decode()}
         answer, _ = await self._http.get_json("api/graphql", params, as_type=as_type, route=route)
         return answer
 
     def clean(self, text: str) -> str:
-        """Return the beginning of what the server said, on one line and without secrets."""
+        """Return an excerpt of a server's message on one line, without secrets."""
         return self._http.clean(text)
 
     async def exists(self, address: str, *, route: str) -> bool:
-        """Return whether an object is there for us."""
+        """Return whether an object exists and is visible to us."""
         try:
             await self._http.get(address, route=route)
         except RemoteNotFound:

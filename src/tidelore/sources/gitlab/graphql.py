@@ -1,7 +1,7 @@
 """Reads issue statuses over GraphQL, because the REST API does not offer them.
 
-The query is sent by GET, so it is retried like every read. A server without statuses returns None; everything else that
-goes wrong is a RemoteError with the server's message.
+The query is sent by GET, so it is retried like every read. For a server without statuses the result is None; every
+other failure is a RemoteError with the server's message.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.items import refuse_nul
 
 AT_ONCE = 100
-"""The longest page of a GitLab connection."""
+"""The maximum page size of a GitLab connection."""
 _QUERY = (
     "query($path:ID!,$iids:[String!],$first:Int,$after:String){project(fullPath:$path){"
     "workItems(iids:$iids,first:$first,after:$after){pageInfo{hasNextPage endCursor} nodes{iid widgets{"
     "... on WorkItemWidgetStatus{status{name category color iconName}}}}}}}"
 )
 _UNKNOWN = frozenset({"undefinedType", "undefinedField", "argumentNotAccepted", "cannotSpreadFragment"})
-"""The codes by which a server says that its schema lacks what we ask for."""
+"""Error codes of a server whose schema does not have the requested fields."""
 
 
 class _Status(Struct, frozen=True, rename="camel"):
@@ -34,7 +34,7 @@ class _Status(Struct, frozen=True, rename="camel"):
 
 
 class _Widget(Struct, frozen=True):
-    """Any widget: those that are no status come empty."""
+    """Any widget; those of another type than status are empty."""
 
     status: _Status | None = None
 
@@ -77,7 +77,7 @@ class _GraphQlResponse(Struct, frozen=True):
 
 
 async def read_statuses(client: GitLabClient, path: str, iids: Sequence[int]) -> dict[int, StatusRecord | None] | None:
-    """Return the status of each of these issues, None where it shows none; None at all when the server has none."""
+    """Return the status of each issue, None for an issue without one; None alone if the server has no statuses."""
     found: dict[int, StatusRecord | None] = dict.fromkeys(iids)
     for start in range(0, len(iids), AT_ONCE):
         wanted = [str(iid) for iid in iids[start : start + AT_ONCE]]
@@ -92,7 +92,7 @@ async def read_statuses(client: GitLabClient, path: str, iids: Sequence[int]) ->
             if not page.page_info.has_next_page:
                 break
             if after in seen:
-                # To stop here would take the status from every issue that has not come yet.
+                # Stopping here would remove the status of every issue on the remaining pages.
                 raise RemotePermanent("the pages of a query repeat", reason="graphql")
             seen.add(after)
     return found
@@ -102,7 +102,7 @@ async def _page(client: GitLabClient, variables: dict[str, object]) -> _Connecti
     try:
         answer = await client.query(_QUERY, variables, as_type=_GraphQlResponse, route="statuses")
     except RemoteNotFound:
-        # No such address: a server from before GraphQL, or a proxy that does not let it through.
+        # No GraphQL endpoint: an old server, or a proxy that blocks it.
         return None
     problems = answer.errors or ()
     if any(problem.extensions is not None and problem.extensions.code in _UNKNOWN for problem in problems):

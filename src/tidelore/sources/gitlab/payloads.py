@@ -1,6 +1,6 @@
-"""The shapes GitLab sends: the fields we use. Unknown fields are ignored, wrong types are refused.
+"""The payloads of GitLab: the fields we use. Unknown fields are ignored, wrong types are refused.
 
-Old and new names stand side by side: old servers send the old ones, new servers both.
+Contains old and new names of some fields: old servers send the old ones, new servers both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Raw, Struct, field
 
 Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""What both databases can store; a greater one is a mistake of that item and not the end of a run."""
+"""An integer that both databases can store; a larger one rejects only its item and does not fail the run."""
 
 
 class User(Struct, frozen=True):
@@ -18,7 +18,7 @@ class User(Struct, frozen=True):
 
 
 class Label(Struct, frozen=True):
-    """A label with its details; most lists send the name alone."""
+    """A label with its details; most lists send only the name."""
 
     name: str
 
@@ -179,7 +179,7 @@ class MilestoneEvent(Struct, frozen=True):
 
 
 class ClosedIssue(Struct, frozen=True):
-    """An issue of GitLab has a number as its id, one of another tracker a text and little else."""
+    """A closing issue. Its id is a number on GitLab; one of another tracker has a string and few other fields."""
 
     id: Number | str
     iid: Number | None = None

@@ -1,6 +1,6 @@
-"""One configured GitLab host: opens it and offers its projects, lists and statuses to the rooms above.
+"""One configured GitLab host: opens it and provides its projects, lists and statuses.
 
-A host that cannot be opened carries the reason; every call raises it.
+A host that cannot be opened stores the reason; every call raises it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidelore.sources.ports import Greeting, Wiring, skew_of
 
 
 class GitLabSource:
-    """One configured GitLab host. In place of a client it may be given the reason why there is none."""
+    """One configured GitLab host, with a client or with the reason why there is none."""
 
     kind = "gitlab"
 
@@ -45,7 +45,7 @@ class GitLabSource:
         return self._door
 
     async def greet(self) -> Greeting:
-        """Return who we are there, how far the clocks are apart, and what the rate limit leaves."""
+        """Return our login, the clock difference, and the remaining requests of the rate limit."""
         if self._signed_in:
             user, response = await self._client.user()
             parts = [f"signed in as {user.username}"]

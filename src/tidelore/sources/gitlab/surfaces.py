@@ -1,9 +1,9 @@
 """The lists of GitLab, as the engine reads them: of a project, of an issue or merge request, of a group.
 
 Responsible for how a list is requested (order, filter, page size), which lists make up a kind of children, and how the
-next page is found. The token inside a window is the server's own next address; one to another origin is never
-requested: the list continues as if it were not there, so neither the token nor data is lost. An item that cannot be
-parsed becomes a `Rejected` beside its readable siblings; what follows from that is decided by the engine.
+next page is found. The token inside a window is the server's next link. A link to another origin is never requested:
+the list continues as if it were missing, so no token is leaked and no item is skipped. An item that cannot be parsed
+becomes a `Rejected`, and the other items are still read; the engine decides what follows from that.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ R = TypeVar("R", IssueRecord, MergeRequestRecord)
 
 
 class ProjectList(Generic[R]):
-    """One list of one project. Ordered by update time for the walk, by creation for the census."""
+    """One list of one project, ordered by update time for the walk and by creation for the census."""
 
     def __init__(
         self,
@@ -95,10 +95,11 @@ class ProjectList(Generic[R]):
         )
 
     async def fetch_one(self, locator: str) -> Page[R]:
-        """Ask for one object: it is gone when the list does not hold it and its own address is not found.
+        """Request one object. It is gone if the list does not contain it and its own URL is not found.
 
-        One answer of 'not found' proves little, a server in trouble gives many. It is read through the list, because
-        the single form carries other fields: the same version must have the same bytes wherever it is met.
+        One 'not found' is not enough, because a failing server may send it for existing objects. The object is read
+        through the list, because its own URL returns other fields, and the same version must always have the same
+        bytes.
         """
         route = f"{self._resource}/one"
         params = {"scope": "all", "state": "all", "iids[]": locator}
@@ -126,7 +127,7 @@ class ProjectList(Generic[R]):
             except RemotePermanent as refused:
                 if refused.status != 405:
                     raise
-                # Few lists offer keyset pagination; a server that does not says so, once.
+                # Few lists support keyset pagination. Remember it, so that it is tried only once.
                 self._keyset = False
                 _LOG.info("%s has no keyset pagination; reading it by offset", self._resource)
         return await self._ask(params, request.validator)
@@ -139,7 +140,7 @@ class ProjectList(Generic[R]):
         return await self._client.list_page(self._address, params, etag=etag, route=self._resource)
 
     def _validator(self, response: Response, count: int) -> Validator | None:
-        """Return what proves an unchanged answer: never for a full page, whose ETag is blind to the page after it."""
+        """Return the validator of a response; none for a full page, whose ETag does not cover the page after it."""
         told = response.headers.get("x-per-page", "")
         size = min(self._per_page, int(told)) if told.isdecimal() else self._per_page
         return Validator(response.url, response.etag) if response.etag and count < size else None
@@ -147,7 +148,7 @@ class ProjectList(Generic[R]):
     def _next(self, response: Response, count: int) -> str | None:
         if "pagination=keyset" not in response.url:
             return next_address(response, count, self._per_page, self._resource)
-        # A keyset list heeds no page number: only its link leads on, and without one it has ended.
+        # A keyset list ignores page numbers: the next page is found only by its link, and without one the list ends.
         following = next_page(response.headers, response.url, 0, self._per_page)
         if following is not None and following.foreign:
             warn_foreign(self._resource)
@@ -192,11 +193,11 @@ LISTS: Mapping[str, Mapping[str, Understand]] = MappingProxyType(
         "reviewers": {"reviewers": read_reviewer},
     }
 )
-"""The lists behind each kind of children, by the last part of their address."""
+"""The lists of each kind of children, by the last part of their URL."""
 
 
 class ChildList(Struct, frozen=True):
-    """One list under one parent. Where several make up one kind, `prefix` keeps what was rejected apart."""
+    """One list of one parent. If several lists make up one kind, `prefix` keeps the keys of rejected items distinct."""
 
     client: GitLabClient
     address: str
@@ -245,7 +246,7 @@ class FileList(ChildList, frozen=True):
             try:
                 page = await self._changes()
             except RemoteNotFound:
-                # Neither is there: the merge request is gone, or its files are not shown to us.
+                # Neither endpoint exists: the merge request is gone, or its files are not visible to us.
                 raise missing from None
         self.client.lacks_diffs = True
         return page
@@ -285,7 +286,7 @@ _ROUTE = "group"
 
 
 async def group_projects(client: GitLabClient, group: str, *, per_page: int) -> list[ProjectRecord]:
-    """Return every project of a group, each once, in the order of their numbers."""
+    """Return every project of a group without duplicates, in the order of their ids."""
     start = f"{API}/groups/{quote(group, safe='')}/projects"
     order: dict[str, str | int] = {"include_subgroups": "true", "order_by": "id", "sort": "asc", "per_page": per_page}
     found: dict[int, ProjectRecord] = {}

@@ -1,9 +1,10 @@
 """Turns GitLab's payloads into records: projects, issues, merge requests, discussions, events, changes.
 
-Pure. New field names are preferred over old ones. A timestamp that cannot be parsed is an error of that item, never 0.
-All notes of a discussion are parsed before anything is written; one that cannot be parsed is an error of the whole
-discussion, so nothing half-read replaces stored rows (invariant 7). The version of an event or a change is its record
-and not its payload: a user's new avatar, or a comment on a closed issue, is not a change of it.
+Pure functions. New field names are preferred over old ones. A timestamp that cannot be parsed is an error of that item,
+never 0. All notes of a discussion are parsed before anything is written; one that cannot be parsed is an error of the
+whole discussion, so a partially parsed one never replaces stored rows (invariant 7). The version of an event or a
+change is derived from its record and not from its payload: a user's new avatar, or a comment on a closed issue, does
+not change it.
 """
 
 from __future__ import annotations
@@ -148,14 +149,14 @@ _note = msgspec.json.Decoder(Note)
 
 
 def read_discussion(payload: bytes) -> Item[DiscussionRecord]:
-    """Understand one discussion with all its notes, or raise naming the note and the field."""
+    """Parse one discussion with all its notes, or raise ValueError naming the note and the field."""
     record = transform_discussion(payload)
     moment = max((note.updated_at for note in record.notes), default=0)
     return Item(Version(record.remote_id, moment, digest(payload)), record.first_note_at or 0, payload, record)
 
 
 def transform_discussion(payload: bytes) -> DiscussionRecord:
-    """Normalise a discussion; it is resolved when every note of it that can be is."""
+    """Normalise a discussion; it is resolved if all its resolvable notes are."""
     parsed = _discussion.decode(payload)
     notes = tuple(_named_note(bytes(raw), place) for place, raw in enumerate(parsed.notes))
     resolvable = any(note.resolvable for note in notes)
@@ -171,7 +172,7 @@ def transform_discussion(payload: bytes) -> DiscussionRecord:
 
 
 def transform_note(payload: bytes, place: int) -> NoteRecord:
-    """Normalise one note; `place` is where it stands in its discussion."""
+    """Normalise one note; `place` is its position in the discussion."""
     note = _note.decode(payload)
     at = note.position or _NOWHERE
     span = at.line_range or _NO_RANGE
@@ -200,7 +201,7 @@ def transform_note(payload: bytes, place: int) -> NoteRecord:
         position_start_sha=at.start_sha,
         position_head_sha=at.head_sha,
         payload=payload,
-        # Servers before 15.3 say `confidential` only.
+        # Servers before 15.3 send only `confidential`.
         is_internal=bool(note.internal or note.confidential),
     )
 
@@ -213,9 +214,9 @@ def _named_note(payload: bytes, place: int) -> NoteRecord:
 
 
 def _line(end: DiffLine | None) -> int | None:
-    """Return the line of one end of a range: the new side where it has one, else the old.
+    """Return the line of one end of a range: the new line if present, else the old one.
 
-    Where only the line code is sent, it ends in the old and the new line, and `type` says which is meant.
+    If only the line code is sent, it ends in the old and the new line, and `type` selects one of them.
     """
     if end is None:
         return None
@@ -271,22 +272,22 @@ _milestone = msgspec.json.Decoder(MilestoneEvent)
 
 
 def read_state_event(payload: bytes) -> Item[StateEventRecord]:
-    """Understand one state event."""
+    """Parse one state event."""
     return _event_item("state", payload, transform_state_event(_state.decode(payload)))
 
 
 def read_label_event(payload: bytes) -> Item[LabelEventRecord]:
-    """Understand one label event."""
+    """Parse one label event."""
     return _event_item("label", payload, transform_label_event(_label.decode(payload)))
 
 
 def read_milestone_event(payload: bytes) -> Item[MilestoneEventRecord]:
-    """Understand one milestone event."""
+    """Parse one milestone event."""
     return _event_item("milestone", payload, transform_milestone_event(_milestone.decode(payload)))
 
 
 def _event_item(family: str, payload: bytes, record: E) -> Item[E]:
-    # The three lists count their ids apart; our copy of a parent's events is one set.
+    # The three lists have separate id sequences, but events of one parent are stored in one set.
     version = Version(f"{family}:{record.remote_id}", record.created_at, digest(msgspec.json.encode(record)))
     return Item(version, record.created_at, payload, record)
 
@@ -300,7 +301,7 @@ _reviewer = msgspec.json.Decoder(Reviewer)
 
 
 def read_closed_issue(payload: bytes) -> Item[ClosedIssueRecord]:
-    """Understand one issue that would be closed."""
+    """Parse one issue that the merge request closes."""
     parsed = _closed_issue.decode(payload)
     record = ClosedIssueRecord(
         issue_key=str(parsed.id),
@@ -315,7 +316,7 @@ def read_closed_issue(payload: bytes) -> Item[ClosedIssueRecord]:
 
 
 def read_diff(payload: bytes) -> Item[FileChangeRecord]:
-    """Understand one changed file; its text is not kept."""
+    """Parse one changed file; its diff is not stored."""
     parsed = _diff.decode(payload)
     record = FileChangeRecord(
         old_path=parsed.old_path,
@@ -328,7 +329,7 @@ def read_diff(payload: bytes) -> Item[FileChangeRecord]:
 
 
 def read_reviewer(payload: bytes) -> Item[ReviewerRecord]:
-    """Understand one reviewer."""
+    """Parse one reviewer."""
     record = ReviewerRecord(_reviewer.decode(payload).user.username)
     return Item(Version(record.username, 0, b""), 0, payload, record)
 

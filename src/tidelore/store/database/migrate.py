@@ -1,9 +1,9 @@
 """Creates and migrates the schema from the SQL files in `schema/`, each in one transaction with its record.
 
 `NNNN_words.sql` is written once for both dialects and translated here; `NNNN_words.sqlite.sql` and
-`NNNN_words.postgres.sql` hold what they do not share. Two programs that start at once apply each file once. A database
-of a newer program is refused. One whose recorded steps differ from ours is refused before the next step, and reported
-by `lore check`.
+`NNNN_words.postgres.sql` contain what differs. If two programs start at once, each file is still applied once. A
+database with a newer schema is refused. One whose recorded migrations differ from ours is refused before the next
+migration, and reported by `lore check`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TABLE = {
     " description TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)",
 }
 _UNHURRIED = {
-    # A step may take as long as it takes; a program that is frozen in one is ended by the server all the same.
+    # A migration may take any time. The server still ends the transaction of a program that is frozen in one.
     "sqlite": "SELECT 1",
     "postgres": "SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)",
 }
@@ -34,7 +34,7 @@ _COLUMNS = {
     "postgres": "SELECT column_name FROM information_schema.columns WHERE table_name = 'schema_version'"
     " AND table_schema = current_schema() ORDER BY ordinal_position",
 }
-# What the common text says, in the words of each dialect. Of a time that no calendar holds the views show nothing.
+# Translations of the common SQL for each dialect. Views show NULL for times outside the range of the calendar.
 _SQLITE_TIME = "strftime('%Y-%m-%dT%H:%M:%S', \\1 / 1000, 'unixepoch')"
 _POSTGRES_TIME = "to_char(to_timestamp(\\1 / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS')"
 _KNOWN_TIME = "CASE WHEN \\1 BETWEEN 0 AND 253402300799999 THEN"
@@ -61,11 +61,11 @@ _TRANSLATED = {
     ),
 }
 _DEVELOPMENT = "foundation"
-"""The name of the first migration before version 0.1.0, whose schema was cut anew."""
+"""The name of the first migration before version 0.1.0, whose schema was replaced."""
 
 
 class Migration(Struct, frozen=True):
-    """One step of the schema."""
+    """One migration of the schema."""
 
     version: int
     description: str
@@ -79,7 +79,7 @@ class Migration(Struct, frozen=True):
 
 
 def migrations(dialect: str) -> list[Migration]:
-    """Return the steps of one dialect in order."""
+    """Return the migrations of one dialect in order."""
     steps = []
     for name in _files():
         number, _, words = name.removesuffix(".sql").partition("_")
@@ -89,14 +89,14 @@ def migrations(dialect: str) -> list[Migration]:
 
 
 def translate(sql: str, dialect: str) -> str:
-    """Return a statement of the common text in the words of a dialect."""
+    """Translate a statement of the common SQL into a dialect."""
     for pattern, words in _TRANSLATED[dialect]:
         sql = re.sub(pattern, words, sql, flags=re.MULTILINE)
     return sql
 
 
 def migrate(database: Database, now_ms: int, upto: int | None = None, *, create: bool = True) -> list[int]:
-    """Bring the schema up to date; return the versions that were applied. A reader does not `create` one."""
+    """Bring the schema up to date; return the versions that were applied. Readers pass `create=False`."""
     if upto is None and _is_current(database, create=create):
         return []
     steps = [step for step in migrations(database.dialect) if upto is None or step.version <= upto]
@@ -130,7 +130,7 @@ def _folder() -> str:
 
 
 def _files() -> list[str]:
-    """Return the files of the common text: their names have one dot."""
+    """Return the files of the common SQL: their names have one dot."""
     return sorted(name for name in os.listdir(_folder()) if name.endswith(".sql") and name.count(".") == 1)
 
 
@@ -143,7 +143,7 @@ def _text(name: str) -> str | None:
 
 
 def _is_current(database: Database, *, create: bool) -> bool:
-    """Tell by the numbers alone whether there is nothing to do: every command asks this."""
+    """Return whether there is nothing to do, by version numbers only, because every command calls this."""
     columns = tuple(name for (name,) in database.read(_COLUMNS[database.dialect]))
     if not columns:
         if create:

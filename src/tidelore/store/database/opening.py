@@ -1,4 +1,4 @@
-"""Opens a database by its address: a SQLite file or a postgresql:// address.
+"""Opens a database by its address: a SQLite file or a postgresql:// URL.
 
 Imports only the driver that is needed.
 """
@@ -14,9 +14,9 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def open_database(address: str, *, create: bool = True, patience: Patience | None = None) -> Database:
-    """Open a SQLite file or a postgresql:// address; only the driver that is needed is imported."""
+    """Open a SQLite file or a postgresql:// URL."""
     if _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
-        # Not repeated: it may hold a password.
+        # Do not repeat the address: it may contain a password.
         raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")
     patience = patience or Patience()
     if address.startswith(("postgresql://", "postgres://")):

@@ -21,9 +21,12 @@ BRIEF_SECONDS = 0.1
 
 
 class Limits(Struct, frozen=True):
-    """Seconds. `lock`: for a lock that another program holds. PostgreSQL only: `statement`, for one statement, `idle`,
-    for a transaction in which nothing happens (the server ends it, so that a frozen program blocks nobody), and
-    `connect`, for a new connection."""
+    """Time limits in seconds.
+
+    `lock`: waiting for a lock that another program holds. PostgreSQL only: `statement`, one statement; `idle`, a
+    transaction in which nothing happens (the server ends it, so that a frozen program does not block others);
+    `connect`, a new connection.
+    """
 
     lock: float = 45.0
     statement: float = 600.0
@@ -32,7 +35,7 @@ class Limits(Struct, frozen=True):
 
 
 class Patience:
-    """Whether connections still wait. `limits` are None where each kind of database uses its own."""
+    """Controls whether connections still wait. If `limits` is None, each kind of database uses its defaults."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
@@ -45,21 +48,21 @@ class Patience:
         return self._ended.is_set()
 
     def pause(self, seconds: float) -> bool:
-        """Wait; return False at once when the program is asked to stop."""
+        """Wait; return False immediately when the program is asked to stop."""
         return not self._ended.wait(seconds)
 
     def join(self, key: int, interrupt: Callable[[], None]) -> None:
-        """Let `interrupt` be called when the program is asked to stop: it ends the statement that runs."""
+        """Register `interrupt`, called when the program is asked to stop, to abort the running statement."""
         with self._lock:
             self._interrupts[key] = interrupt
 
     def leave(self, key: int) -> None:
-        """Forget a connection."""
+        """Unregister a connection."""
         with self._lock:
             self._interrupts.pop(key, None)
 
     def end(self) -> None:
-        """Wait no longer, here and in every other thread."""
+        """Stop waiting, here and in every other thread."""
         self._ended.set()
         with self._lock:
             interrupts = list(self._interrupts.values())
@@ -71,34 +74,34 @@ Row = tuple[Any, ...]
 Params = Mapping[str, Any]
 
 SCHEMA_RECORD = ("version", "description", "checksum", "applied_at")
-"""The columns of `schema_version` by which a database of ours is known."""
+"""The columns of `schema_version` by which our databases are recognised."""
 
 
 class Lists(Protocol):
-    """How a list of integers or texts is compared in this dialect."""
+    """How lists of integers or texts are compared in this dialect."""
 
     def among(self, parameter: str) -> str:
-        """Return the SQL for 'is one of those in this parameter'."""
+        """Return the SQL for 'is one of the values in this parameter'."""
         ...
 
     def integers(self, values: Iterable[int]) -> Any:
-        """Return integers in the form `among` expects as its parameter."""
+        """Return integers in the form that `among` expects as its parameter."""
         ...
 
     def texts(self, values: Iterable[str]) -> Any:
-        """Return texts in the form `among` expects as its parameter."""
+        """Return texts in the form that `among` expects as its parameter."""
         ...
 
     def by_index(self, name: str) -> str:
-        """Return what makes a query use one index where the planner has no statistics to find it."""
+        """Return the SQL that makes a query use an index that the planner would not choose without statistics."""
         ...
 
     def passing_locked(self) -> str:
-        """Return what makes a query lock its rows and leave out those that another transaction holds."""
+        """Return the SQL that makes a query lock its rows and skip those locked by another transaction."""
         ...
 
     def indexable(self, text: str) -> str:
-        """Return as much of a text, from its beginning, as the full-text index accepts."""
+        """Return the beginning of a text, as much as the full-text index accepts."""
         ...
 
 
@@ -114,7 +117,7 @@ class Transaction(Lists, Protocol):
         ...
 
     def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
-        """Run one statement for each row of values; `names` stand in the order the statement first uses them."""
+        """Run one statement for each row of values; `names` must be in the order the statement first uses them."""
         ...
 
     def change(self, sql: str, params: Params | None = None) -> int:
@@ -128,31 +131,31 @@ class Database(Lists, Protocol):
     dialect: str
 
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
-        """Begin a writing transaction: commit at the end, roll back on any exception.
+        """Begin a write transaction: commit at the end, roll back on any exception.
 
-        A `durable` one outlives a power cut too: for what is written before an effect on others.
+        A `durable` one also survives a power cut: use it for what must be stored before an outbound request.
         """
         ...
 
     def read(self, sql: str, params: Params | None = None) -> list[Row]:
-        """Run one reading statement outside any transaction."""
+        """Run one read statement outside any transaction."""
         ...
 
     def script(self, sql: str) -> None:
-        """Run many statements inside the transaction that is open."""
+        """Run many statements inside the open transaction."""
         ...
 
     def problems(self) -> list[str]:
-        """Return what the database itself finds wrong with its files."""
+        """Return the problems that the database itself finds in its files."""
         ...
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
         ...
 
 
 def foreign_database(place: str) -> DatabaseUnusable:
-    """Return the error for a database that some other program made."""
+    """Return the error for a database that was created by another program."""
     return DatabaseUnusable(
         f"{place} belongs to another program",
         fix="point --db or storage.path at another database",

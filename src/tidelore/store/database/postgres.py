@@ -1,8 +1,8 @@
 """Implements the database port on PostgreSQL with psycopg 3.
 
-Responsible for the connection, the translation of `:named` parameters and of errors. A connection that was cut is
-opened again only before a read or before a transaction, so a transaction never continues on another connection.
-Imported only when a postgresql:// address is opened.
+Responsible for the connection, the translation of `:named` parameters and of errors. A lost connection is reopened only
+before a read or before a transaction, so a transaction never continues on another connection. Imported only when a
+postgresql:// address is opened.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PATIENCE: dict[str, int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""How soon a server that does not answer counts as gone; what the address says comes first."""
+"""How soon an unresponsive server counts as gone; settings in the address take precedence."""
 
 _CANCEL_SECONDS = 1.0
 _INDEXED_BYTES = 250_000
-"""A tsvector holds less than 1 MB, and words need up to four times their own length in it."""
+"""A tsvector must be smaller than 1 MB, and words need up to four times their length in it."""
 _SET = "SELECT set_config(%(name)s, %(value)s, false)"
 _SET_ALL = (
     "SELECT set_config(name, setting, false)"
@@ -71,7 +71,7 @@ class PostgresDatabase:
         with self._translated(), ExitStack() as stack:
             self._begin(stack)
             if durable:
-                # Only where it is off: a server may be told to wait for more than its own disk.
+                # Only if it is off: a server may be configured to wait for more than its own disk.
                 self._connection.execute(
                     "SELECT set_config('synchronous_commit', 'on', true)"
                     " WHERE current_setting('synchronous_commit') = 'off'"
@@ -82,7 +82,7 @@ class PostgresDatabase:
             finally:
                 self._within -= 1
             if self._connection.closed:
-                # The driver commits nothing then, and says nothing either.
+                # In this case the driver does not commit and does not raise an error either.
                 raise psycopg.OperationalError("the connection was lost before the commit")
 
     def _begin(self, stack: ExitStack) -> None:
@@ -96,12 +96,12 @@ class PostgresDatabase:
             stack.enter_context(self._connection.transaction())
 
     def _may_connect_again(self) -> bool:
-        """Tell whether nothing is lost with the connection: it is gone, and nothing had begun."""
+        """Return whether it is safe to reconnect: the connection is closed and no transaction had begun."""
         gone = bool(self._connection.closed) and not self._within and not self._closed
         return gone and not self._patience.ended
 
     def _hurry(self) -> None:
-        """Once the program is asked to stop, let no statement wait for a lock."""
+        """Once the program is asked to stop, do not let statements wait for locks."""
         if self._patience.ended and not self._brief and not self._within and not self._connection.closed:
             self._brief = True
             self._connection.execute(
@@ -109,8 +109,8 @@ class PostgresDatabase:
             )
 
     def _interrupt(self) -> None:
-        """End the statement that waits; called from another thread."""
-        # Not `cancel`: it holds the interpreter's lock until the server answers, which it may never do.
+        """Abort the waiting statement; called from another thread."""
+        # Not `cancel`: it holds the GIL until the server responds, which it may never do.
         with suppress(psycopg.Error):
             self._connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
@@ -153,7 +153,7 @@ class PostgresDatabase:
     def texts(self, values: Iterable[str]) -> Any:
         return list(values)
 
-    def by_index(self, name: str) -> str:  # noqa: ARG002 - this planner knows how few rows a partial index holds
+    def by_index(self, name: str) -> str:  # noqa: ARG002 - the planner knows how few rows a partial index has
         return ""
 
     def passing_locked(self) -> str:
@@ -198,15 +198,15 @@ class PostgresDatabase:
             raise StorageFailed(
                 f"database {self._place}: another program holds a lock for more than"
                 f" {BRIEF_SECONDS if self._brief else self._limits.lock:g} s",
-                fix="look into pg_stat_activity for the program that holds it, or raise storage.lock_timeout_seconds",
+                fix="find the program that holds it in pg_stat_activity, or raise storage.lock_timeout_seconds",
             ) from error
         except psycopg.errors.QueryCanceled as error:
             raise StorageFailed(
                 f"database {self._place}: a statement was cancelled: {_said(error)}",
-                fix="look into pg_stat_activity for what it waits for, or raise storage.statement_timeout_seconds",
+                fix="check in pg_stat_activity what it waits for, or raise storage.statement_timeout_seconds",
             ) from error
         except (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout) as error:
-            # Without a connection none could be opened.
+            # If there is no connection, opening it failed.
             connection = getattr(self, "_connection", None)
             if connection is None or connection.closed:
                 raise DatabaseUnreachable(
@@ -215,22 +215,22 @@ class PostgresDatabase:
                 ) from error
             raise StorageFailed(
                 f"database {self._place} cannot be written: {_said(error)}",
-                fix="see what the server's log says, then try again",
+                fix="check the server's log, then try again",
             ) from error
 
 
 def _said(error: psycopg.Error) -> str:
-    """Return what the server said, on one line."""
+    """Return the server's message on one line."""
     return " ".join(str(error).split())
 
 
 def _parsed(address: str) -> dict[str, Any]:
-    """Return the parts of an address; nothing of one that cannot be understood is repeated: it may hold a password."""
+    """Parse an address. Errors do not repeat any part of an invalid one, because it may contain a password."""
     fix = "use the form postgresql://user@host/database, special characters of the password percent-encoded (/ is %2F)"
     try:
         parts = conninfo_to_dict(address)
     except psycopg.ProgrammingError as error:
-        # The driver quotes the part that it does not understand.
+        # The driver quotes the part that it cannot parse.
         raise UserError(
             f"invalid PostgreSQL address: {_said(error).partition(chr(34))[0].rstrip(' :')}", fix=fix
         ) from None
@@ -250,7 +250,7 @@ def _connect(address: str, limits: Limits) -> psycopg.Connection[Row]:
         "statement_timeout": limits.statement,
         "idle_in_transaction_session_timeout": limits.idle,
     }
-    # What the address itself says comes first. Not by `options`: a connection pooler may refuse them.
+    # Settings in the address take precedence. Not set by `options`, because connection poolers may reject them.
     wanted = {name: f"{int(seconds * 1000)}ms" for name, seconds in timeouts.items() if name not in asked}
     connection.execute(_SET_ALL, {"names": list(wanted), "settings": list(wanted.values())}, prepare=False)
     return connection

@@ -1,11 +1,11 @@
 """Implements the database port on SQLite with apsw.
 
 Responsible for the file (mode 0600, WAL, foreign keys, busy timeout), for SQLite's error names, and for turning an
-INSERT of one row into one of several: the driver looks a statement up again for every row, so this costs a third
-less. An UPDATE, or an INSERT that names a value outside its row, is run row by row.
+INSERT of one row into one of several: the driver looks a statement up again for every row, so this costs a third less.
+An UPDATE, or an INSERT that names a value outside its row, is run row by row.
 
 `synchronous=NORMAL`: after a power cut the newest rows and the cursor that covers them are lost together and fetched
-again; a killed process loses nothing. What is written before an outbound effect is synced first.
+again; a killed process loses nothing. What is written before an outbound request is synced first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, Sto
 from tidelore.store.database.port import SCHEMA_RECORD, Params, Patience, Row, foreign_database
 
 SIZES = (16, 4, 1)
-"""How many rows one statement may take. Few sizes, so that what is prepared is used again."""
+"""The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused."""
 
 _VALUES = " VALUES "
 _PIECE = re.compile(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
@@ -33,7 +33,7 @@ _PIECE = re.compile(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
 
 @lru_cache(maxsize=256)
 def repeated(sql: str, names: tuple[str, ...]) -> Mapping[int, str]:
-    """Return an INSERT for each size of a group, its parameters numbered; none when it cannot be repeated."""
+    """Return an INSERT with numbered parameters for each group size; empty if the statement cannot be repeated."""
     head, _, rest = sql.partition(_VALUES)
     end = _closing(rest)
     if end is None or _has_parameters(head) or _has_parameters(rest[end:]):
@@ -50,7 +50,7 @@ def repeated(sql: str, names: tuple[str, ...]) -> Mapping[int, str]:
 
 
 def grouped(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, list[Any]]]:
-    """Yield rows in groups of the allowed sizes: how many they are, and their values one after the other."""
+    """Yield rows in groups of the allowed sizes: the number of rows, and their values in one flat list."""
     left = iter(rows)
     while batch := list(islice(left, SIZES[0])):
         begin = 0
@@ -61,7 +61,7 @@ def grouped(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _closing(text: str) -> int | None:
-    """Return where the bracket ends that a text begins with."""
+    """Return the position after the bracket that a text starts with, or None."""
     depth = 0
     for piece in _PIECE.finditer(text if text.startswith("(") else ""):
         depth += (piece[0] == "(") - (piece[0] == ")")
@@ -76,12 +76,12 @@ def _has_parameters(sql: str) -> bool:
 
 BUSY_TIMEOUT_MS = 15_000
 CHECKPOINT_PAGES = 4_000
-"""How far the log grows (16 MB) before it is copied into the file; each time costs a sync of both."""
+"""The size of the WAL (16 MB) at which it is copied into the file; each checkpoint costs a sync of both."""
 STATEMENTS = 256
-"""How many prepared statements are kept. Each run of one takes a new place, and whatever stands there falls out."""
+"""The number of prepared statements to cache. Each execution takes a new slot and evicts the one in it."""
 _WAL_ATTEMPTS = 20
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
-"""Pauses between two looks at a lock; the last one is repeated."""
+"""Pauses between two attempts to get a lock; the last one is repeated."""
 
 
 class SqliteDatabase:
@@ -102,7 +102,7 @@ class SqliteDatabase:
                         path=path,
                     )
                 os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-                # Made before SQLite opens it, so that no other user can read it even for an instant.
+                # Created before SQLite opens it, so that other users can never read it.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
             raise StorageFailed(
@@ -115,7 +115,7 @@ class SqliteDatabase:
             self._connection = _connect_read_only(path) if read_only else _connect(path)
             try:
                 self._connection.set_busy_handler(self._go_on_waiting)
-                # Else a statement whose plan looked at a value is prepared again for each new one.
+                # Otherwise a statement whose plan depends on a bound value is prepared again for each new value.
                 self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 self._refuse_foreign()
                 if not read_only:
@@ -125,7 +125,7 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._connection.execute("PRAGMA temp_store = MEMORY")
             except BaseException:
-                # What is refused stays as it is, down to the log another program left beside it.
+                # Leave a refused file unchanged, including a WAL that another program left beside it.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 self._connection.close()
                 raise
@@ -143,7 +143,7 @@ class SqliteDatabase:
             with self._translated:
                 self._connection.execute("COMMIT")
         except BaseException:
-            # A full disk rolls back by itself; asking again would hide the reason.
+            # A full disk rolls back automatically; a second ROLLBACK would hide the reason.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -162,7 +162,7 @@ class SqliteDatabase:
         texts = repeated(sql, tuple(names))
         with self._translated:
             if not texts:
-                # SQLite numbers named parameters as they appear, and values bind by number in half the time.
+                # SQLite numbers named parameters in order of appearance, and binding by number takes half the time.
                 self._connection.executemany(sql, rows)
             else:
                 for size, values in grouped(rows):
@@ -186,7 +186,7 @@ class SqliteDatabase:
         return f"INDEXED BY {name}"
 
     def passing_locked(self) -> str:
-        # One writer excludes the others.
+        # Only one writer can be active.
         return ""
 
     def indexable(self, text: str) -> str:
@@ -194,7 +194,7 @@ class SqliteDatabase:
 
     def script(self, sql: str) -> None:
         with self._translated:
-            # Rows must be drawn: the statements after one that returns some would not run.
+            # Fetch all rows: otherwise the statements after one that returns rows would not run.
             for _ in self._connection.execute(sql):
                 pass
 
@@ -210,9 +210,9 @@ class SqliteDatabase:
         self._connection.close()
 
     def _go_on_waiting(self, looks: int) -> bool:
-        """Pause before the next look at a lock that another program holds; return False to give up.
+        """Busy handler: pause before the next attempt to get a lock; return False to give up.
 
-        Not SQLite's own timeout: it cannot be told that the program was asked to stop.
+        Replaces SQLite's own timeout, which cannot be interrupted when the program is asked to stop.
         """
         limits = self._patience.limits
         most_ms = BUSY_TIMEOUT_MS if limits is None else limits.lock * 1000
@@ -224,7 +224,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _synced(self) -> Iterator[None]:
-        """Let commits wait for the disk. Outside a transaction only: inside one SQLite does not change it."""
+        """Make commits wait for the disk. Must be called outside a transaction: inside one SQLite ignores it."""
         with self._translated:
             self._connection.execute("PRAGMA synchronous = FULL")
         try:
@@ -233,19 +233,19 @@ class SqliteDatabase:
             self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def _refuse_foreign(self) -> None:
-        """Look before the first write: choosing WAL already changes the file."""
+        """Refuse another program's database before the first write: enabling WAL already changes the file."""
         columns = self._connection.execute("SELECT name FROM pragma_table_info('schema_version')").fetchall()
         used = self._connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         if used and tuple(name for (name,) in columns) != SCHEMA_RECORD:
             raise foreign_database(self.path)
 
     def _choose_wal(self) -> None:
-        """Two programs that open a new file at once both want this; SQLite does not let the second wait."""
+        """Enable WAL. If two programs open a new file at once, SQLite does not let the second one wait for this."""
         for _ in range(_WAL_ATTEMPTS):
             try:
                 self._connection.execute("PRAGMA journal_mode = WAL")
             except apsw.BusyError:
-                # A writing transaction does wait for the other's end.
+                # A write transaction does wait for the other program.
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.execute("COMMIT")
             else:
@@ -258,9 +258,9 @@ def _connect(path: str) -> apsw.Connection:
 
 
 def _connect_read_only(path: str) -> apsw.Connection:
-    """Open a file on a read-only file system, where SQLite cannot keep its log beside the file.
+    """Open a file on a read-only file system, where SQLite cannot create its WAL beside the file.
 
-    With a log left there, what it holds is read too; without one nothing can change the file.
+    If a WAL was left there, it is read too; without one the file cannot change.
     """
     from urllib.parse import quote
 
@@ -276,7 +276,7 @@ def _is_writable(path: str) -> bool:
 
 
 class Translation:
-    """Gives the errors of a block our names. A class and no generator: it stands around every single statement."""
+    """Converts SQLite errors in a block to ours. A class, because a generator is too slow around every statement."""
 
     __slots__ = ("_path",)
 

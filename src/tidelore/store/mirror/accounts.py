@@ -1,9 +1,8 @@
 """Stores followed Bluesky accounts: identity, state, and when each is polled or verified next.
 
 Identity is the DID (table `accounts`), so a renamed account keeps its history. States: new -> established when the
-first look-back is complete; either -> unavailable when the network refuses it, and back when it answers; any ->
-paused, only by a person, also back. Only an operator's command forgets a position. Removing an account keeps its
-posts.
+first look-back is complete; either -> unavailable when the network refuses it, and back when it responds; any -> paused
+and back, only by an operator. Only an operator's command deletes a position. Removing an account keeps its posts.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ Mode = Literal["feed", "records"]
 SOURCE = "bluesky"
 SURFACES: dict[Mode, str] = {"feed": "bluesky.author_feed", "records": "bluesky.records"}
 NO_HANDLE = "handle.invalid"
-"""What the network itself calls an account whose handle is not, or no longer, its own."""
+"""The handle that the network reports for an account whose handle is invalid or no longer belongs to it."""
 
 
 CONFIGURED = "config:"
-"""How `added_by` begins for an account of the configuration; the name it has there follows, whatever its handle is."""
+"""The prefix of `added_by` for accounts from the configuration, followed by the name used there."""
 
 
 class NewAccount(Struct, frozen=True):
-    """Somebody to follow."""
+    """An account to follow."""
 
     did: str
     handle: str
@@ -44,7 +43,7 @@ class NewAccount(Struct, frozen=True):
 
 
 class AccountRow(Struct, frozen=True):
-    """An account as it stands. `mode` is None where the setting decides."""
+    """A stored account. `mode` is None if the configuration decides."""
 
     id: int
     did: str
@@ -68,7 +67,7 @@ class AccountRow(Struct, frozen=True):
 
 
 class Added(Struct, frozen=True):
-    """Which accounts, by DID, are followed anew, and which were already."""
+    """The DIDs of the accounts that were added, and of those that were already followed."""
 
     created: list[str]
     known: list[str]
@@ -78,14 +77,14 @@ _COLUMNS = ", ".join(AccountRow.__struct_fields__)
 
 
 def account_scope(account: AccountRow, mode: Mode) -> Scope:
-    """Return the scope under which one way of reading an account keeps its position."""
+    """Return the scope of the cursor for one way of reading an account."""
     return Scope(SOURCE, SURFACES[mode], account.did, None, account.handle)
 
 
 def add_accounts(
     tx: Transaction, accounts: Sequence[NewAccount], added_by: str, interval_seconds: int, now_ms: int
 ) -> Added:
-    """Follow accounts, due at once; one that is followed already only learns its handle and what else is new."""
+    """Follow accounts, due immediately. For accounts already followed, only update handle and display name."""
     wanted = {account.did: account for account in accounts}
     rows = tx.execute(f"SELECT did FROM accounts WHERE did {tx.among('dids')}", {"dids": tx.texts(wanted)})
     known = {did for (did,) in rows}
@@ -118,7 +117,7 @@ def add_accounts(
 
 
 def find_account(database: Database, name: str) -> AccountRow:
-    """Return the account that is meant by a handle, with or without its @, or by a DID."""
+    """Return the account with this handle (with or without @) or DID."""
     word = name.strip().removeprefix("@")
     rows = database.read(
         f"SELECT {_COLUMNS} FROM accounts WHERE did = :name OR handle = :handle", {"name": word, "handle": word.lower()}
@@ -135,7 +134,7 @@ def find_account(database: Database, name: str) -> AccountRow:
 
 
 def list_accounts(database: Database, state: State | None = None) -> list[AccountRow]:
-    """Return the accounts, or those in one state, by handle."""
+    """Return all accounts, or those in one state, by handle."""
     narrowed = "" if state is None else " WHERE state = :state"
     rows = database.read(
         f"SELECT {_COLUMNS} FROM accounts{narrowed} ORDER BY handle, id", {} if state is None else {"state": state}
@@ -144,7 +143,7 @@ def list_accounts(database: Database, state: State | None = None) -> list[Accoun
 
 
 def configured_only(configured: Sequence[str], rows: Sequence[AccountRow]) -> list[str]:
-    """Return the accounts of the configuration that are not followed yet: the next poll adds them."""
+    """Return the configured accounts that are not followed yet: the next poll adds them."""
     known = {row.did for row in rows} | {row.handle for row in rows}
     known |= {row.added_by.removeprefix(CONFIGURED) for row in rows if row.added_by.startswith(CONFIGURED)}
     return [name for name in dict.fromkeys(map(clean_name, configured)) if name not in known]
@@ -156,7 +155,7 @@ def count_accounts(database: Database) -> dict[str, int]:
 
 
 def due_accounts(database: Database, now_ms: int, limit: int | None = None) -> list[AccountRow]:
-    """Return whoever should be asked now, the longest overdue first; whoever is paused is not."""
+    """Return the accounts to poll now, the longest overdue first, without paused ones."""
     rows = database.read(
         f"SELECT {_COLUMNS} FROM accounts WHERE state <> 'paused' AND next_poll_at <= :now"
         " ORDER BY next_poll_at, id LIMIT :limit",
@@ -166,7 +165,7 @@ def due_accounts(database: Database, now_ms: int, limit: int | None = None) -> l
 
 
 def count_due(database: Database, now_ms: int) -> int:
-    """Return how many should be asked now."""
+    """Return how many accounts are to be polled now."""
     rows = database.read(
         "SELECT COUNT(*) FROM accounts WHERE state <> 'paused' AND next_poll_at <= :now", {"now": now_ms}
     )
@@ -174,13 +173,13 @@ def count_due(database: Database, now_ms: int) -> int:
 
 
 def next_due_at(database: Database) -> int | None:
-    """Return when the next account is due; None when nobody is followed."""
+    """Return when the next account is due; None if there are no accounts to poll."""
     rows = database.read("SELECT MIN(next_poll_at) FROM accounts WHERE state <> 'paused'")
     return None if rows[0][0] is None else int(rows[0][0])
 
 
 def rename_account(tx: Transaction, did: str, handle: str, now_ms: int, *, display_name: str | None = None) -> None:
-    """Give an account its handle of today; its posts are found under that one too."""
+    """Update an account's handle, also on its posts."""
     _give_up_handle(tx, handle, did)
     params = {"did": did, "handle": handle, "name": display_name, "now": now_ms}
     renamed = tx.change(
@@ -199,7 +198,7 @@ def rename_account(tx: Transaction, did: str, handle: str, now_ms: int, *, displ
 
 
 def note_home(tx: Transaction, account_id: int, pds_url: str, now_ms: int) -> None:
-    """Remember where an account's own repository is served."""
+    """Record the server (PDS) that hosts an account's repository."""
     tx.execute(
         "UPDATE accounts SET pds_url = :url, pds_resolved_at = :now, updated_at = :now WHERE id = :id",
         {"id": account_id, "url": pds_url, "now": now_ms},
@@ -219,7 +218,7 @@ def _unknown(database: Database, name: str, word: str) -> NotFound:
 
 
 def _give_up_handle(tx: Transaction, handle: str, owner: str) -> None:
-    """A handle has one owner: whoever had it before has none until we learn their new one."""
+    """Clear a handle on all other accounts: it has one owner, and a previous owner's new handle is not known yet."""
     if handle != NO_HANDLE:
         tx.execute(
             "UPDATE accounts SET handle = :none WHERE handle = :handle AND did <> :owner",
@@ -230,7 +229,7 @@ def _give_up_handle(tx: Transaction, handle: str, owner: str) -> None:
 FIRST_PAUSE_MS = 15 * 60_000
 LONGEST_PAUSE_MS = 7 * 86_400_000
 _UNLESS_PAUSED = "CASE WHEN state = 'paused' THEN 'paused' ELSE {0} END"
-# The cursor of either way of reading says whether the first look-back is whole.
+# The first look-back is complete if the cursor of either way of reading is complete.
 _BY_POSITION = (
     "CASE WHEN EXISTS (SELECT 1 FROM cursors c WHERE c.source = :source AND c.scope = accounts.did"
     " AND c.bootstrap_complete = 1 AND c.surface IN (:feed, :records)) THEN 'established' ELSE 'new' END"
@@ -242,7 +241,7 @@ _READING = {"source": SOURCE, "feed": SURFACES["feed"], "records": SURFACES["rec
 
 
 class Polled(Struct, frozen=True):
-    """What a poll that succeeded found, and when the account is to be asked next."""
+    """The result of a successful poll, and when the account is due next."""
 
     posts: int
     last_post_at: int | None
@@ -251,12 +250,12 @@ class Polled(Struct, frozen=True):
 
 
 def pause_ms(failures: int) -> int:
-    """Return how long to leave an account alone after so many failures in a row: doubling, at most a week."""
+    """Return how long to leave an account alone after consecutive failures: doubling, at most a week."""
     return min(FIRST_PAUSE_MS << min(max(failures - 1, 0), 30), LONGEST_PAUSE_MS)
 
 
 def note_polled(tx: Transaction, account_id: int, found: Polled, now_ms: int) -> None:
-    """Record a poll that succeeded; its state follows from the position that was stored."""
+    """Record a successful poll; the new state depends on the stored position."""
     tx.execute(
         f"UPDATE accounts SET state = {_TO_WHERE_IT_STANDS}, last_polled_at = :now,"
         " reason = CASE WHEN state = 'paused' THEN reason END, failures = 0, last_error = NULL,"
@@ -277,7 +276,7 @@ def note_polled(tx: Transaction, account_id: int, found: Polled, now_ms: int) ->
 
 
 def note_unavailable(tx: Transaction, account_id: int, reason: str, now_ms: int) -> int:
-    """Record that the network refuses an account; return when it is asked again, later each time."""
+    """Record that the network refuses an account; return when it is polled again, with growing pauses."""
     next_poll_at = now_ms + pause_ms(_failures(tx, account_id) + 1)
     tx.execute(
         f"UPDATE accounts SET state = {_TO_UNAVAILABLE},"
@@ -289,7 +288,7 @@ def note_unavailable(tx: Transaction, account_id: int, reason: str, now_ms: int)
 
 
 def note_failed(tx: Transaction, account_id: int, error: str, next_poll_at: int, now_ms: int) -> None:
-    """Record a poll that failed for a reason that passes: the state and what was stored stay as they are."""
+    """Record a poll that failed temporarily; the state and stored data do not change."""
     tx.execute(
         "UPDATE accounts SET failures = failures + 1, last_error = :error, last_polled_at = :now,"
         " next_poll_at = :next, updated_at = :now WHERE id = :id",
@@ -298,7 +297,7 @@ def note_failed(tx: Transaction, account_id: int, error: str, next_poll_at: int,
 
 
 def pause_account(tx: Transaction, account_id: int, reason: str | None, now_ms: int) -> bool:
-    """Ask an account no more until it is resumed; False when it was paused already."""
+    """Stop polling an account until it is resumed; return False if it was already paused."""
     return (
         tx.change(
             "UPDATE accounts SET state = 'paused', reason = :reason, updated_at = :now"
@@ -310,7 +309,7 @@ def pause_account(tx: Transaction, account_id: int, reason: str | None, now_ms: 
 
 
 def resume_account(tx: Transaction, account_id: int, now_ms: int) -> bool:
-    """Ask a paused account again, at once; it goes on where it was. False when it was not paused."""
+    """Resume a paused account; it is due immediately and continues where it was. False if it was not paused."""
     return (
         tx.change(
             f"UPDATE accounts SET state = {_BY_POSITION}, reason = NULL, failures = 0, next_poll_at = :now,"
@@ -322,7 +321,7 @@ def resume_account(tx: Transaction, account_id: int, now_ms: int) -> bool:
 
 
 def reset_account(tx: Transaction, account_id: int, now_ms: int) -> bool:
-    """Forget how far an account was read: its next poll looks back as a first one does. What is stored stays."""
+    """Delete the position of an account: its next poll looks back like the first one. Stored posts are kept."""
     rows = tx.execute("SELECT did FROM accounts WHERE id = :id", {"id": account_id})
     if not rows:
         return False
@@ -337,7 +336,7 @@ def reset_account(tx: Transaction, account_id: int, now_ms: int) -> bool:
 
 
 def remove_account(tx: Transaction, account_id: int) -> bool:
-    """Follow somebody no more: their position goes, their posts stay."""
+    """Stop following an account: its position is deleted, its posts are kept."""
     rows = tx.execute("DELETE FROM accounts WHERE id = :id RETURNING did", {"id": account_id})
     if not rows:
         return False
@@ -369,7 +368,7 @@ _VERIFIABLE = (
 
 
 def least_verified(database: Database, mode: Mode, before: int, limit: int, offset: int = 0) -> list[AccountRow]:
-    """Return established accounts that were not verified since an instant; `mode` is how those without one are read."""
+    """Return established accounts not verified since `before`; `mode` applies to accounts without their own."""
     rows = database.read(
         f"SELECT {_A_COLUMNS} {_VERIFIABLE} ORDER BY COALESCE(c.verified_at, 0), a.id LIMIT :limit OFFSET :offset",
         {**_reading(mode, before), "limit": limit, "offset": offset},
@@ -378,7 +377,7 @@ def least_verified(database: Database, mode: Mode, before: int, limit: int, offs
 
 
 def count_verifiable(database: Database, mode: Mode, before: int) -> int:
-    """Return how many accounts there are to be verified since an instant."""
+    """Return how many accounts have not been verified since `before`."""
     return int(database.read(f"SELECT COUNT(*) {_VERIFIABLE}", _reading(mode, before))[0][0])
 
 
@@ -393,12 +392,12 @@ def _reading(mode: Mode, before: int) -> dict[str, object]:
 
 
 def followed_dids(database: Database) -> list[str]:
-    """Return whom a stream asks for: everybody who is not paused."""
+    """Return the DIDs a stream subscribes to: all accounts that are not paused."""
     return [did for (did,) in database.read("SELECT did FROM accounts WHERE state <> 'paused' ORDER BY did")]
 
 
 def make_due(tx: Transaction, dids: Iterable[str], now_ms: int) -> int:
-    """Let the next poll ask for accounts, whenever their turn would have been. Return for how many that is sooner."""
+    """Make accounts due now, ahead of schedule. Return how many were scheduled for later."""
     return tx.change(
         "UPDATE accounts SET next_poll_at = :now WHERE state <> 'paused' AND next_poll_at > :now"
         f" AND did {tx.among('dids')}",
@@ -407,6 +406,6 @@ def make_due(tx: Transaction, dids: Iterable[str], now_ms: int) -> int:
 
 
 def known_accounts(tx: Transaction, dids: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Return row id and handle of each account that is followed."""
+    """Return the row id and handle of each followed account."""
     rows = tx.execute(f"SELECT did, id, handle FROM accounts WHERE did {tx.among('dids')}", {"dids": tx.texts(dids)})
     return {did: (row_id, handle) for did, row_id, handle in rows}

@@ -1,8 +1,8 @@
 """Runs the checks of `lore check` on the stored rows.
 
 Most checks are rules: one query each, in SQL that both databases understand, which returns the offending rows. The
-others stream payloads in batches by id, so memory does not grow with the copy. A damaged database is a finding, not
-the end of the check. Only reads; repairs nothing.
+others stream payloads in batches by id, so memory use does not grow with the copy. A damaged database is reported as a
+finding and does not stop the check. Only reads; repairs nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelore.store.work.runs import RunTable
 
 
 class Rule(Struct, frozen=True):
-    """A check that is one query: each row it returns is the name of an offender."""
+    """A check that is one query: each row it returns names an offending row."""
 
     check: str
     holds: str
@@ -41,19 +41,19 @@ TIMES = {
     "merge_requests": ("created_at", "updated_at", "last_seen_at", "merged_at", "closed_at", "deleted_at"),
     "discussions": ("first_note_at", "last_note_at", "last_seen_at"),
     "notes": ("created_at", "updated_at", "last_seen_at", "resolved_at"),
-    # Whoever writes a post dates it too: only what we say of it is an instant.
+    # Authors choose the dates of their posts, so only the times that we set ourselves are checked.
     "posts": ("first_seen_at", "last_seen_at", "edited_at", "deleted_at"),
     "accounts": ("created_at", "updated_at", "last_polled_at"),
     **dict.fromkeys(EVENTS, ("created_at",)),
 }
-"""Every instant that is stored of what a source holds."""
+"""The time columns to check, by table."""
 LINKS = (("issue_labels", "issues", "issue_id"), ("mr_labels", "merge_requests", "merge_request_id"))
 HOMES = (
     *((table, kind.table, kind.column) for table in ("discussions", *EVENTS) for kind in PARENT_KINDS.values()),
     ("mr_file_changes", "merge_requests", "merge_request_id"),
     ("notes", "discussions", "discussion_id"),
 )
-"""Each table of children with a table of its parents and the column that leads there."""
+"""Each table of children with a table of its parents and the column that refers to it."""
 SCOPE = "source || ' ' || surface || ' ' || scope"
 
 _WITH_PAYLOAD = ("issues", "merge_requests", "discussions")
@@ -193,8 +193,10 @@ _SOURCES = (
     ("discussion", _THREADS),
     ("post", f"SELECT p.id FROM posts p WHERE {DOCUMENTED}"),
 )
-"""What has a document: whatever lives; of threads those in which somebody said a word, of reposts those that alone tell
-what they repeat."""
+"""The sources that must have a document: all that are not deleted.
+
+Except discussions without a user note, and reposts other than the first one of a post that is not stored itself.
+"""
 _UNMARKED = "NOT EXISTS (SELECT 1 FROM dirty_sources m WHERE m.source_type = '{0}' AND m.source_id = {1})"
 _OF_DOCUMENTS = (
     Rule(
@@ -240,7 +242,7 @@ FULL_TEXT = {
         "SELECT 'documents ' || id AS name FROM documents WHERE search_vector IS NULL",
     ),
 }
-"""Full text is each database's own affair, and so is what must hold of it."""
+"""Full-text search differs between the databases, and so do its rules."""
 _OF_POSTS = (
     Rule(
         "posts",
@@ -347,7 +349,7 @@ _SAMPLE = 5
 
 
 class CheckFinding(Struct, frozen=True):
-    """What one check found: `count` offences, the first few of them named in `detail`."""
+    """The result of one check: `count` offending rows, the first few of them named in `detail`."""
 
     check: str
     ok: bool
@@ -358,7 +360,7 @@ class CheckFinding(Struct, frozen=True):
 def check_database(
     database: Database, now_ms: int, dead: Callable[[ProcessIdentity], bool] = is_dead
 ) -> list[CheckFinding]:
-    """Verify the copy; one finding for each check, in a fixed order."""
+    """Check the copy; return one finding for each check, in a fixed order."""
     rules = (*RULES, *FEEDBACK_RULES, FULL_TEXT[database.dialect])
     checks: list[tuple[str, Callable[[], CheckFinding]]] = [
         ("database", lambda: _own_integrity(database)),
@@ -395,7 +397,7 @@ def _finding(check: str, holds: str, broken: str, names: Sequence[str], count: i
 
 
 def _counted(check: str, holds: str, broken: str, offenders: Iterator[str]) -> CheckFinding:
-    """Return the finding for offenders of whom there may be too many to keep."""
+    """Return the finding for offenders that may be too many to keep in memory."""
     sample = list(islice(offenders, _SAMPLE))
     return _finding(check, holds, broken, sample, len(sample) + sum(1 for _ in offenders))
 
@@ -405,7 +407,7 @@ def _own_integrity(database: Database) -> CheckFinding:
 
 
 def _schema(database: Database) -> CheckFinding:
-    """Compare the recorded steps with ours by content: opening the database compares their numbers only."""
+    """Compare the content of recorded migrations with ours: opening the database compares only their numbers."""
     shipped = {(step.version, step.checksum) for step in migrations(database.dialect)}
     recorded = {(version, text) for version, text in database.read("SELECT version, checksum FROM schema_version")}
     bad = [f"step {version}" for version in sorted({version for version, _ in shipped ^ recorded})]
@@ -440,7 +442,7 @@ def _windows(database: Database) -> CheckFinding:
 
 
 def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> CheckFinding:
-    """Report interrupted runs. They are a normal state after a kill: the next run closes them."""
+    """Report interrupted runs. They are normal after a kill: the next run closes them."""
     interrupted = [f"run {row.id}" for row in RunTable(database).running() if dead(row.holder)]
     detail = (
         f"interrupted: {', '.join(interrupted)}; the next sync closes them" if interrupted else "no interrupted runs"
@@ -455,7 +457,7 @@ def _vectors(database: Database) -> CheckFinding:
     if find_missing(["numpy"]) is not None:
         detail = f"not checked: reading embeddings needs numpy ({install_command('vectors')})"
         return CheckFinding("vectors", ok=True, detail=detail, count=0)
-    # Not before: a copy without vectors is checked without numpy.
+    # Imported here, so that a copy without vectors can be checked without numpy.
     from tidelore.store.reading.vectors import misplaced_vectors
 
     return _counted("vectors", holds, broken, misplaced_vectors(database))

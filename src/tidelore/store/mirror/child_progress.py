@@ -1,9 +1,10 @@
-"""Tracks how far the children of issues and merge requests were read, and what is due, failing or refused.
+"""Tracks which children of issues and merge requests were read, and which are due, failing or refused.
 
-Responsible for the tables `child_sync` and `refused_children`. A row for each parent and kind of children says for
-which version of the parent (its `updated_at`) they were read; what is due is found by a partial index, so that it costs
-what is due and not the length of history. A tombstone has no rows. A kind counts as unavailable in a project when
-several parents in a row were refused it, or all of them where none could ever be read; one success clears that.
+Responsible for the tables `child_sync` and `refused_children`. A row for each parent and kind of children records for
+which version of the parent (its `updated_at`) they were read. Due rows are found by a partial index, so the cost
+depends on how many are due and not on the length of history. A tombstone has no rows. A kind counts as unavailable in a
+project when several parents in a row were refused it, or all of them if none could ever be read; one success clears
+that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.kinds import ParentKind
 
 _KEPT = 10
-"""How many refused parents are remembered by id."""
+"""The number of refused parents to remember by id."""
 
 
 class ChildRefusal(Struct, frozen=True):
@@ -40,7 +41,7 @@ _KEY = "project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind
 
 
 def list_refusals(database: Database, project_id: int | None = None) -> list[ChildRefusal]:
-    """Return what is unavailable, by project."""
+    """Return the unavailable kinds of children, by project."""
     rows = database.read(
         f"SELECT {_REFUSAL_COLUMNS} FROM refused_children WHERE attempts > 0"
         " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id)"
@@ -59,7 +60,7 @@ def find_refusal(database: Database, kind: ParentKind, name: str, project_id: in
 def record_refusal(
     tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int], error: str, now_ms: int
 ) -> bool:
-    """Add refused parents; return whether the kind is unavailable by now. Then its next attempt has a date."""
+    """Add refused parents; return whether the kind is now unavailable. If so, its next attempt is scheduled."""
     key = {"project_id": project_id, "parent_kind": kind.table, "kind": name}
     rows = tx.execute(f"SELECT parents, attempts, first_refused_at FROM refused_children WHERE {_KEY}", key)
     known, attempts, since = rows[0] if rows else ("[]", 0, now_ms)
@@ -90,7 +91,7 @@ def has_refusals(database: Database, kind: ParentKind, name: str, project_id: in
 
 
 def clear_refusals(tx: Transaction, kind: ParentKind, project_id: int, name: str | None = None) -> None:
-    """Forget the refusals of one kind of children, or of all kinds."""
+    """Delete the refusals of one kind of children, or of all kinds."""
     tx.execute(
         "DELETE FROM refused_children WHERE project_id = :project_id AND parent_kind = :parent_kind"
         " AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)",
@@ -99,7 +100,7 @@ def clear_refusals(tx: Transaction, kind: ParentKind, project_id: int, name: str
 
 
 def _are_all(tx: Transaction, kind: ParentKind, name: str, project_id: int, refused: int) -> bool:
-    """Return whether no parent of the project is left that was not refused, and none was ever read."""
+    """Return whether all parents of the project were refused, and none was ever read."""
     live, read = tx.execute(
         f"SELECT COUNT(*), COUNT(fetched_for) FROM child_sync WHERE {_KEY}",
         {"project_id": project_id, "parent_kind": kind.table, "kind": name},
@@ -108,7 +109,7 @@ def _are_all(tx: Transaction, kind: ParentKind, name: str, project_id: int, refu
 
 
 PATIENCE = 3
-"""How many failures in a row are tried again by the next run; after that the pauses grow to a day."""
+"""This many failures in a row are retried by the next run; after that the pauses grow to a day."""
 _PAUSE_MS = 600_000
 _LONGEST_PAUSE_MS = 86_400_000
 
@@ -124,12 +125,12 @@ _NOTE = (
 
 
 def due_rows(database: Database) -> str:
-    """Return the FROM and WHERE of the due rows of one kind in one project, as `c`."""
+    """Return the FROM and WHERE clauses for the due rows of one kind in one project, as `c`."""
     return f"FROM child_sync c {database.by_index('idx_child_sync_due')} WHERE {_OF_KIND} AND {IS_DUE}"
 
 
 def kind_params(kind: ParentKind, name: str, project_id: int) -> dict[str, object]:
-    """Return the parameters that name one kind of children of one project."""
+    """Return the query parameters for one kind of children of one project."""
     return {"project_id": project_id, "parent_kind": kind.table, "kind": name}
 
 
@@ -144,7 +145,7 @@ def note_parents(tx: Transaction, kind: ParentKind, project_id: int, versions: M
 
 
 def make_due(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> None:
-    """Make one kind of children of these parents due again, whatever is known of them."""
+    """Make one kind of children of these parents due again, regardless of their progress."""
     ids = list(parents)
     if ids:
         tx.execute(
@@ -165,7 +166,7 @@ def make_all_due(tx: Transaction, kind: ParentKind, project_id: int) -> None:
 
 
 def forget_parents(tx: Transaction, kind: ParentKind, project_id: int, parents: Sequence[int]) -> None:
-    """Remove the rows of parents that are tombstones from now on."""
+    """Delete the rows of parents that become tombstones."""
     for name in kind.kinds:
         tx.execute(
             "DELETE FROM child_sync WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
@@ -177,7 +178,7 @@ def forget_parents(tx: Transaction, kind: ParentKind, project_id: int, parents: 
 def record_read(
     tx: Transaction, kind: ParentKind, name: str, project_id: int, parent: Parent, *, settled: bool, now_ms: int
 ) -> None:
-    """Record that a parent's children were read for its version; only a settled reading counts as synced."""
+    """Record that a parent's children were read for its version; only a settled read counts as synced."""
     tx.execute(
         f"UPDATE child_sync SET {'synced_for = :version, ' if settled else ''}fetched_for = :version,"
         " last_attempt_at = :now, attempts = 0, last_error = NULL WHERE project_id = :project_id"
@@ -213,9 +214,9 @@ def due_parents(
     failed_before: int,
     limit: int,
 ) -> list[Parent]:
-    """Return parents whose children are due, oldest change first, behind a place in that order.
+    """Return parents whose children are due, oldest change first, after a position in that order.
 
-    One that failed is left out if that was not before `failed_before`, or if its pause is not over.
+    Leaves out parents that failed at or after `failed_before`, and those whose pause is not over.
     """
     rows = database.read(
         f"SELECT c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for FROM child_sync c"
@@ -240,7 +241,7 @@ def due_parents(
 def least_verified(
     database: Database, kind: ParentKind, name: str, project_id: int, *, before: int, limit: int
 ) -> list[tuple[int, Parent]]:
-    """Return synced parents and when their children were last read, the longest ago first."""
+    """Return synced parents and when their children were last read, least recent first."""
     rows = database.read(
         "SELECT c.last_attempt_at, c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for"
         f" FROM child_sync c {database.by_index('idx_child_sync_verified')} JOIN {kind.table} p ON p.id = c.parent_id"
@@ -252,7 +253,7 @@ def least_verified(
 
 
 def oldest_reading(database: Database, kind: ParentKind, name: str, project_id: int) -> int | None:
-    """Return when the children that were not read for the longest time were read."""
+    """Return when the least recently read children were read."""
     rows = database.read(
         f"SELECT c.last_attempt_at FROM child_sync c {database.by_index('idx_child_sync_verified')}"
         f" WHERE {_OF_KIND} AND c.last_attempt_at IS NOT NULL ORDER BY c.last_attempt_at LIMIT 1",
@@ -262,7 +263,7 @@ def oldest_reading(database: Database, kind: ParentKind, name: str, project_id: 
 
 
 def last_failure(database: Database, kind: ParentKind, name: str, project_id: int, parent_id: int) -> str | None:
-    """Return what the last reading of one kind of children met, if it failed."""
+    """Return the error of the last read of one kind of children, if it failed."""
     rows = database.read(
         f"SELECT c.last_error FROM child_sync c WHERE {_OF_KIND} AND c.parent_id = :parent_id AND c.attempts > 0",
         {**kind_params(kind, name, project_id), "parent_id": parent_id},
@@ -271,12 +272,12 @@ def last_failure(database: Database, kind: ParentKind, name: str, project_id: in
 
 
 class Backlog(Struct, frozen=True):
-    """One kind of children of one list.
+    """The backlog for one kind of children of one list.
 
-    `due` parents are not synced for their version. Of these the `settling` were read too soon after their change to
-    be sure, and the `failing` could not be read the last time: `error` is what the latest of them met. `oldest` is
-    when the children that were not read for the longest time were read. `unavailable` is why the server refuses this
-    kind for the whole project: then nothing of it counts as failing, and it is tried again at `next_attempt_at`.
+    `due` parents are not synced for their version. Of these, the `settling` were read too soon after their change to be
+    certain, and the `failing` could not be read the last time: `error` is the most recent error. `oldest` is when the
+    least recently read children were read. `unavailable` is why the server refuses this kind for the whole project:
+    then none of them count as failing, and it is tried again at `next_attempt_at`.
     """
 
     kind: str
@@ -290,7 +291,7 @@ class Backlog(Struct, frozen=True):
 
 
 def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
-    """Return the kinds of children that are to be read for a list."""
+    """Return the kinds of children to read for a list."""
     wanted = {
         "discussions": True,
         "resource_events": settings.fetch_resource_events,
@@ -302,7 +303,7 @@ def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
 
 
 def count_due(database: Database, kind: ParentKind, name: str, project_id: int) -> tuple[int, int]:
-    """Return how many parents of a project are due for one kind of children, and how many there are."""
+    """Return how many parents of a project are due for one kind of children, and how many parents there are."""
     due = database.read(f"SELECT COUNT(*) {due_rows(database)}", kind_params(kind, name, project_id))
     live = database.read(
         f"SELECT COUNT(*) FROM {kind.table} WHERE project_id = :project_id AND deleted_at IS NULL",
@@ -312,7 +313,7 @@ def count_due(database: Database, kind: ParentKind, name: str, project_id: int) 
 
 
 def read_backlog(database: Database, kind: ParentKind, name: str, project_id: int) -> Backlog:
-    """Return how far one kind of children of a project is behind."""
+    """Return the backlog of one kind of children of a project."""
     params, behind = kind_params(kind, name, project_id), due_rows(database)
     due, settling, failing = database.read(
         "SELECT COUNT(*), COUNT(CASE WHEN c.fetched_for = c.parent_updated_at THEN 1 END),"

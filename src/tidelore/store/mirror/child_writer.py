@@ -46,7 +46,7 @@ Read = Callable[[str, Params], list[Row]]
 
 
 class Renewal(Struct, Generic[R_co], frozen=True):
-    """One parent's children, about to replace those we hold."""
+    """The new children of one parent, which replace the stored ones."""
 
     project_id: int
     kind: ParentKind
@@ -57,10 +57,10 @@ class Renewal(Struct, Generic[R_co], frozen=True):
 
 
 class ChildFamily(Struct, frozen=True):
-    """One kind of children: the prefix of its columns, and what its tables can do.
+    """One kind of children: the prefix of its columns, and the operations on its tables.
 
-    `write` makes a parent hold exactly these children and counts what that changed; `held` names what a parent
-    holds, each with its content hash; `tell` counts children by what people call them.
+    `write` makes the stored children of a parent exactly these and counts the changes; `held` returns the stored
+    children of a parent, each with its content hash; `tell` counts children by their display names.
     """
 
     name: str
@@ -76,7 +76,7 @@ def child_family(
     held: Callable[[Read, ParentKind, int], dict[str, bytes]],
     tell: Callable[[Collection[Item[C]]], dict[str, int]],
 ) -> ChildFamily:
-    """Describe a kind of children whose items all have the same type of record; any other record is a TypeError."""
+    """Describe a kind of children whose items all have the same record type; any other record raises TypeError."""
 
     def write_children(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
         items = _items_of(record, renewal.items)
@@ -99,7 +99,7 @@ def _have_record(items: Collection[Item[object]], record: type[C]) -> TypeGuard[
 class ChildWriter:
     """Implements the engine's `ChildStore` for one project and one kind of children.
 
-    One object serves one run: a parent comes up at most once.
+    Use one object per run: it returns each parent at most once.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class ChildWriter:
         self._lease = lease
         self._pack = packer(compress=compress)
         self._seam = seam
-        # What failed since then is left for the next run; None leaves nothing.
+        # Parents that failed since then are left for the next run; None excludes none.
         self._failed_since = 2**62 if failed_since is None else failed_since
         self._after = (-1, -1)
         self.seen: Counter[str] = Counter() if seen is None else seen
@@ -149,7 +149,7 @@ class ChildWriter:
         renewal = Renewal(self._scope.project, self._kind, parent.id, children.items, now, self._pack)
         with self._writing() as tx:
             if is_buried(tx, self._kind, parent.id):
-                # Found deleted while its children were being fetched.
+                # It was deleted while its children were being fetched.
                 return 0
             changed = self._family.write(tx, renewal)
             if changed:
@@ -169,11 +169,11 @@ class ChildWriter:
             admit(tx, self._home(parent), rejected, now)
 
     def last_failure(self, parent: Parent) -> str | None:
-        """Return what the last reading of a parent's children met, if it failed."""
+        """Return the error of the last read of a parent's children, if it failed."""
         return last_failure(self._database, self._kind, self._family.name, self._scope.project, parent.id)
 
     def bury(self, parents: Sequence[int]) -> None:
-        """Tombstone parents that the forge does not know any more."""
+        """Tombstone parents that no longer exist on the forge."""
         with self._writing() as tx:
             bury(tx, self._scope, self._kind, parents, self._now_ms())
 
@@ -191,13 +191,13 @@ class ChildWriter:
                 clear_refusals(tx, self._kind, self._scope.project, self._family.name)
 
     def least_verified(self, limit: int, before: int) -> list[tuple[int, Parent]]:
-        """Return synced parents and when their children were last read, the longest ago first."""
+        """Return synced parents and when their children were last read, least recent first."""
         return least_verified(
             self._database, self._kind, self._family.name, self._scope.project, before=before, limit=limit
         )
 
     def _home(self, parent: Parent) -> Scope:
-        """Return where the quarantine keeps what belongs to one parent."""
+        """Return the quarantine scope for the children of one parent."""
         scope = self._scope
         surface = f"{scope.surface}.{self._family.name}"
         return Scope(scope.source, surface, f"{scope.key}/{parent.iid}", scope.project_id, scope.title)
@@ -209,7 +209,7 @@ class ChildWriter:
 
 
 def reset_watermarks(tx: Transaction, kind: ParentKind, project_id: int) -> None:
-    """Make every parent of a project due again, by an operator's word."""
+    """Make every parent of a project due again, at an operator's request."""
     make_all_due(tx, kind, project_id)
     clear_refusals(tx, kind, project_id)
 
@@ -223,7 +223,7 @@ _KIND = "status"
 
 
 class DueIssue(Struct, frozen=True):
-    """An issue whose status must be read, and the status we hold of it."""
+    """An issue whose status must be read, and its stored status."""
 
     id: int
     iid: int
@@ -232,7 +232,7 @@ class DueIssue(Struct, frozen=True):
 
 
 class StatusWriter:
-    """The statuses of one project's issues. One object serves one run: an issue comes up at most once."""
+    """Stores the statuses of one project's issues. Use one object per run: it returns each issue at most once."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class StatusWriter:
         return issues
 
     def write(self, issues: Sequence[DueIssue], statuses: Mapping[int, StatusRecord | None]) -> int:
-        """Store what these issues show, nothing for those that are not named, and count the changes."""
+        """Store the statuses of these issues, none for issues missing in `statuses`; return the number of changes."""
         shown = [statuses.get(issue.iid) for issue in issues]
         rows = [
             (*((s.name, s.category, s.color, s.icon_name) if s else (None,) * len(_COLUMNS)), issue.id)

@@ -1,8 +1,7 @@
 """Describes the kinds of children: discussions with notes, events, closed issues, files, reviewers.
 
-Each kind is a `ChildFamily` for `child_writer.py`. A row whose content is unchanged is not written again; one that
-was not seen is removed. A deleted note or discussion leaves no payload behind; an edited one keeps its earlier
-payloads.
+Each kind is a `ChildFamily` for `child_writer.py`. A row whose content is unchanged is not written again; one that was
+not seen is removed. The payloads of a deleted note or discussion are deleted; an edited one keeps its earlier payloads.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from tidelore.store.mirror.payloads import forget_payloads, store_payloads
 
 
 class ChildTable(Struct, frozen=True):
-    """One table: which records it takes, its own columns, and how a row is known again.
+    """One table: the record types it stores, its columns, and how a row is identified.
 
-    `key` are the columns that, after `prefix`, make up an item's id; `unique` is what the database holds unique.
+    `key` are the columns that, after `prefix`, make up an item's id; `unique` are the columns of its unique constraint.
     """
 
     table: str
@@ -91,7 +90,7 @@ def _head(read: Read, parent_id: int) -> str:
 
 
 def _held(read: Read, table: ChildTable, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
-    """Return what a parent holds in a table; of files, those of its newest head."""
+    """Return the rows of a parent in a table; for files, only those of its newest head."""
     params: dict[str, Any] = {"parent": parent_id}
     head = ""
     if "head_sha" in table.own:
@@ -139,7 +138,7 @@ def _upsert(tx: Transaction, table: ChildTable, rows: Sequence[Row]) -> None:
 
 def _row(table: ChildTable, own: dict[str, Any], item: Item[ChildRecord]) -> Row:
     values = [getattr(item.record, name) for name in table.fields]
-    # Flags are integers because both databases store them so.
+    # Flags are stored as integers in both databases.
     plain = [int(value) if isinstance(value, bool) else value for value in values]
     return (*[own[name] for name in table.own], *plain, item.version.digest)
 
@@ -206,12 +205,12 @@ _UPSERT_NOTE = _upsert_sql("notes", _NOTE, _PAYLOAD)
 
 
 def held_discussions(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
-    """Return what a parent holds: the remote id and the content hash of each discussion."""
+    """Return the stored discussions of a parent: remote id and content hash."""
     return {remote_id: found for remote_id, (_, found) in _held_threads(read, kind, parent_id).items()}
 
 
 def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
-    """Make a parent hold exactly these discussions with exactly these notes; return how many changed."""
+    """Make the stored discussions and notes of a parent exactly these; return how many changed."""
     held = _held_threads(tx.execute, renewal.kind, renewal.parent_id)
     if held:
         _mark_seen(tx, renewal)
@@ -231,7 +230,7 @@ def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> in
 
 
 def _remove(tx: Transaction, renewal: Renewal[DiscussionRecord], gone: Mapping[str, int]) -> None:
-    """Delete discussions that the server does not list any more, their notes and what was stored of both."""
+    """Delete discussions that the server no longer lists, with their notes and payloads."""
     notes = _note_ids(tx, list(gone.values()))
     mark(tx, "discussion", gone.values(), renewal.now_ms)
     tx.execute(f"DELETE FROM discussions WHERE id {tx.among('ids')}", {"ids": tx.integers(gone.values())})
@@ -245,7 +244,7 @@ def _renew(
     changed: Sequence[Item[DiscussionRecord]],
     known: Mapping[str, int],
 ) -> None:
-    """Write discussions that differ from the stored ones, and delete those of their notes that are gone."""
+    """Write discussions that differ from the stored ones, and delete their notes that no longer exist."""
     before = _note_ids(tx, list(known.values()))
     _write_threads(tx, renewal, changed)
     notes = {note.remote_id for item in changed for note in item.record.notes}
@@ -308,7 +307,7 @@ def _write_threads(
     }
     mark(tx, "discussion", [ids[item.record.remote_id] for item in changed], renewal.now_ms)
     notes = [(ids[item.record.remote_id], note) for item in changed for note in item.record.notes]
-    # The discussion's payload holds every note; only what people wrote, or placed in a diff, is kept again.
+    # The discussion's payload contains every note; only user notes and diff notes are stored again separately.
     kept = {note.remote_id: _as_item(note) for _, note in notes if not note.is_system or note.is_placed}
     _store(tx, renewal, "note", list(kept.values()))
     tx.execute_rows(

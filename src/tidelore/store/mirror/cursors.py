@@ -1,8 +1,7 @@
 """Stores the cursor and the gaps of every scope (tables `cursors` and `gaps`, invariant 4).
 
-The second half spells GitHub's comment surfaces as scopes of that one table, shows them under their documented names,
-and hands a position over between a repository's feed and its threads. A watermark that is handed over only moves
-forward.
+The second half maps GitHub's comment surfaces to scopes in the same table, shows them under their documented names, and
+transfers positions between a repository's feed and its threads. A transferred watermark only moves forward.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _KEY = "source = :source AND surface = :surface AND scope = :scope"
 
 
 class CursorRow(Struct, frozen=True):
-    """A cursor as people ask for it, with the path of its project or the handle of its account."""
+    """A cursor for display, with the path of its project or the handle of its account."""
 
     source: str
     surface: str
@@ -58,17 +57,17 @@ class CursorRow(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """What it is a position in, as people name it."""
+        """The display name of the project or account it belongs to."""
         return self.project or self.account or self.scope
 
 
 def scope_params(scope: Scope) -> dict[str, object]:
-    """Return the parameters that name a scope."""
+    """Return the query parameters for a scope."""
     return {"source": scope.source, "surface": scope.surface, "scope": scope.key}
 
 
 def load_cursor(database: Database, scope: Scope) -> Cursor:
-    """Return a scope's cursor as it stands, valid or not."""
+    """Return the stored cursor of a scope, valid or not."""
     rows = database.read(
         "SELECT watermark_at, watermark_id, reading, log_position, url, etag, bootstrap_complete, census"
         f" FROM cursors WHERE {_KEY}",
@@ -88,7 +87,7 @@ def load_cursor(database: Database, scope: Scope) -> Cursor:
 
 
 def without_cursor(database: Database, source: str, surfaces: Iterable[str], scopes: Sequence[str]) -> set[str]:
-    """Return which of these scopes none of these lists has a cursor for."""
+    """Return which of these scopes have no cursor for any of these lists."""
     rows = database.read(
         f"SELECT scope FROM cursors WHERE source = :source AND surface {database.among('surfaces')}"
         f" AND scope {database.among('scopes')}",
@@ -98,7 +97,7 @@ def without_cursor(database: Database, source: str, surfaces: Iterable[str], sco
 
 
 def last_polled(database: Database, sources: Iterable[str]) -> dict[tuple[str, str, str], int]:
-    """Return when lists of projects were last heard of: by source, configured name of the project, and surface."""
+    """Return when lists of projects were last polled, by source, configured project name and surface."""
     rows = database.read(
         "SELECT c.source, p.configured, c.surface, MAX(c.polled_at)"
         " FROM cursors c JOIN projects p ON p.id = c.project_id"
@@ -110,7 +109,7 @@ def last_polled(database: Database, sources: Iterable[str]) -> dict[tuple[str, s
 
 
 def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> None:
-    """Write a cursor beside the rows it covers."""
+    """Write a cursor, in the transaction of the rows it covers."""
     tx.execute(
         "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, log_position,"
         " url, etag, bootstrap_complete, census, verified_at, polled_at, updated_at)"
@@ -140,7 +139,7 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
 
 
 def set_aside(tx: Transaction, scope: Scope, reason: str, now_ms: int) -> None:
-    """Keep what an invalid cursor said, and why it was not believed."""
+    """Keep the value of an invalid cursor, and why it is invalid."""
     rows = tx.execute(f"SELECT {', '.join(_KEPT)} FROM cursors WHERE {_KEY}", scope_params(scope))
     kept = dict(zip(_KEPT, rows[0], strict=True)) if rows else {}
     tx.execute(
@@ -154,7 +153,7 @@ def set_aside(tx: Transaction, scope: Scope, reason: str, now_ms: int) -> None:
 
 
 def reset_cursor(tx: Transaction, source: str, surface: str, scope: str) -> bool:
-    """Forget a position by an operator's command; what is stored stays. False when there was none."""
+    """Delete a position at an operator's command; stored items are kept. Return False if there was none."""
     key = {"source": source, "surface": surface, "scope": scope}
     tx.execute(f"DELETE FROM gaps WHERE {_KEY}", key)
     return tx.change(f"DELETE FROM cursors WHERE {_KEY}", key) > 0
@@ -189,7 +188,7 @@ def save_gaps(tx: Transaction, scope: Scope, gaps: Sequence[Gap], now_ms: int) -
 
 
 def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
-    """Return the one cursor that is meant; a scope may be a number, a path, or an ending of one."""
+    """Return the one cursor that matches; a scope may be a number, a path, or the end of a path."""
     everything = list_cursors(database)
     cursors = [cursor for cursor in everything if cursor.surface == surface]
     if not cursors:
@@ -212,7 +211,7 @@ def list_cursors(database: Database) -> list[CursorRow]:
 
 
 FEEDS = ("issue_comments", "review_comments", "pulls")
-"""What is listed for a whole repository."""
+"""The surfaces that are listed for a whole repository."""
 THREADS = (
     "pr_review_comments",
     "pr_issue_comments",
@@ -222,12 +221,12 @@ THREADS = (
     "issue_operator_commands",
     "pr_review_operator_commands",
 )
-"""What is listed for one thread."""
+"""The surfaces that are listed for one thread."""
 _PREFIX = "github."
 
 
 class PollCursor(Struct, frozen=True):
-    """A position as the documented view shows it, its instants in milliseconds. Number 0 is the whole repository."""
+    """A position as in the documented view, with times in milliseconds. Number 0 is the whole repository."""
 
     source: str
     repo_full_name: str
@@ -241,7 +240,7 @@ class PollCursor(Struct, frozen=True):
 
 
 def poll_scope(source: str, project_id: int, repo: str, surface: str, number: int = 0) -> Scope:
-    """Return the scope of a surface: of one thread, or with number 0 of the whole repository."""
+    """Return the scope of a surface: for one thread, or with number 0 for the whole repository."""
     if surface not in (FEEDS if number == 0 else THREADS):
         raise ValueError(f"{surface!r} is not listed for {'a thread' if number else 'a repository'}")
     key = f"{repo}#{number}" if number else repo
@@ -256,7 +255,7 @@ def repo_of(scope: Scope) -> str:
 def get_poll_cursor(
     database: Database, surface: str, scope_number: int, repo_full_name: str, *, source: str
 ) -> PollCursor | None:
-    """Return one position, or None where nothing was ever read."""
+    """Return one position, or None if nothing was ever read."""
     scope = poll_scope(source, 0, repo_full_name, surface, scope_number)
     found = _poll_cursors(database, source, " AND surface = :surface AND scope = :scope",
                           {"surface": scope.surface, "scope": scope.key})  # fmt: skip
@@ -264,7 +263,7 @@ def get_poll_cursor(
 
 
 def list_poll_cursors(database: Database, source: str, repo_full_name: str) -> list[PollCursor]:
-    """Return every position of a repository, its own first."""
+    """Return every position of a repository, those of the whole repository first."""
     begin = f"{repo_full_name}#"
     found = _poll_cursors(database, source, " AND (scope = :repo OR SUBSTR(scope, 1, :size) = :begin)",
                           {"repo": repo_full_name, "begin": begin, "size": len(begin)})  # fmt: skip
@@ -280,9 +279,9 @@ def upsert_poll_cursor(
     bootstrap_complete: bool,
     now_ms: int,
 ) -> Position | None:
-    """Hand a position over: the watermark becomes at least this one, and is returned.
+    """Transfer a position: move the watermark to at least this position, and return it.
 
-    Where it moves, or the scope stops being complete, what was being read is begun again from there.
+    If it moves, or the scope stops being complete, reading in progress starts over from there.
     """
     known, complete = _standing(tx, scope)
     given = None if last_updated_at is None else Position(last_updated_at, last_comment_id)
@@ -308,7 +307,7 @@ def upsert_poll_cursor(
 
 
 def forget_thread(tx: Transaction, source: str, repo_full_name: str, number: int) -> int:
-    """Forget every position of one thread; return how many there were."""
+    """Delete every position of one thread; return how many there were."""
     return tx.change(
         f"DELETE FROM cursors WHERE source = :source AND surface LIKE '{_PREFIX}%' AND scope = :scope",
         {"source": source, "scope": f"{repo_full_name}#{number}"},
@@ -329,7 +328,7 @@ def _poll_cursors(database: Database, source: str, where: str, params: Mapping[s
 
 
 def _standing(tx: Transaction, scope: Scope) -> tuple[Position | None, bool | None]:
-    """Return a scope's watermark and whether it is complete; None and None where nothing was ever read."""
+    """Return a scope's watermark and whether it is complete; None and None if nothing was ever read."""
     rows = tx.execute(
         "SELECT watermark_at, watermark_id, bootstrap_complete FROM cursors"
         " WHERE source = :source AND surface = :surface AND scope = :scope",

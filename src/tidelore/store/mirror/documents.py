@@ -1,8 +1,8 @@
 """Stores documents, and the marks of sources whose documents must be generated again.
 
 Tables `dirty_sources` and `documents`. A mark is written in the transaction of the change it belongs to, so no change
-is missed; marking twice has no effect. A deleted source is marked too, because its document has to go. A document
-whose content is unchanged is not written again, so its index entries and vectors stay. Does not compose text.
+is missed; marking twice has no effect. A deleted source is marked too, because its document must be deleted. A document
+whose content is unchanged is not written again, so its index entries and vectors are kept. Does not compose text.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _AGAIN = (
 
 
 class DocumentSource(NamedTuple):
-    """What a document is made of."""
+    """The row that a document is made from."""
 
     type: str
     id: int
 
 
 class DirtyMark(NamedTuple):
-    """A source that is due, and since when."""
+    """A marked source, and since when it is marked."""
 
     type: str
     id: int
@@ -48,7 +48,7 @@ class DirtyMark(NamedTuple):
 
 
 def mark_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int], now_ms: int) -> None:
-    """Mark parents, and their discussions: those carry the parent's title, labels and state."""
+    """Mark parents and their discussions, whose documents contain the parent's title, labels and state."""
     ids = list(parents)
     mark_rows(tx, SOURCE_TYPES[kind.table], kind.table, ids, now_ms)
     mark_rows(tx, "discussion", "discussions", ids, now_ms, column=kind.column)
@@ -57,7 +57,7 @@ def mark_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int], now_
 def mark_rows(
     tx: Transaction, source_type: str, table: str, ids: Iterable[int], now_ms: int, *, column: str = "id"
 ) -> None:
-    """Mark sources that are rows of a table: in one statement, however many they are."""
+    """Mark sources that are rows of a table, in a single statement."""
     tx.execute(
         "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
         f" SELECT :type, id, :now FROM {table} WHERE {column} {tx.among('ids')}{_AGAIN}",
@@ -66,7 +66,7 @@ def mark_rows(
 
 
 def mark(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> None:
-    """Mark sources by themselves, there or gone."""
+    """Mark sources by id, whether or not they still exist."""
     tx.execute_rows(
         f"INSERT INTO dirty_sources (source_type, source_id, queued_at) VALUES (:type, :id, :now){_AGAIN}",
         ("type", "id", "now"),
@@ -75,7 +75,7 @@ def mark(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> 
 
 
 def mark_all(database: Database, lease: Lease, now_ms: int) -> None:
-    """Mark everything there is, and every document whose source is not there any more."""
+    """Mark all sources, and every document whose source no longer exists."""
     with writing(database, lease) as tx:
         for table, source_type in (*SOURCE_TYPES.items(), ("discussions", "discussion"), ("posts", "post")):
             tx.execute(
@@ -91,7 +91,7 @@ def mark_all(database: Database, lease: Lease, now_ms: int) -> None:
 
 
 def due_sources(database: Database, limit: int, after: DirtyMark | None = None) -> list[DirtyMark]:
-    """Return what is marked, the longest first; after one that was looked at, so that each comes up once."""
+    """Return marked sources, longest marked first; `after` continues after an earlier one, so each is returned once."""
     queued_at, source_type, source_id = (after.queued_at, after.type, after.id) if after else (-1, "", -1)
     rows = database.read(
         "SELECT source_type, source_id, queued_at FROM dirty_sources"
@@ -103,7 +103,7 @@ def due_sources(database: Database, limit: int, after: DirtyMark | None = None) 
 
 
 def marks_of(database: Database, sources: Sequence[DocumentSource]) -> list[DirtyMark]:
-    """Return the marks of these sources; one that is not marked has none."""
+    """Return the marks of these sources, leaving out those that are not marked."""
     marks: list[DirtyMark] = []
     for source_type in dict.fromkeys(source.type for source in sources):
         ids = [source.id for source in sources if source.type == source_type]
@@ -117,7 +117,7 @@ def marks_of(database: Database, sources: Sequence[DocumentSource]) -> list[Dirt
 
 
 def wipe(tx: Transaction, marks: Iterable[DirtyMark]) -> None:
-    """Remove marks that were dealt with; one that was made anew meanwhile stays."""
+    """Delete the marks that were processed; a source that was marked again meanwhile keeps its mark."""
     tx.execute_rows(
         "DELETE FROM dirty_sources WHERE source_type = :type AND source_id = :id AND queued_at = :queued_at",
         ("type", "id", "queued_at"),
@@ -126,7 +126,7 @@ def wipe(tx: Transaction, marks: Iterable[DirtyMark]) -> None:
 
 
 def record_trouble(tx: Transaction, entry: DirtyMark, error: str) -> None:
-    """Note that a source could not be made into a document; it stays marked."""
+    """Record that the document of a source could not be generated; it stays marked."""
     tx.execute(
         "UPDATE dirty_sources SET attempts = attempts + 1, last_error = :error"
         " WHERE source_type = :type AND source_id = :id",
@@ -148,7 +148,7 @@ _UPSERT = (
 
 
 class WrittenDocuments(Struct, frozen=True):
-    """What a batch changed: the documents written, by id, and how many went or stayed as they were."""
+    """The result of a batch: the ids of written documents, and how many were removed or unchanged."""
 
     ids: list[int]
     removed: int
@@ -158,7 +158,7 @@ class WrittenDocuments(Struct, frozen=True):
 def write_documents(
     tx: Transaction, sources: Sequence[DocumentSource], documents: Sequence[Document], now_ms: int
 ) -> WrittenDocuments:
-    """Make these sources have exactly these documents."""
+    """Replace the documents of these sources with exactly these."""
     held = _held(tx, sources)
     made = {
         DocumentSource(document.source_type, document.source_id): replace(
@@ -177,7 +177,7 @@ def write_documents(
 
 
 def remove_documents(tx: Transaction, source_type: str, source_ids: Sequence[int]) -> None:
-    """Delete the documents of these sources at once, without waiting for the next run that makes documents."""
+    """Delete the documents of these sources immediately, without waiting for the next run that generates documents."""
     tx.execute(
         f"DELETE FROM documents WHERE source_type = :type AND source_id {tx.among('ids')}",
         {"type": source_type, "ids": tx.integers(source_ids)},
@@ -200,6 +200,6 @@ def _held(tx: Transaction, sources: Iterable[DocumentSource]) -> dict[DocumentSo
 
 
 def _values(document: Document) -> list[object]:
-    """Return the columns; lists are lines, so that both a person and an index can read them."""
+    """Return the column values; lists are stored as lines, so that people and indexes can read them."""
     values = [getattr(document, name) for name in Document.__struct_fields__]
     return ["\n".join(value) if isinstance(value, tuple) else value for value in values]

@@ -1,10 +1,11 @@
 """Stores a page of GitHub comments and their effects in one transaction.
 
-Invariants 1 and 8: comment versions, events with bodies, tokens, commands, follow-ups, planned answers, quarantine
-and the cursor commit together, under the lease. `interpret` decides what a version means before the transaction
-begins. A version is new if it is not in `feedback_comments` (invariant 3); the digest of the body tells an edit from
-a touch. Comments of authors who are not allowed are kept in `ignored_comments`, so that a changed list of users can
-be applied without asking the server. Comments of threads that are not followed leave no row.
+Invariants 1 and 8: comment versions, events with bodies, tokens, commands, follow-ups, planned answers, quarantine and
+the cursor commit together, under the lease. `interpret` decides what a version means before the transaction begins. A
+version is new if it is not in `feedback_comments` (invariant 3); the digest of the body distinguishes an edit from a
+mere change of the update time. Comments of authors who are not allowed are kept in `ignored_comments`, so that a
+changed list of users can be applied without requesting them again. Comments of threads that are not followed are not
+stored.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ from tidelore.store.work.outbox import plan
 
 
 def body_digest(body: str) -> bytes:
-    """Return what two bodies have in common only when they are the same."""
+    """Return a digest by which two bodies can be compared."""
     return digest(body.encode())
 
 
 def stored_comments(database: Database, project_id: int, kind: str, ids: Iterable[int]) -> dict[RemoteId, Version]:
-    """Return the stored version of each comment that is stored, by the digest of its payload."""
+    """Return the version of each stored comment, with the digest of its payload."""
     rows = _stored(database, project_id, kind, ids, "digest")
     return {key: Version(key, updated_at, bytes(found)) for key, updated_at, found in rows}
 
 
 def stored_bodies(database: Database, project_id: int, kind: str, ids: Iterable[int]) -> dict[RemoteId, Version]:
-    """Return the stored version of each comment that is stored, by the digest of its body."""
+    """Return the version of each stored comment, with the digest of its body."""
     rows = _stored(database, project_id, kind, ids, "body_digest")
     return {key: Version(key, updated_at, bytes(found)) for key, updated_at, found in rows}
 
 
 def save_comments(tx: Transaction, project_id: int, kind: str, items: Sequence[Item[CommentRecord]]) -> None:
-    """Keep the versions of a page; an older one never replaces a newer one."""
+    """Store the versions of a page; an older one never replaces a newer one."""
     tx.execute_many(
         "INSERT INTO feedback_comments (project_id, kind, comment_id, number, updated_at, digest, body_digest, author)"
         " VALUES (:project_id, :kind, :comment_id, :number, :updated_at, :digest, :body_digest, :author)"
@@ -91,7 +92,7 @@ def _stored(database: Database, project_id: int, kind: str, ids: Iterable[int], 
 
 
 class IgnoredAuthor(Struct, frozen=True):
-    """Somebody whose comments in one thread were left out."""
+    """An author whose comments in one thread were ignored."""
 
     number: int
     author: str | None
@@ -100,7 +101,7 @@ class IgnoredAuthor(Struct, frozen=True):
 
 
 class IgnoredCount(Struct, frozen=True):
-    """How many comments of how many accounts of a project were left out for one reason."""
+    """How many comments of how many accounts of a project were ignored for one reason."""
 
     project_id: int
     reason: str
@@ -109,7 +110,7 @@ class IgnoredCount(Struct, frozen=True):
 
 
 def save_ignored(tx: Transaction, project_id: int, ignored: Sequence[IgnoredComment]) -> None:
-    """Keep comments that were left out; an older version never replaces a newer one."""
+    """Store ignored comments; an older version never replaces a newer one."""
     tx.execute_many(
         "INSERT INTO ignored_comments (project_id, kind, comment_id, number, author, association, reason, updated_at,"
         " record) VALUES (:project_id, :kind, :comment_id, :number, :author, :association, :reason, :updated_at,"
@@ -135,7 +136,7 @@ def save_ignored(tx: Transaction, project_id: int, ignored: Sequence[IgnoredComm
 
 
 def forget_ignored(tx: Transaction, project_id: int, kind: str, ids: Iterable[int]) -> None:
-    """Forget comments that are not left out any more."""
+    """Delete comments that are no longer ignored."""
     tx.execute_many(
         "DELETE FROM ignored_comments WHERE project_id = :project_id AND kind = :kind AND comment_id = :comment_id",
         [{"project_id": project_id, "kind": kind, "comment_id": comment_id} for comment_id in ids],
@@ -143,7 +144,7 @@ def forget_ignored(tx: Transaction, project_id: int, kind: str, ids: Iterable[in
 
 
 def ignored_authors(database: Database, project_id: int) -> list[IgnoredAuthor]:
-    """Return whose comments were left out in a project, thread by thread."""
+    """Return the authors whose comments were ignored in a project, for each thread."""
     rows = database.read(
         "SELECT DISTINCT number, author, association, reason FROM ignored_comments WHERE project_id = :project_id",
         {"project_id": project_id},
@@ -154,7 +155,7 @@ def ignored_authors(database: Database, project_id: int) -> list[IgnoredAuthor]:
 def ignored_comments(
     database: Database, project_id: int, by: IgnoredAuthor, limit: int | None = None
 ) -> list[CommentRecord]:
-    """Return the comments of one author in one thread that were left out, in the order of their instants."""
+    """Return the ignored comments of one author in one thread, oldest first."""
     params: dict[str, object] = {"project_id": project_id, "number": by.number, "reason": by.reason}
     same = ""
     for name, value in (("author", by.author), ("association", by.association)):
@@ -170,7 +171,7 @@ def ignored_comments(
 
 
 def count_ignored(database: Database) -> list[IgnoredCount]:
-    """Return how many comments were left out, by project and reason."""
+    """Return how many comments were ignored, by project and reason."""
     rows = database.read(
         "SELECT project_id, reason, COUNT(*), COUNT(DISTINCT LOWER(author)) FROM ignored_comments"
         " GROUP BY project_id, reason ORDER BY project_id, reason"
@@ -179,22 +180,22 @@ def count_ignored(database: Database) -> list[IgnoredCount]:
 
 
 Interpret = Callable[[Item[CommentRecord], Version | None], Sequence[Effect] | None]
-"""Says what a version means, given the stored one (its digest that of the BODY). None: not judged, so leave no row."""
+"""Return the effects of a version, given the stored one (with the digest of its BODY). None: not judged, not stored."""
 
 REDIRECT_SOURCE = "issue_redirect"
 
 
 class JudgedComment(Struct, frozen=True):
-    """A version of a comment and what it leads to."""
+    """A version of a comment and its effects."""
 
     item: Item[CommentRecord]
     effects: Sequence[Effect]
 
 
 class ScanBatch(Struct, frozen=True):
-    """What one transaction makes durable: judged comments of one kind, and every cursor that covers them.
+    """The contents of one transaction: judged comments of one kind, and every cursor that covers them.
 
-    The first cursor is that of the list itself, whose rejected and released entries and gaps these are.
+    The first cursor is that of the list itself; `rejected`, `released` and `gaps` belong to it.
     """
 
     project_id: int
@@ -208,7 +209,7 @@ class ScanBatch(Struct, frozen=True):
 
 
 class WrittenEffects(Struct, frozen=True):
-    """What a transaction wrote: each thing that was not there before, and how many events were."""
+    """What a transaction wrote: the new rows, and how many events already existed."""
 
     events: Sequence[NewEvent] = ()
     deduped: int = 0
@@ -220,7 +221,7 @@ class WrittenEffects(Struct, frozen=True):
 
 
 Also = Callable[[Transaction, WrittenEffects], None]
-"""What else belongs into the transaction: counters, the version for which reviews were read."""
+"""Additional writes for the same transaction: counters, the version for which reviews were read."""
 
 
 def ingest_feedback_scan_batch(
@@ -232,7 +233,7 @@ def ingest_feedback_scan_batch(
     seam: Crashpoint = no_seam,
     also: Also | None = None,
 ) -> WrittenEffects:
-    """Write everything of the batch in one transaction, or nothing."""
+    """Write the whole batch in one transaction, or nothing."""
     with writing(database, lease, durable=_plans(batch)) as tx:
         if batch.judged:
             save_comments(tx, batch.project_id, batch.kind, [judged.item for judged in batch.judged])
@@ -255,7 +256,7 @@ def ingest_stored_comments(
     lease: Lease | None = None,
     also: Also | None = None,
 ) -> WrittenEffects:
-    """Write what comments lead to that are stored already; their versions and the cursors stay as they are."""
+    """Write the effects of comments that are already stored; their versions and the cursors do not change."""
     batch = ScanBatch(project_id, repo, kind, judged)
     with writing(database, lease, durable=_plans(batch)) as tx:
         written = _write_effects(tx, batch, now_ms)
@@ -268,7 +269,7 @@ def ingest_stored_comments(
 class FeedbackWriter:
     """Implements the engine's `ScopeStore` for the comments of a repository or of one thread.
 
-    `is_followed` tells by its number whether a thread is ours to read; `also` is done in each page's transaction,
+    `is_followed` returns whether the thread with a number is followed; `also` is run in each page's transaction,
     `on_effects` after it.
     """
 
@@ -287,7 +288,7 @@ class FeedbackWriter:
         on_effects: Callable[[WrittenEffects], None] | None = None,
     ) -> None:
         if scope.project_id is None:
-            raise ValueError(f"{scope.title} belongs to no repository")
+            raise ValueError(f"{scope.title} has no repository")
         self._database = database
         self._scope = scope
         self._project_id = scope.project_id
@@ -310,7 +311,7 @@ class FeedbackWriter:
         return stored_comments(self._database, self._project_id, self._kind, _numbers(ids))
 
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:  # noqa: ARG002
-        # Deletions are not listed and a deleted comment stays an event: there is nothing to verify.
+        # Deletions are not listed, and a deleted comment remains an event, so there is nothing to verify.
         return {}
 
     def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
@@ -342,7 +343,7 @@ class FeedbackWriter:
             self._on_effects(written)
 
     def judge(self, items: Sequence[Item[CommentRecord]]) -> list[JudgedComment]:
-        """Return what the items of followed threads lead to, in the order of their instants."""
+        """Return the items of followed threads with their effects, oldest first."""
         return judge_items(
             self._database,
             self._project_id,
@@ -355,7 +356,7 @@ class FeedbackWriter:
 def judge_items(
     database: Database, project_id: int, kind: str, items: Sequence[Item[CommentRecord]], interpret: Interpret
 ) -> list[JudgedComment]:
-    """Return what versions lead to, given those that are stored, in the order of their instants."""
+    """Return versions with their effects, given the stored versions, oldest first."""
     stored = stored_bodies(database, project_id, kind, _numbers(item.version.id for item in items)) if items else {}
     ordered = sorted(items, key=lambda item: (item.version.updated_at, item.record.remote_id))
     judged = [(item, interpret(item, stored.get(item.version.id))) for item in ordered]
@@ -371,7 +372,7 @@ def _write_list(tx: Transaction, batch: ScanBatch, now_ms: int) -> None:
         if batch.gaps is not None:
             save_gaps(tx, home, batch.gaps, now_ms)
     elif batch.rejected or batch.gaps:
-        raise ValueError("what could not be understood belongs to a list, and none is named")
+        raise ValueError("rejected items and gaps need the cursor of their list")
     for scope, cursor in batch.cursors:
         save_cursor(tx, scope, cursor, now_ms)
 
@@ -395,14 +396,14 @@ def _write_effects(tx: Transaction, batch: ScanBatch, now_ms: int) -> WrittenEff
     }
     ignored = [effect for _, effect in every if isinstance(effect, IgnoredComment)]
     kept = {one.record.remote_id for one in ignored}
-    # Another version of a comment that was left out may be a command, or of an author who is allowed by now.
+    # A new version of an ignored comment may be a command, or its author may be allowed by now.
     forget_ignored(tx, project_id, batch.kind, {record.remote_id for record, _ in every} - kept)
     if ignored:
         save_ignored(tx, project_id, ignored)
     return WrittenEffects(
         events=new_events,
         deduped=len(events) - len(new_events),
-        # After the answers: one that is planned and seen on the same page has arrived.
+        # After the answers: one that is planned and seen on the same page counts as delivered.
         tokens=[
             seen
             for number, seen in tokens

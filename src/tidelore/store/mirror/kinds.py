@@ -1,6 +1,6 @@
 """The two kinds of parents (issues, merge requests) and the kinds of children each has.
 
-Facts only; other modules build SQL from them.
+Data only; other modules build SQL from it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from msgspec import Struct
 
 
 class ParentKind(Struct, frozen=True):
-    """Whose children are kept: the table, how its indexes are named, the column of the children that refers to it.
+    """A kind of parent: its table, the name used in its indexes, and the column of the children that refers to it.
 
-    `children` maps each kind of children to the columns of the parent that tell of a change in them although
-    `updated_at` stands still: a deleted note shows in the count, a push in the head. `asides` are read for many parents
-    at once, beside their children.
+    `children` maps each kind of children to the columns of the parent that show a change in them even if `updated_at`
+    does not change: a deleted note changes the count, a push changes the head. `asides` are read for many parents at
+    once, separately from the other children.
     """
 
     table: str
@@ -28,7 +28,7 @@ class ParentKind(Struct, frozen=True):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """All that is read apart from the parent itself."""
+        """Everything that is read separately from the parent itself."""
         return (*self.children, *self.asides)
 
 
@@ -51,7 +51,7 @@ MERGE_REQUEST = ParentKind(
             "resource_events": ("state",),
             "closes_issues": ("head_sha",),
             "diffs": ("head_sha", "target_branch"),
-            # Every upsert links the reviewers of the list anew, which may not show them.
+            # Every upsert replaces the reviewers with those in the list, which may not include them.
             "reviewers": ("content_hash",),
         }
     ),

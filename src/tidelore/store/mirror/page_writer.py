@@ -120,7 +120,7 @@ FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
 
 
 class FetchedItem(Struct, frozen=True):
-    """An item about to be stored. Without a `row` its project is stored first, from the `record`."""
+    """An item to store. Without a `row` its project is stored first, from the `record`."""
 
     kind: Kind
     source: str
@@ -132,7 +132,7 @@ class FetchedItem(Struct, frozen=True):
 
 
 class StoredItem(Struct, frozen=True):
-    """An item that is stored, and whose documents it changes; a stale one has no `parent`: its row is newer."""
+    """A stored item and the sources of its documents. A stale one has no `parent`, because its row is newer."""
 
     project: ProjectRow
     parent: Parent | None = None
@@ -140,7 +140,7 @@ class StoredItem(Struct, frozen=True):
 
 
 class LocalRow(Struct, frozen=True):
-    """What decides whether a row is newer than what was fetched."""
+    """The columns that decide whether a row is newer than what was fetched."""
 
     updated_at: int
     last_seen_at: int
@@ -148,8 +148,10 @@ class LocalRow(Struct, frozen=True):
 
 
 def is_stale(local: LocalRow | None, updated_at: int, fetched_since: int) -> bool:
-    """Return whether our row is fresher than a payload: newer, or of the same instant and seen, or found to be gone,
-    since the fetching began."""
+    """Return whether the stored row is fresher than a payload.
+
+    It is if it is newer, or if it has the same update time and was seen, or found to be deleted, after fetching began.
+    """
     if local is None:
         return False
     if local.updated_at != updated_at:
@@ -167,7 +169,7 @@ def store_fetched_items(
     pack: Pack,
     seam: Crashpoint = no_seam,
 ) -> list[StoredItem]:
-    """Store all items in one transaction, each unless our row is newer; the answers come in the items' order."""
+    """Store all items in one transaction, except those whose row is newer; return the results in the same order."""
     seam(Seam.BEFORE_COMMIT)
     with writing(database, lease) as tx:
         now = now_ms()
@@ -184,7 +186,7 @@ def store_fetched_items(
 
 
 def sources_of(read: Read, kind: Kind, parent_id: int) -> tuple[DocumentSource, ...]:
-    """Return what the documents of an item are made of: itself, and its discussions."""
+    """Return the sources of an item's documents: the item and its discussions."""
     family = FAMILIES[kind]
     rows = read(f"SELECT id FROM discussions WHERE {family.parent_column} = :id ORDER BY id", {"id": parent_id})
     return DocumentSource(SOURCE_TYPES[family.table], parent_id), *(
@@ -193,7 +195,7 @@ def sources_of(read: Read, kind: Kind, parent_id: int) -> tuple[DocumentSource, 
 
 
 def holds(database: Database, kind: Kind, project_id: int, iid: int) -> bool:
-    """Return whether the copy has an item that is not known to be gone."""
+    """Return whether the copy has this item and it is not a tombstone."""
     return bool(
         database.read(
             f"SELECT 1 FROM {FAMILIES[kind].table} WHERE project_id = :project_id AND iid = :iid"

@@ -1,10 +1,10 @@
 """Stores issues and merge requests: their rows, labels, people and tombstones.
 
-A `Family` describes one table as data, and one function writes both tables. Labels and people are linked anew on
-every upsert, so what was removed remotely is removed here. A tombstone (`bury`) keeps identity and times only: title,
-text, people, labels, children, payloads, documents and vectors are removed in the same transaction. The row then
-refers to one empty payload, because its columns require one. An item that is seen again is written like a new one,
-and all its children become due (`upsert_sql`).
+A `Family` describes one table as data, and one function writes both tables. Labels and people are replaced on every
+upsert, so what was removed remotely is removed here. A tombstone (`bury`) keeps identity and times only: title, text,
+people, labels, children, payloads, documents and vectors are removed in the same transaction. The row then refers to
+one empty payload, because its columns require one. An item that is seen again is written like a new one, and all its
+children become due (`upsert_sql`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def relink_labels(
     table: str,
     column: str,
     names_by_parent: Mapping[int, Sequence[str]],
-    fresh: bool,  # noqa: FBT001 - rows that were just created have no links to clear
+    fresh: bool,  # noqa: FBT001 - newly created rows have no links to clear
 ) -> int:
-    """Make each parent carry exactly these labels; return how many labels are new to the project."""
+    """Set the labels of each parent to exactly these; return how many labels are new to the project."""
     if not fresh:
         _unlink(tx, table, column, names_by_parent)
     wanted = {name for names in names_by_parent.values() for name in names}
@@ -62,9 +62,9 @@ def relink_people(
     table: str,
     column: str,
     names_by_parent: Mapping[int, Sequence[str]],
-    fresh: bool,  # noqa: FBT001 - as above
+    fresh: bool,  # noqa: FBT001 - see above
 ) -> int:
-    """Make each parent name exactly these people; return how many links that is."""
+    """Set the people of each parent to exactly these; return the number of links."""
     if not fresh:
         _unlink(tx, table, column, names_by_parent)
     rows = [(parent, name) for parent, names in names_by_parent.items() for name in dict.fromkeys(names)]
@@ -85,7 +85,7 @@ def _label_ids(tx: Transaction, project_id: int) -> dict[str, int]:
 
 
 class LinkCounts(Struct):
-    """What a page brought besides its rows."""
+    """Counts of the labels and people on a page."""
 
     labels_created: int = 0
     assignees: int = 0
@@ -98,11 +98,11 @@ class LinkCounts(Struct):
 
 
 IDENTITY = ("remote_id", "project_id", "last_seen_at", "content_hash")
-"""What every parent's row ends with, after the columns of its own table."""
+"""The last columns of every parent table, after its specific ones."""
 
 
 def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
-    """Return the upsert of a parent table; a row seen again is no longer a tombstone."""
+    """Return the upsert statement of a parent table; a row seen again is no longer a tombstone."""
     table = kind.table
     names = (*columns, *IDENTITY)
     values = ", ".join(f":{name}" for name in names)
@@ -117,7 +117,7 @@ def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
 
 
 def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int]) -> dict[int, int]:
-    """Return our row id of each remote id."""
+    """Return the row id of each remote id."""
     rows = tx.execute(
         f"SELECT remote_id, id FROM {table} WHERE project_id = :project_id AND remote_id {tx.among('ids')}",
         {"project_id": project_id, "ids": tx.integers(remote_ids)},
@@ -128,9 +128,10 @@ def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[i
 def silent_changes(
     tx: Transaction, kind: ParentKind, project_id: int, before: Mapping[int, Row], ids: Mapping[int, int]
 ) -> dict[str, list[int]]:
-    """Return, for each kind of children, the parents that changed what tells of it while `updated_at` stood still.
+    """Return, for each kind of children, the parents whose children changed although `updated_at` did not.
 
-    `before` are the rows as `telling_rows` returned them before the parents were written.
+    A change shows in the parent's `telling_columns`. `before` are the rows as `telling_rows` returned them before the
+    parents were written.
     """
     after = telling_rows(tx, kind, project_id, before)
     columns = telling_columns(kind)
@@ -146,12 +147,12 @@ def silent_changes(
 
 
 def telling_columns(kind: ParentKind) -> tuple[str, ...]:
-    """Return `updated_at` and the columns that tell of changed children."""
+    """Return `updated_at` and the columns that show a change in children."""
     return ("updated_at", *dict.fromkeys(column for tells in kind.children.values() for column in tells))
 
 
 def telling_rows(tx: Transaction, kind: ParentKind, project_id: int, remote_ids: Iterable[int]) -> dict[int, Row]:
-    """Return the values of `telling_columns` of each live parent."""
+    """Return the values of `telling_columns` for each live parent."""
     rows = tx.execute(
         f"SELECT remote_id, {', '.join(telling_columns(kind))} FROM {kind.table}"
         f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {tx.among('ids')}",
@@ -163,7 +164,7 @@ def telling_rows(tx: Transaction, kind: ParentKind, project_id: int, remote_ids:
 def stored_versions(
     database: Database, table: str, project_id: int, remote_ids: Iterable[int]
 ) -> dict[RemoteId, Version]:
-    """Return the version we hold of each remote id; a tombstone holds none."""
+    """Return the stored version of each remote id, without tombstones."""
     rows = database.read(
         f"SELECT remote_id, updated_at, content_hash FROM {table}"
         f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {database.among('ids')}",
@@ -175,7 +176,7 @@ def stored_versions(
 def held_between(
     database: Database, table: str, project_id: int, created_from: int, created_before: int | None
 ) -> dict[RemoteId, str]:
-    """Return what we hold that was created in a span: remote id and iid."""
+    """Return the stored items that were created in a span: remote id and iid."""
     rows = database.read(
         f"SELECT remote_id, iid FROM {table} WHERE project_id = :project_id AND deleted_at IS NULL"
         " AND created_at >= :created_from AND created_at < :created_before",
@@ -189,7 +190,7 @@ def held_between(
 
 
 def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:
-    """Return how many live rows there are of each state."""
+    """Return the number of live rows in each state."""
     rows = database.read(
         f"SELECT state, COUNT(*) FROM {table} WHERE deleted_at IS NULL"
         " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id) GROUP BY state ORDER BY state",
@@ -199,7 +200,7 @@ def count_by_state(database: Database, table: str, project_id: int | None) -> di
 
 
 def count_deleted(database: Database, table: str, project_id: int | None) -> int:
-    """Return how many tombstones there are."""
+    """Return the number of tombstones."""
     rows = database.read(
         f"SELECT COUNT(*) FROM {table} WHERE deleted_at IS NOT NULL"
         " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id)",
@@ -209,7 +210,7 @@ def count_deleted(database: Database, table: str, project_id: int | None) -> int
 
 
 def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]:
-    """Return the stored payload of every live row of a project: for comparisons, not for big projects."""
+    """Return the stored payload of every live row of a project. For comparisons; not for large projects."""
     rows = database.read(
         f"SELECT t.remote_id, r.encoding, r.payload FROM {table} t JOIN raw_payloads r ON r.id = t.raw_payload_id"
         " JOIN projects p ON p.id = t.project_id WHERE p.path = :path AND t.deleted_at IS NULL",
@@ -219,7 +220,7 @@ def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]
 
 
 class Family:
-    """The facts about one table of parents. `people` maps a field of the record to its junction table."""
+    """Describes one table of parents. `people` maps a field of the record to its junction table."""
 
     def __init__(
         self,
@@ -243,7 +244,7 @@ class Family:
         self._flags = tuple(flags)
 
     def row(self, project_id: int, item: Item[ParentRecord], now_ms: int) -> Row:
-        """Return the values of `names`; flags are integers because both databases store them so."""
+        """Return the values of `names`; flags are stored as integers in both databases."""
         record = item.record
         return (
             *self._values(record),
@@ -258,9 +259,9 @@ class Family:
 def write_parents(
     tx: Transaction, family: Family, project_id: int, items: Sequence[Item[ParentRecord]], known: set[int], now_ms: int
 ) -> LinkCounts:
-    """Upsert parents whose payloads are stored, and link their labels and people anew.
+    """Upsert parents whose payloads are stored, and replace their labels and people.
 
-    Children of a new version become due, and those that a change without a new `updated_at` may concern.
+    Children of a new version become due, and so do those that may have changed without a new `updated_at`.
     """
     before = telling_rows(tx, family.kind, project_id, known) if known else {}
     tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
@@ -340,7 +341,7 @@ _CLEARED = {
 
 
 def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], now_ms: int) -> None:
-    """Turn rows that the forge no longer has into tombstones, and remove everything below them."""
+    """Turn rows that no longer exist on the forge into tombstones, and remove everything below them."""
     rows = tx.execute(
         f"SELECT id, iid, remote_id FROM {kind.table} WHERE deleted_at IS NULL AND id {tx.among('ids')}",
         {"ids": tx.integers(ids)},
@@ -349,7 +350,7 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
         return
     buried = [row_id for row_id, _, _ in rows]
     remote_ids = [remote_id for _, _, remote_id in rows]
-    # Before the discussions go: a document that is being made of one of them has to go too.
+    # Before the discussions are deleted, so that a document being generated from one of them is removed too.
     mark_parents(tx, kind, buried, now_ms)
     _remove_discussions(tx, scope.project, kind, buried)
     _remove_links(tx, scope, _FAMILIES[kind.table], buried, remote_ids)
@@ -357,7 +358,7 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
     _clear_rows(tx, kind, buried, now_ms)
     family = _FAMILIES[kind.table]
     forget_payloads(tx, scope.project, family.resource_type, kind.table, [str(key) for key in remote_ids])
-    # A document that is being written at this moment is left to its mark: two that wait for each other would both fail.
+    # Documents locked by a concurrent writer are left to their mark: waiting for each other would be a deadlock.
     tx.execute(
         "DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE thread_type = :type"
         f" AND thread_id {tx.among('ids')}{tx.passing_locked()})",
@@ -368,7 +369,7 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
 
 
 def is_buried(tx: Transaction, kind: ParentKind, row_id: int) -> bool:
-    """Return whether a row is a tombstone: nothing may be stored below it."""
+    """Return whether a row is a tombstone, below which nothing may be stored."""
     return bool(tx.execute(f"SELECT 1 FROM {kind.table} WHERE id = :id AND deleted_at IS NOT NULL", {"id": row_id}))
 
 
@@ -388,7 +389,7 @@ def _remove_links(tx: Transaction, scope: Scope, family: Family, ids: Sequence[i
     for table in (*_CHILD_TABLES[family.table], family.label_table, *family.people.values()):
         tx.execute(f"DELETE FROM {table} WHERE {family.parent_column} {tx.among('ids')}", {"ids": tx.integers(ids)})
     if family is ISSUES:
-        # The merge requests that close it repeat its title.
+        # Merge requests that close the issue contain its title.
         tx.execute(
             f"DELETE FROM mr_closes_issues WHERE issue_remote_id {tx.among('ids')} AND merge_request_id IN"
             " (SELECT m.id FROM merge_requests m JOIN projects p ON p.id = m.project_id WHERE p.source = :source)",

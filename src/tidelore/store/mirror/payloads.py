@@ -1,6 +1,6 @@
 """Stores payloads as they were received, each version once (table `raw_payloads`).
 
-A payload is found by remote id and content hash.
+A payload is identified by remote id and content hash.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _INSERT = (
 )
 Pack = Callable[[bytes], tuple[str, bytes]]
 _SMALL = 128
-"""Below this many bytes compression only adds."""
+"""Payloads smaller than this grow when compressed."""
 
 
 class Content(NamedTuple):
-    """A payload, whose it is, and its address."""
+    """A payload, the remote id it belongs to, and its digest."""
 
     remote_id: str
     digest: bytes
@@ -38,7 +38,7 @@ def store_payloads(
     pack: Pack,
     now_ms: int,
 ) -> None:
-    """Store the payload of each item under the digest of its version, unless it is stored."""
+    """Store the payload of each item under the digest of its version, unless it is already stored."""
     contents = [Content(str(item.version.id), item.version.digest, item.payload) for item in items]
     store_contents(tx, project_id, resource_type, contents, pack=pack, now_ms=now_ms)
 
@@ -66,7 +66,7 @@ def store_contents(
 def forget_payloads(
     tx: Transaction, project_id: int, resource_type: str, table: str, remote_ids: Sequence[str]
 ) -> None:
-    """Drop the payloads of these objects that no row of their table refers to any more."""
+    """Delete the payloads of these objects that no row of their table refers to any more."""
     tx.execute_many(
         "DELETE FROM raw_payloads WHERE remote_id = :remote_id AND resource_type = :resource_type"
         " AND project_id = :project_id"
@@ -76,7 +76,7 @@ def forget_payloads(
 
 
 def unpacked(encoding: str, payload: bytes) -> bytes:
-    """Return the bytes behind a stored payload."""
+    """Decompress a stored payload."""
     if encoding == "identity":
         return bytes(payload)
     import zstandard
@@ -88,11 +88,11 @@ def unpacked(encoding: str, payload: bytes) -> bytes:
 
 
 def packer(*, compress: bool) -> Pack:
-    """Return what turns a payload into its encoding and the bytes to store; dear to make, for one thread at a time."""
+    """Return a function that encodes payloads for storage. Expensive to create, and not thread-safe."""
     if not compress:
         return lambda payload: ("identity", payload)
     import zstandard
 
-    # Level 1 of zstd packs like zlib in a third of its time.
+    # zstd level 1 compresses as well as zlib in a third of the time.
     squeeze = zstandard.ZstdCompressor(level=1).compress
     return lambda payload: ("zstd", squeeze(payload)) if len(payload) >= _SMALL else ("identity", payload)

@@ -1,9 +1,9 @@
 """Stores Bluesky posts and the links they share (tables `posts`, `links`, `post_links`).
 
 `PostWriter` commits payloads, posts, links, marks, tombstones, quarantine, gaps and the cursor together, under the
-lease (invariant 1), for one account's list or for a stream of many. A reading that knows less of a version (no
-handle, no index time, no text of the reposted post) never removes what is known. A repost shares the links of the
-post it repeats, whichever arrives first; an edit replaces links; a tombstone keeps identity and times only.
+lease (invariant 1), for one account's list or for a stream of many. A read that contains less about a version (no
+handle, no index time, no text of the reposted post) never removes what is known. A repost shares the links of the post
+it repeats, whichever arrives first; an edit replaces links; a tombstone keeps identity and times only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SHARE = (
 
 
 class LinkShare(NamedTuple):
-    """A link in a post, when it was shared and by whom."""
+    """A link in a post, with the time and the person who shared it."""
 
     post_id: int
     shared_at: int
@@ -53,9 +53,9 @@ class LinkShare(NamedTuple):
 
 
 def link_posts(tx: Transaction, records: Mapping[int, PostRecord], edited: Sequence[int], *, repeated: bool) -> int:
-    """Link posts, by row id, to what they share; what an edit left out goes. Return how many links there are.
+    """Set the links of posts, by row id, removing those that an edit removed. Return the number of links.
 
-    `repeated` tells whether there are reposts among them or of them.
+    `repeated` is whether there are reposts among them or of them.
     """
     unlink_posts(tx, edited)
     own = [
@@ -70,13 +70,13 @@ def link_posts(tx: Transaction, records: Mapping[int, PostRecord], edited: Seque
 
 
 def unlink_posts(tx: Transaction, ids: Sequence[int]) -> None:
-    """Let posts share nothing."""
+    """Remove all links of posts."""
     if ids:
         tx.execute(f"DELETE FROM post_links WHERE post_id {tx.among('ids')}", {"ids": tx.integers(ids)})
 
 
 def write_shares(tx: Transaction, shares: Sequence[LinkShare]) -> None:
-    """Store links and who shares them; a share that is there stays as it is."""
+    """Store links and who shares them; existing shares do not change."""
     if not shares:
         return
     tx.execute_rows(
@@ -96,7 +96,7 @@ def write_shares(tx: Transaction, shares: Sequence[LinkShare]) -> None:
 
 
 def _repeated(tx: Transaction, records: Mapping[int, PostRecord]) -> list[LinkShare]:
-    """Return what reposts share by what they repeat: these reposts, and the stored reposts of these posts."""
+    """Return the links that reposts share through the repeated post: these reposts, and reposts of these posts."""
     reposts = [row_id for row_id, record in records.items() if record.subject_uri is not None]
     subjects = [row_id for row_id, record in records.items() if record.links and record.subject_uri is None]
     found: dict[tuple[int, str], LinkShare] = {}
@@ -120,11 +120,11 @@ def _link_ids(tx: Transaction, urls: Iterable[str]) -> dict[str, int]:
 
 SOURCE_TYPE = "post"
 SETTLING_MS = 3_600_000
-"""How long a deletion is believed more than a list that still shows the same version: lists are late."""
+"""For how long a deletion overrides a list that still contains the same version, because lists lag behind."""
 _NO_PAYLOAD = b"{}"
-"""What a tombstone keeps of its payload."""
+"""The payload of a tombstone."""
 VERSION_AT = 0
-"""An edit has no time of its own, so every version has the same: the digest alone tells them apart."""
+"""Edits have no timestamp, so every version has this one and only the digest differs."""
 
 _PLAIN = (
     *("uri", "cid", "author_did", "kind", "text", "reply_parent", "reply_root", "quoted_uri", "subject_uri"),
@@ -133,15 +133,15 @@ _PLAIN = (
 _MADE = ("author_handle", "langs", "alt_text", "labels", "tags", "account_id", "payload_hash", "content_hash", "now")
 _NAMES = (*_PLAIN, *_MADE)
 _KEPT = ("author_handle", "account_id", "indexed_at", "url", "embed_kind")
-"""Where a reading that does not know leaves what is known."""
+"""Columns that keep their value if a read does not contain them."""
 _TAKEN = ("author_did", "kind", "reply_parent", "reply_root", "quoted_uri", "subject_uri", "created_at")
-# A feed may show a repost without its cid, and nobody edits a repost: it has nothing of its own.
+# A feed may show a repost without its cid, and reposts cannot be edited: they have no content.
 _EDITED = "(excluded.cid <> posts.cid AND posts.kind <> 'repost')"
 _TEXTS = ("text", "alt_text", "labels", "tags")
 
 
 def _texts() -> str:
-    """Return how texts are updated: a reading that has none takes none away, unless it is another version."""
+    """Return the SQL that updates texts: an empty text replaces a stored one only if the version is different."""
     return ", ".join(
         f"{name} = CASE WHEN excluded.{name} = '' AND NOT {_EDITED} THEN posts.{name} ELSE excluded.{name} END"
         for name in _TEXTS
@@ -169,16 +169,16 @@ _values = attrgetter(*_PLAIN)
 
 
 class PostAuthor(NamedTuple):
-    """Whom we follow, as a row."""
+    """The row of a followed account."""
 
     id: int
     handle: str
 
 
 def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pack, now_ms: int) -> int:
-    """Store posts with their payloads and links; return how many links they share."""
+    """Store posts with their payloads and links; return the number of links."""
     newest = {item.record.uri: item for item in items}
-    # The version of a post says nothing of its payload, which is stored under an address of its own.
+    # The digest of a post's version does not cover its payload, so the payload is stored under a separate digest.
     contents = [Content(uri, digest(item.payload), item.payload) for uri, item in newest.items()]
     store_contents(tx, None, SOURCE_TYPE, contents, pack=pack, now_ms=now_ms)
     before: dict[str, str] = dict(
@@ -208,7 +208,7 @@ def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pac
 
 
 def stored_versions(database: Database, uris: Iterable[str], now_ms: int) -> dict[RemoteId, Version]:
-    """Return the version we hold of each post; of a deleted one only while lists may still show it."""
+    """Return the stored version of each post; for a deleted one only while lists may still contain it."""
     rows = database.read(
         "SELECT uri, content_hash FROM posts WHERE (deleted_at IS NULL OR deleted_at > :settled)"
         f" AND uri {database.among('uris')}",
@@ -220,7 +220,7 @@ def stored_versions(database: Database, uris: Iterable[str], now_ms: int) -> dic
 def held_between(
     database: Database, author_did: str, created_from: int, created_before: int | None
 ) -> dict[RemoteId, str]:
-    """Return what we hold of an author that was created in a span; a post is asked for by its address."""
+    """Return the stored posts of an author that were created in a span; the locator of a post is its URI."""
     rows = database.read(
         "SELECT uri FROM posts WHERE author_did = :did AND deleted_at IS NULL"
         " AND created_at >= :created_from AND created_at < :created_before",
@@ -234,7 +234,7 @@ def held_between(
 
 
 def bury_posts(tx: Transaction, uris: Iterable[str], now_ms: int) -> int:
-    """Make deleted posts tombstones: out of lists, search and trends, without their text. Return how many."""
+    """Turn deleted posts into tombstones, without text and not in lists, search or trends. Return how many."""
     wanted = tx.texts(list(uris))
     rows = tx.execute(
         f"UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND uri {tx.among('uris')} RETURNING id, uri",
@@ -249,9 +249,9 @@ def bury_posts(tx: Transaction, uris: Iterable[str], now_ms: int) -> int:
 
 
 def bury_author(tx: Transaction, author_did: str, now_ms: int) -> int:
-    """Make all posts of a deleted account tombstones. Return how many.
+    """Turn all posts of a deleted account into tombstones. Return how many.
 
-    Other accounts' reposts of them stay, because the records still exist, but lose the text that they repeat.
+    Other accounts' reposts of them are kept, because the records still exist, but lose the repeated text.
     """
     rows = tx.execute(
         "UPDATE posts SET deleted_at = :now WHERE deleted_at IS NULL AND author_did = :did RETURNING id, uri",
@@ -267,7 +267,7 @@ def bury_author(tx: Transaction, author_did: str, now_ms: int) -> int:
 
 
 def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
-    """Mark posts for their documents, and the reposts of the same post: only one of them all has one."""
+    """Mark posts, and the reposts of the same post, for new documents: only one of them has a document."""
     own = list(ids)
     rows = tx.execute(f"SELECT uri, subject_uri FROM posts WHERE id {tx.among('ids')}", {"ids": tx.integers(own)})
     reposts = _reposts(tx, [uri for row in rows for uri in row if uri is not None])
@@ -275,7 +275,7 @@ def mark_posts(tx: Transaction, ids: Iterable[int], now_ms: int) -> None:
 
 
 def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
-    """Remove text, links, payloads and documents of posts; their identity and times stay."""
+    """Remove text, links, payloads and documents of posts; identity and times are kept."""
     uris: dict[int, str] = dict(rows)
     if not uris:
         return
@@ -300,12 +300,12 @@ def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
 
 
 def parts_of(stored: str) -> tuple[str, ...]:
-    """Return the texts of a column that holds one on each line."""
+    """Split a column that contains one text per line."""
     return tuple(stored.split("\n")) if stored else ()
 
 
 def row_ids(tx: Transaction, uris: Iterable[str]) -> dict[str, int]:
-    """Return our row id of each post that is stored."""
+    """Return the row id of each stored post."""
     return dict(tx.execute(f"SELECT uri, id FROM posts WHERE uri {tx.among('uris')}", {"uris": tx.texts(uris)}))
 
 
@@ -340,12 +340,12 @@ def _row(item: Item[PostRecord], author: PostAuthor | None, payload_hash: bytes,
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Return texts as they are stored: each on a line of its own."""
+    """Join texts for storage, one per line."""
     return "\n".join(part for part in (" ".join(text.split()) for text in parts) if part)
 
 
 class PostWriter:
-    """Implements the engine's `ScopeStore` for posts. `links` counts the links of what was stored through it.
+    """Implements the engine's `ScopeStore` for posts. `links` counts the links of the posts it stored.
 
     Writers of many accounts share one `pack`, because creating it is expensive.
     """

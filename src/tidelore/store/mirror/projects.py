@@ -1,6 +1,6 @@
 """Stores projects and repositories (table `projects`).
 
-Identity is the forge's own id; a path may change.
+Identity is the forge's id; a path may change.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at"
 
 
 class ProjectRow(Struct, frozen=True):
-    """A project as we know it. `configured` is the name under which it was asked for, `updated_at` when we last
-    heard of it from its forge.
+    """A stored project.
+
+    `configured` is its name in the configuration, `updated_at` when its forge last returned it.
     """
 
     id: int
@@ -34,7 +35,7 @@ class ProjectRow(Struct, frozen=True):
 
 
 def save_project(tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int) -> ProjectRow:
-    """Store a project, or what changed about it; a renamed one keeps its row and its history."""
+    """Store a new or changed project; a renamed one keeps its row and its history."""
     rows = tx.execute(
         "INSERT INTO projects (source, remote_id, path, name, web_url, archived, configured, created_at,"
         " updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived, :configured, :now, :now)"
@@ -56,7 +57,7 @@ def save_project(tx: Transaction, source: str, configured: str, record: ProjectR
 
 
 def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
-    """Give a repository another path, with the rows and reading positions that are filed under its path."""
+    """Change the path of a repository, in its row and in all rows and cursors stored under the path."""
     params = {"id": project.id, "source": project.source, "path": path, "old": project.path, "size": len(project.path)}
     for table in _FILED_BY_NAME:
         tx.execute(
@@ -72,14 +73,14 @@ def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
 
 
 def set_configured(tx: Transaction, project: ProjectRow, configured: str) -> None:
-    """Change the name under which a project is asked for."""
+    """Change the name of a project in the configuration."""
     tx.execute(
         "UPDATE projects SET configured = :configured WHERE id = :id", {"configured": configured, "id": project.id}
     )
 
 
 def find_configured(database: Database, source: str, configured: str) -> ProjectRow | None:
-    """Return the project a configured name was resolved to earlier."""
+    """Return the project that a configured name was resolved to before."""
     rows = database.read(
         f"SELECT {_FIELDS} FROM projects WHERE source = :source AND configured = :configured ORDER BY id DESC LIMIT 1",
         {"source": source, "configured": configured},
@@ -88,7 +89,7 @@ def find_configured(database: Database, source: str, configured: str) -> Project
 
 
 def find_remote(database: Database, source: str, remote_id: int) -> ProjectRow | None:
-    """Return the project a forge calls by this number."""
+    """Return the project with this id on its forge."""
     rows = database.read(
         f"SELECT {_FIELDS} FROM projects WHERE source = :source AND remote_id = :remote_id",
         {"source": source, "remote_id": remote_id},
@@ -97,7 +98,7 @@ def find_remote(database: Database, source: str, remote_id: int) -> ProjectRow |
 
 
 def was_renamed(database: Database, project_id: int, table: str) -> bool:
-    """Return whether the newest item of a list has an address outside that of its project, which was learnt earlier."""
+    """Return whether a list's newest item has a URL outside its project's URL, which was stored before it."""
     rows = database.read(
         f"SELECT p.web_url, i.web_url FROM projects p CROSS JOIN (SELECT web_url, last_seen_at FROM {table}"
         " WHERE project_id = :id ORDER BY updated_at DESC LIMIT 1) i"
@@ -113,5 +114,5 @@ def list_projects(database: Database) -> list[ProjectRow]:
 
 
 def match_project(database: Database, name: str) -> ProjectRow:
-    """Return the one project that is meant by a path, or by an ending of one."""
+    """Return the one project that matches a path, or the end of one."""
     return match_one(name, list_projects(database), lambda project: (project.path, project.configured), "project")

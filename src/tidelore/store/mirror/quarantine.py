@@ -19,7 +19,7 @@ _LONGEST_PAUSE_MS = 86_400_000
 
 
 class QuarantineRow(Struct, frozen=True):
-    """An entry as people ask for it."""
+    """An entry for display."""
 
     source: str
     surface: str
@@ -33,12 +33,12 @@ class QuarantineRow(Struct, frozen=True):
 
 
 def pause_ms(attempts: int) -> int:
-    """Return how long to wait after that many attempts: doubling, at most a day."""
+    """Return how long to wait after this many attempts: doubling, at most a day."""
     return min(_FIRST_PAUSE_MS << min(attempts - 1, 30), _LONGEST_PAUSE_MS)
 
 
 def admit(tx: Transaction, scope: Scope, rejected: Sequence[Rejected], now_ms: int) -> None:
-    """Record what could not be understood; seen again, its attempts grow and its pause with them."""
+    """Store items that could not be parsed; each further failure increases attempts and pause."""
     for entry in rejected:
         key = {**scope_params(scope), "remote_key": entry.key}
         rows = tx.execute(
@@ -69,7 +69,7 @@ def admit(tx: Transaction, scope: Scope, rejected: Sequence[Rejected], now_ms: i
 
 
 def release(tx: Transaction, scope: Scope, keys: Sequence[str]) -> None:
-    """Forget entries that were understood, or that are gone."""
+    """Delete entries that could be parsed, or whose items are gone."""
     if not _any(tx, scope):
         return
     tx.execute_many(
@@ -80,14 +80,14 @@ def release(tx: Transaction, scope: Scope, keys: Sequence[str]) -> None:
 
 
 def release_scope(tx: Transaction, scope: Scope) -> None:
-    """Forget all entries of a scope: it was understood as a whole."""
+    """Delete all entries of a scope, after all of it could be parsed."""
     tx.execute(
         "DELETE FROM quarantine WHERE source = :source AND surface = :surface AND scope = :scope", scope_params(scope)
     )
 
 
 def release_children(tx: Transaction, scope: Scope, iids: Sequence[int]) -> None:
-    """Forget what belongs to children of these parents: they are gone, and nobody will ask for it again."""
+    """Delete the entries for children of these parents, which are gone and will not be fetched again."""
     tx.execute_many(
         "DELETE FROM quarantine WHERE source = :source AND surface LIKE :below AND scope = :scope",
         [{"source": scope.source, "below": f"{scope.surface}.%", "scope": f"{scope.key}/{iid}"} for iid in iids],
@@ -95,7 +95,7 @@ def release_children(tx: Transaction, scope: Scope, iids: Sequence[int]) -> None
 
 
 def due_entries(database: Database, scope: Scope, now_ms: int, limit: int) -> list[Quarantined]:
-    """Return what should be asked for again now, the longest overdue first."""
+    """Return the entries to fetch again now, longest overdue first."""
     rows = database.read(
         "SELECT remote_key, locator, attempts FROM quarantine WHERE source = :source AND surface = :surface"
         " AND scope = :scope AND locator IS NOT NULL AND next_attempt_at <= :now"

@@ -1,4 +1,4 @@
-"""Queries over the mirror: lists, conversations, documents, full text, vectors, counts, file history.
+"""Queries the mirror: lists, conversations, documents, full text, vectors, counts, file history.
 
 Only the three modules about vectors write: embeddings are derived from documents.
 """

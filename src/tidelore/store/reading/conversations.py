@@ -1,7 +1,7 @@
-"""Finds the issue or merge request a reference means, and reads its whole conversation.
+"""Resolves a reference to an issue or merge request, and reads its whole conversation.
 
-A reference resolves to one candidate, or to an error with a remedy: a named project or web address narrows; otherwise
-live rows come before tombstones and the default project before others. Every query uses an index that starts with the
+A reference resolves to one candidate, or to an error with a remedy: a named project or URL narrows; otherwise live rows
+take precedence over tombstones and the default project over others. Every query uses an index that starts with the
 parent, so the cost is that of this conversation. Writes nothing.
 """
 
@@ -20,7 +20,7 @@ FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
 
 
 class ResolveCandidate(Struct, frozen=True):
-    """A row that carries the number. `configured` is the name under which its project was asked for."""
+    """A row with the requested number. `configured` is the name of its project in the configuration."""
 
     id: int
     project_id: int
@@ -33,7 +33,7 @@ class ResolveCandidate(Struct, frozen=True):
 def resolve(
     database: Database, kind: Kind, reference: Reference, *, project: str | None = None, default: str = ""
 ) -> int:
-    """Return the row that is meant; `project` is what a caller named beside the reference."""
+    """Return the id of the referenced row; `project` is a project named in addition to the reference."""
     named = _named_project(database, reference, project)
     found = _candidates(database, kind, reference.iid, named)
     if not found:
@@ -52,7 +52,7 @@ def resolve(
 
 
 def prefer(found: list[ResolveCandidate], default: str = "") -> list[ResolveCandidate]:
-    """Return the candidates that are left: at most one of each project, the default project's if it has one."""
+    """Return the preferred candidates: at most one per project, only the default project's if it has one."""
     live = [candidate for candidate in found if not candidate.deleted] or found
     newest = {candidate.project_id: candidate for candidate in sorted(live, key=lambda candidate: candidate.id)}
     left = list(newest.values())
@@ -62,7 +62,7 @@ def prefer(found: list[ResolveCandidate], default: str = "") -> list[ResolveCand
 
 
 def _tell_apart(chosen: list[ResolveCandidate]) -> list[str]:
-    """Return a name for each candidate; two hosts may have a project of the same path."""
+    """Return a unique name for each candidate; two hosts may have projects with the same path."""
     paths = [candidate.path for candidate in chosen]
     return sorted(
         candidate.web_url if paths.count(candidate.path) > 1 and candidate.web_url else candidate.path
@@ -72,7 +72,7 @@ def _tell_apart(chosen: list[ResolveCandidate]) -> list[str]:
 
 def _candidates(database: Database, kind: Kind, iid: int, project: ProjectRow | None) -> list[ResolveCandidate]:
     narrowed = "" if project is None else " AND p.id = :project_id"
-    # CROSS JOIN keeps this order in SQLite: one step into the index for each project, whatever the size of the copy.
+    # CROSS JOIN keeps this order in SQLite: one index lookup per project, regardless of the size of the copy.
     rows = database.read(
         "SELECT t.id, p.id, p.path, p.configured, p.web_url, CASE WHEN t.deleted_at IS NULL THEN 0 ELSE 1 END"
         f" FROM projects p CROSS JOIN {FAMILIES[kind].table} t"
@@ -95,7 +95,7 @@ def _named_project(database: Database, reference: Reference, project: str | None
 
 
 def _project_of(database: Database, reference: Reference) -> ProjectRow:
-    """Return the project a reference names: by its web address, else by its path."""
+    """Return the project a reference names: by its URL, otherwise by its path."""
     if reference.address is not None:
         rows = database.read(
             "SELECT id FROM projects WHERE LOWER(web_url) = LOWER(:address)", {"address": reference.address}
@@ -123,9 +123,9 @@ def _missing(database: Database, kind: Kind, iid: int, project: ProjectRow | Non
 
 
 class ParentRow(Struct, frozen=True):
-    """What issues and merge requests have in common; the names are those of the columns.
+    """Columns that issues and merge requests have in common, under the same names.
 
-    `discussions_fetched_for` and `discussions_error` are of the row in `child_sync`.
+    `discussions_fetched_for` and `discussions_error` come from the row in `child_sync`.
     """
 
     id: int
@@ -147,12 +147,12 @@ class ParentRow(Struct, frozen=True):
 
     @property
     def discussions_read(self) -> bool:
-        """Whether the discussions were read at all; of a tombstone there is nothing to read."""
+        """Whether the discussions were ever read; always true for a tombstone, which has none."""
         return self.discussions_fetched_for is not None or self.deleted_at is not None
 
     @property
     def discussions_fresh(self) -> bool:
-        """Whether they were read for this version, not for an earlier one."""
+        """Whether the discussions were read for the current version, not for an earlier one."""
         return self.discussions_fetched_for == self.updated_at or self.deleted_at is not None
 
 
@@ -178,7 +178,7 @@ class MergeRequestRow(ParentRow, frozen=True):
 
 
 class NoteRow(Struct, frozen=True):
-    """One note; the names are those of the columns."""
+    """One note; the field names are those of the columns."""
 
     remote_id: int
     note_type: str | None
@@ -205,7 +205,7 @@ class NoteRow(Struct, frozen=True):
 
     @property
     def is_placed(self) -> bool:
-        """Whether the note stands at a place in a diff."""
+        """Whether the note refers to a position in a diff."""
         return self.position_new_path is not None or self.position_old_path is not None
 
 
@@ -240,7 +240,7 @@ class ClosingRequestRow(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
-    """Everything the copy holds about one issue or merge request. `files` are those of its newest head."""
+    """Everything in the copy about one issue or merge request. `files` are those of its newest head."""
 
     parent: IssueRow | MergeRequestRow
     project: str
@@ -255,9 +255,9 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
 
 def place(note: NoteRow) -> str | None:
-    """Return where in a diff a note stands: `src/auth/login.ts:45-48`, or None.
+    """Return the position of a note in a diff, such as `src/auth/login.ts:45-48`, or None.
 
-    A line that was removed is a line of the old file; a renamed file is shown with both names.
+    A removed line is a line of the old file; a renamed file is shown with both names.
     """
     if not note.is_placed:
         return None
@@ -277,7 +277,7 @@ EVENT_KINDS = ("state", "label", "milestone")
 
 
 def read_conversation(database: Database, kind: Kind, parent_id: int) -> Conversation:
-    """Return the conversation of one row of the copy."""
+    """Return the conversation of one stored issue or merge request."""
     family = FAMILIES[kind]
     shape = MergeRequestRow if kind == "mr" else IssueRow
     (source, project, *values) = database.read(
@@ -316,7 +316,7 @@ def _labels(database: Database, family: Family, parent_id: int) -> tuple[str, ..
         f" WHERE x.{family.parent_column} = :id",
         {"id": parent_id},
     )
-    # Sorted here: the two databases do not agree on the order of words.
+    # Sorted here, because the two databases use different collations.
     return tuple(sorted(name for (name,) in rows))
 
 
@@ -329,13 +329,13 @@ def _people(database: Database, family: Family, what: str, parent_id: int) -> tu
 
 
 def _threads(database: Database, family: Family, parent_id: int) -> tuple[Thread, ...]:
-    """Return the discussions in the order in which they were begun."""
+    """Return the discussions in the order in which they were started."""
     heads = database.read(
         "SELECT id, remote_id, individual_note, resolvable, resolved FROM discussions"
         f" WHERE {family.parent_column} = :id ORDER BY COALESCE(first_note_at, 0), id",
         {"id": parent_id},
     )
-    # CROSS JOIN keeps this order in SQLite: from the parent's discussions into their notes, never through all notes.
+    # CROSS JOIN keeps this order in SQLite: from the parent's discussions to their notes, never through all notes.
     rows = database.read(
         f"SELECT d.id, {_columns('n', NoteRow)} FROM discussions d CROSS JOIN notes n"
         f" WHERE d.{family.parent_column} = :id AND n.discussion_id = d.id ORDER BY d.id, n.position, n.id",
@@ -371,7 +371,7 @@ def _by_place(issue: ClosedIssueRow) -> tuple[str, int, str]:
 
 
 def _closed_by(database: Database, source: str, remote_id: int) -> tuple[ClosingRequestRow, ...]:
-    """Return the live merge requests that close an issue; only those of its own host know it by this number."""
+    """Return the live merge requests that close an issue; remote ids are only unique on the same host."""
     rows = database.read(
         "SELECT p.path, m.iid, m.title, m.state, m.web_url FROM mr_closes_issues c"
         " JOIN merge_requests m ON m.id = c.merge_request_id JOIN projects p ON p.id = m.project_id"
@@ -382,7 +382,7 @@ def _closed_by(database: Database, source: str, remote_id: int) -> tuple[Closing
 
 
 def _files(database: Database, parent: MergeRequestRow) -> tuple[FileChangeRecord, ...]:
-    """Return the files of the newest head; until its own are read, those of the head that was read last."""
+    """Return the files of the newest head; until those are read, the files of the head that was read last."""
     rows = database.read(
         f"SELECT head_sha, {_columns('f', FileChangeRecord)} FROM mr_file_changes f WHERE f.merge_request_id = :id"
         " ORDER BY f.id",

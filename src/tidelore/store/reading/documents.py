@@ -1,7 +1,8 @@
-"""Reads what documents are composed of, and documents as search results show them.
+"""Reads the sources of documents, and documents for search results.
 
-Sources are read in batches. A source that is gone, or whose parent is a tombstone, is not returned: its document has
-to go. A repost has a document only if it is the first repost of a post that is not stored itself. Composes no text.
+Sources are read in batches. A source that is gone, or whose parent is a tombstone, is not returned: its document must
+be deleted. A repost has a document only if it is the first repost of a post that is not stored itself. Composes no
+text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FAMILIES: dict[str, Family] = {"issue": ISSUES, "merge_request": MERGE_REQUESTS}
 
 
 class ParentSource(Struct, frozen=True):
-    """An issue or merge request with whoever and whatever belongs to it."""
+    """An issue or merge request with its people, labels and other details."""
 
     id: int
     project_id: int
@@ -38,7 +39,7 @@ class ParentSource(Struct, frozen=True):
 
 
 class NoteSource(Struct, frozen=True):
-    """One note somebody wrote, with its place in a diff."""
+    """A note written by a user, with its position in a diff."""
 
     remote_id: int
     author_username: str | None
@@ -55,7 +56,7 @@ class NoteSource(Struct, frozen=True):
 
 
 class ThreadSource(Struct, frozen=True):
-    """A discussion, what it belongs to, and its notes in order."""
+    """A discussion, its parent, and its notes in order."""
 
     id: int
     parent_type: str
@@ -64,7 +65,7 @@ class ThreadSource(Struct, frozen=True):
 
 
 def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> dict[int, ParentSource]:
-    """Return the live ones of these parents."""
+    """Return those of these parents that are not deleted."""
     family = FAMILIES[source_type]
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
@@ -93,7 +94,7 @@ def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> di
 
 
 def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSource]:
-    """Return those of these discussions that are there, belong to something live, and hold a word of somebody."""
+    """Return those of these discussions that exist, have a live parent, and contain a user note."""
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
         f"SELECT id, issue_id, merge_request_id FROM discussions WHERE id {database.among('ids')}", wanted
@@ -123,7 +124,7 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
 
 
 def _people(database: Database, family: Family, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
-    """Return whoever has to do with a parent: assigned, asked to review, or heard in a note."""
+    """Return the people involved in a parent: assignees, reviewers and authors of notes."""
     column = family.parent_column
     parts = [
         f"SELECT {column} AS parent, username FROM {table} WHERE {column} {database.among('ids')}"
@@ -169,11 +170,11 @@ DOCUMENTED = (
     " AND NOT EXISTS (SELECT 1 FROM posts o WHERE o.subject_uri = p.subject_uri AND o.subject_uri IS NOT NULL"
     " AND o.deleted_at IS NULL AND o.text <> '' AND o.id < p.id)))"
 )
-"""The condition on `posts p`."""
+"""The condition on `posts p` for having a document."""
 
 
 class SharedLink(Struct, frozen=True):
-    """A link as its document tells of it."""
+    """A link as described in a document."""
 
     url: str
     title: str | None
@@ -181,7 +182,7 @@ class SharedLink(Struct, frozen=True):
 
 
 class PostSource(Struct, frozen=True):
-    """A post and the links it shares. `author` is the handle where one is known, else the DID."""
+    """A post and the links it shares. `author` is the handle if known, otherwise the DID."""
 
     id: int
     kind: str
@@ -235,7 +236,7 @@ class ThreadKey(NamedTuple):
 
 
 class DocumentRow(Struct, frozen=True):
-    """A document without its content, and what names its thread: a project and a number, or an address."""
+    """A document without its content, and how its thread is named: by project and number, or by URL."""
 
     id: int
     source_type: str
@@ -252,14 +253,14 @@ class DocumentRow(Struct, frozen=True):
 
 
 class Readiness(NamedTuple):
-    """How much can be found: whether there is any document, and how many sources wait to become one."""
+    """What can be searched: whether there are documents, and how many sources still wait for one."""
 
     has_documents: bool
     waiting: int
 
 
 def read_threads_of(database: Database, ids: Sequence[int]) -> dict[int, ThreadKey]:
-    """Return which thread each of these documents belongs to."""
+    """Return the thread of each of these documents."""
     rows = database.read(
         f"SELECT id, thread_type, thread_id FROM documents WHERE id {database.among('ids')}",
         {"ids": database.integers(ids)},
@@ -282,7 +283,7 @@ def read_documents(database: Database, ids: Sequence[int]) -> dict[int, Document
 
 
 def read_openings(database: Database, ids: Sequence[int], length: int) -> dict[int, str]:
-    """Return how the contents of documents begin."""
+    """Return the beginning of the content of documents."""
     rows = database.read(
         f"SELECT id, substr(content, 1, :length) FROM documents WHERE id {database.among('ids')}",
         {"ids": database.integers(ids), "length": length},
@@ -291,6 +292,6 @@ def read_openings(database: Database, ids: Sequence[int], length: int) -> dict[i
 
 
 def readiness(database: Database) -> Readiness:
-    """Return how much can be found."""
+    """Return whether there are documents to search, and how many sources still wait for one."""
     waiting = database.read("SELECT COUNT(*) FROM dirty_sources")[0][0]
     return Readiness(bool(database.read("SELECT 1 FROM documents LIMIT 1")), int(waiting))

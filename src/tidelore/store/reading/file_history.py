@@ -1,7 +1,7 @@
 """Finds the merge requests that changed a file, under all its names, and the threads on its lines.
 
-A path is a whole path, or else the end of one; it must mean one file. Only the newest head of a live merge request
-counts. Every query uses an index by path, so the cost is that of this file's history. Writes nothing.
+A path is a complete path or the end of one, and must match exactly one file. Only the newest head of a live merge
+request counts. Every query uses an index by path, so the cost is that of this file's history. Writes nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, match_project
 
 NAMES_LIMIT = 100
-"""A file with more names than this is a generated one, or several that took each other's names."""
+"""The maximum number of names. A file with more is generated, or several files swapped names."""
 
 
 class Rename(Struct, frozen=True):
-    """A merge request that gave the file another name; `at` is when it was merged, else last updated."""
+    """A merge request that renamed the file; `at` is when it was merged, otherwise last updated."""
 
     old_path: str
     new_path: str
@@ -33,7 +33,7 @@ class Rename(Struct, frozen=True):
 
 
 class Lineage(Struct, frozen=True):
-    """The names of a file, the oldest first, and the renames between them; `cut` when there are more."""
+    """The names of a file, oldest first, and the renames between them; `cut` is set if there are more."""
 
     names: tuple[str, ...]
     renames: tuple[Rename, ...] = ()
@@ -43,8 +43,8 @@ class Lineage(Struct, frozen=True):
 def follow_renames(
     start: str, renames_of: Callable[[str], Iterable[Rename]], names_limit: int = NAMES_LIMIT
 ) -> Lineage:
-    """Return every name that renames connect with `start`; `renames_of` gives those a name takes part in."""
-    # How many renames lie between a name and `start`: negative before it, positive after it.
+    """Return every name that renames connect with `start`; `renames_of` returns the renames from or to a name."""
+    # The number of renames between a name and `start`: negative before it, positive after it.
     distances = {start: 0}
     found: dict[Rename, None] = {}
     cut = False
@@ -62,13 +62,13 @@ def follow_renames(
                 waiting.append(other)
             found[rename] = None
     renames = tuple(sorted(found, key=_by_age))
-    # In a circle a distance says nothing about age, so the renames themselves tell the order where they are one chain.
+    # In a cycle distances do not show age, so use the order of the renames if they form a single chain.
     names = list(dict.fromkeys(_chain(renames))) or sorted(distances, key=distances.__getitem__)
     return Lineage(tuple(names), renames, cut)
 
 
 def describe_lineage(lineage: Lineage) -> str:
-    """Return the names in a line, with an arrow where a rename leads from one to the next."""
+    """Return the names on one line, with an arrow for each rename."""
     chain = _chain(lineage.renames)
     if chain:
         return " -> ".join(chain)
@@ -80,11 +80,11 @@ def describe_lineage(lineage: Lineage) -> str:
 
 
 def _chain(renames: Sequence[Rename]) -> list[str]:
-    """Return the names in the order of time, one as often as the file had it; empty where they are no single chain."""
+    """Return the names in chronological order, with repetitions; empty if the renames do not form a single chain."""
     names: list[str] = []
     for rename in renames:
         if names[-2:] == [rename.old_path, rename.new_path]:
-            # The same step in another merge request.
+            # The same rename in another merge request.
             continue
         if names and names[-1] != rename.old_path:
             return []
@@ -97,13 +97,13 @@ def _by_age(rename: Rename) -> tuple[int, int, str]:
 
 
 CURRENT = "m.id = f.merge_request_id AND f.head_sha = COALESCE(m.head_sha, '') AND m.deleted_at IS NULL"
-"""What makes a file change one of the newest head of a live merge request."""
+"""The condition that a file change belongs to the newest head of a live merge request."""
 _SHOWN = 20
 _NEAR = 5
 
 
 class FileName(Struct, frozen=True):
-    """A path in a project that some merge request changes."""
+    """A path in a project that is changed by a merge request."""
 
     project_id: int
     project: str
@@ -112,7 +112,7 @@ class FileName(Struct, frozen=True):
 
 
 def clean_path(text: str) -> str:
-    """Return a path as forges write it: from the root of the repository, without detours."""
+    """Return a path as forges write it: relative to the repository root, without `.` and `..`."""
     path = posixpath.normpath(text.lstrip("/")) if text.strip() else "."
     if path == "." or path.split("/")[0] == "..":
         raise UserError(
@@ -122,7 +122,7 @@ def clean_path(text: str) -> str:
 
 
 def find_names(database: Database, path: str, project: ProjectRow | None, default: str = "") -> list[FileName]:
-    """Return what a path can mean, the default project's if it has any; never nothing."""
+    """Return the files that a path matches, the default project's if it has any; raise an error if none match."""
     found = _whole(database, path, project) or _endings(database, path, project)
     if not found:
         raise _missing(database, path, project)
@@ -130,7 +130,7 @@ def find_names(database: Database, path: str, project: ProjectRow | None, defaul
 
 
 def ambiguous(path: str, found: list[FileName]) -> UserError:
-    """Return the error for a path that several files have."""
+    """Return the error for a path that matches several files."""
     several = len({name.project_id for name in found}) > 1
     names = [f"{name.path} in {name.project}" if several else name.path for name in found]
     more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
@@ -153,10 +153,10 @@ def _whole(database: Database, path: str, project: ProjectRow | None) -> list[Fi
 
 
 def _endings(database: Database, tail: str, project: ProjectRow | None) -> list[FileName]:
-    """Return the paths that end in a slash and the tail."""
+    """Return the paths that end in a slash and `tail`."""
     parts = [
         f"SELECT f.project_id, f.{column} AS path FROM mr_file_changes f"
-        # A path shorter than the tail gives something shorter than the tail, in either dialect.
+        # For a path shorter than the tail, both dialects return something shorter than the tail.
         f" WHERE substr(f.{column}, length(f.{column}) - :before) = :tail{_narrowed('f.project_id', project)}"
         for column in ("new_path", "old_path")
     ]
@@ -166,7 +166,7 @@ def _endings(database: Database, tail: str, project: ProjectRow | None) -> list[
         f" WHERE {_is_changed('n.project_id', 'n.path')}",
         {"tail": f"/{tail}", "before": len(tail)} | _params(project),
     )
-    # Sorted here: the two databases do not agree on the order of words.
+    # Sorted here, because the two databases use different collations.
     return sorted((FileName(*row) for row in rows), key=lambda name: (name.project, name.path))
 
 
@@ -204,11 +204,11 @@ def _params(project: ProjectRow | None) -> dict[str, int]:
 
 
 _TOLD = 25
-"""So many candidates are tried as names of one file before they are called several."""
+"""The maximum number of candidates for which to check whether they are names of one file."""
 
 
 class FileQuestion(Struct, frozen=True, kw_only=True):
-    """Whose history is asked for, and how much of it. `default` is the project that is meant when several could be."""
+    """A query for the history of a file. `default` is the project to prefer if several match."""
 
     path: str
     project: str | None = None
@@ -220,7 +220,7 @@ class FileQuestion(Struct, frozen=True, kw_only=True):
 
 
 class FileTouch(Struct, frozen=True):
-    """What one merge request does to the file."""
+    """The change of the file in one merge request."""
 
     kind: str
     old_path: str
@@ -228,7 +228,7 @@ class FileTouch(Struct, frozen=True):
 
 
 class HistoryEntry(Struct, frozen=True):
-    """A merge request in the history; `at` is when it was merged, else last updated."""
+    """A merge request in the history; `at` is when it was merged, otherwise last updated."""
 
     id: int
     iid: int
@@ -247,7 +247,7 @@ class HistoryEntry(Struct, frozen=True):
 
 
 class FileThread(Struct, frozen=True):
-    """A discussion on a line of the file, by its first note there. `notes` counts what people wrote in it."""
+    """A discussion on a line of the file, by its first note there. `notes` counts its user notes."""
 
     id: str
     iid: int
@@ -262,7 +262,7 @@ class FileThread(Struct, frozen=True):
 
 
 class FileHistory(Struct, frozen=True):
-    """The history of one file, the newest first, as much as was asked for; the totals count all of it."""
+    """The history of one file, newest first, up to the limit; the totals count all of it."""
 
     file: FileName
     lineage: Lineage
@@ -273,7 +273,7 @@ class FileHistory(Struct, frozen=True):
 
 
 class _Change(NamedTuple):
-    """A change of the file with what is needed of its merge request; `at` is when that was merged, else updated."""
+    """A change of the file, and fields of its merge request; `at` is when that was merged, otherwise updated."""
 
     request: int
     iid: int
@@ -287,7 +287,7 @@ class _Change(NamedTuple):
 
 
 class _Changes:
-    """The changes of each name, read once: the renames among them lead on, all of them are the history."""
+    """The changes of each name, read once and used both to follow renames and as the history."""
 
     def __init__(self, database: Database, project_id: int) -> None:
         self._database = database
@@ -309,7 +309,7 @@ class _Changes:
 
 
 def read_file_history(database: Database, question: FileQuestion) -> FileHistory:
-    """Return the history of the file that is meant."""
+    """Return the history of the requested file."""
     path = clean_path(question.path)
     project = match_project(database, question.project) if question.project else None
     found = find_names(database, path, project, question.default)
@@ -323,7 +323,7 @@ def read_file_history(database: Database, question: FileQuestion) -> FileHistory
 
 
 def _which(path: str, found: list[FileName], changes: _Changes, *, follow: bool) -> tuple[FileName, Lineage]:
-    """Return the file and its names; several candidates that are names of one file are one."""
+    """Return the file and its names. Several candidates are accepted if they are names of the same file."""
     lineage = Lineage((found[0].path,))
     if follow and len(found) <= _TOLD:
         lineage = follow_renames(found[0].path, changes.renames_of)
@@ -335,7 +335,7 @@ def _which(path: str, found: list[FileName], changes: _Changes, *, follow: bool)
 
 
 def _read_changes(database: Database, project_id: int, name: str) -> list[_Change]:
-    """Read the changes that a path has before or after them; one that keeps it is told once."""
+    """Read the changes with this path before or after; a change that keeps the path is returned once."""
     # CROSS JOIN keeps this order in SQLite: from the changes of that path to their merge requests.
     half = (
         "SELECT m.id, m.iid, m.state, COALESCE(m.merged_at, m.updated_at), f.old_path, f.new_path, f.new_file,"
@@ -381,7 +381,7 @@ def _touch(change: _Change) -> FileTouch:
 def _threads(
     database: Database, project_id: int, names: Iterable[str], question: FileQuestion
 ) -> tuple[list[FileThread], int]:
-    """Return the discussions on lines of the file; each is known by the first of its notes there."""
+    """Return the discussions on lines of the file; each is identified by the first of its notes there."""
     firsts: dict[int, tuple[int, int, int]] = {}
     merged = " AND m.state = 'merged'" if question.merged else ""
     for name in names:
@@ -408,5 +408,5 @@ def _threads(
         {"ids": database.integers(note for _, _, note in newest)},
     )
     found = {row[0]: FileThread(*row[1:]) for row in rows}
-    # A run beside us may have swept a note since.
+    # A concurrent run may have deleted a note since.
     return [found[note] for _, _, note in newest if note in found], len(firsts)

@@ -23,7 +23,7 @@ _LINE = "{place}(:line_end || {column} || :line_end, :line_end || :{name} || :li
 
 
 class DocumentFilter(Struct, frozen=True, kw_only=True):
-    """What is asked of a document; None does not ask."""
+    """Filter conditions on documents; None means no condition."""
 
     type: str | None = None
     project_id: int | None = None
@@ -39,7 +39,7 @@ class DocumentFilter(Struct, frozen=True, kw_only=True):
 
 
 def conditions(database: Database, wanted: DocumentFilter) -> tuple[list[str], dict[str, Any]]:
-    """Return conditions on `documents d`, and their parameters."""
+    """Return the SQL conditions on `documents d`, and their parameters."""
     found: list[str] = []
     params: dict[str, Any] = {}
     if wanted.type == "discussion":
@@ -70,13 +70,13 @@ def conditions(database: Database, wanted: DocumentFilter) -> tuple[list[str], d
 
 
 def pattern(text: str) -> str:
-    """Return the pattern that finds a text anywhere, its own wildcards taken as they are written."""
+    """Return a LIKE pattern that matches a text anywhere, with its wildcards escaped."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
 def holds(database: Database, column: str, name: str) -> str:
-    """Return the condition that a column holds a `pattern`, in whatever case."""
+    """Return the condition that a column matches a `pattern`, ignoring case."""
     return f"{column} {_LIKE[database.dialect]} :{name} ESCAPE '\\'"
 
 
@@ -85,13 +85,13 @@ def _line(database: Database, column: str, name: str) -> str:
 
 
 OPENING, CLOSING = "\x02", "\x03"
-"""What stands around each hit in a snippet; the texts themselves hardly ever hold these."""
+"""The marks around each hit in a snippet; they hardly ever occur in the texts."""
 SNIPPET_WORDS = 32
 MOST_NAMED = 1_000
 
 
 class Term(NamedTuple):
-    """A word, or the words of a phrase in their order, as plain text."""
+    """A word, or the words of a phrase in order, as plain text."""
 
     text: str
     is_phrase: bool = False
@@ -105,9 +105,10 @@ class Gate(NamedTuple):
 
 
 class Ask(Struct, frozen=True):
-    """What is ranked: documents with any of `terms`, none of `excluded`, through the gate where there is one.
+    """What to rank: documents with any of `terms`, none of `excluded`, and accepted by the gate if there is one.
 
-    `counts` says how many documents hold each term; `is_narrow` that by its indexes the filter lets few pass.
+    `counts` is how many documents contain each term; `is_narrow` is set if, according to its indexes, the filter
+    accepts few documents.
     """
 
     terms: tuple[Term, ...]
@@ -118,14 +119,14 @@ class Ask(Struct, frozen=True):
 
 
 class Scored(NamedTuple):
-    """A document and how well it fits; scores for the same terms compare, whatever the gate."""
+    """A document and its score; scores for the same terms are comparable, whatever the gate."""
 
     id: int
     score: float
 
 
 class FilterShare(NamedTuple):
-    """Which share of all documents pass a filter: by the index of words, and by those of rows; 1 where none tells."""
+    """The share of documents a filter accepts, by the word index and by row indexes; 1 if an index cannot tell."""
 
     by_words: float = 1.0
     by_rows: float = 1.0
@@ -136,38 +137,38 @@ class FilterShare(NamedTuple):
 
 
 class FullText(Protocol):
-    """What every dialect's full text can do."""
+    """Full-text search, implemented for each dialect."""
 
     def count(self, term: Term, most: int) -> int:
-        """Return how many documents hold a term: exactly below `most`, above it about how many."""
+        """Return how many documents contain a term: exact below `most`, an estimate above."""
         ...
 
     def count_together(self, terms: Sequence[Term]) -> int:
-        """Return how many documents hold all of these terms."""
+        """Return how many documents contain all of these terms."""
         ...
 
     def share(self, wanted: DocumentFilter) -> FilterShare:
-        """Return about which share of all documents pass a filter, as far as indexes tell at once."""
+        """Estimate the share of documents a filter accepts, as far as indexes can answer quickly."""
         ...
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
-        """Return the documents that fit best, the best first; of many behind a filter no more than are worth it."""
+        """Return the best documents, best first; if a filter accepts many, only as many as are worth ranking."""
         ...
 
     def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
-        """Return documents with a path or identifier that holds this: whole names first, then the newest."""
+        """Return documents with a path or identifier that contains this: whole names first, then the newest."""
         ...
 
     def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
-        """Return the documents changed last."""
+        """Return the most recently updated documents."""
         ...
 
     def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
-        """Return which of these documents pass a filter and hold none of the excluded terms."""
+        """Return which of these documents pass a filter and contain none of the excluded terms."""
         ...
 
     def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
-        """Return for each document the part of its content that answers best, hits marked."""
+        """Return the best matching part of each document's content, with hits marked."""
         ...
 
 
@@ -178,16 +179,16 @@ _INDEXED = re.compile(r"[^%_]{3}")
 _INDEXED_WORD = re.compile(r"[A-Za-z0-9]")
 _ALL = DocumentFilter()
 _SHORTLIST = 2_000
-"""So many of the best are looked at row by row; that is enough where a filter lets one in forty pass."""
+"""The number of best documents to check row by row; enough if the filter accepts one in forty."""
 _ENOUGH = 50
 _SAMPLE = 500
 _BEYOND_DOUBT = 4
-"""So many times more than it was to be counted to, and a sample is enough."""
+"""If an estimate exceeds the counting limit by this factor, do not count."""
 _FEW = 0.05
 
 
 class _Span(NamedTuple):
-    """From the first document to the last; hardly an id between them is free."""
+    """The range of document ids; it has hardly any unused ids."""
 
     first: int
     last: int
@@ -198,14 +199,14 @@ class _Span(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """So many documents in a row hold a term, the last of them at `end`."""
+    """The number of matching documents found from one end of the ids, and the last one at `end`."""
 
     documents: int
     end: int
 
 
 class SqliteFullText:
-    """The full text of one SQLite file."""
+    """Full-text search in a SQLite file."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -232,7 +233,7 @@ class SqliteFullText:
             f"SELECT COUNT(*) FROM (SELECT 1 FROM documents d WHERE 1 = 1{where} LIMIT :most)",
             {**params, "most": most},
         )
-        # Where many are left it does not matter how many.
+        # If many are left, the exact number does not matter.
         return FilterShare(by_words, rows[0][0] / total if rows[0][0] < most else 1.0)
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
@@ -240,7 +241,7 @@ class SqliteFullText:
         by_row = replace(wanted, project_id=None, since=None, path=None) if ask.is_narrow else wanted
         first, params = self._conditions(by_index, (), by_index=True)
         then, then_params = self._conditions(by_row, (), by_index=False)
-        # To look at a row costs more than to look for its id among those an index gives at once.
+        # Reading a row costs more than looking up its id among those an index returns at once.
         among = f" AND +documents_fts.rowid IN (SELECT d.id FROM documents d WHERE 1 = 1{first})" if first else ""
         params |= {**then_params, "expression": expression(ask, wanted), "limit": limit, "shortlist": _SHORTLIST}
         found = self._database.read(_ranking(among, then, shortlisted=bool(then)), params)
@@ -259,7 +260,7 @@ class SqliteFullText:
 
     def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
         where, params = self._conditions(wanted, excluded, by_index=False)
-        # The index takes no ESCAPE: it finds a little too much, and the row decides.
+        # The index does not support ESCAPE, so it returns slightly too much and the row decides.
         rows = self._database.read(
             "SELECT id FROM (SELECT d.id, d.updated_at, d.identifiers FROM documents_trigram"
             " CROSS JOIN documents d ON d.id = documents_trigram.rowid"
@@ -311,14 +312,15 @@ class SqliteFullText:
         return "".join(f" AND {condition}" for condition in found), params
 
     def _count(self, expression: str, most: int) -> int:
-        """Return how many documents match: exactly below `most`, and about how many above."""
+        """Return how many documents match: exact below `most`, an estimate above."""
         sample = min(_SAMPLE, most)
         oldest = self._stretch(expression, sample, "ASC")
         if oldest.documents < sample:
             return oldest.documents
         newest = self._stretch(expression, sample, "DESC")
         ids = self._span()
-        # As common as where it is rarest: a word may be everywhere at one end of the copy and hardly at the other.
+        # Extrapolate from the end where it is rarer: a word may be frequent at one end of the copy and rare at the
+        # other.
         widest = max(oldest.end - ids.first + 1, ids.last - newest.end + 1)
         about = sample * ids.size // widest
         counted = most if about >= _BEYOND_DOUBT * most else self._matches(expression, most)
@@ -340,22 +342,22 @@ class SqliteFullText:
         return int(rows[0][0])
 
     def _span(self) -> _Span:
-        # One of each, because SQLite finds both at once only by reading everything.
+        # Two subqueries, because SQLite computes both in one query only by reading everything.
         rows = self._database.read("SELECT (SELECT MIN(id) FROM documents), (SELECT MAX(id) FROM documents)")
         return _Span(*(bound or 0 for bound in rows[0]))
 
 
 def expression(ask: Ask, wanted: DocumentFilter = _ALL) -> str:
-    """Return the MATCH expression: through the gate, any of the terms, none of the excluded ones.
+    """Return the MATCH expression: accepted by the gate, any of the terms, none of the excluded ones.
 
-    Labels and people narrow it too, as far as an index of words can; the rows decide. Whoever wrote a document is
-    among its participants.
+    Labels and people narrow it too, as far as a word index can; the rows decide. The author of a document is one of its
+    participants.
     """
     if ask.gate is None:
         found = f"({_any(ask.terms)})"
     else:
         gate = (" AND " if ask.gate.needs_all else " OR ").join(map(_quoted, ask.gate.terms))
-        # The gate mentions its own terms once, so the others are mentioned twice here.
+        # The gate mentions its own terms once, so the other terms are mentioned twice here.
         twice = [term for term in ask.terms if term not in ask.gate.terms]
         found = f"(({gate}) AND ({_any((*ask.terms, *twice))}))"
     found = " AND ".join([found, *_columns(wanted)])
@@ -363,7 +365,7 @@ def expression(ask: Ask, wanted: DocumentFilter = _ALL) -> str:
 
 
 def _columns(wanted: DocumentFilter) -> list[str]:
-    """Return what an index of words can tell of a filter; the rows decide."""
+    """Return the parts of a filter that a word index can narrow; the rows decide."""
     columns = [("labels", label) for label in wanted.labels]
     columns += [("participants", wanted.author)] if wanted.author else []
     return [f"{column} : {_quoted(Term(text))}" for column, text in columns if _INDEXED_WORD.search(text)]
@@ -374,17 +376,17 @@ def _only_by_index(wanted: DocumentFilter) -> DocumentFilter:
 
 
 def _ranking(among: str, then: str, *, shortlisted: bool) -> str:
-    """Return the query for the best that fit: of the best of all, or of all."""
+    """Return the query for the best documents that pass the filter: from a shortlist, or from all."""
     scored = f"SELECT documents_fts.rowid AS id, {_SCORE} AS score FROM documents_fts"
     matched = f"WHERE documents_fts MATCH :expression{among}"
     best_first = "ORDER BY 2, 1 DESC LIMIT"
     if shortlisted:
-        # CROSS JOIN keeps this order: rows are looked at from the best on, and no further than needed.
+        # CROSS JOIN keeps this order: rows are checked from the best on, and no further than needed.
         return (
             f"SELECT best.id, best.score FROM ({scored} {matched} {best_first} :shortlist) AS best"
             f" CROSS JOIN documents d ON d.id = best.id WHERE 1 = 1{then} LIMIT :limit"
         )
-    # And this one: the index finds, the rows only narrow.
+    # Here too: the index finds, the rows only narrow.
     joined = " CROSS JOIN documents d ON d.id = documents_fts.rowid" if then else ""
     return f"{scored}{joined} {matched}{then} {best_first} :limit"
 
@@ -401,7 +403,7 @@ def _quoted(term: Term) -> str:
     return '"' + term.text.replace('"', '""') + '"'
 
 
-# participants, content, labels, title: the proportions of the other dialect's columns.
+# participants, content, labels, title: in the proportions of the SQLite weights.
 _WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
 _BY_LENGTH = 1
 _HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", MaxWords={SNIPPET_WORDS}, MinWords={SNIPPET_WORDS // 2}'
@@ -409,7 +411,7 @@ _LEAST = 1e-6
 
 
 class PostgresFullText:
-    """The full text of one PostgreSQL database."""
+    """Full-text search in a PostgreSQL database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -425,7 +427,7 @@ class PostgresFullText:
         return int(rows[0][0])
 
     def share(self, wanted: DocumentFilter) -> FilterShare:  # noqa: ARG002
-        # Its planner weighs a filter against the words by itself.
+        # The planner compares a filter with the words by itself.
         return FilterShare()
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
@@ -489,7 +491,7 @@ class PostgresFullText:
         return dict(rows)
 
     def _rarities(self, ask: Ask) -> list[float]:
-        """Return what each term is worth; without counts all are worth the same."""
+        """Return the weight of each term; without counts all have the same."""
         if not ask.counts:
             return [1.0] * len(ask.terms)
         rows = self._database.read("SELECT COUNT(*) FROM documents")
@@ -505,13 +507,13 @@ class PostgresFullText:
 
 
 class _Bound:
-    """Terms as parameters, each bound once."""
+    """Terms as query parameters, each bound once."""
 
     def __init__(self) -> None:
         self.params: dict[str, str] = {}
 
     def query(self, term: Term) -> str:
-        """Return the tsquery of a term: stemmed as titles and contents are, and plain as labels and names are."""
+        """Return the tsquery of a term: stemmed for titles and contents, unstemmed for labels and names."""
         name = next((name for name, text in self.params.items() if text == term.text), f"term_{len(self.params)}")
         self.params[name] = term.text
         make = "phraseto_tsquery" if term.is_phrase else "plainto_tsquery"
@@ -525,7 +527,7 @@ class _Bound:
 
 
 def full_text(database: Database) -> FullText:
-    """Return the full text of a database in its dialect."""
+    """Return the full-text search for the dialect of a database."""
     if database.dialect == "postgres":
         return PostgresFullText(database)
 

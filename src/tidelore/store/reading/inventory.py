@@ -1,7 +1,7 @@
-"""Reads what the mirror holds of a project, for comparison with the server.
+"""Reads the stored contents of a project, for comparison with the server.
 
-Tombstones are left out; of changed files only those of the newest head count. `holdings` reads some parents, the
-other functions read a project whole. Writes nothing.
+Tombstones are left out; of changed files only those of the newest head count. `holdings` reads some parents, the other
+functions read a whole project. Writes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidelore.store.mirror.payloads import unpacked
 
 
 class Holding(Struct, frozen=True):
-    """One live parent: our row's id, its number in the project, and the version we hold."""
+    """One live parent: its row id, its number in the project, and the stored version."""
 
     id: int
     iid: int
@@ -37,7 +37,7 @@ class Holding(Struct, frozen=True):
 
 
 def holdings(database: Database, kind: ParentKind, project_id: int, remote_ids: Iterable[int]) -> dict[int, Holding]:
-    """Return what we hold of each remote id; a tombstone holds nothing."""
+    """Return the stored parent for each remote id, without tombstones."""
     rows = database.read(
         f"SELECT remote_id, id, iid, updated_at, content_hash FROM {kind.table}"
         f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {database.among('ids')}",
@@ -67,7 +67,7 @@ _LIVE = "JOIN projects p ON p.id = t.project_id WHERE p.path = :path AND t.delet
 
 
 def held_children(database: Database, name: str, kind: ParentKind, path: str) -> list[dict[str, Any]]:
-    """Return every child of one kind under the live parents of a project, its columns and the parent's `iid`."""
+    """Return every child of one kind under the live parents of a project: its columns and the parent's `iid`."""
     record, join = _TABLES[name]
     fields: Sequence[str] = [field for field in record.__struct_fields__ if field != "payload"]
     rows = database.read(
@@ -89,7 +89,7 @@ def held_discussions(database: Database, kind: ParentKind, path: str) -> dict[tu
 
 
 def held_statuses(database: Database, path: str) -> dict[int, dict[str, Any]]:
-    """Return the status of every live issue of a project that shows one, by its iid."""
+    """Return the status of every live issue of a project that has one, by its iid."""
     names: Sequence[str] = StatusRecord.__struct_fields__
     rows = database.read(
         f"SELECT t.iid, {', '.join(f't.status_{name}' for name in names)} FROM issues t {_LIVE}"

@@ -28,7 +28,7 @@ _OF_ISSUES = "0, NULL, NULL, t.status_name"
 
 
 class ListFilter(Struct, frozen=True, kw_only=True):
-    """What a list is narrowed to; None does not narrow. `after` is the key of the last row already shown."""
+    """Filters for a list; None means no filter. `after` is the key of the last row already shown."""
 
     state: str | None = None
     draft: bool | None = None
@@ -51,14 +51,14 @@ class ListFilter(Struct, frozen=True, kw_only=True):
 
 
 class DiscussionCounts(NamedTuple):
-    """How much is said: discussions in which somebody spoke, and those of all that wait to be resolved."""
+    """The number of discussions with a user note, and the number of unresolved discussions."""
 
     discussions: int = 0
     unresolved: int = 0
 
 
 class ListedParent(Struct, frozen=True):
-    """One line of a list. `talk` is counted only when it was asked for."""
+    """One row of a list. `talk` is counted only on request."""
 
     id: int
     project: str
@@ -80,7 +80,7 @@ class ListedParent(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """A page of a list, how many rows there are in all, and the key after which the next page starts."""
+    """A page of a list, the total number of rows, and the key after which the next page starts."""
 
     items: list[ListedParent]
     total: int
@@ -88,7 +88,7 @@ class Listing(Struct, frozen=True):
 
 
 def list_parents(database: Database, family: Family, wanted: ListFilter) -> Listing:
-    """Return one page of a list, the newest first unless asked otherwise."""
+    """Return one page of a list, newest first by default."""
     conditions, params = _conditions(family, wanted)
     where = " AND ".join(conditions)
     total = int(database.read(f"SELECT COUNT(*) FROM {family.table} t WHERE {where}", params)[0][0])
@@ -98,7 +98,7 @@ def list_parents(database: Database, family: Family, wanted: ListFilter) -> List
         where += f" AND ({column} {beyond} :after_at OR ({column} = :after_at AND t.id {beyond} :after_id))"
         params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
     own = _OF_REQUESTS if "draft" in family.names else _OF_ISSUES
-    # One row more than asked for tells whether there is a next page.
+    # Read one more row than requested, to find out whether there is a next page.
     rows = database.read(
         "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
         f" t.updated_at, t.deleted_at, t.web_url, {own} FROM {family.table} t JOIN projects p ON p.id = t.project_id"
@@ -162,7 +162,7 @@ def _labels(database: Database, family: Family, ids: list[int]) -> dict[int, tup
 
 
 def _talk(database: Database, family: Family, ids: list[int]) -> dict[int, DiscussionCounts]:
-    """Count the discussions of one page; through indexes only, so the length of the page is all it costs."""
+    """Count the discussions of one page. Uses indexes only, so the cost depends on the length of the page."""
     rows = database.read(
         f"SELECT d.{family.parent_column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
         " AND n.is_system = 0) THEN 1 ELSE 0 END), SUM(d.resolvable * (1 - d.resolved)) FROM discussions d"

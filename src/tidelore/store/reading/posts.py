@@ -1,7 +1,7 @@
 """Reads posts: one with its context, a list, a count, and the links that most people share.
 
 A repost is a share by the reposter; a person who shares a link ten times counts once; deleted posts do not count. The
-ranking costs the shares of its time window. Writes nothing.
+cost of the ranking depends on the shares in its time window. Writes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_REPLIES = 50
 
 
 class PostRow(Struct, frozen=True):
-    """A post as it is stored; `author_handle` is None where no reading named one."""
+    """A stored post; `author_handle` is None if it was never received."""
 
     id: int
     uri: str
@@ -50,7 +50,7 @@ class PostRow(Struct, frozen=True):
 
 
 class LinkRow(Struct, frozen=True):
-    """A link as a post shares it."""
+    """A link in a post."""
 
     url: str
     raw: str
@@ -59,7 +59,7 @@ class LinkRow(Struct, frozen=True):
 
 
 class PostDetails(Struct, frozen=True):
-    """A post with its links, what it answers or repeats, who answers, and who reposts it, as far as it is stored."""
+    """A post with its links, the posts it replies to or repeats, its replies and its reposts, as far as stored."""
 
     post: PostRow
     links: tuple[LinkRow, ...]
@@ -71,7 +71,7 @@ class PostDetails(Struct, frozen=True):
 
 
 class PostFilter(Struct, frozen=True, kw_only=True):
-    """What a list is narrowed to; None does not narrow. `after` is the key of the last row already shown."""
+    """Filters for a list; None means no filter. `after` is the key of the last row already shown."""
 
     author: str | None = None
     kind: str | None = None
@@ -82,7 +82,7 @@ class PostFilter(Struct, frozen=True, kw_only=True):
 
 
 class PostList(Struct, frozen=True):
-    """A page of posts, how many there are in all, and the key after which the next page starts."""
+    """A page of posts, the total number, and the key after which the next page starts."""
 
     items: list[PostRow]
     total: int
@@ -93,7 +93,7 @@ _COLUMNS = ", ".join(f"p.{name}" for name in PostRow.__struct_fields__)
 
 
 def resolve_post(database: Database, reference: PostReference) -> int:
-    """Return the row that is meant; where only a repost of it is stored, that one."""
+    """Return the id of the referenced post; if only a repost of it is stored, that of the repost."""
     dids = [reference.authority] if reference.is_by_did else dids_of(database, reference.authority)
     uris = [reference.address(did) for did in dids]
     rows = database.read(
@@ -113,7 +113,7 @@ def resolve_post(database: Database, reference: PostReference) -> int:
 
 
 def dids_of(database: Database, name: str) -> list[str]:
-    """Return whose posts are meant by a handle or a DID; a handle leads to whoever has it, else to whoever had it."""
+    """Return the DIDs for a handle or a DID; a handle matches its current owner, otherwise previous owners."""
     word = name.strip().removeprefix("@")
     if word.startswith("did:"):
         return [word]
@@ -124,7 +124,7 @@ def dids_of(database: Database, name: str) -> list[str]:
 
 
 def read_post(database: Database, post_id: int) -> PostDetails:
-    """Return one post with what belongs to it."""
+    """Return one post with its context."""
     post = PostRow(*database.read(f"SELECT {_COLUMNS} FROM posts p WHERE p.id = :id", {"id": post_id})[0])
     links = database.read(
         "SELECT k.url, l.raw, k.title, k.description FROM post_links l JOIN links k ON k.id = l.link_id"
@@ -153,14 +153,14 @@ def read_post(database: Database, post_id: int) -> PostDetails:
 
 
 def list_posts(database: Database, wanted: PostFilter) -> PostList:
-    """Return one page of posts, the newest first."""
+    """Return one page of posts, newest first."""
     conditions, params = _conditions(database, wanted)
     where = " AND ".join(conditions)
     total = int(database.read(f"SELECT COUNT(*) FROM posts p WHERE {where}", params)[0][0])
     if wanted.after is not None:
         where += " AND (p.sort_at, p.id) < (:after_at, :after_id)"
         params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
-    # One row more than asked for tells whether there is a next page.
+    # Read one more row than requested, to find out whether there is a next page.
     rows = database.read(
         f"SELECT {_COLUMNS} FROM posts p WHERE {where} ORDER BY p.sort_at DESC, p.id DESC LIMIT :limit",
         {**params, "limit": wanted.limit + 1},
@@ -171,7 +171,7 @@ def list_posts(database: Database, wanted: PostFilter) -> PostList:
 
 
 def count_posts(database: Database) -> dict[str, int]:
-    """Return how many posts that are not deleted there are of each kind."""
+    """Return how many posts of each kind there are, without deleted ones."""
     found: dict[str, int] = dict(
         database.read("SELECT kind, COUNT(*) FROM posts WHERE deleted_at IS NULL GROUP BY kind")
     )
@@ -184,7 +184,7 @@ def count_deleted_posts(database: Database) -> int:
 
 
 def count_links(database: Database) -> int:
-    """Return how many different addresses were shared."""
+    """Return how many different URLs were shared."""
     return int(database.read("SELECT COUNT(*) FROM links")[0][0])
 
 
@@ -211,7 +211,7 @@ def _conditions(database: Database, wanted: PostFilter) -> tuple[list[str], dict
 
 
 class Sharer(Struct, frozen=True):
-    """Somebody who shared a link, and when first in the window; without a handle the DID stands for them."""
+    """An account that shared a link, and when it first did in the window; without a handle the DID is shown."""
 
     did: str
     handle: str | None
@@ -219,7 +219,7 @@ class Sharer(Struct, frozen=True):
 
 
 class Trend(Struct, frozen=True):
-    """A link, how many people shared it, in how many posts, and who, the first of them first."""
+    """A link, how many people shared it, in how many posts, and who, earliest first."""
 
     sharers: tuple[Sharer, ...]
     url: str
@@ -233,7 +233,7 @@ class Trend(Struct, frozen=True):
 
 
 def trending(database: Database, since_ms: int, limit: int = 50, min_shares: int = 1) -> list[Trend]:
-    """Return the links that most people shared since an instant, the most shared first."""
+    """Return the links that most people shared since an instant, most shared first."""
     rows = database.read(ranking(database), {"since": since_ms, "least": min_shares, "limit": limit})
     ids = [row[0] for row in rows]
     links = {row[0]: row[1:] for row in _links(database, ids)}
@@ -242,7 +242,7 @@ def trending(database: Database, since_ms: int, limit: int = 50, min_shares: int
 
 
 def ranking(database: Database) -> str:
-    """Return the query that ranks links. Without statistics SQLite would rather read all shares there ever were."""
+    """Return the query that ranks links. Without statistics SQLite would read all shares ever stored."""
     return (
         "SELECT link_id, COUNT(DISTINCT sharer), COUNT(*), MIN(shared_at), MAX(shared_at) FROM post_links"
         f" {database.by_index('idx_post_links_shared')} WHERE shared_at >= :since GROUP BY link_id"
@@ -271,7 +271,7 @@ def _sharers(database: Database, links: list[int], since_ms: int) -> dict[int, l
 
 
 def _handles(database: Database, dids: set[str]) -> dict[str, str]:
-    """Return the handle of each; of somebody we follow no more, the one under which they posted."""
+    """Return the handle of each DID; for accounts no longer followed, the handle under which they posted."""
     known: dict[str, str] = dict(
         database.read(
             f"SELECT did, handle FROM accounts WHERE did {database.among('dids')}", {"dids": database.texts(dids)}

@@ -1,6 +1,6 @@
-"""Counts what waits, the accounts by state, and the children the mirror holds.
+"""Counts pending work, the accounts by state, and the children in the mirror.
 
-The status counts are read from indexes, so a view may ask for them every second. Children of a tombstone are not
+The status counts are read from indexes, so a view may request them every second. Children of a tombstone are not
 counted.
 """
 
@@ -21,9 +21,9 @@ from tidelore.store.work.events import OF_ENDED
 
 
 class Totals(Struct, frozen=True):
-    """What waits for whom. `pulls` and `accounts` are counted by their status.
+    """Counts of pending work. `pulls` and `accounts` are counted by status.
 
-    Events of merged or closed pull requests wait for nobody, and are counted apart.
+    Events of merged or closed pull requests are not handed out by default, and are counted separately.
     """
 
     pulls: Mapping[str, int]
@@ -40,7 +40,7 @@ class Totals(Struct, frozen=True):
 
 
 def read_totals(database: Database, now_ms: int) -> Totals:
-    """Return what waits."""
+    """Return the counts of pending work."""
     now = {"now": now_ms}
     events = database.read(
         f"SELECT COUNT(*), COUNT(CASE WHEN e.leased_until > :now THEN 1 END), COUNT(CASE WHEN {OF_ENDED} THEN 1 END)"
@@ -65,7 +65,7 @@ def read_totals(database: Database, now_ms: int) -> Totals:
 
 
 def has_answers_to_send(database: Database, project_ids: Collection[int], now_ms: int) -> bool:
-    """Tell whether a command waits to be applied, or an answer is due, in one of these repositories."""
+    """Return whether a command is pending, or an answer is due, in one of these repositories."""
     ours = f"project_id {database.among('projects')}"
     params = {"projects": database.integers(project_ids), "now": now_ms}
     due = "(next_attempt_at IS NULL OR next_attempt_at <= :now) AND (claimed_until IS NULL OR claimed_until <= :now)"
@@ -77,7 +77,7 @@ def has_answers_to_send(database: Database, project_ids: Collection[int], now_ms
 
 
 def lacks_vectors(database: Database) -> bool:
-    """Tell whether a document has no vector of what it says, of any model."""
+    """Return whether any document has no vector, of any model, for its current content."""
     rows = database.read(
         "SELECT 1 FROM documents d WHERE NOT EXISTS (SELECT 1 FROM embeddings e WHERE e.document_id = d.id"
         " AND e.position = 0 AND e.content_hash = d.content_hash) LIMIT 1"
@@ -86,7 +86,7 @@ def lacks_vectors(database: Database) -> bool:
 
 
 def _failing(database: Database, kind: ParentKind, name: str) -> int:
-    """Count the due child lists that could not be read; what is refused for a whole project is no failure."""
+    """Count the due child lists that could not be read, without those refused for a whole project."""
     refused = (
         "SELECT project_id FROM refused_children WHERE attempts > 0 AND parent_kind = :parent_kind AND kind = :kind"
     )
@@ -103,13 +103,13 @@ def _count(database: Database, what: str, params: Mapping[str, object] | None = 
 
 
 STATES = ("established", "new", "unavailable", "paused")
-"""As people are told of them."""
+"""In the order in which they are displayed."""
 
 
 class AccountTotals(Struct, frozen=True):
-    """Accounts by state, and those among them that wait. Whoever is paused is neither due nor late.
+    """Accounts by state, and how many are due or late. Paused accounts are neither.
 
-    `oldest_poll` is when the account was asked that was not asked for the longest time; None while one never was.
+    `oldest_poll` is when the least recently polled account was polled; None while an account was never polled.
     """
 
     states: dict[str, int]
@@ -124,7 +124,7 @@ class AccountTotals(Struct, frozen=True):
 
 
 def read_account_totals(database: Database, now_ms: int) -> AccountTotals:
-    """Return the numbers."""
+    """Return the account totals."""
     states = count_accounts(database)
     due, never, oldest = database.read(
         "SELECT COUNT(CASE WHEN next_poll_at <= :now THEN 1 END), COUNT(CASE WHEN last_polled_at IS NULL THEN 1 END),"
@@ -139,7 +139,7 @@ def read_account_totals(database: Database, now_ms: int) -> AccountTotals:
 
 
 class NoteCount(Struct, frozen=True):
-    """Notes that people wrote, notes the forge wrote, and how many of all stand at a place in a diff."""
+    """The numbers of user notes, of system notes, and of all notes with a position in a diff."""
 
     total: int = 0
     system: int = 0
@@ -170,7 +170,7 @@ def count_notes(database: Database, kind: Kind, project_id: int | None) -> NoteC
 
 
 def count_files(database: Database, project_id: int | None) -> int:
-    """Return how many files merge requests change at the heads they have."""
+    """Return how many files merge requests change at their current heads."""
     rows = database.read(
         "SELECT COUNT(*) FROM mr_file_changes f JOIN merge_requests t ON t.id = f.merge_request_id"
         f" WHERE f.head_sha = COALESCE(t.head_sha, '') AND t.deleted_at IS NULL{_narrowed(project_id)}",

@@ -1,7 +1,7 @@
 """Stores vectors in blocks of 1,024 (tables `embedding_blocks` and `embedding_holes`).
 
 One byte per number and one scale per vector, which loses no search quality; a block is read at once. A place whose
-document is gone is a hole: searches skip it, and it is used again. Invariant: a place is either a hole or named by
+document is gone is a hole: searches skip it, and it is reused. Invariant: a place is either a hole or referenced by
 exactly one row of `embeddings`.
 """
 
@@ -18,7 +18,7 @@ from tidelore.store.database.port import Database, Transaction
 
 BLOCK = 1024
 WORTH_FILLING = 32
-"""Holes of a block below which it is cheaper to append than to write the block again; they cost a search 3 %."""
+"""With fewer holes than this, appending is cheaper than rewriting the block; they slow a search by 3 %."""
 
 _PARTS = ("documents", "positions", "scales", "vectors")
 _READ = (
@@ -30,14 +30,14 @@ _READ = (
 
 
 class VectorPlace(NamedTuple):
-    """Where a vector stands."""
+    """The location of a vector."""
 
     block: int
     slot: int
 
 
 class VectorEntry(NamedTuple):
-    """A vector and whose it is."""
+    """A vector, and the document and position it belongs to."""
 
     document_id: int
     position: int
@@ -45,7 +45,7 @@ class VectorEntry(NamedTuple):
 
 
 class Block(Struct, frozen=True):
-    """The vectors of one row, one line for each place."""
+    """The vectors of one block, one line for each place."""
 
     number: int
     generation: int
@@ -56,7 +56,7 @@ class Block(Struct, frozen=True):
 
 
 class BlockState(Struct, frozen=True):
-    """A block as it is now: its holes, and its contents if they changed since the generation that was named."""
+    """The current state of a block: its holes, and its contents if they changed since the given generation."""
 
     number: int
     generation: int
@@ -72,7 +72,7 @@ def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
 
 
 def read_states(database: Database, model_id: int, dimension: int, known: int = -1) -> list[BlockState]:
-    """Return every block of a model in one reading: contents of those written after generation `known`."""
+    """Return every block of a model in one query, with contents if written after generation `known`."""
     return [
         BlockState(
             number,
@@ -85,7 +85,7 @@ def read_states(database: Database, model_id: int, dimension: int, known: int = 
 
 
 def put(tx: Transaction, model_id: int, dimension: int, entries: Sequence[VectorEntry]) -> list[VectorPlace]:
-    """Store vectors and return where; the caller holds the row of the model."""
+    """Store vectors and return their places; the caller must hold a lock on the model's row."""
     generation, used = tx.execute(
         "SELECT generation, slots FROM embedding_models WHERE id = :model", {"model": model_id}
     )[0]
@@ -115,7 +115,7 @@ def put(tx: Transaction, model_id: int, dimension: int, entries: Sequence[Vector
 
 
 def choose_blocks(holes: Mapping[int, int], tail: int, count: int) -> list[int]:
-    """Return the blocks whose holes are filled: the last one, which is written anyway, then those that are worth it."""
+    """Return the blocks whose holes to fill: the last one, which is written anyway, then those that are worth it."""
     order = sorted(holes, key=lambda block: (block != tail, -holes[block], block))
     chosen, room = [], 0
     for block in order:
@@ -145,7 +145,7 @@ def _take_holes(tx: Transaction, model_id: int, blocks: Iterable[int], count: in
 
 
 def _opened(tx: Transaction, model_id: int, number: int, dimension: int, size: int) -> Block:
-    """Return a block to write into, at least so many lines long."""
+    """Return a block to write into, with at least `size` lines."""
     rows = tx.execute(
         f"SELECT {', '.join(_PARTS)} FROM embedding_blocks WHERE model_id = :model AND block = :block",
         {"model": model_id, "block": number},

@@ -1,8 +1,8 @@
 """Stores which embedding models have vectors here (table `embedding_models`).
 
-A model is its name, version and dimension; vectors of two models are never mixed. Another way of cutting texts makes
-every document due again, but only pieces that changed are embedded. Imports no numpy, because offline searches use
-this module.
+A model is identified by name, version and dimension; vectors of two models are never mixed. If texts are split
+differently, every document becomes due again, but only pieces that changed are embedded. Must not import numpy, because
+offline searches use this module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIND = (
 
 
 class VectorModel(Struct, frozen=True):
-    """A model that has, or shall have, vectors here."""
+    """A model that has, or will have, vectors here."""
 
     id: int
     name: str
@@ -30,18 +30,18 @@ class VectorModel(Struct, frozen=True):
 
 
 def find_model(database: Database, name: str, version: str, dimension: int) -> VectorModel | None:
-    """Return the model if it was ever used here."""
+    """Return the model, or None if it was never used here."""
     rows = database.read(_FIND, {"name": name, "version": version, "dimension": dimension})
     return VectorModel(*rows[0]) if rows else None
 
 
 def has_vectors(database: Database) -> bool:
-    """Return whether there are vectors, of whichever model."""
+    """Return whether there are vectors of any model."""
     return bool(database.read("SELECT 1 FROM embeddings LIMIT 1"))
 
 
 def models_of(database: Database, documents: Sequence[int]) -> list[VectorModel]:
-    """Return the models that have vectors of these documents, the newest first."""
+    """Return the models that have vectors of these documents, newest first."""
     rows = database.read(
         "SELECT id, name, version, dimension, chunking FROM embedding_models m WHERE EXISTS (SELECT 1 FROM embeddings e"
         f" WHERE e.model_id = m.id AND e.document_id {database.among('ids')}) ORDER BY id DESC",
@@ -53,7 +53,7 @@ def models_of(database: Database, documents: Sequence[int]) -> list[VectorModel]
 def ensure_model(
     database: Database, name: str, version: str, dimension: int, chunking: str, now_ms: int
 ) -> VectorModel:
-    """Return the model, entered if it is new; if its documents were cut otherwise, all of them are due again."""
+    """Return the model, adding it if it is new. If texts were split differently, make all documents due again."""
     found = find_model(database, name, version, dimension)
     if found is not None and found.chunking == chunking:
         return found
@@ -75,14 +75,14 @@ def ensure_model(
 
 
 def forget_vectors(database: Database, model_id: int) -> None:
-    """Make every document due, and trust none of its vectors; they serve until they are replaced."""
+    """Make every document due and invalidate its vectors; searches use them until they are replaced."""
     with database.transaction() as tx:
         tx.execute("UPDATE embeddings SET chunk_hash = :none WHERE model_id = :id", {"none": b"", "id": model_id})
         _make_due(tx, model_id)
 
 
 def drop_other_models(database: Database, keep: int) -> int:
-    """Remove every model but one with all its vectors, and return how many vectors that were."""
+    """Delete all other models with their vectors; return the number of deleted vectors."""
     if not database.read("SELECT 1 FROM embedding_models WHERE id <> :keep", {"keep": keep}):
         return 0
     with database.transaction() as tx:

@@ -1,9 +1,9 @@
 """Stores the vectors of documents, finds the nearest, and checks that each is where its row says.
 
-Table `embeddings`. A document is due when the hash it was embedded under is not its current one, so neither a crash
-nor a concurrent change can miss one. With pgvector the vector is in the row, otherwise in a block; callers need not
-know which. The check reads a few dozen blocks at a time, each with its rows and holes in one query, so that a
-concurrent writer causes no false finding.
+Table `embeddings`. A document is due when the hash it was embedded under is not its current one, so neither a crash nor
+a concurrent change can miss one. With pgvector the vector is in the row, otherwise in a block; callers need not know
+which. The check reads a few dozen blocks at a time, each with its rows and holes in one query, so that a concurrent
+writer causes no false finding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COLUMNS = ("model_id", "document_id", "position", "content_hash", "chunk_hash")
 
 
 class DocumentText(Struct, frozen=True):
-    """What of a document is embedded, and the hash it is embedded under."""
+    """The text of a document to embed, and the hash it is embedded under."""
 
     id: int
     title: str
@@ -38,7 +38,7 @@ class DocumentText(Struct, frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """A piece of a document; without a vector it is the one that is stored at its position already."""
+    """A piece of a document. Without a vector, the one already stored at its position is kept."""
 
     hash: bytes
     vector: NDArray[np.float32] | None
@@ -53,7 +53,7 @@ class Embedded(Struct, frozen=True):
 
 
 class StoredVectors(Struct, frozen=True):
-    """What was written: documents, the vectors among their pieces, and pieces that went."""
+    """What was written: the numbers of documents, of new vectors, and of removed pieces."""
 
     documents: int
     chunks: int
@@ -61,7 +61,7 @@ class StoredVectors(Struct, frozen=True):
 
 
 def in_rows(database: Database) -> bool:
-    """Return whether vectors stand in the rows of `embeddings`: on a server with pgvector."""
+    """Return whether vectors are stored in the rows of `embeddings`, as on a server with pgvector."""
     return database.dialect == "postgres" and bool(
         database.read(
             "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()"
@@ -71,7 +71,7 @@ def in_rows(database: Database) -> bool:
 
 
 def as_text(vector: NDArray[np.float32]) -> str:
-    """Return a vector as pgvector reads it."""
+    """Return a vector in the text format of pgvector."""
     return f"[{','.join(map(repr, vector.tolist()))}]"
 
 
@@ -87,7 +87,7 @@ def count_due(database: Database, model_id: int, only: Sequence[int] | None = No
 def due_documents(
     database: Database, model_id: int, after: int, limit: int, only: Sequence[int] | None = None
 ) -> list[int]:
-    """Return documents that are due, by id, after one that was looked at: so each comes up once in a run."""
+    """Return due documents by id, after a given one, so that each is returned once in a run."""
     where, params = _due(database, model_id, only)
     rows = database.read(
         f"SELECT d.id {where} AND d.id > :after ORDER BY d.id LIMIT :limit", {**params, "after": after, "limit": limit}
@@ -96,7 +96,7 @@ def due_documents(
 
 
 def read_texts(database: Database, ids: Sequence[int]) -> list[DocumentText]:
-    """Return what of these documents is embedded."""
+    """Return the texts to embed for these documents."""
     rows = database.read(
         f"SELECT id, title, content, content_hash FROM documents WHERE id {database.among('ids')} ORDER BY id",
         {"ids": database.integers(ids)},
@@ -114,7 +114,7 @@ def documents_of(database: Database, thread_type: str, thread_id: int) -> list[i
 
 
 def held_pieces(database: Database, model_id: int, ids: Sequence[int]) -> dict[int, dict[int, bytes]]:
-    """Return the hashes of the pieces that have a vector, by document and position."""
+    """Return the hashes of the stored pieces, by document and position."""
     return _by_document(database.read(_held(database), {"model": model_id, "ids": database.integers(ids)}))
 
 
@@ -124,13 +124,13 @@ class VectorTable:
     def __init__(self, database: Database, model: VectorModel) -> None:
         self._model = model
         self._in_rows = in_rows(database)
-        # So that no document goes between our look at it and our commit; one that is going is left alone, for two that
-        # wait for each other would both fail. In SQLite one writer excludes the others.
+        # Prevents documents from being deleted before our commit. Skips those being deleted, because waiting for each
+        # other would be a deadlock. SQLite needs neither: it has one writer at a time.
         self._hold = " FOR KEY SHARE SKIP LOCKED" if database.dialect == "postgres" else ""
 
     def write(self, tx: Transaction, batch: Sequence[Embedded]) -> StoredVectors:
-        """Store the pieces of documents that are still what they were; the others stay due."""
-        # First of all, because by this row two writers take turns.
+        """Store the pieces of documents that have not changed since; the others stay due."""
+        # Must be the first statement: it locks the row that serialises writers.
         own = {"id": self._model.id}
         if not tx.change("UPDATE embedding_models SET generation = generation + 1 WHERE id = :id", own):
             raise UserError(
@@ -161,7 +161,7 @@ class VectorTable:
         return StoredVectors(len(valid), chunks, len(gone) - replaced)
 
     def _valid(self, tx: Transaction, batch: Sequence[Embedded]) -> tuple[list[Embedded], dict[int, dict[int, bytes]]]:
-        """Return the documents that are still those which were embedded, and what is held of them."""
+        """Return the documents that have not changed since they were embedded, and their stored pieces."""
         ids = tx.integers(embedded.document_id for embedded in batch)
         rows = tx.execute(
             f"SELECT id, content_hash FROM documents WHERE id {tx.among('ids')} ORDER BY id{self._hold}", {"ids": ids}
@@ -203,7 +203,7 @@ class VectorTable:
 
 
 def _is_whole(pieces: Sequence[Piece], held: Mapping[int, bytes]) -> bool:
-    """Return whether each piece that brings no vector has the one it counts on."""
+    """Return whether every piece without a vector has a stored one with the same hash."""
     return all(piece.vector is not None or held.get(place) == piece.hash for place, piece in enumerate(pieces))
 
 
@@ -239,7 +239,7 @@ def _by_document(rows: Iterable[Row]) -> dict[int, dict[int, bytes]]:
 def nearest_rows(
     database: Database, model_id: int, vector: NDArray[np.float32], limit: int, allowed: Sequence[int] | None
 ) -> list[Row]:
-    """Return (document, position, cosine) of the nearest documents, each by its nearest piece, the best first."""
+    """Return (document, position, cosine) of the nearest documents, each by its nearest piece, best first."""
     narrowed = "" if allowed is None else f" AND document_id {database.among('allowed')}"
     params = {"model": model_id, "vector": as_text(vector), "limit": limit}
     if allowed is not None:
@@ -280,7 +280,7 @@ _WITHOUT = "SELECT document_id, position FROM embeddings WHERE {missing} ORDER B
 
 
 def misplaced_vectors(database: Database) -> Iterator[str]:
-    """Name the rows without a vector, the blocks of a wrong size, and the places that tell of somebody else."""
+    """Yield the rows without a vector, the blocks of a wrong size, and the places that name another document."""
     missing = "block IS NULL AND vector IS NULL" if in_rows(database) else "block IS NULL"
     for document_id, position in database.read(_WITHOUT.format(missing=missing)):
         yield f"embeddings {document_id} {position}"

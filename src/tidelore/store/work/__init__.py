@@ -1,4 +1,4 @@
-"""Leases, runs, service records, feedback events, planned answers and tracked pull requests.
+"""Stores leases, runs, service records, feedback events, planned answers and tracked pull requests.
 
-Rows that coordinate processes and record what was done, as opposed to the mirrored conversations.
+These rows coordinate processes and record what was done; the mirrored conversations are in `mirror`.
 """

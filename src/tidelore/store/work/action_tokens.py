@@ -1,6 +1,6 @@
 """Stores the tokens that mark our own writes (table `action_tokens`) and the secret they are signed with.
 
-A token and its outbox row move together and only forward: planned -> posted -> observed, or failed. A step back, or
+A token and its outbox row change together and only forward: planned -> posted -> observed, or failed. A step back, or
 away from observed or failed, changes nothing and returns False. The secret (table `local_secrets`) is never shown or
 logged.
 """
@@ -18,7 +18,7 @@ from tidelore.store.database.port import Database, Row, Transaction
 PLANNED, POSTED, OBSERVED, FAILED = "planned", "posted", "observed", "failed"
 STATUSES = (PLANNED, POSTED, OBSERVED, FAILED)
 OPEN = "status IN ('planned', 'posted')"
-"""The condition of what has not come to an end, spelled as the indexes spell it."""
+"""The condition for unfinished rows, written as in the indexes."""
 
 _SECRET_BYTES = 32
 _FROM = {POSTED: "status = 'planned'", OBSERVED: OPEN, FAILED: OPEN}
@@ -42,7 +42,7 @@ class ActionToken(Struct, frozen=True):
 
 
 class TokenCount(Struct, frozen=True):
-    """How many tokens of one source stand at one status."""
+    """How many tokens of one source have one status."""
 
     status: str
     source: str
@@ -54,13 +54,13 @@ _KEY = "repo_full_name = :repo AND token = :token"
 
 
 def find_secret(database: Database) -> bytes | None:
-    """Return the secret that tokens are signed with, or None before the first one was signed."""
+    """Return the secret that tokens are signed with, or None if none was created yet."""
     rows = database.read("SELECT secret FROM local_secrets WHERE name = 'action_tokens'")
     return bytes(rows[0][0]) if rows else None
 
 
 def signing_secret(database: Database, now_ms: int) -> bytes:
-    """Return the secret that tokens are signed with; it is made at the first call, by one of all processes."""
+    """Return the secret that tokens are signed with. The first call of any process creates it."""
     known = find_secret(database)
     if known is not None:
         return known
@@ -98,7 +98,7 @@ def record_action_token_planned(
     source: str,
     now_ms: int,
 ) -> bool:
-    """Store an intent before anything is written to others. False when it was stored before: it stays as it is."""
+    """Store an intent before any request is sent. Return False if it was stored before; it is not changed."""
     return (
         tx.change(
             "INSERT INTO action_tokens (repo_full_name, token, project_id, scope_kind, scope_number, source, status,"
@@ -119,7 +119,7 @@ def record_action_token_planned(
 
 
 def record_action_token_attempt(tx: Transaction, repo: str, token: str, now_ms: int) -> None:
-    """Count a write that is about to be tried."""
+    """Count an attempt that is about to be made."""
     tx.execute(
         f"UPDATE action_tokens SET attempt_count = attempt_count + 1, updated_at = :now WHERE {_KEY}",
         {"repo": repo, "token": token, "now": now_ms},
@@ -127,14 +127,14 @@ def record_action_token_attempt(tx: Transaction, repo: str, token: str, now_ms: 
 
 
 def record_action_token_posted(tx: Transaction, repo: str, token: str, now_ms: int) -> bool:
-    """Note that a write was accepted."""
+    """Record that a write was accepted."""
     return _step(tx, repo, token, POSTED, now_ms)
 
 
 def record_action_token_observed(
     tx: Transaction, repo: str, token: str, comment_id: int, updated_at: int, now_ms: int
 ) -> bool:
-    """Note that a comment with this token was seen. Of a failed token the comment is kept, and it stays failed."""
+    """Record that a comment with this token was seen. For a failed token, store the comment but keep the status."""
     observed = {"observed_comment_id": comment_id, "observed_updated_at": updated_at}
     if _step(tx, repo, token, OBSERVED, now_ms, **observed):
         return True
@@ -147,16 +147,16 @@ def record_action_token_observed(
 
 
 def record_action_token_failed(tx: Transaction, repo: str, token: str, now_ms: int) -> bool:
-    """Note that a write was refused for good."""
+    """Record that a write was refused permanently."""
     return _step(tx, repo, token, FAILED, now_ms)
 
 
 def observe_in_project(
     tx: Transaction, project_id: int, number: int, token: str, comment_id: int, updated_at: int, now_ms: int
 ) -> bool:
-    """Note a token seen in a thread. Only one of ours, planned for this very thread, counts: a copy proves nothing.
+    """Record a token seen in a thread. It counts only if we planned it for this thread: it may have been copied.
 
-    The project and not the name of the repository leads to it: a renamed repository keeps its intents.
+    Looked up by project and not by repository name, because a renamed repository keeps its intents.
     """
     names = tx.execute(
         "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token"
@@ -168,20 +168,20 @@ def observe_in_project(
 
 
 def unobserved(database: Database, *, created_before: int | None = None) -> list[ActionToken]:
-    """Return the tokens that nobody has seen yet and that did not fail, the oldest first."""
+    """Return the tokens that were not seen yet and did not fail, oldest first."""
     before = "" if created_before is None else " AND created_at < :before"
     params = {} if created_before is None else {"before": created_before}
     return _tokens(database.read(f"{_ROWS} WHERE {OPEN}{before} ORDER BY created_at, token", params))
 
 
 def token_counts(database: Database) -> list[TokenCount]:
-    """Return how many tokens stand at each status, by what wrote them."""
+    """Return how many tokens have each status, by source."""
     rows = database.read("SELECT status, source, COUNT(*) FROM action_tokens GROUP BY status, source")
     return [TokenCount(*row) for row in sorted(rows)]
 
 
 def _step(tx: Transaction, repo: str, token: str, status: str, now_ms: int, **columns: Any) -> bool:
-    """Move a token and its outbox row; the condition on the status makes the step safe against any rival."""
+    """Change a token and its outbox row; the condition on the status makes this safe against concurrent changes."""
     key = {"repo": repo, "token": token, "status": status, "now": now_ms}
     extra = "".join(f", {name} = :{name}" for name in columns)
     where = f"{_KEY} AND {_FROM[status]}"
@@ -190,7 +190,7 @@ def _step(tx: Transaction, repo: str, token: str, status: str, now_ms: int, **co
     )
     if not moved:
         return False
-    # Whoever reached an end needs no claim and no next attempt.
+    # Finished rows need no claim and no next attempt.
     done = "" if status == POSTED else ", claim_id = NULL, claimed_until = NULL, next_attempt_at = NULL"
     if "observed_comment_id" in columns:
         done += ", comment_id = :comment_id, last_error = NULL"

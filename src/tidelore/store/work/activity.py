@@ -1,7 +1,7 @@
-"""Reads bounded numbers about present activity for the live dashboard.
+"""Reads bounded numbers about current activity for the live dashboard.
 
-Every query uses an index and stops after a fixed number of rows, so its cost does not grow with history; if there is
-more, the bound is the answer. Writes nothing.
+Every query uses an index and stops after a fixed number of rows, so its cost does not grow with history; if there are
+more, it returns the bound. Writes nothing.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from tidelore.store.work.outbox import OutboxRow
 from tidelore.store.work.runs import UNFINISHED, RunRecord
 
 MOST = 500
-"""Beyond this nothing is counted: it is 'five hundred or more'."""
+"""The counting limit; shown as 'five hundred or more'."""
 _RECENT = 400
 _LATEST = 200
 _ARRIVED = 10
-"""So many answers that arrived are still shown: whoever looks sees that answers do."""
+"""The number of delivered answers to keep showing, so that users see that answers are delivered."""
 _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
 _ANSWERS = f"SELECT {', '.join(OutboxRow.__struct_fields__)} FROM outbox"
 _ACCOUNTS = f"SELECT {', '.join(AccountRow.__struct_fields__)} FROM accounts"
 
 
 class Positions(Struct, frozen=True):
-    """The reading positions of one surface: how many, how many of them not whole yet, the most recent reading."""
+    """The cursors of one surface: how many, how many are incomplete, and the most recent poll."""
 
     source: str
     surface: str
@@ -39,7 +39,7 @@ class Positions(Struct, frozen=True):
 
 
 class RunCost(Struct, frozen=True):
-    """What one run cost and brought, and when."""
+    """The time, cost and result of one run."""
 
     started_at: int
     ended_at: int
@@ -48,7 +48,7 @@ class RunCost(Struct, frozen=True):
 
 
 def positions(database: Database) -> list[Positions]:
-    """Return the reading positions, summed up by surface."""
+    """Return the cursors, summed up by surface."""
     rows = database.read(
         "SELECT source, surface, COUNT(*), SUM(1 - bootstrap_complete), MAX(polled_at) FROM cursors"
         " GROUP BY source, surface ORDER BY source, surface"
@@ -57,7 +57,7 @@ def positions(database: Database) -> list[Positions]:
 
 
 def running(database: Database) -> list[RunRecord]:
-    """Return the runs that are under way."""
+    """Return the runs in progress."""
     rows = database.read(f"{_RECORDS} WHERE status = 'running' ORDER BY id LIMIT 50")
     return [RunRecord(*row) for row in rows]
 
@@ -68,7 +68,7 @@ def newest_runs(database: Database, limit: int) -> list[RunRecord]:
 
 
 def newest_unfinished(database: Database, limit: int) -> list[RunRecord]:
-    """Return the newest runs that did not reach their end; each such run is in the phase of its end."""
+    """Return the newest runs that were not completed; the phase of such a run is its final state."""
     rows = [
         row
         for end in UNFINISHED
@@ -81,7 +81,7 @@ def newest_unfinished(database: Database, limit: int) -> list[RunRecord]:
 
 
 def run_costs(database: Database, since_ms: int) -> list[RunCost]:
-    """Return what the newest runs cost and brought, of those that were at work since an instant."""
+    """Return the costs and results of the newest runs that were active since an instant."""
     rows = database.read(
         "SELECT started_at, COALESCE(finished_at, heartbeat_at), requests, issues_ingested + mrs_ingested"
         " FROM sync_runs ORDER BY id DESC LIMIT :recent",
@@ -91,7 +91,7 @@ def run_costs(database: Database, since_ms: int) -> list[RunCost]:
 
 
 def arrivals(database: Database, since_ms: int) -> list[int]:
-    """Return when the newest posts and events were stored, of those since an instant."""
+    """Return when the newest posts and events since an instant were stored."""
     found: list[int] = []
     for table, column in (("posts", "first_seen_at"), ("feedback_events", "ingested_at")):
         rows = database.read(f"SELECT {column} FROM {table} ORDER BY id DESC LIMIT :most", {"most": MOST})
@@ -100,8 +100,9 @@ def arrivals(database: Database, since_ms: int) -> list[int]:
 
 
 def answers(database: Database) -> list[OutboxRow]:
-    """Return the answers that have not arrived yet, newest first, and of the latest those that could not be posted and
-    the few that arrived last.
+    """Return the answers that were not delivered yet, newest first.
+
+    Also returns, of the latest answers, those that could not be posted and the few that were delivered last.
     """
     waiting = database.read(f"{_ANSWERS} WHERE {OPEN} ORDER BY id LIMIT :most", {"most": _LATEST})
     latest = database.read(f"{_ANSWERS} ORDER BY id DESC LIMIT :most", {"most": _LATEST})
@@ -113,7 +114,7 @@ def answers(database: Database) -> list[OutboxRow]:
 
 
 def accounts(database: Database, part: str) -> list[AccountRow]:
-    """Return accounts by handle, those whose handle holds a part; at most the bound."""
+    """Return accounts by handle, filtered by a part of it, up to the limit."""
     rows = database.read(
         f"{_ACCOUNTS} WHERE handle LIKE :part ESCAPE '~' ORDER BY handle, id LIMIT :most",
         {"part": f"%{_literal(part.lower())}%", "most": MOST},
@@ -122,9 +123,9 @@ def accounts(database: Database, part: str) -> list[AccountRow]:
 
 
 def due_parents(database: Database, kind: ParentKind, name: str) -> dict[int, int]:
-    """Return how many parents are due for one kind of children, by project; of all at most the bound.
+    """Return how many parents are due for one kind of children, by project, up to the limit in total.
 
-    What the server refuses for a whole project is left out: nothing is done about it before its pause is over.
+    Leaves out what the server refuses for a whole project, because it is not tried again before its pause is over.
     """
     refused = (
         "SELECT project_id FROM refused_children WHERE attempts > 0 AND parent_kind = :parent_kind AND kind = :kind"
@@ -139,22 +140,22 @@ def due_parents(database: Database, kind: ParentKind, name: str) -> dict[int, in
 
 
 def due_accounts(database: Database, now_ms: int) -> int:
-    """Return how many accounts should be asked now."""
+    """Return how many accounts are to be polled now."""
     return _bounded(database, "accounts WHERE state <> 'paused' AND next_poll_at <= :now", now=now_ms)
 
 
 def waiting_documents(database: Database) -> int:
-    """Return how many documents are to be made."""
+    """Return how many documents are to be generated."""
     return _bounded(database, "dirty_sources")
 
 
 def waiting_events(database: Database) -> int:
-    """Return how many events of open pull requests nobody has acted on yet."""
+    """Return how many events of open pull requests are unprocessed."""
     return _bounded(database, f"feedback_events e WHERE e.processed_at IS NULL AND NOT {OF_ENDED}")
 
 
 def waiting_answers(database: Database) -> int:
-    """Return how many answers have not arrived yet."""
+    """Return how many answers were not delivered yet."""
     return _bounded(database, f"outbox WHERE {OPEN}")
 
 
@@ -164,12 +165,12 @@ def blocked_pulls(database: Database) -> int:
 
 
 def quarantined(database: Database) -> int:
-    """Return how many entries could not be understood."""
+    """Return how many items are in quarantine."""
     return _bounded(database, "quarantine")
 
 
 def _literal(part: str) -> str:
-    """Return text in which no sign stands for others."""
+    """Return text with its wildcards escaped."""
     return part.replace("~", "~~").replace("%", "~%").replace("_", "~_")
 
 

@@ -19,7 +19,7 @@ from tidelore.store.database.port import Database, Row, Transaction
 
 
 class NewEvent(Struct, frozen=True):
-    """A comment that somebody should act on. `event_key` names this version of it, for ever."""
+    """A comment to act on. `event_key` identifies this version of it permanently."""
 
     event_key: str
     pr_number: int | None
@@ -28,7 +28,7 @@ class NewEvent(Struct, frozen=True):
 
 
 class TokenSeen(Struct, frozen=True):
-    """One of our own markers stands in a remote comment: the write it belongs to has arrived."""
+    """One of our own markers in a remote comment: the write it belongs to was delivered."""
 
     token: str
     comment_id: int
@@ -36,7 +36,7 @@ class TokenSeen(Struct, frozen=True):
 
 
 class NewCommand(Struct, frozen=True):
-    """A command of an operator, or of somebody who is none: `status` is pending, rejected or expired.
+    """A command of an operator or of another user; `status` is pending, rejected or expired.
 
     `number` is the thread in which it was written.
     """
@@ -52,14 +52,14 @@ class NewCommand(Struct, frozen=True):
 
 
 class NewFollowup(Struct, frozen=True):
-    """A comment on a source issue that has no pull request yet: it waits to be batched with its neighbours."""
+    """A comment on a source issue that has no pull request yet; it waits to be batched with others."""
 
     issue_number: int
     record: CommentRecord
 
 
 class NewRedirect(Struct, frozen=True):
-    """A comment on a source issue whose pull request exists: it is answered once with where to go.
+    """A comment on a source issue whose pull request exists: it is answered once with a pointer to it.
 
     `scope_number` is the thread in which the answer is posted.
     """
@@ -72,7 +72,7 @@ class NewRedirect(Struct, frozen=True):
 
 
 class PlannedReply(Struct, frozen=True):
-    """An answer to be posted. `scope_kind` is pr or issue, `reply_to` the review comment it answers in its thread."""
+    """An answer to post. `scope_kind` is pr or issue, `reply_to` the review comment it replies to in its thread."""
 
     scope_kind: str
     scope_number: int
@@ -83,7 +83,7 @@ class PlannedReply(Struct, frozen=True):
 
 
 class IgnoredComment(Struct, frozen=True):
-    """A comment on which nobody is to act, because of who wrote it: kept whole, for when that changes."""
+    """A comment that is ignored because of its author. It is stored completely, in case that changes."""
 
     record: CommentRecord
     reason: str
@@ -93,13 +93,13 @@ Effect = NewEvent | TokenSeen | IgnoredComment | NewCommand | NewFollowup | NewR
 
 
 FOLLOWUPS = "issue_followups"
-"""The kind of an event that batches the comments on a source issue before its pull request."""
+"""The kind of an event that batches the comments on a source issue from before its pull request."""
 
 _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822512)"}
 
 
 class EventRow(Struct, frozen=True):
-    """An event with every column of its row, and the status its pull request has now."""
+    """An event with every column of its row, and the current status of its pull request."""
 
     id: int
     project_id: int
@@ -134,7 +134,7 @@ class EventRow(Struct, frozen=True):
 
 
 class PendingCount(Struct, frozen=True):
-    """What waits in one thread."""
+    """The pending events of one thread."""
 
     project_id: int
     repo_full_name: str
@@ -150,7 +150,7 @@ _ROWS = f"SELECT {_STORED} FROM feedback_events"
 _OF_E = ", ".join((*(f"e.{name}" for name in _FIELDS), f"(SELECT t.status {_PULL.format('e')}) AS pr_status"))
 OF_ENDED = f"EXISTS (SELECT 1 {_PULL.format('e')} AND t.status IN ('merged', 'closed'))"
 """Whether the pull request of an event `e` is merged or closed."""
-# The head of a thread's queue, which nobody is at, of a pull request that is neither blocked nor paused.
+# The first event in a thread's queue, not leased, of a pull request that is neither blocked nor paused.
 _READY = (
     "e.processed_at IS NULL AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= :now)"
     " AND NOT EXISTS (SELECT 1 FROM feedback_events o WHERE o.processed_at IS NULL AND o.project_id = e.project_id"
@@ -180,16 +180,16 @@ def lease_next(
     project_ids: Sequence[int] | None = None,
     include_closed: bool = False,
 ) -> EventRow | None:
-    """Hand the oldest event that is ready to one holder until its lease runs out; None when nothing is ready.
+    """Lease the oldest event that is ready to one holder; return None if none is ready.
 
-    Events of a merged or closed pull request are handed out only with `include_closed`. A lease that expired without
-    a result counts as a failed attempt. A batch of follow-ups is consumed by being handed out: its issue's consumed id
+    Events of a merged or closed pull request are handed out only with `include_closed`. A lease that expired without a
+    result counts as a failed attempt. A batch of follow-ups is consumed when it is handed out: its issue's consumed id
     moves in the same transaction.
     """
     with database.transaction() as tx:
-        # Two that look at once would each find the other's thread free.
+        # Without this, two concurrent callers would each consider the other's thread free.
         tx.execute(_ONE_AT_A_TIME[database.dialect])
-        # A batch of follow-ups that is being made anew vanishes between the look and the update.
+        # A batch of follow-ups that is being rebuilt disappears between the read and the update.
         narrowed = _narrowed(database, repo, pr, project_ids)
         while rows := _ready(database, now_ms, *narrowed, include_closed=include_closed):
             event = EventRow(*rows[0])
@@ -210,7 +210,7 @@ def peek(
     project_ids: Sequence[int] | None = None,
     limit: int = 20,
 ) -> list[EventRow]:
-    """Return what is not done yet in the order of its instants, and lease nothing."""
+    """Return unprocessed events, oldest first, without leasing them."""
     where, params = _narrowed(database, repo, pr, project_ids)
     rows = database.read(
         f"SELECT {_OF_E} FROM feedback_events e WHERE e.processed_at IS NULL{where}"
@@ -221,10 +221,10 @@ def peek(
 
 
 def ack(database: Database, handle: int | str, now_ms: int) -> EventRow:
-    """Mark an event as done, by its number or by the lease it was handed out under.
+    """Mark an event as processed, by its id or by the lease it was handed out under.
 
-    A lease that ran out still counts while nobody took the event over; otherwise a LockHeld names who did. Done twice
-    is done.
+    An expired lease still counts unless another consumer took the event over; otherwise LockHeld names that consumer.
+    Marking an event twice has no effect.
     """
     with database.transaction() as tx:
         event = _held(tx, handle)
@@ -237,9 +237,9 @@ def ack(database: Database, handle: int | str, now_ms: int) -> EventRow:
 
 
 def nack(database: Database, handle: int | str, *, error: str, next_attempt_at: int | None) -> EventRow:
-    """Count a failed attempt and give the event back until an instant; the answer holds how many there were.
+    """Count a failed attempt and release the event until an instant; the returned row contains the attempts.
 
-    The same lease fails once. An event that is done stays done.
+    The same lease fails only once. A processed event stays processed.
     """
     with database.transaction() as tx:
         event = _held(tx, handle)
@@ -254,7 +254,7 @@ def nack(database: Database, handle: int | str, *, error: str, next_attempt_at: 
 
 
 def retry_now(tx: Transaction, project_id: int, thread_number: int) -> int:
-    """Let what waits in a thread be handed out at once, with its attempts forgotten; return how many were waiting."""
+    """Make the waiting events of a thread ready and reset their attempts; return how many were waiting."""
     return tx.change(
         "UPDATE feedback_events SET attempts = 0, next_attempt_at = NULL WHERE project_id = :project_id"
         " AND thread_number = :number AND processed_at IS NULL",
@@ -268,7 +268,7 @@ def find_event(database: Database, event_id: int) -> EventRow:
 
 
 def list_events(database: Database, project_id: int, thread_number: int) -> list[EventRow]:
-    """Return every event of one thread, done or not, in the order of its instants."""
+    """Return every event of one thread, processed or not, oldest first."""
     rows = database.read(
         f"{_ROWS} WHERE project_id = :project_id AND thread_number = :number ORDER BY updated_at, id",
         {"project_id": project_id, "number": thread_number},
@@ -277,7 +277,7 @@ def list_events(database: Database, project_id: int, thread_number: int) -> list
 
 
 def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:
-    """Return what waits and what is in flight, thread by thread."""
+    """Return the numbers of waiting and leased events, by thread."""
     rows = database.read(
         "SELECT project_id, repo_full_name, thread_number, COUNT(*),"
         " COUNT(CASE WHEN leased_until > :now THEN 1 END) FROM feedback_events"
@@ -338,12 +338,12 @@ def _ready(
 
 
 def _lease(tx: Transaction, event: EventRow, holder: str, until: int) -> list[Row]:
-    """Take an event; a lease that expired without a result was a failed attempt."""
+    """Lease an event; a previous lease that expired without a result counts as a failed attempt."""
     params: dict[str, object] = {"attempts": event.attempts, "error": event.last_error}
     if event.leased_until is not None:
         error = f"the lease of {event.leased_by} expired without a result"
         params = {"attempts": event.attempts + 1, "error": error}
-    # The lease names its event: an old one leads to whoever took the event over.
+    # The lease id contains the event id, so that an old lease still leads to the current holder.
     return tx.execute(
         "UPDATE feedback_events SET lease_id = :lease_id, leased_by = :holder, leased_until = :until,"
         " attempts = :attempts, last_error = :error WHERE id = :id AND processed_at IS NULL"
@@ -383,7 +383,7 @@ def _consume(tx: Transaction, event: EventRow, now_ms: int) -> None:
 
 
 def _held(tx: Transaction, handle: int | str) -> EventRow:
-    """Return the event that is meant; a lease names its event, so that whoever took it over can be named."""
+    """Return the event for an id or a lease id, which contains the event id so that a new holder can be named."""
     if isinstance(handle, int):
         return _get(tx, handle)
     number = handle.partition("-")[0]

@@ -1,7 +1,8 @@
 """Stores followed source issues and their comments (tables `issue_comment_cursors`, `issue_followups`).
 
-Comments made before the pull request exists wait until they are batched into one event. Until that event is leased it
-still grows and takes edits; leasing it (`events.lease_next`) consumes its comments. The two id marks only grow.
+Comments made before the pull request exists wait until they are batched into one event. Until that event is leased,
+comments can be added to it and edited; leasing it (`events.lease_next`) consumes its comments. The two id marks only
+grow.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class IssueCursor(Struct, frozen=True):
 
 
 class FollowupRow(Struct, frozen=True):
-    """A comment that waits to be batched, or was."""
+    """A comment that waits to be batched, or was batched."""
 
     project_id: int
     issue_number: int
@@ -41,7 +42,7 @@ class FollowupRow(Struct, frozen=True):
 
 
 Compose = Callable[[IssueCursor, Sequence[FollowupRow]], NewEvent]
-"""Says what event carries these comments, the oldest first."""
+"""Returns the event for these comments, which are passed oldest first."""
 
 _CURSORS = f"SELECT {', '.join(IssueCursor.__struct_fields__)} FROM issue_comment_cursors"
 _FOLLOWUPS = f"SELECT {', '.join(FollowupRow.__struct_fields__)} FROM issue_followups"
@@ -52,7 +53,7 @@ _UNTAKEN = "processed_at IS NULL AND lease_id IS NULL"
 def follow_issue(
     tx: Transaction, project_id: int, repo: str, issue_number: int, *, pr_number: int | None = None, now_ms: int
 ) -> IssueCursor:
-    """Follow a source issue, or name the pull request that came of it; what is known stays."""
+    """Follow a source issue, or set the pull request created for it; other known values are kept."""
     rows = tx.execute(
         "INSERT INTO issue_comment_cursors (repo_full_name, issue_number, project_id, pr_number, entered_at,"
         " updated_at) VALUES (:repo, :number, :project_id, :pr_number, :now, :now)"
@@ -68,7 +69,7 @@ def follow_issue(
 
 
 def unfollow_issue(tx: Transaction, project_id: int, issue_number: int) -> bool:
-    """Stop following a source issue, and forget what nobody took of it. False when it was not followed."""
+    """Stop following a source issue and delete its unconsumed comments. Return False if it was not followed."""
     key = {"project_id": project_id, "number": issue_number}
     tx.execute(f"DELETE FROM issue_followups WHERE {_ISSUE} AND event_id IS NULL", key)
     return tx.change(f"DELETE FROM issue_comment_cursors WHERE {_ISSUE}", key) > 0
@@ -89,7 +90,7 @@ def find_issue(database: Database, project_id: int, issue_number: int) -> IssueC
 
 
 def add_followups(tx: Transaction, project_id: int, followups: Sequence[NewFollowup]) -> int:
-    """Let comments wait; return how many wait that did not. One that was taken already is not asked again."""
+    """Store comments to be batched; return how many are new. Comments already consumed are not stored again."""
     return sum(
         tx.change(
             "INSERT INTO issue_followups (project_id, issue_number, comment_id, author, body, created_at, updated_at)"
@@ -116,8 +117,9 @@ def add_followups(tx: Transaction, project_id: int, followups: Sequence[NewFollo
 def batch_followups(
     tx: Transaction, project_id: int, issue_number: int, compose: Compose, now_ms: int
 ) -> NewEvent | None:
-    """Turn what waits at an issue into one event, together with an earlier batch that nobody took; None when nothing
-    waits.
+    """Turn the waiting comments of an issue into one event; return None if there are none.
+
+    Includes the comments of an earlier batch that was not leased yet.
     """
     key = {"project_id": project_id, "number": issue_number}
     waiting = tx.execute(f"{_FOLLOWUPS} WHERE {_ISSUE} AND event_id IS NULL ORDER BY comment_id", key)
@@ -138,7 +140,7 @@ def batch_followups(
 
 
 def waiting_followups(database: Database, project_id: int) -> list[int]:
-    """Return the issues at which comments wait to be batched."""
+    """Return the issues with comments that wait to be batched."""
     rows = database.read(
         "SELECT DISTINCT issue_number FROM issue_followups WHERE project_id = :project_id AND event_id IS NULL"
         " ORDER BY issue_number",
@@ -148,7 +150,7 @@ def waiting_followups(database: Database, project_id: int) -> list[int]:
 
 
 def note_redirected(tx: Transaction, project_id: int, issue_number: int, comment_id: int, now_ms: int) -> None:
-    """Keep that a comment after the pull request was answered with where to go."""
+    """Record that a comment after the pull request was answered with a pointer to it."""
     tx.execute(
         "UPDATE issue_comment_cursors SET post_pr_last_redirected_comment_id = :comment_id, updated_at = :now"
         f" WHERE {_ISSUE} AND post_pr_last_redirected_comment_id < :comment_id",
@@ -157,9 +159,9 @@ def note_redirected(tx: Transaction, project_id: int, issue_number: int, comment
 
 
 def _take_back(tx: Transaction, project_id: int, issue_number: int) -> list[tuple[object, ...]]:
-    """Return the comments of batches that nobody took, and remove those batches.
+    """Return the comments of batches that were not leased yet, and delete those batches.
 
-    Rows first, then their events: a batch that somebody takes at this instant keeps its row lock, and its condition.
+    Locks the rows before deleting their events, so that a batch that is being leased concurrently is kept.
     """
     key = {"project_id": project_id, "number": issue_number}
     events = tx.execute(
@@ -167,7 +169,7 @@ def _take_back(tx: Transaction, project_id: int, issue_number: int) -> list[tupl
     )
     found: list[tuple[object, ...]] = []
     for (event_id,) in events:
-        # Claimed for us by an update that changes nothing: whoever leases it meanwhile waits, or came first.
+        # Lock the row with an update that changes nothing: a concurrent lease either waits or came first.
         if not tx.change(
             f"UPDATE feedback_events SET ingested_at = ingested_at WHERE id = :id AND {_UNTAKEN}", {"id": event_id}
         ):

@@ -1,6 +1,6 @@
 """Stores the single-writer lease (table `leases`); every change is a compare-and-swap.
 
-`writing` is the only way to open a transaction under a lease: one whose lease was taken over is stopped.
+`writing` is the only way to open a transaction under a lease: it raises LeaseLost if the lease was taken over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelore.store.database.port import Database, Transaction
 
 
 class LeaseTable:
-    """The durable side of `engine.lease`."""
+    """Implements `LeaseStore` of `engine.lease`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -68,7 +68,7 @@ class LeaseTable:
 
 @contextmanager
 def writing(database: Database, lease: Lease | None, *, durable: bool = False) -> Iterator[Transaction]:
-    """Begin a transaction that commits only while the lease is ours; without a lease it is a plain one."""
+    """Begin a transaction that commits only while we hold the lease; without a lease, a plain transaction."""
     with database.transaction(durable=durable) as tx:
         if lease is not None:
             _fence(tx, lease)
@@ -76,8 +76,8 @@ def writing(database: Database, lease: Lease | None, *, durable: bool = False) -
 
 
 def _fence(tx: Transaction, lease: Lease) -> None:
-    """Stop unless the lease is ours, and let nobody take it before the commit."""
-    # An update and not a select: it locks the row, so that a takeover waits for this transaction's end.
+    """Raise LeaseLost unless we hold the lease, and prevent a takeover before the commit."""
+    # An update and not a select: it locks the row, so that a takeover waits until this transaction ends.
     held = tx.change(
         "UPDATE leases SET generation = generation WHERE name = :name AND generation = :generation"
         " AND holder_host IS NOT NULL",

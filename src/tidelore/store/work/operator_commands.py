@@ -15,7 +15,7 @@ from tidelore.store.work.events import NewCommand
 
 
 class CommandKey(NamedTuple):
-    """What names a command: a version of a comment in a project."""
+    """Identifies a command: a version of a comment in a project."""
 
     project_id: int
     command_key: str
@@ -54,7 +54,7 @@ _ROWS = f"SELECT {_FIELDS} FROM operator_commands"
 
 
 def insert_command(tx: Transaction, project_id: int, repo: str, command: NewCommand, now_ms: int) -> bool:
-    """Store a command as it was judged. False when it was stored before: it stays as it is."""
+    """Store a command with its status. Return False if it was stored before; it is not changed."""
     record = command.record
     return (
         tx.change(
@@ -83,7 +83,7 @@ def insert_command(tx: Transaction, project_id: int, repo: str, command: NewComm
 
 
 def pending(database: Database, *, project_id: int | None = None) -> list[CommandRow]:
-    """Return what is to be applied, in the order it was written."""
+    """Return the commands to apply, in the order in which they were written."""
     where = "" if project_id is None else " AND project_id = :project_id"
     params = {} if project_id is None else {"project_id": project_id}
     rows = database.read(f"{_ROWS} WHERE status = 'pending'{where} ORDER BY commented_at, comment_id", params)
@@ -91,7 +91,7 @@ def pending(database: Database, *, project_id: int | None = None) -> list[Comman
 
 
 def finish(tx: Transaction, key: CommandKey, status: str, result: str | None, now_ms: int) -> bool:
-    """Note what became of a command. False when it was finished before: whoever gets True answers it."""
+    """Record the result of a command. Return False if it was finished before; the caller that gets True replies."""
     return (
         tx.change(
             "UPDATE operator_commands SET status = :status, result = :result, applied_at = :now"
@@ -109,7 +109,7 @@ def find_command(database: Database, key: CommandKey) -> CommandRow | None:
 
 
 def list_commands(database: Database, *, project_id: int | None = None, limit: int = 100) -> list[CommandRow]:
-    """Return commands, the newest first."""
+    """Return commands, newest first."""
     where = "" if project_id is None else " WHERE project_id = :project_id"
     params = {"limit": limit} if project_id is None else {"limit": limit, "project_id": project_id}
     rows = database.read(f"{_ROWS}{where} ORDER BY commented_at DESC, comment_id DESC LIMIT :limit", params)

@@ -1,8 +1,9 @@
 """Stores answers before they are posted, and the claims of the processes that post them (table `outbox`).
 
-One process at a time works on a row. An attempt is durable before the request it announces, so after a crash a write
-that may have landed is known as such. A claim carries the identity of its process, so the claims of a killed process
-on this machine are released at once; claims of other machines last until they expire. Does not post: `feedback` does.
+One process at a time works on a row. An attempt is stored durably before the request is sent, so after a crash it is
+known which writes may have been delivered. A claim contains the identity of its process, so the claims of a killed
+process on this machine are released at once; claims of other machines last until they expire. Does not post: `feedback`
+does.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ def plan(
     source: str,
     now_ms: int,
 ) -> OutboxRow:
-    """Store an intent and its token; the same token again is the row that is there, wherever it stands.
+    """Store an intent and its token. If the token exists, return its row in whatever status.
 
-    The project leads to it, not the name: a renamed repository keeps its intents.
+    Looked up by project and not by name, because a renamed repository keeps its intents.
     """
     known = tx.execute(
         "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token",
@@ -116,10 +117,10 @@ def claim(
     *,
     project_ids: Collection[int] | None = None,
 ) -> OutboxRow | None:
-    """Take a row for this process alone: the one that is named, or the first that is due.
+    """Claim a row for this process: the given one, or the first that is due.
 
-    None: it has come to its end, is not due yet, or somebody else works on it. A claim that ran out is free;
-    a row that is named can be claimed on by whoever holds it.
+    Returns None if the row is finished or not due yet, or if another process works on it. An expired claim is free; the
+    holder of a claim can renew it by passing the row's id.
     """
     params = {"now": now_ms, "claim_id": claim_id}
     where = f"{OPEN} AND {_FREE if outbox_id is None else _FREE_OR_OURS} AND {_DUE}"
@@ -151,10 +152,10 @@ def note_attempt(
     project_ids: Collection[int] = (),
     interval_ms: int = 0,
 ) -> int:
-    """Make durable that a write is about to be tried; return 0, or how many milliseconds too early it is.
+    """Durably record that a write is about to be attempted; return 0, or how many milliseconds too early it is.
 
-    `project_ids` are those of one host: whichever process asks, no two attempts on them are noted within the interval.
-    A claim that is not ours any more is a LockHeld: nothing may be written by us.
+    `project_ids` are those of one host: no two attempts on them are recorded within the interval, in any process.
+    Raises LockHeld if the claim is no longer ours: then we must not write.
     """
     with database.transaction(durable=True) as tx:
         tx.execute(_ONE_AT_A_TIME[database.dialect])
@@ -174,7 +175,7 @@ def note_attempt(
 
 
 def mark_posted(tx: Transaction, outbox_id: int, comment_id: int | None, now_ms: int) -> OutboxRow:
-    """Note that a write was accepted, with the comment it made where the answer named one."""
+    """Record that a write was accepted, and the id of the new comment if the response contained it."""
     row = get_outbox(tx, outbox_id)
     if record_action_token_posted(tx, row.repo_full_name, row.token, now_ms):
         tx.execute(
@@ -185,14 +186,14 @@ def mark_posted(tx: Transaction, outbox_id: int, comment_id: int | None, now_ms:
 
 
 def mark_observed(tx: Transaction, outbox_id: int, comment_id: int, updated_at: int, now_ms: int) -> OutboxRow:
-    """Note that the comment stands on the remote."""
+    """Record that the comment was seen on the server."""
     row = get_outbox(tx, outbox_id)
     record_action_token_observed(tx, row.repo_full_name, row.token, comment_id, updated_at, now_ms)
     return get_outbox(tx, outbox_id)
 
 
 def mark_failed(tx: Transaction, outbox_id: int, error: str, now_ms: int) -> OutboxRow:
-    """Note that a write was refused for good; one that was observed meanwhile stays observed."""
+    """Record that a write was refused permanently; a row that was observed meanwhile stays observed."""
     row = get_outbox(tx, outbox_id)
     if record_action_token_failed(tx, row.repo_full_name, row.token, now_ms):
         tx.execute("UPDATE outbox SET last_error = :error WHERE id = :id", {"error": error, "id": outbox_id})
@@ -202,7 +203,7 @@ def mark_failed(tx: Transaction, outbox_id: int, error: str, now_ms: int) -> Out
 def postpone(
     tx: Transaction, outbox_id: int, claim_id: str, next_attempt_at: int, error: str | None, now_ms: int
 ) -> bool:
-    """Give a claim back until an instant. False when it was not ours any more: nothing is changed."""
+    """Release a claim until an instant. Return False, changing nothing, if it is no longer ours."""
     return (
         tx.change(
             "UPDATE outbox SET next_attempt_at = :next, last_error = COALESCE(:error, last_error), claim_id = NULL,"
@@ -214,7 +215,7 @@ def postpone(
 
 
 def release(tx: Transaction, outbox_id: int, claim_id: str) -> None:
-    """Give a claim back at once; one that is not ours any more stays."""
+    """Release a claim immediately, unless it is no longer ours."""
     tx.execute(
         "UPDATE outbox SET claim_id = NULL, claimed_until = NULL WHERE id = :id AND claim_id = :claim_id",
         {"id": outbox_id, "claim_id": claim_id},
@@ -266,12 +267,12 @@ def _only(rows: list[Row], outbox_id: int) -> OutboxRow:
 
 
 def new_claim(holder: ProcessIdentity) -> str:
-    """Return a name for a claim of this process that no other claim has."""
+    """Return a unique id for a claim of this process."""
     return f"{holder.host}:{holder.pid}:{holder.started}:{token_hex(8)}"
 
 
 def holder_of(claim_id: str) -> ProcessIdentity | None:
-    """Return whose claim it is; None where its name does not tell."""
+    """Return the process that made a claim; None if its id does not contain it."""
     parts = claim_id.rsplit(":", 3)
     if len(parts) != 4 or not (parts[1].isascii() and parts[1].isdigit()):
         return None
@@ -279,13 +280,13 @@ def holder_of(claim_id: str) -> ProcessIdentity | None:
 
 
 def free_dead(database: Database, now_ms: int, gone: Callable[[ProcessIdentity], bool] = is_dead) -> int:
-    """Free what processes hold that are known to be gone; return how many rows that were."""
+    """Release the claims of processes known to have ended; return the number of rows."""
     held = database.read(f"SELECT id, claim_id FROM outbox WHERE {OPEN} AND claimed_until > :now", {"now": now_ms})
     dead = [(row, claim) for row, claim in held if (holder := holder_of(claim)) is not None and gone(holder)]
     freed = 0
     for row, claim in dead:
         with database.transaction() as tx:
-            # By its name: whoever claimed the row meanwhile keeps it.
+            # Compare the claim id, so that a row claimed by another process meanwhile is not changed.
             freed += tx.change(
                 "UPDATE outbox SET claim_id = NULL, claimed_until = NULL WHERE id = :id AND claim_id = :claim",
                 {"id": row, "claim": claim},

@@ -25,13 +25,13 @@ _WALKS = ("lore sync", "lore ingest", "lore demo")
 _WALKED = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
 
 LEFT_OFF = "left off"
-"""How the note of a run begins that ended well and left something to the next one."""
+"""The prefix of the note of a run that succeeded but left work for the next one."""
 UNFINISHED = ("failed", "cancelled", "crashed")
-"""The ends of a run that leave something to be done."""
+"""The final states of runs that were not completed."""
 
 
 class RunView(Struct, frozen=True):
-    """A run as people ask for it."""
+    """A run for display."""
 
     id: int
     command: str
@@ -93,7 +93,7 @@ _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
 
 
 class RunTable:
-    """The durable side of `engine.ledger`."""
+    """Implements `RunStore` of `engine.ledger`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -152,7 +152,7 @@ class RunTable:
 
 
 def count_later_requests(database: Database, run_id: int, requests: int) -> None:
-    """Add requests that were made for a run after its row was closed."""
+    """Add requests that were sent for a run after its row was closed."""
     if requests > 0:
         with database.transaction() as tx:
             tx.execute(
@@ -171,7 +171,7 @@ def list_runs(database: Database, limit: int) -> list[RunView]:
 
 
 def list_records(database: Database, limit: int, *, unfinished: bool = False) -> tuple[list[RunRecord], int]:
-    """Return the newest runs first, and how many there are; `unfinished` leaves those that did not reach their end."""
+    """Return runs, newest first, and the total number; `unfinished` selects those that were not completed."""
     where = f" WHERE status IN ({', '.join(map(repr, UNFINISHED))})" if unfinished else ""
     rows = database.read(f"{_RECORDS}{where} ORDER BY id DESC LIMIT :limit", {"limit": limit})
     total = database.read(f"SELECT COUNT(*) FROM sync_runs{where}")
@@ -187,7 +187,7 @@ def find_record(database: Database, run_id: int) -> RunRecord:
 
 
 def last_sync(database: Database) -> RunView | None:
-    """Return the newest run that walked the lists and has ended; None before the first."""
+    """Return the newest finished run that walked the lists; None before the first."""
     rows = database.read(
         f"SELECT {', '.join(RunView.__struct_fields__)} FROM sync_runs WHERE status <> 'running'"
         f" AND mode = 'standard' AND ({_WALKED}) ORDER BY id DESC LIMIT 1"
@@ -196,10 +196,10 @@ def last_sync(database: Database) -> RunView | None:
 
 
 def last_success_at(database: Database) -> int | None:
-    """Return when the copy was last brought up to date: by a run that walked the lists, not by one of a part of it.
+    """Return when the copy was last brought up to date by a run that walked all lists, not only a part.
 
-    How the run went on after that, with documents and vectors, does not matter. Of runs that did not write down when
-    it was, the end is taken, if it was a good one and nothing was left to the next.
+    What the run did after that, with documents and vectors, does not matter. For runs that did not record this time,
+    use their end if they succeeded and left nothing for the next run.
     """
     rows = database.read(
         "SELECT MAX(COALESCE(mirrored_at, finished_at)) FROM sync_runs"
@@ -211,7 +211,7 @@ def last_success_at(database: Database) -> int | None:
 
 
 FAILED_TIMES = 4
-"""How many times as long a run is kept that did not end well: it is looked for later."""
+"""How many times longer to keep runs that did not succeed, because people look for them later."""
 _DAY_MS = 86_400_000
 _AT_ONCE = 1000
 
@@ -224,7 +224,7 @@ _OLD = (
 
 
 def forget_runs(database: Database, now_ms: int, keep_days: float) -> int:
-    """Forget the runs that are old enough; return how many there were."""
+    """Delete runs that are old enough; return how many."""
     well = now_ms - round(keep_days * _DAY_MS)
     unwell = now_ms - round(keep_days * FAILED_TIMES * _DAY_MS)
     forgotten = 0

@@ -19,7 +19,7 @@ State = Literal["idle", "running", "backing_off", "stopped"]
 
 
 class JobRow(Struct, frozen=True):
-    """One job. Without a bound nothing becomes stale by it; `requests` outlive the process."""
+    """One job. Without a bound the job never makes anything stale; `requests` persist across restarts."""
 
     name: str
     source: str
@@ -44,7 +44,7 @@ _CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES if name != "
 
 
 def save_jobs(database: Database, rows: Iterable[JobRow]) -> None:
-    """Write how jobs stand."""
+    """Write the state of jobs."""
     found = [{name: getattr(row, name) for name in _NAMES} for row in rows]
     if not found:
         return
@@ -56,7 +56,7 @@ def save_jobs(database: Database, rows: Iterable[JobRow]) -> None:
 
 
 def keep_jobs(database: Database, names: Collection[str]) -> None:
-    """Forget the jobs that are not among these."""
+    """Delete all jobs except these."""
     with database.transaction() as tx:
         tx.execute(
             f"DELETE FROM service_jobs WHERE NOT (name {tx.among('names')})",
@@ -70,7 +70,7 @@ def list_jobs(database: Database) -> list[JobRow]:
 
 
 class BudgetRow(Struct, frozen=True):
-    """How many requests a source still allows, of how many, and when it allows all of them again, by our own clock."""
+    """How many requests a source still allows, its limit, and when the limit resets, by our own clock."""
 
     source: str
     remaining: int
@@ -80,11 +80,11 @@ class BudgetRow(Struct, frozen=True):
 
     @property
     def is_low(self) -> bool:
-        """Tell whether less than a tenth is left; of a limit nobody named, whether nothing is."""
+        """Return whether less than a tenth is left, or nothing if the limit is unknown."""
         return self.remaining == 0 if self.allowed is None else self.remaining * 10 < self.allowed
 
     def is_current(self, now_ms: int) -> bool:
-        """Tell whether it still says something: not after the limit has filled up again."""
+        """Return whether the values are still valid: not after the limit was reset."""
         return self.reset_at is None or now_ms < self.reset_at
 
 
@@ -92,7 +92,7 @@ _BUDGET_NAMES = BudgetRow.__struct_fields__
 
 
 def save_budgets(database: Database, rows: Iterable[BudgetRow]) -> None:
-    """Write what sources said."""
+    """Store the rate limits that sources reported."""
     found = [{name: getattr(row, name) for name in _BUDGET_NAMES} for row in rows]
     if found:
         with database.transaction() as tx:
@@ -106,12 +106,12 @@ def save_budgets(database: Database, rows: Iterable[BudgetRow]) -> None:
 
 
 def list_budgets(database: Database) -> list[BudgetRow]:
-    """Return what every source said last, by name."""
+    """Return the last reported rate limit of every source, by name."""
     return [BudgetRow(*row) for row in sorted(database.read(f"SELECT {', '.join(_BUDGET_NAMES)} FROM source_budgets"))]
 
 
 def save_pause(database: Database, source: str, until_ms: int, now_ms: int) -> None:
-    """Record that a source asked for a pause; a longer one that is known stays."""
+    """Record a pause that a source requested; a longer known one is kept."""
     with database.transaction() as tx:
         tx.execute(
             "INSERT INTO source_pauses (source, until_at, updated_at) VALUES (:source, :until, :now)"
@@ -122,7 +122,7 @@ def save_pause(database: Database, source: str, until_ms: int, now_ms: int) -> N
 
 
 def paused_until(database: Database, source: str, now_ms: int) -> int | None:
-    """Return until when a source asked for a pause, or None when it did not or that is over."""
+    """Return until when a source requested a pause, or None if there is none or it is over."""
     rows = database.read(
         "SELECT until_at FROM source_pauses WHERE source = :source AND until_at > :now",
         {"source": source, "now": now_ms},
@@ -131,14 +131,14 @@ def paused_until(database: Database, source: str, now_ms: int) -> int | None:
 
 
 class PollCost(Struct, frozen=True):
-    """How a repository was read last (`repo` or `thread`), and the requests a poll by feeds is expected to take."""
+    """How a repository was last read (`repo` or `thread`), and the expected requests of a poll by feeds."""
 
     mode: str
     feed_requests: float
 
 
 def load_cost(database: Database, project_id: int) -> PollCost | None:
-    """Return what is known of a repository's polls."""
+    """Return the known poll cost of a repository."""
     rows = database.read(
         "SELECT mode, feed_requests FROM poll_costs WHERE project_id = :project_id", {"project_id": project_id}
     )
@@ -146,7 +146,7 @@ def load_cost(database: Database, project_id: int) -> PollCost | None:
 
 
 def save_cost(tx: Transaction, project_id: int, cost: PollCost, now_ms: int) -> None:
-    """Keep what a poll taught."""
+    """Store the cost of a poll."""
     tx.execute(
         "INSERT INTO poll_costs (project_id, mode, feed_requests, updated_at)"
         " VALUES (:project_id, :mode, :feed_requests, :now) ON CONFLICT (project_id) DO UPDATE SET"
@@ -156,7 +156,7 @@ def save_cost(tx: Transaction, project_id: int, cost: PollCost, now_ms: int) -> 
 
 
 class MetricCounter(Struct, frozen=True):
-    """One counter and what it has come to."""
+    """One counter and its value."""
 
     name: str
     labels: Mapping[str, str]
@@ -164,7 +164,7 @@ class MetricCounter(Struct, frozen=True):
 
 
 def add_to_counter(tx: Transaction, name: str, labels: Mapping[str, str], amount: int) -> None:
-    """Count further; nothing to count leaves no row."""
+    """Increase a counter; an amount of 0 creates no row."""
     if not amount:
         return
     tx.execute(
@@ -183,5 +183,5 @@ def read_counters(database: Database) -> list[MetricCounter]:
 
 
 def canonical_labels(labels: Mapping[str, str]) -> str:
-    """Return the one spelling of a set of labels."""
+    """Return a set of labels in canonical form."""
     return msgspec.json.encode(labels, order="sorted").decode()

@@ -3,9 +3,9 @@
     open_session   lease -> close crashed rows -> open a row -> work -> close the row -> release
     open_run       the row alone; `take_lease` inside it holds the lease for the part of the work that writes
 
-Work that needs no lease may be done before, or after giving the lease back early. Cancellation and every error pass
+Work that needs no lease may be done before taking it or after releasing it early. Cancellation and every error pass
 through here, so no row stays `running`; the row of a killed process is closed by the next run. A service outlives its
-runs, so it retries closing their rows for as long as the database is out of reach.
+runs, so it retries closing their rows for as long as the database is unreachable.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from tidelore.store.work.runs import RunTable
 
 LEASE = "sync"
 ASK_AGAIN_SECONDS = 1.0
-"""How soon a database that is out of reach is tried again by whoever has something to end in it."""
+"""The pause between attempts to close a run in an unreachable database."""
 LOOK_AGAIN_SECONDS = 0.2
-"""How soon a lease that is held is asked for again: a service that has more to do gives it back for a second only."""
+"""The pause between attempts to take a held lease: a busy service releases it only for a second."""
 _FOREVER_MS = 2**62
 
 
 class Workshop(Struct, frozen=True):
-    """What every writing command needs. `insists`: its runs end in the ledger, however long the database is away."""
+    """What every writing command needs. With `insists`, closing a run is retried until the database is reachable."""
 
     database: Database
     config: Config
@@ -55,9 +55,9 @@ class Workshop(Struct, frozen=True):
 
 
 class Session(Struct):
-    """A run that is under way. `error`, `partial` and `warnings` decide how its row is closed.
+    """A run in progress. `error`, `partial` and `warnings` decide how its row is closed.
 
-    `asked` tells at any time how many requests it has sent; without it, `counters` say so.
+    `asked` returns the number of requests sent so far; without it, `counters` contains the number.
     """
 
     shop: Workshop
@@ -77,37 +77,37 @@ class Session(Struct):
         return self.held
 
     def writing(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
-        """Begin a transaction that commits only while the lease of this run is ours."""
+        """Begin a transaction that commits only while this run holds the lease."""
         return writing(self.shop.database, self.lease, durable=durable)
 
     async def take_lease(self, *, force: bool, wait_seconds: float = 0.0) -> None:
-        """Become the one who writes, or learn who is."""
+        """Take the lease, or raise LockHeld naming the holder."""
         self.held = await wait_for_lease(self.shop, force=force, name=LEASE, wait_seconds=wait_seconds)
         self.crashed_runs += _close_crashed(self.shop, stale_after_ms=_stale_after_ms(self.shop))
 
     def give_back(self) -> None:
-        """Let others write from here on; the row stays open, and no fenced write of ours succeeds any more."""
+        """Release the lease; the row stays open, and fenced writes of this run fail from here on."""
         self.lease.release()
         self.shop.seam(Seam.LEASE_RELEASED)
 
     def tell(self, subject: str, stage: str, done: int, total: int | None, note: str) -> None:
-        """Let the ledger know how far one stage is."""
+        """Report the progress of one stage to the ledger."""
         self.course.tell(self.run.phase, subject, stage, done, total, note)
         self.note()
 
     def note(self) -> None:
-        """Write down how far the run is, if that is due. Like a heartbeat that fails, this says nothing of its own."""
+        """Record the progress of the run, if due. Errors are ignored, as for heartbeats."""
         with suppress(TideloreError):
             self.run.note_progress(self.tallied(), self.course.at(self.run.phase))
 
     def tallied(self) -> Counters:
-        """Return the counters as they are now."""
+        """Return the current counters."""
         if self.asked is not None:
             self.counters.requests = self.asked()
         return self.counters
 
     async def listen(self) -> None:
-        """Let a signal that came meanwhile be heard: it takes the loop two rounds to get to us."""
+        """Let pending signals be handled: the loop needs two rounds to deliver one."""
         for _ in range(3):
             await self.shop.clock.sleep(0)
 
@@ -136,7 +136,7 @@ def refuse_held(shop: Workshop, *, force: bool, name: str) -> None:
 
 
 async def wait_for_lease(shop: Workshop, *, force: bool, name: str, wait_seconds: float) -> Lease:
-    """Take the lease as soon as its holder gives it back; raise LockHeld when that takes too long."""
+    """Take the lease as soon as its holder releases it; raise LockHeld if that takes too long."""
     until = shop.clock.monotonic() + wait_seconds
     while True:
         try:
@@ -175,8 +175,8 @@ async def open_run(
     surgery: Surgery | None = None,
     held: Lease | None = None,
 ) -> AsyncIterator[Session]:
-    """Hold a run row for the length of the block; a lease that the block takes is given back with it."""
-    # Who only fell silent is given up by whoever takes the lease, and by nobody else.
+    """Hold a run row for the length of the block; a lease taken inside is released with it."""
+    # Only a new lease holder may mark a silent run as crashed.
     crashed = close_dead(shop) if held is None else _close_crashed(shop, stale_after_ms=_stale_after_ms(shop))
     run = Run.start(
         RunTable(shop.database),
@@ -211,7 +211,7 @@ async def open_run(
 
 
 async def _insist(shop: Workshop, act: Callable[[], None]) -> None:
-    """Do what ends a run. Of a service nobody would do it later, for its process lives: so it goes on until it can."""
+    """Run an action that ends a run. A service retries it, since its live process keeps others from doing it later."""
     while True:
         try:
             return act()
@@ -223,7 +223,7 @@ async def _insist(shop: Workshop, act: Callable[[], None]) -> None:
 
 
 def close_dead(shop: Workshop) -> list[int]:
-    """Close the rows of processes that are gone; of one that only fell silent nobody without the lease may say so."""
+    """Close the rows of dead processes. Without the lease, rows of silent processes must not be closed."""
     return _close_crashed(shop, stale_after_ms=_FOREVER_MS)
 
 
@@ -239,7 +239,7 @@ def _close(session: Session, *, cancelled: bool = False) -> None:
     try:
         _finish(session, cancelled=cancelled)
     except IllegalTransition:
-        # Whoever took the lease over has closed our row, as that of a process it gave up: then that is the error.
+        # If a process that took over the lease closed our row as crashed, raise LeaseLost instead.
         if session.held is not None:
             session.held.heartbeat()
         raise LeaseLost(
@@ -266,9 +266,9 @@ def _finish(session: Session, *, cancelled: bool) -> None:
 
 @asynccontextmanager
 async def _beating(session: Session, interval_seconds: float) -> AsyncIterator[None]:
-    """Keep the run row alive and true, and the lease while there is one.
+    """Send heartbeats for the run row, and for the lease while it is held.
 
-    A beat that fails says nothing of its own: a lost lease shows at the next commit, and a database may come back.
+    A failed heartbeat raises no error: a lost lease shows at the next commit, and a database may come back.
     """
 
     async def beat() -> None:

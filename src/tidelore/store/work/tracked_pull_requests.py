@@ -1,7 +1,7 @@
 """Stores tracked pull requests and their status history (tables `tracked_prs`, `tracked_pr_history`).
 
-Every change of status adds a history row in its transaction, and is made only from the status it was decided for.
-Does not decide which steps are legal.
+Every change of status adds a history row in its transaction, and is made only if the status is still the one it was
+decided for. Does not decide which changes are legal.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TrackedPr(Struct, frozen=True):
 
 
 class StatusStep(Struct, frozen=True):
-    """One line of a pull request's history."""
+    """One entry of a pull request's history."""
 
     id: int
     tracked_pr_id: int
@@ -73,7 +73,7 @@ def track(
     tracked_by: str,
     now_ms: int,
 ) -> TrackedPr:
-    """Follow a pull request. One that is followed already keeps its status, a terminal one too."""
+    """Track a pull request. One that is already tracked keeps its status, even a terminal one."""
     params = {
         "project_id": project_id,
         "repo": repo,
@@ -92,7 +92,7 @@ def track(
         tracked = TrackedPr(*created[0])
         _remember(tx, tracked.id, None, AWAITING, "tracked", f"by {tracked_by}", now_ms)
         return tracked
-    # An operator's word outlives a rule; the repository may have been renamed.
+    # An operator's request takes precedence over a rule; the repository may have been renamed.
     changed = tx.execute(
         "UPDATE tracked_prs SET repo_full_name = :repo, issue_number = COALESCE(:issue_number, issue_number),"
         " tracked_by = CASE WHEN :tracked_by = 'operator' THEN 'operator' ELSE tracked_by END, updated_at = :now"
@@ -103,7 +103,7 @@ def track(
 
 
 def untrack(tx: Transaction, tracked_id: int) -> bool:
-    """Stop following; its history goes with it, its events stay. False when it was not followed."""
+    """Stop tracking; deletes the history and keeps the events. Return False if it was not tracked."""
     return tx.change("DELETE FROM tracked_prs WHERE id = :id", {"id": tracked_id}) > 0
 
 
@@ -123,7 +123,7 @@ def list_tracked(
     project_id: int | None = None,
     statuses: Collection[str] | None = None,
 ) -> list[TrackedPr]:
-    """Return followed pull requests by repository and number; `repo` is compared without regard to case."""
+    """Return tracked pull requests by repository and number; `repo` is compared ignoring case."""
     wanted = STATUSES if statuses is None else [name for name in STATUSES if name in statuses]
     params: dict[str, Any] = {f"status_{place}": name for place, name in enumerate(wanted)}
     where = [f"status IN ({', '.join(f':{name}' for name in params)})" if params else "1 = 0"]
@@ -146,10 +146,10 @@ def move(
     now_ms: int,
     **columns: Any,
 ) -> TrackedPr:
-    """Make a step that was decided for the row as it was read, with its line of history.
+    """Change the status as decided for the row as it was read, and add a history entry.
 
-    Becoming blocked keeps the reason and the instant, leaving it forgets them. A row whose status is another by now
-    is an IllegalTransition: the step was decided for something that is gone.
+    Becoming blocked stores the reason and the time, leaving it clears them. Raises IllegalTransition if the status has
+    changed meanwhile, because the decision was made for another state.
     """
     unknown = columns.keys() - _MUTABLE
     if unknown:
@@ -180,9 +180,9 @@ def move(
 
 
 def note_pull(tx: Transaction, tracked: TrackedPr, pull: PullRecord, now_ms: int) -> TrackedPr:
-    """Keep what a pull request says of itself. Its head is kept only where none is known: a new one is judged first.
+    """Store the details of a pull request. The head is stored only if none is known: a new one is judged first.
 
-    An older snapshot than the one we know changes nothing.
+    A snapshot older than the stored one changes nothing.
     """
     rows = tx.execute(
         "UPDATE tracked_prs SET branch = :branch, title = :title, author = :author, url = :url,"
@@ -204,7 +204,7 @@ def note_pull(tx: Transaction, tracked: TrackedPr, pull: PullRecord, now_ms: int
 
 
 def set_head(tx: Transaction, tracked_id: int, head_sha: str, now_ms: int) -> None:
-    """Keep a head that was judged to follow the one we knew."""
+    """Store a head that was judged to follow the known one."""
     tx.execute(
         "UPDATE tracked_prs SET last_seen_head_sha = :head_sha, updated_at = :now WHERE id = :id",
         {"head_sha": head_sha, "now": now_ms, "id": tracked_id},
@@ -212,7 +212,7 @@ def set_head(tx: Transaction, tracked_id: int, head_sha: str, now_ms: int) -> No
 
 
 def note_reviews_read(tx: Transaction, tracked_id: int, pull_updated_at: int) -> None:
-    """Keep for which version of the pull request its reviews were read: in the transaction that stores them."""
+    """Store the version of the pull request for which reviews were read, in the transaction that stores them."""
     tx.execute(
         "UPDATE tracked_prs SET reviews_read_for = :read_for WHERE id = :id"
         " AND COALESCE(reviews_read_for, 0) < :read_for",
@@ -220,8 +220,8 @@ def note_reviews_read(tx: Transaction, tracked_id: int, pull_updated_at: int) ->
     )
 
 
-def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> bool:  # noqa: FBT001 - the value that is set
-    """Hold events back, or hand them out again. False when it was so already."""
+def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> bool:  # noqa: FBT001 - the value to set
+    """Pause or resume handing out events. Return False if nothing changed."""
     return (
         tx.change(
             "UPDATE tracked_prs SET paused = :paused, updated_at = :now WHERE id = :id AND paused <> :paused",
@@ -232,7 +232,7 @@ def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> b
 
 
 def history(database: Database, tracked_id: int) -> list[StatusStep]:
-    """Return every step of a pull request, the first one first."""
+    """Return every history entry of a pull request, oldest first."""
     rows = database.read(
         f"SELECT {', '.join(StatusStep.__struct_fields__)} FROM tracked_pr_history WHERE tracked_pr_id = :id"
         " ORDER BY id",
