@@ -101,7 +101,7 @@ def reason_to_skip(config: Config, project: ProjectRow) -> str | None:
 
 
 async def find_projects(source: ProjectSource, host: GitLabHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
-    """Return the projects of a host: those configured by name, then the others that its groups currently contain.
+    """Return the projects of a host: those configured by name, then the others that its groups contain.
 
     A group that cannot be listed is one failure under the name `group/*`. If the source rejects the credentials or
     limits the rate, all of its projects fail and it gets no more requests.
