@@ -16,6 +16,8 @@ can help. The tree branches by who has to act:
     │       ├── CredentialsRejected    exit 4
     │       ├── RemoteNotFound         exit 6
     │       ├── RepositoryReplaced     exit 1   a name belongs to another repository now
+    │       ├── FeatureDisabled        exit 1   the repository has this feature switched off
+    │       ├── AccessRefused          exit 1   the token may not read this part
     │       ├── ForeignOrigin          exit 1   a link points to another host
     │       └── ResponseTooLarge       exit 1
     ├── LockHeld                       exit 3   names the holder
@@ -182,6 +184,18 @@ class RepositoryReplaced(RemotePermanent):
     """Another repository has taken over the name of a known one; nothing was read or written."""
 
     code = "REPOSITORY_REPLACED"
+
+
+class FeatureDisabled(RemotePermanent):
+    """Issues or Discussions are switched off in this repository. Its items are hidden, not deleted."""
+
+    code = "FEATURE_DISABLED"
+
+
+class AccessRefused(RemotePermanent):
+    """The token may not read this part of the repository; what it would show stays unknown."""
+
+    code = "ACCESS_REFUSED"
 
 
 class ForeignOrigin(RemotePermanent):

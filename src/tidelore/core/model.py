@@ -381,3 +381,94 @@ class PostRecord(Struct, frozen=True):
     alt_text: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+
+
+class RepositoryRecord(Struct, frozen=True):
+    """A repository of GitHub: the project, its global id, and the features that decide what can be read.
+
+    A feature is None if the server does not report it.
+    """
+
+    project: ProjectRecord
+    node_id: str | None
+    fork: bool
+    has_issues: bool | None
+    has_discussions: bool | None
+
+
+class PullIssueRecord(Struct, frozen=True):
+    """The issue side of a pull request, as the list of issues shows it.
+
+    `remote_id` is the id of this side; the pull request has another one. `node_id` is the same on both sides.
+    """
+
+    remote_id: int
+    node_id: str | None
+    number: int
+    comments: int
+    state_reason: str | None
+    reactions: int
+    created_at: int
+    updated_at: int
+
+
+class ReviewThreadRecord(Struct, frozen=True):
+    """The state of a review thread. `root_comment_id` is its first comment that still exists."""
+
+    remote_id: str
+    is_resolved: bool
+    is_outdated: bool
+    resolved_by: str | None
+    path: str
+    line: int | None
+    subject_type: str
+    root_comment_id: int | None
+
+
+class TopicCommentRecord(Struct, frozen=True):
+    """A comment of a discussion, or a reply to one: `parent_id` is the comment that a reply belongs to.
+
+    A deleted comment with replies stays, without text and author, and has `deleted_at`.
+    """
+
+    remote_id: int
+    node_id: str
+    parent_id: int | None
+    author: str | None
+    association: str | None
+    body: str
+    is_answer: bool
+    upvotes: int
+    created_at: int
+    updated_at: int
+    deleted_at: int | None
+    url: str | None
+    payload: bytes
+
+
+class TopicRecord(Struct, frozen=True):
+    """A discussion of GitHub with all its comments; each comment is followed by its replies.
+
+    `is_answered` is None in a category without answers.
+    """
+
+    remote_id: int
+    node_id: str
+    number: int
+    title: str
+    body: str
+    author: str | None
+    association: str | None
+    category: str
+    is_answered: bool | None
+    answer_id: int | None
+    answer_chosen_at: int | None
+    upvotes: int
+    state: str
+    state_reason: str | None
+    locked: bool
+    created_at: int
+    updated_at: int
+    closed_at: int | None
+    url: str | None
+    comments: tuple[TopicCommentRecord, ...]
