@@ -53,6 +53,7 @@ class Call(Generic[T]):
     conditional: bool
     read: Callable[[Response], T]
     writes: bool = False
+    retry_overload: bool = True
 
     def __repr__(self) -> str:
         return f"Call({self.method}, {self.route})"
@@ -125,6 +126,8 @@ def _encode(headers: Mapping[str, str]) -> dict[str, tuple[bytes, bytes]]:
 
 
 MAX_REDIRECTS = 3
+OVERLOADED = frozenset({502, 504})
+"""The statuses of a server that could not build its response in time."""
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Total time for one response, in multiples of the timeout: a body that arrives slower than that counts as a failure.
@@ -303,8 +306,12 @@ class HttpClient:
         as_type: type[T],
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
+        retry_overload: bool = True,
     ) -> tuple[T, Response]:
-        """Send a read-only POST; it is decoded and retried like a GET."""
+        """Send a read-only POST; it is decoded and retried like a GET.
+
+        Without `retry_overload`, a 502 or 504 is raised at once: the caller will ask for less instead.
+        """
         decoder = self._decoder(as_type)
 
         def read(response: Response) -> T:
@@ -313,7 +320,7 @@ class HttpClient:
         url = self._origin.resolve(path_or_url)
         content = encode_content(json)
         sent = self._headers.build(headers, None, content)
-        return await self._fetch(Call("POST", url, sent, content, route, False, read))
+        return await self._fetch(Call("POST", url, sent, content, route, False, read, retry_overload=retry_overload))
 
     def _decoder(self, as_type: type[T]) -> msgspec.json.Decoder[T]:
         decoder: msgspec.json.Decoder[T] | None = self._decoders.get(as_type)
@@ -334,7 +341,8 @@ class HttpClient:
                 return await self._follow(call, attempt)
             except RemoteTransient as failure:
                 named = failure.retry_after_seconds
-                if attempt > self._max_retries or (named is not None and self.governor.too_long(named)):
+                final = failure.status in OVERLOADED and not call.retry_overload
+                if final or attempt > self._max_retries or (named is not None and self.governor.too_long(named)):
                     failure.details["attempts"] = attempt
                     raise
                 pause = 0.0 if named else backoff_seconds(attempt, self._backoff_seconds, self._roll())

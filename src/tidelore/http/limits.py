@@ -87,7 +87,12 @@ class Verdict:
 
 
 def read_budget(headers: Mapping[str, str], server_ms: int) -> Budget:
-    """Read `RateLimit-*` (GitLab, Bluesky) or `x-ratelimit-*` (GitHub)."""
+    """Read `RateLimit-*` (GitLab, Bluesky) or `x-ratelimit-*` (GitHub).
+
+    GitHub counts GraphQL apart from everything else: an exhausted GraphQL budget must not delay other requests.
+    """
+    if headers.get("x-ratelimit-resource") == "graphql":
+        return UNKNOWN
     for prefix in ("ratelimit", "x-ratelimit"):
         remaining = whole_number(headers.get(f"{prefix}-remaining"))
         if remaining is not None:

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.content import digest
@@ -49,6 +50,7 @@ class ItemReader(Generic[P, R]):
 
     `locator` is the field by which an item is requested again. By default an item's version is derived from the bytes
     of its payload; with `by_record` from the record, so that a change of a field we do not store is not a new version.
+    `unversioned` are optional fields of the record that only some responses contain: they do not change the version.
     """
 
     def __init__(
@@ -58,11 +60,13 @@ class ItemReader(Generic[P, R]):
         *,
         locator: str | None = "iid",
         by_record: bool = False,
+        unversioned: tuple[str, ...] = (),
     ) -> None:
         self._decode = msgspec.json.Decoder(payload).decode
         self._transform: Callable[[P], R | None] = transform
         self._locator = locator
         self._by_record = by_record
+        self._unversioned: dict[str, None] = dict.fromkeys(unversioned)
 
     def read(self, raws: list[Raw], at: Callable[[R], int]) -> ParsedItems[R]:
         """Parse the items of a page; `at` returns the timestamp by which the list is ordered."""
@@ -76,10 +80,15 @@ class ItemReader(Generic[P, R]):
                 rejected.append(reject(payload, str(error), self._locator))
                 continue
             if record is not None:
-                content = digest(msgspec.json.encode(record) if self._by_record else payload)
+                content = digest(self._versioned(record) if self._by_record else payload)
                 version = Version(record.remote_id, record.updated_at, content)
                 items.append(Item(version, at(record), payload, record))
         return ParsedItems(items, rejected)
+
+    def _versioned(self, record: R) -> bytes:
+        if self._unversioned:
+            return msgspec.json.encode(replace(cast("Struct", record), **self._unversioned))
+        return msgspec.json.encode(record)
 
     def one(self, payload: bytes) -> R:
         """Return the record of one payload, or raise ValueError or DecodeError."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tidelore.core.errors import CredentialsRejected, RemoteNotFound
-from tidelore.core.model import ProjectRecord
+from tidelore.core.model import ProjectRecord, RepositoryRecord
 from tidelore.http.client import HttpClient
 from tidelore.http.failures import unclear_write
 from tidelore.http.redaction import redact
@@ -23,6 +23,8 @@ from tidelore.sources.github.payloads import App, Comparison, Repository, User
 from tidelore.sources.github.transform import transform_repository
 
 T = TypeVar("T")
+
+_ENTERPRISE = "/api/v3/graphql"
 
 Params = Mapping[str, str | int]
 RequestHeaders = Mapping[str, str]
@@ -55,6 +57,10 @@ class GitHubClient:
 
     async def repository(self, repo: Repo) -> ProjectRecord:
         """Return a repository by its name or id; the record has its current name."""
+        return (await self.repository_record(repo)).project
+
+    async def repository_record(self, repo: Repo) -> RepositoryRecord:
+        """Return a repository by its name or id, with its features."""
         try:
             payload = await self._one(repo_path(repo), Repository, "repo")
         except RemoteNotFound as error:
@@ -113,6 +119,24 @@ class GitHubClient:
         return await self._asked(
             lambda headers: self._http.get_json(address, as_type=Raw, etag=etag, headers=headers, route=route)
         )
+
+    async def query(
+        self, content: object, *, as_type: type[T], route: str, retry_overload: bool = True
+    ) -> tuple[T, Response]:
+        """Send a GraphQL query and return its decoded response."""
+        # An Enterprise Server has REST below /api/v3 and GraphQL beside it.
+        address = self.address("graphql")
+        if address.endswith(_ENTERPRISE):
+            address = address.removesuffix(_ENTERPRISE) + "/api/graphql"
+        return await self._asked(
+            lambda headers: self._http.query(
+                address, content, as_type=as_type, headers=headers, route=route, retry_overload=retry_overload
+            )
+        )
+
+    def clean(self, text: str) -> str:
+        """Return an excerpt of a server's message on one line, without secrets."""
+        return self._http.clean(text)
 
     async def compare(self, repo: Repo, base: str, head: str) -> str:
         """Return how a head relates to a base: ahead, behind, diverged, identical.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 Number = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """An integer that both databases can store; a larger one rejects only its item and does not fail the run."""
@@ -17,6 +17,14 @@ class User(Struct, frozen=True):
 
 class Label(Struct, frozen=True):
     name: str
+
+
+class Milestone(Struct, frozen=True):
+    title: str
+
+
+class Reactions(Struct, frozen=True):
+    total_count: Number = 0
 
 
 class RepositoryName(Struct, frozen=True):
@@ -36,6 +44,10 @@ class Repository(Struct, frozen=True):
     name: str
     html_url: str | None = None
     archived: bool | None = None
+    node_id: str | None = None
+    fork: bool | None = None
+    has_issues: bool | None = None
+    has_discussions: bool | None = None
 
 
 class Comment(Struct, frozen=True):
@@ -104,6 +116,70 @@ class Pull(Struct, frozen=True):
     user: User | None = None
     labels: tuple[Label, ...] | None = None
     html_url: str | None = None
+
+
+class PullPage(Pull, frozen=True):
+    """A pull request with everything that is mirrored. Only its own URL sends `merged_by`."""
+
+    body: str | None = None
+    merged_by: User | None = None
+    milestone: Milestone | None = None
+    assignees: tuple[User, ...] | None = None
+    requested_reviewers: tuple[User, ...] | None = None
+
+
+class PullMark(Struct, frozen=True):
+    """What makes an entry of the list of issues a pull request; its contents are not used."""
+
+
+class Issue(Struct, frozen=True):
+    """An entry of the list of issues: an issue, or with `pull_request` the issue side of a pull request."""
+
+    id: Number
+    number: Number
+    title: str
+    state: str
+    created_at: str
+    updated_at: str
+    node_id: str | None = None
+    repository_url: str | None = None
+    pull_request: PullMark | None = None
+    body: str | None = None
+    closed_at: str | None = None
+    user: User | None = None
+    milestone: Milestone | None = None
+    locked: bool | None = None
+    comments: Number | None = None
+    state_reason: str | None = None
+    reactions: Reactions | None = None
+    html_url: str | None = None
+    labels: tuple[str | Label, ...] | None = None
+    assignees: tuple[User, ...] | None = None
+
+
+class TimelineKind(Struct, frozen=True):
+    """Which kind an entry of a timeline is, and whether it has an id."""
+
+    event: str | None = None
+    id: Raw = Raw(b"null")
+
+
+class TimelineEvent(Struct, frozen=True):
+    """An issue event in a timeline."""
+
+    id: Number
+    event: str
+    created_at: str
+    actor: User | None = None
+    commit_id: str | None = None
+    label: Label | None = None
+    milestone: Milestone | None = None
+
+
+class ChangedFile(Struct, frozen=True):
+    filename: str
+    status: str
+    previous_filename: str | None = None
 
 
 class Comparison(Struct, frozen=True):

@@ -6,7 +6,7 @@ every call raises it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -15,14 +15,29 @@ from urllib.parse import urlsplit
 from tidelore.core.clock import Clock, describe_age
 from tidelore.core.config import GitHubHost
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, TideloreError
-from tidelore.core.model import CommentRecord, ProjectRecord, PullRecord
-from tidelore.engine.ports import Lister, ListRequest, Pages
+from tidelore.core.model import (
+    ClosedIssueRecord,
+    CommentRecord,
+    EventRecord,
+    FileChangeRecord,
+    IssueRecord,
+    MergeRequestRecord,
+    ProjectRecord,
+    PullIssueRecord,
+    PullRecord,
+    RepositoryRecord,
+    ReviewThreadRecord,
+    TopicRecord,
+)
+from tidelore.engine.ports import Lister, ListRequest, Page, Pages
 from tidelore.http.client import HttpClient, bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
-from tidelore.sources.github import surfaces
+from tidelore.sources.github import forge_lists, surfaces, threads
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient, Repo
+from tidelore.sources.github.discussions import DiscussionList
+from tidelore.sources.github.graphql import GraphQlClient
 from tidelore.sources.ports import Greeting, Wiring, skew_of
 
 
@@ -47,12 +62,20 @@ class GitHubSource:
         self._per_page = per_page
         self._signed_in = signed_in
         self._login: str | None = None
+        self._graphql: GraphQlClient | None = None
 
     @property
     def _client(self) -> GitHubClient:
         if isinstance(self._door, TideloreError):
             raise self._door
         return self._door
+
+    @property
+    def graphql(self) -> GraphQlClient:
+        """The GraphQL interface of this host; it keeps its page sizes and its points."""
+        if self._graphql is None:
+            self._graphql = GraphQlClient(self._client, signed_in=self._signed_in != "no")
+        return self._graphql
 
     @property
     def remaining(self) -> int | None:
@@ -149,6 +172,44 @@ class GitHubSource:
         for rejected in page.rejected:
             raise RemotePermanent(f"could not parse pull request #{number}: {rejected.error}", reason="bad_shape")
         return page.items[0].record
+
+    async def repository(self, repo: Repo) -> RepositoryRecord:
+        """Return a repository with its global id and its features."""
+        return await self._client.repository_record(repo)
+
+    async def repositories(self, org: str) -> list[RepositoryRecord]:
+        """Return every repository of an organisation, forks and archived ones too."""
+        return await forge_lists.repositories(self._client, org, self._per_page)
+
+    def issue_list(
+        self, repo_id: int, per_page: int | None = None, *, by_creation: bool = False
+    ) -> Lister[IssueRecord | PullIssueRecord]:
+        """Return the issues and the issue sides of pull requests: by update time with `since`, or by creation."""
+        return forge_lists.issue_list(self._client, repo_id, per_page or self._per_page, by_creation=by_creation)
+
+    def pull_list(self, repo_id: int, per_page: int | None = None) -> Lister[MergeRequestRecord]:
+        """Return all pull requests as merge requests, the newest update first; page 1 is conditional."""
+        return forge_lists.pull_list(self._client, repo_id, per_page or self._per_page)
+
+    def timeline(self, repo_id: int, number: int) -> Pages[EventRecord]:
+        """Return the state, label and milestone events of one issue or pull request."""
+        return forge_lists.timeline(self._client, repo_id, number, self._per_page)
+
+    def files(self, repo_id: int, number: int) -> Pages[FileChangeRecord]:
+        """Return the files that one pull request changes, at most 3,000."""
+        return forge_lists.files(self._client, repo_id, number, self._per_page)
+
+    async def review_threads(self, node_ids: Sequence[str]) -> Mapping[str, Page[ReviewThreadRecord] | None]:
+        """Return the review threads of pull requests by their global ids; None for one that is not there."""
+        return await threads.review_threads(self.graphql, node_ids)
+
+    async def closing_issues(self, node_ids: Sequence[str]) -> Mapping[str, Page[ClosedIssueRecord] | None]:
+        """Return the issues that pull requests close by their global ids; None for one that is not there."""
+        return await threads.closing_issues(self.graphql, node_ids)
+
+    def discussions(self, repo_node_id: str) -> Lister[TopicRecord]:
+        """Return the Discussions of a repository by its global id, the newest update first."""
+        return DiscussionList(self.graphql, repo_node_id)
 
     async def compare(self, repo: Repo, base: str, head: str) -> str:
         """Return how a head relates to a base: "ahead", "behind", "diverged" or "identical"."""

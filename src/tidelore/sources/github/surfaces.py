@@ -9,6 +9,7 @@ The token inside a window is the server's next link, also in its `/repositories/
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -30,11 +31,11 @@ from tidelore.sources.github.transform import (
     transform_review,
     transform_review_comment,
 )
-from tidelore.sources.items import ItemReader, next_address
+from tidelore.sources.items import DatedRecord, ItemReader, next_address
 
 _LOG = logging.getLogger(__name__)
 
-R = TypeVar("R", CommentRecord, PullRecord)
+R = TypeVar("R", bound=DatedRecord)
 
 COMMENTS = ItemReader(Comment, transform_comment, locator="id", by_record=True)
 REVIEW_COMMENTS = ItemReader(ReviewComment, transform_review_comment, locator="id", by_record=True)
@@ -62,6 +63,7 @@ class PagedList(Generic[R]):
         order: Params | None = None,
         takes_since: bool = False,
         newest_first: bool = False,
+        at: Callable[[R], int] | None = None,
     ) -> None:
         self._client = client
         self._address = address
@@ -71,6 +73,7 @@ class PagedList(Generic[R]):
         self._order = dict(order or {})
         self._takes_since = takes_since
         self._newest_first = newest_first
+        self._at: Callable[[R], int] = at or _updated_at
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         if request.token is not None:
@@ -79,17 +82,21 @@ class PagedList(Generic[R]):
             raws, response, asked = await self._first(request)
         if raws is None:
             return Page(server_at=response.server_at, not_modified=True)
-        found = self._reader.read(raws, lambda record: record.updated_at)
+        found = self._reader.read(raws, self._at)
         is_first = request.token is None
         whole = is_first and (self._newest_first or len(raws) < self._per_page)
         return Page(
             items=found.items,
             rejected=found.rejected,
-            next_token=next_address(response, len(raws), self._per_page, self._route),
+            next_token=self._next(response, len(raws)),
             server_at=response.server_at,
             # Stored under the requested URL: a renamed repository responds from another one.
             validator=Validator(asked, response.etag) if whole and response.etag else None,
         )
+
+    def _next(self, response: Response, count: int) -> str | None:
+        """Return the token of the next page; None at the end."""
+        return next_address(response, count, self._per_page, self._route)
 
     async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Response, str]:
         while True:
@@ -217,10 +224,18 @@ def resized(address: str, per_page: int) -> str:
     """Return the URL of the smaller page that contains the first item of a page; a few items may be repeated."""
     parts = urlsplit(address)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if "after" in query:
+        # A cursor does not depend on the page size, and the page number beside it is not used.
+        query |= {"per_page": str(per_page)}
+        return urlunsplit(parts._replace(query=urlencode(query)))
     page, size = (int(text) if text.isdecimal() else 0 for text in (query.get("page", ""), query.get("per_page", "")))
     if page and size:
         query |= {"per_page": str(per_page), "page": str((page - 1) * size // per_page + 1)}
     return urlunsplit(parts._replace(query=urlencode(query)))
+
+
+def _updated_at(record: DatedRecord) -> int:
+    return record.updated_at
 
 
 def _resource(kind: str) -> str:

@@ -5,14 +5,54 @@ Pure functions. A timestamp that cannot be parsed, or a URL without a thread num
 
 from __future__ import annotations
 
-from tidelore.core.model import CommentRecord, ProjectRecord, PullRecord
-from tidelore.sources.github.payloads import Comment, Pull, Repository, Review, ReviewComment, User
+import msgspec
+
+from tidelore.core.content import digest
+from tidelore.core.model import (
+    CommentRecord,
+    EventRecord,
+    FileChangeRecord,
+    IssueRecord,
+    Item,
+    LabelEventRecord,
+    MergeRequestRecord,
+    MilestoneEventRecord,
+    ProjectRecord,
+    PullIssueRecord,
+    PullRecord,
+    RepositoryRecord,
+    StateEventRecord,
+    Version,
+)
+from tidelore.sources.github.payloads import (
+    ChangedFile,
+    Comment,
+    Issue,
+    Milestone,
+    Pull,
+    PullPage,
+    Repository,
+    Review,
+    ReviewComment,
+    TimelineEvent,
+    TimelineKind,
+    User,
+)
 from tidelore.sources.items import instant, optional_instant
 
 ISSUE_COMMENT = "issue_comment"
 REVIEW_COMMENT = "review_comment"
 REVIEW_SUMMARY = "review_summary"
 
+_STATES = {"open": "opened"}
+"""Our name for a state, where GitHub uses another one."""
+_FAMILIES = {
+    **dict.fromkeys(("closed", "reopened", "merged"), "state"),
+    **dict.fromkeys(("labeled", "unlabeled"), "label"),
+    **dict.fromkeys(("milestoned", "demilestoned"), "milestone"),
+}
+"""The kinds of timeline entries that are stored, with the group of events that each belongs to."""
+_ACTIONS = {"labeled": "add", "milestoned": "add", "unlabeled": "remove", "demilestoned": "remove"}
 _GHOST = "ghost"
 """The account that GitHub shows as the author of comments of deleted accounts."""
 
@@ -115,15 +155,132 @@ def transform_pull(payload: Pull) -> PullRecord:
     )
 
 
-def transform_repository(payload: Repository) -> ProjectRecord:
+def transform_issue(payload: Issue) -> IssueRecord | PullIssueRecord:
+    """Normalise an entry of the list of issues, or raise ValueError naming the field."""
+    created_at = instant("created_at", payload.created_at)
+    updated_at = instant("updated_at", payload.updated_at)
+    if payload.pull_request is not None:
+        return PullIssueRecord(
+            remote_id=payload.id,
+            node_id=payload.node_id,
+            number=payload.number,
+            comments=payload.comments or 0,
+            state_reason=payload.state_reason,
+            reactions=payload.reactions.total_count if payload.reactions else 0,
+            created_at=created_at,
+            updated_at=updated_at,
+        )
+    return IssueRecord(
+        remote_id=payload.id,
+        iid=payload.number,
+        title=payload.title,
+        description=payload.body,
+        state=_STATES.get(payload.state, payload.state),
+        author_username=author(payload.user),
+        milestone_title=_title(payload.milestone),
+        due_date=None,
+        confidential=False,
+        discussion_locked=bool(payload.locked),
+        issue_type=None,
+        user_notes_count=payload.comments or 0,
+        time_estimate_seconds=0,
+        time_spent_seconds=0,
+        references_short=f"#{payload.number}",
+        references_full=_reference(_repository_name(payload.repository_url), payload.number),
+        created_at=created_at,
+        updated_at=updated_at,
+        closed_at=optional_instant("closed_at", payload.closed_at),
+        web_url=payload.html_url,
+        labels=tuple(label if isinstance(label, str) else label.name for label in payload.labels or ()),
+        assignees=_logins(payload.assignees),
+    )
+
+
+def transform_merge_request(payload: PullPage) -> MergeRequestRecord:
+    """Normalise a pull request as a merge request, or raise ValueError naming the field.
+
+    The number of comments is not part of it: the list does not send it, the issue side of the pull request does.
+    """
+    merged_at, repo = optional_instant("merged_at", payload.merged_at), payload.base.repo
+    merged = bool(payload.merged) or merged_at is not None
+    return MergeRequestRecord(
+        remote_id=payload.id,
+        iid=payload.number,
+        title=payload.title,
+        description=payload.body,
+        state="merged" if merged else _STATES.get(payload.state, payload.state),
+        draft=bool(payload.draft),
+        author_username=author(payload.user),
+        source_branch=payload.head.ref,
+        target_branch=payload.base.ref,
+        head_sha=payload.head.sha,
+        references_short=f"#{payload.number}",
+        references_full=_reference(None if repo is None else repo.full_name, payload.number),
+        detailed_merge_status=None,
+        merge_user_username=author(payload.merged_by),
+        milestone_title=_title(payload.milestone),
+        user_notes_count=0,
+        created_at=instant("created_at", payload.created_at),
+        updated_at=instant("updated_at", payload.updated_at),
+        merged_at=merged_at,
+        closed_at=optional_instant("closed_at", payload.closed_at),
+        web_url=payload.html_url,
+        labels=tuple(label.name for label in payload.labels or ()),
+        assignees=_logins(payload.assignees),
+        reviewers=_logins(payload.requested_reviewers),
+    )
+
+
+_timeline_kind = msgspec.json.Decoder(TimelineKind)
+_timeline_event = msgspec.json.Decoder(TimelineEvent)
+_changed_file = msgspec.json.Decoder(ChangedFile)
+
+
+def read_timeline_entry(payload: bytes) -> Item[EventRecord] | None:
+    """Parse one entry of a timeline; None for one without an id or of a kind that is not stored."""
+    kind = _timeline_kind.decode(payload)
+    family = _FAMILIES.get(kind.event or "")
+    if family is None or bytes(kind.id) == b"null":
+        return None
+    record = _event_record(family, _timeline_event.decode(payload))
+    version = Version(f"{family}:{record.remote_id}", record.created_at, digest(msgspec.json.encode(record)))
+    return Item(version, record.created_at, payload, record)
+
+
+def _event_record(family: str, event: TimelineEvent) -> EventRecord:
+    who, at = author(event.actor), instant("created_at", event.created_at)
+    if family == "state":
+        return StateEventRecord(event.id, who, event.event, event.commit_id, None, at)
+    action = _ACTIONS[event.event]
+    if family == "label":
+        return LabelEventRecord(event.id, who, action, None if event.label is None else event.label.name, at)
+    return MilestoneEventRecord(event.id, who, action, _title(event.milestone), None, at)
+
+
+def read_changed_file(payload: bytes) -> Item[FileChangeRecord]:
+    """Parse one changed file; its patch is not stored."""
+    file = _changed_file.decode(payload)
+    record = FileChangeRecord(
+        old_path=file.previous_filename or file.filename,
+        new_path=file.filename,
+        new_file=file.status in ("added", "copied"),
+        renamed_file=file.status == "renamed",
+        deleted_file=file.status == "removed",
+    )
+    version = Version(f"{record.old_path} -> {record.new_path}", 0, digest(msgspec.json.encode(record)))
+    return Item(version, 0, payload, record)
+
+
+def transform_repository(payload: Repository) -> RepositoryRecord:
     """Normalise a repository."""
-    return ProjectRecord(
+    project = ProjectRecord(
         remote_id=payload.id,
         path=payload.full_name,
         name=payload.name,
         web_url=payload.html_url,
         archived=bool(payload.archived),
     )
+    return RepositoryRecord(project, payload.node_id, bool(payload.fork), payload.has_issues, payload.has_discussions)
 
 
 def author(user: User | None) -> str | None:
@@ -134,6 +291,24 @@ def author(user: User | None) -> str | None:
 def is_bot(user: User | None) -> bool:
     """Return whether the author is a bot."""
     return user is not None and (user.kind == "Bot" or user.login.casefold().endswith("[bot]"))
+
+
+def _logins(users: tuple[User, ...] | None) -> tuple[str, ...]:
+    return tuple(user.login for user in users or ())
+
+
+def _title(milestone: Milestone | None) -> str | None:
+    return None if milestone is None else milestone.title
+
+
+def _repository_name(url: str | None) -> str | None:
+    """Return the name in the URL of a repository."""
+    parts = (url or "").rpartition("/repos/")[2].split("/")
+    return "/".join(parts) if len(parts) == 2 else None
+
+
+def _reference(name: str | None, number: int) -> str | None:
+    return None if name is None else f"{name}#{number}"
 
 
 def _number(field: str, url: str) -> int:

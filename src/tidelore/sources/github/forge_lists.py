@@ -1,0 +1,243 @@
+"""The REST lists that mirror a GitHub repository: issues, pull requests, their events and files, and repositories.
+
+Responsible for when an item counts as gone: only if its own URL says so while its list can be read. A list that cannot
+be read because its feature is switched off raises `FeatureDisabled`, so that hidden items never look deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qs, quote, urlsplit
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tidelore.core.errors import FeatureDisabled, ForeignOrigin, RemoteNotFound
+from tidelore.core.model import (
+    EventRecord,
+    FileChangeRecord,
+    IssueRecord,
+    Item,
+    MergeRequestRecord,
+    PullIssueRecord,
+    Rejected,
+    RepositoryRecord,
+)
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.http.pagination import next_page
+from tidelore.http.response import Response
+from tidelore.sources.github.client import GitHubClient, Params, repo_path
+from tidelore.sources.github.payloads import Issue, PullPage, Repository
+from tidelore.sources.github.surfaces import PagedList
+from tidelore.sources.github.transform import (
+    read_changed_file,
+    read_timeline_entry,
+    transform_issue,
+    transform_merge_request,
+    transform_repository,
+)
+from tidelore.sources.items import DatedRecord, ItemReader, next_address, refuse_nul, reject
+
+_LOG = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=DatedRecord)
+C = TypeVar("C", bound=Struct)
+
+IssueEntry = IssueRecord | PullIssueRecord
+"""An entry of the list of issues."""
+
+ISSUES: ItemReader[Issue, IssueEntry] = ItemReader(Issue, transform_issue, locator="number", by_record=True)
+MERGE_REQUESTS = ItemReader(
+    PullPage, transform_merge_request, locator="number", by_record=True, unversioned=("merge_user_username",)
+)
+
+_PULLS_PER_PAGE = 30
+"""A pull request is large, and the list is mostly read for the few that changed."""
+
+
+class ItemList(PagedList[R]):
+    """A list of a repository whose items can also be requested alone, by their number."""
+
+    def __init__(
+        self, client: GitHubClient, repo_id: int, resource: str, reader: ItemReader[Any, R], **options: Any
+    ) -> None:
+        address = f"{repo_path(repo_id)}/{resource}"
+        super().__init__(client, address, reader, resource, **options)
+        self._repo_id = repo_id
+
+    async def fetch(self, request: ListRequest) -> Page[R]:
+        try:
+            return await super().fetch(request)
+        except RemoteNotFound as error:
+            raise self._unreadable(error) from None
+
+    async def fetch_one(self, locator: str) -> Page[R]:
+        """Request one item. It is gone if it is not found, or moved, while the list can be read."""
+        address, route = f"{self._address}/{locator}", f"{self._route}/one"
+        try:
+            raw, response = await self._client.raw(address, etag=None, route=route)
+        except RemoteNotFound:
+            await self._require_list(route)
+            return Page()
+        if raw is None or not urlsplit(response.url).path.endswith(f"/{address}"):
+            # The server redirected: the issue was transferred to another repository.
+            return Page(server_at=response.server_at)
+        found = self._reader.read([raw], self._at)
+        return Page(items=found.items, rejected=found.rejected, server_at=response.server_at)
+
+    async def _require_list(self, route: str) -> None:
+        """Raise an error unless the list can be read; a 'not found' means nothing while it cannot."""
+        try:
+            await self._client.list_page(self._address, {"per_page": 1}, etag=None, route=route)
+        except RemoteNotFound as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: RemoteNotFound) -> FeatureDisabled | RemoteNotFound:
+        if error.status != 410:
+            return error
+        return FeatureDisabled(
+            f"{self._route} are switched off in repository {self._repo_id}",
+            status=error.status,
+            url=error.url,
+            reason="feature_disabled",
+            fix="switch them on in the settings of the repository; stored items are kept",
+        )
+
+    def _next(self, response: Response, count: int) -> str | None:
+        if "after" not in parse_qs(urlsplit(response.url).query):
+            return super()._next(response, count)
+        # A page found by a cursor has no page number to continue with: only its link leads on.
+        following = next_page(response.headers, response.url, 0, self._per_page)
+        if following is not None and following.foreign:
+            raise ForeignOrigin(
+                f"the next link of {self._route} points to another origin", url=following.url, reason="foreign_origin"
+            )
+        return None if following is None else following.url
+
+
+def issue_list(client: GitHubClient, repo_id: int, per_page: int, *, by_creation: bool = False) -> ItemList[IssueEntry]:
+    """Return the issues of a repository with the issue sides of its pull requests: by update time, or by creation.
+
+    By creation the list has no `since` and is resumed by its token.
+    """
+    order: Params = {"state": "all", "sort": "created" if by_creation else "updated", "direction": "asc"}
+    return ItemList(
+        client,
+        repo_id,
+        "issues",
+        ISSUES,
+        per_page=per_page,
+        order=order,
+        takes_since=not by_creation,
+        at=_created_at if by_creation else None,
+    )
+
+
+def pull_list(client: GitHubClient, repo_id: int, per_page: int) -> ItemList[MergeRequestRecord]:
+    """Return the pull requests of a repository in any state, the newest update first."""
+    return ItemList(
+        client,
+        repo_id,
+        "pulls",
+        MERGE_REQUESTS,
+        per_page=min(per_page, _PULLS_PER_PAGE),
+        order={"state": "all", "sort": "updated", "direction": "desc"},
+        newest_first=True,
+    )
+
+
+def _created_at(record: IssueEntry) -> int:
+    return record.created_at
+
+
+class ChildList(Generic[C]):
+    """A list of one issue or pull request; entries for which `understand` returns None are passed over."""
+
+    def __init__(
+        self,
+        client: GitHubClient,
+        address: str,
+        route: str,
+        understand: Callable[[bytes], Item[C] | None],
+        per_page: int,
+    ) -> None:
+        self._client = client
+        self._address = address
+        self._route = route
+        self._understand = understand
+        self._per_page = per_page
+
+    async def fetch(self, request: ListRequest) -> Page[C]:
+        params = {"per_page": self._per_page} if request.token is None else None
+        address = request.token or self._address
+        raws, response = await self._client.list_page(address, params, etag=None, route=self._route)
+        items, rejected = self._read(raws or ())
+        following = next_address(response, len(raws or ()), self._per_page, self._route)
+        return Page(items=items, rejected=rejected, next_token=following, server_at=response.server_at)
+
+    def _read(self, raws: Iterable[Raw]) -> tuple[list[Item[C]], list[Rejected]]:
+        items: list[Item[C]] = []
+        rejected: list[Rejected] = []
+        for raw in raws:
+            payload = bytes(raw)
+            try:
+                item = self._understand(payload)
+                if item is not None and b"\\u0000" in payload:
+                    refuse_nul(item.record)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                rejected.append(reject(payload, str(error), None))
+                continue
+            if item is not None:
+                items.append(item)
+        return items, rejected
+
+
+def timeline(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[EventRecord]:
+    """Return the state, label and milestone events of one issue or pull request, oldest first."""
+    address = f"{repo_path(repo_id)}/issues/{number}/timeline"
+    return ChildList(client, address, "issues/timeline", read_timeline_entry, per_page)
+
+
+def files(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[FileChangeRecord]:
+    """Return the files that a pull request changes; the server lists at most 3,000."""
+    address = f"{repo_path(repo_id)}/pulls/{number}/files"
+    return ChildList(client, address, "pulls/files", read_changed_file, per_page)
+
+
+async def repositories(client: GitHubClient, org: str, per_page: int) -> list[RepositoryRecord]:
+    """Return every repository of an organisation without duplicates, the oldest first, forks and archived ones too."""
+    start, route = f"orgs/{quote(org, safe='')}/repos", "orgs/repos"
+    order: Params = {"type": "all", "sort": "created", "direction": "asc", "per_page": per_page}
+    found: dict[int, RepositoryRecord] = {}
+    asked: set[str] = set()
+    try:
+        raws, response = await client.list_page(start, order, etag=None, route=route)
+        while raws:
+            found |= {record.project.remote_id: record for record in _read_repositories(raws)}
+            following = next_address(response, len(raws), per_page, route)
+            if following is None or following in asked:
+                break
+            asked.add(following)
+            raws, response = await client.list_page(following, None, etag=None, route=route)
+    except RemoteNotFound as error:
+        raise RemoteNotFound(
+            f"organisation {org} does not exist or is not visible to the token",
+            fix="correct its name under `orgs` of this host, or give the token access to it",
+            status=error.status,
+            url=error.url,
+            org=org,
+        ) from None
+    return list(found.values())
+
+
+def _read_repositories(raws: Sequence[Raw]) -> Iterator[RepositoryRecord]:
+    for raw in raws:
+        try:
+            record = transform_repository(msgspec.json.decode(raw, type=Repository))
+            refuse_nul(record.project)
+        except (msgspec.DecodeError, ValueError) as error:
+            _LOG.warning("could not parse a repository of an organisation: %s", error)
+            continue
+        yield record
