@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,8 @@ from tidelore.core.errors import (
 from tidelore.core.model import IssueRecord, PullIssueRecord
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.source import GitHubSource
+from tidelore_world.faults import Kind
+from tidelore_world.github.churn import EVERYDAY
 from tidelore_world.github.payloads import node_id
 from tidelore_world.github.records import FileChange
 
@@ -272,6 +275,8 @@ def test_pull_list_is_conditional_and_its_items_have_one_version(bench: Bench) -
 
 # Children
 
+EVENTS = ("labeled", "unlabeled", "milestoned", "demilestoned", "closed", "reopened", "merged")
+
 
 def test_timeline_yields_the_state_label_and_milestone_events(bench: Bench) -> None:
     forge, number = bench.forge, bench.number
@@ -289,11 +294,10 @@ def test_timeline_yields_the_state_label_and_milestone_events(bench: Bench) -> N
     forge.review(REPO, number, "APPROVED", "fine")
     forge.merge(REPO, number)
     pages = bench.run(lambda source: walked(source.timeline(repo_id(bench), number)))
-    kinds = ("labeled", "unlabeled", "milestoned", "demilestoned", "closed", "reopened", "merged")
-    truth = [row for row in forge.truth_timeline(REPO, number, bench.url) if row["event"] in kinds]
+    truth = [row for row in forge.truth_timeline(REPO, number, bench.url) if row["event"] in EVENTS]
     assert payloads(pages) == truth
     assert [record.remote_id for record in records(pages)] == [row["id"] for row in truth]
-    assert {row["event"] for row in truth} == set(kinds)
+    assert {row["event"] for row in truth} == set(EVENTS)
     assert rejected(pages) == []
 
 
@@ -358,8 +362,8 @@ def shown(page: Page[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def true_threads(bench: Bench, number: int) -> list[dict[str, Any]]:
-    rows = bench.forge.truth_threads(REPO, number)
+def true_threads(bench: Bench, number: int, name: str = REPO) -> list[dict[str, Any]]:
+    rows = bench.forge.truth_threads(name, number)
     return [{**{k: v for k, v in row.items() if k != "comments"}, "root": row["comments"][0]} for row in rows]
 
 
@@ -522,8 +526,8 @@ def discussed(bench: Bench, count: int = 3) -> None:
         assert reply.id != first.id
 
 
-def true_topics(bench: Bench) -> list[dict[str, Any]]:
-    rows = sorted(bench.forge.truth_discussions(REPO), key=lambda row: (row["updatedAt"], row["databaseId"]))
+def true_topics(bench: Bench, name: str = REPO) -> list[dict[str, Any]]:
+    rows = sorted(bench.forge.truth_discussions(name), key=lambda row: (row["updatedAt"], row["databaseId"]))
     return rows[::-1]
 
 
@@ -688,3 +692,60 @@ def test_repositories_of_an_organisation_come_with_their_features(bench: Bench) 
 def test_unknown_organisation_is_named_in_the_error(bench: Bench) -> None:
     with pytest.raises(RemoteNotFound, match="nobody"):
         bench.run(lambda source: source.repositories("nobody"), token=TOKEN)
+
+
+# Everything at once
+
+
+ON_REQUEST = ("close_pull", "delete_issue", "transfer", "dismiss_review", "delete_discussion_comment")
+
+
+async def patiently(ask: Any) -> Any:
+    """Ask until it succeeds: a failure may be raised, an incomplete answer may not be returned."""
+    for _ in range(60):
+        try:
+            return await ask()
+        except RemoteTransient:
+            continue
+    raise AssertionError("it never succeeded")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_a_random_history_every_list_equals_the_truth_although_requests_fail(bench: Bench, seed: int) -> None:
+    forge, rng = bench.forge, random.Random(seed)
+    forge.hub.separate_sequences = seed % 2 == 0
+    mixed(bench, 20)
+    discussed(bench, 12)
+    forge.create_repo("harborline/other")
+    done = forge.change(400, rng, [*EVERYDAY, *ON_REQUEST], bench.world.advance)
+    assert len(done) > 300
+    plan: tuple[Kind, ...] = ("status", "truncated", "not_json", "disconnect")
+    for kind in plan:
+        bench.world.faults.add(kind, None, None, chance=0.1, status=(500, 502, 504), mode="json")
+
+    async def compare(source: GitHubSource, name: str) -> None:
+        repo = forge.repository(name)
+        found = await patiently(lambda: walked(source.issue_list(repo.id, 10)))
+        assert payloads(found) == by_update(forge.truth_issues(name, bench.url))
+        found = await patiently(lambda: walked(source.pull_list(repo.id, 10)))
+        assert payloads(found) == by_update(forge.truth_pulls(name, bench.url))[::-1]
+        nodes = {node_id("PR", row["id"]): row["number"] for row in forge.truth_pulls(name)}
+        threads = await patiently(lambda: source.review_threads(list(nodes)))
+        closing = await patiently(lambda: source.closing_issues(list(nodes)))
+        for node, number in nodes.items():
+            assert shown(threads[node]) == true_threads(bench, number, name)
+            assert [row.issue_iid for row in records([closing[node]])] == forge.truth_closing_issues(name, number)
+        for row in forge.truth_issues(name):
+            events = await patiently(lambda number=row["number"]: walked(source.timeline(repo.id, number)))
+            told = [entry for entry in forge.truth_timeline(name, row["number"], bench.url) if entry["event"] in EVENTS]
+            assert payloads(events) == told
+        if repo.has_discussions:
+            topics = await patiently(lambda: walked(source.discussions(node_id("R", repo.id))))
+            assert [as_truth(record) for record in records(topics)] == without_ghost(true_topics(bench, name))
+
+    async def do(source: GitHubSource) -> None:
+        for name in forge.truth_repos():
+            await compare(source, name)
+
+    bench.run(do)
+    assert sum(fault.fired for fault in bench.world.faults.faults) > 10

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from tidelore.core.content import digest
-from tidelore.core.errors import FeatureDisabled, RemotePermanent
+from tidelore.core.errors import FeatureDisabled, RemotePermanent, RemoteTransient
 from tidelore.core.model import Item, Rejected, TopicCommentRecord, TopicRecord, Version
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.graphql import (
@@ -275,7 +275,7 @@ class DiscussionList:
         def read(answer: GraphQlData) -> tuple[list[bytes], str | None]:
             holder = decode(answer, _Holder).node
             if holder is None and ("node",) in answer.hidden:
-                raise hidden_as_missing("a discussion that is being read")
+                raise RemoteTransient("a discussion was deleted while it was read", reason="graphql")
             if holder is None or holder.children is None:
                 raise PartialAnswer("a list of comments is null")
             nodes = present(holder.children.nodes, answer.hidden, ("node", "children", "nodes"))

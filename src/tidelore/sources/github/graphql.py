@@ -141,11 +141,13 @@ class GraphQlClient:
         *,
         route: str,
         size: PageSize,
+        skips_hidden: bool = False,
     ) -> T:
         """Send a query and return what `read` makes of its complete answer.
 
         `variables` are built for a size; `read` raises `PartialAnswer` if something is missing. Then, or if the server
-        cannot answer a query of this size, the query is sent again with a smaller one.
+        cannot answer a query of this size, the query is sent again with a smaller one. With `skips_hidden` an entry of
+        an inner list may be hidden from the token, such as an issue of a private repository.
         """
         self._require_token()
         while True:
@@ -153,7 +155,12 @@ class GraphQlClient:
             smaller = size.smaller()
             content = {"query": document, "variables": variables(size)}
             try:
-                return read(await self._answer(content, route, retry_overload=smaller is None))
+                answer, response = await self._send(content, route, retry_overload=smaller is None)
+                hidden = self._judge(answer.errors or (), response, skips_hidden=skips_hidden)
+                if answer.data == NULL:
+                    raise PartialAnswer("no data")
+                self._count(answer.data)
+                return read(GraphQlData(answer.data, hidden, response.server_at))
             except PartialAnswer as partial:
                 reason = str(partial)
             except RemoteTransient as error:
@@ -171,22 +178,17 @@ class GraphQlClient:
                 # Otherwise a query sent beside this one has reduced the size already.
                 self._sizes[route] = smaller
 
-    async def _answer(self, content: dict[str, Any], route: str, *, retry_overload: bool) -> GraphQlData:
+    async def _send(self, content: dict[str, Any], route: str, *, retry_overload: bool) -> tuple[_Answer, Response]:
         try:
-            answer, response = await self._client.query(
+            return await self._client.query(
                 content, as_type=_Answer, route=f"graphql/{route}", retry_overload=retry_overload
             )
         except RemotePermanent as error:
             if error.status not in (403, 404, 410):
                 raise
             raise _refusal(str(error.details.get("said") or error.message), error.status) from None
-        hidden = self._judge(answer.errors or (), response)
-        if answer.data == NULL:
-            raise PartialAnswer("no data")
-        self._count(answer.data)
-        return GraphQlData(answer.data, hidden, response.server_at)
 
-    def _judge(self, problems: tuple[_Problem, ...], response: Response) -> frozenset[Path]:
+    def _judge(self, problems: tuple[_Problem, ...], response: Response, *, skips_hidden: bool) -> frozenset[Path]:
         """Return the paths of hidden objects, or raise the error that the problems amount to."""
         hidden: set[Path] = set()
         kinds = {problem.kind for problem in problems}
@@ -197,10 +199,11 @@ class GraphQlClient:
             if kind in _TOO_MUCH or (kind is None and problem.message.lower().startswith(_GAVE_UP)):
                 raise PartialAnswer(said)
             path = problem.path or ()
-            inside = len(path) > 2 and isinstance(path[-1], int)
-            if kind == "NOT_FOUND" or (kind in _REFUSED and inside):
-                # One entry of an inner list that this token may not see, such as an issue of a private repository.
+            entry = len(path) > 2 and isinstance(path[-1], int)
+            if (kind == "NOT_FOUND" and not entry) or (kind in {"NOT_FOUND", *_REFUSED} and entry and skips_hidden):
                 hidden.add(path)
+            elif kind == "NOT_FOUND":
+                raise PartialAnswer(said)
             elif kind in _REFUSED:
                 raise _refusal(said, response.status)
             elif kind in _FAILED:

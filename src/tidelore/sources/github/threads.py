@@ -233,7 +233,9 @@ async def _ask(
             for place, (node_id, raw) in enumerate(zip(asked, nodes, strict=True))
         }
 
-    return await graphql.ask(document, variables, read, route=route, size=size)
+    # A closing issue may be in a repository that the token cannot see; a review thread is never hidden by itself.
+    skips_hidden = document is CLOSING_ISSUES
+    return await graphql.ask(document, variables, read, route=route, size=size, skips_hidden=skips_hidden)
 
 
 def _read_pull(

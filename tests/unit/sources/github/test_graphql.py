@@ -102,6 +102,7 @@ def test_a_pull_request_that_is_not_found_is_absent_and_the_others_are_read() ->
         reply(pulls(connection(THREAD | {"comments": {"nodes": [None]}}), connection())),
         reply(pulls(connection(THREAD), None), error("RESOURCE_LIMITS_EXCEEDED", ["nodes", 1])),
         reply({"rateLimit": LIMIT, "nodes": [{"id": "a", "children": None}, None]}),
+        reply(pulls(connection(None), connection()), error("NOT_FOUND", ["nodes", 0, "children", "nodes", 0])),
         reply(None),
         reply(None, error(None, message="Something went wrong while executing your query.")),
         reply(None, error("MAX_NODE_LIMIT_EXCEEDED")),
@@ -134,6 +135,7 @@ def test_an_answer_that_stays_partial_is_a_temporary_failure() -> None:
     ("refusal", "expected"),
     [
         (reply(None, error("FORBIDDEN", ["nodes", 0, "children"])), AccessRefused),
+        (reply(None, error("FORBIDDEN", ["nodes", 0, "children", "nodes", 0])), AccessRefused),
         (reply(None, error("INSUFFICIENT_SCOPES")), AccessRefused),
         (answer(403, b'{"message": "Resource not accessible by integration"}'), AccessRefused),
         (answer(404, b"{}"), AccessRefused),
@@ -282,6 +284,12 @@ def test_switched_off_discussions_and_a_missing_repository_are_errors() -> None:
         asked(listed, reply(home(enabled=False)))
     with pytest.raises(RemoteNotFound):
         asked(listed, reply({"rateLimit": LIMIT, "node": None}, error("NOT_FOUND", ["node"])))
+
+
+def test_a_discussion_that_is_deleted_while_it_is_read_is_a_temporary_failure() -> None:
+    begun = reply(home(TOPIC | {"comments": connection(COMMENT, after="c1")}))
+    with pytest.raises(RemoteTransient):
+        asked(listed, begun, reply({"node": None}, error("NOT_FOUND", ["node"])))
 
 
 def test_pages_that_repeat_end_with_an_error() -> None:
