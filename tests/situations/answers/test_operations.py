@@ -14,6 +14,7 @@ from tidelore.feedback.actions import CommandRunner
 from tidelore.feedback.commands import COMMANDS
 from tidelore.feedback.events import command_key
 from tidelore.feedback.lifecycle import Lifecycle, block_pull
+from tidelore.feedback.outbox import AnswerRequest, plan_answer
 from tidelore.feedback.tokens import find_markers
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
@@ -22,7 +23,7 @@ from tidelore.store.work.followed_issues import follow_issue
 from tidelore.store.work.operator_commands import CommandRow, insert_command, list_commands
 from tidelore.store.work.outbox import OutboxRow, list_outbox
 from tidelore.store.work.service_records import read_counters
-from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked
+from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked, history
 
 OPERATIONS_ISSUE = 50
 
@@ -36,7 +37,7 @@ def tracked(hub: Hub) -> TrackedPr:
 def say(hub: Hub, command: str, *, number: int | None = None, comment_id: int = 501, **args: str) -> None:
     """Store a command as a poll does."""
     number = number or hub.pr
-    record = comment(f"/lore {command}", author="operator", number=number, remote_id=comment_id)
+    record = comment(f"/lore {command}", author="olga", number=number, remote_id=comment_id)
     about = hub.pr if number == hub.pr else None
     with hub.database.transaction() as tx:
         new = NewCommand(command_key(record), number, about, record, command, args)
@@ -86,9 +87,8 @@ def test_help_lists_the_commands_and_is_answered_once(hub: Hub, tracked: Tracked
     assert posted.body == answer.body
 
 
-def test_a_command_and_its_reply_are_stored_before_the_reply_is_sent(
-    hub: Hub, tracked: TrackedPr, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def watch_plans(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that notes, for each transaction that plans an answer, whether it is durable."""
     planned_durably: list[bool] = []
     transaction = hub.database.transaction
 
@@ -101,8 +101,21 @@ def test_a_command_and_its_reply_are_stored_before_the_reply_is_sent(
             planned_durably.append(durable)
 
     monkeypatch.setattr(hub.database, "transaction", watched)
+    return planned_durably
+
+
+def test_a_command_and_its_reply_are_stored_before_the_reply_is_sent(
+    hub: Hub, tracked: TrackedPr, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned_durably = watch_plans(hub, monkeypatch)
     applied(hub, "status")
     assert any(planned_durably), "a durable transaction opens a plain one inside"
+
+
+def test_an_answer_is_planned_in_a_durable_transaction(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned_durably = watch_plans(hub, monkeypatch)
+    plan_answer(hub.database, hub.project(), AnswerRequest("pr", hub.pr, "Done.", "reply"), hub.clock.now_ms())
+    assert any(planned_durably)
 
 
 def test_the_status_command_reports_state_head_and_pending_events(hub: Hub, tracked: TrackedPr) -> None:
@@ -160,6 +173,7 @@ def test_the_retry_command_hands_out_failed_events_and_ends_their_block(hub: Hub
     row, _ = applied(hub, "retry")
     assert row.status == "applied"
     assert now_tracked(hub).status == "awaiting_feedback"
+    assert history(hub.database, tracked.id)[-1].detail == "by olga"
     again = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
     assert again is not None
     assert again.attempts == 0

@@ -81,6 +81,8 @@ def test_a_corrected_list_brings_back_what_was_left_out_without_asking_the_serve
     again = bench.counted(bench.poll)
     assert again == read, "no request more than a quiet poll"
     assert sorted(bench.bodies()) == ["connie says", "mia says"]
+    ingested = "SELECT SUM(value) FROM metric_counters WHERE name = 'feedback_events_ingested_total'"
+    assert [int(value) for (value,) in bench.read(ingested)] == [2]
     bench.poll()
     assert len(bench.event_keys()) == 2
     assert bench.read("SELECT COUNT(*) FROM ignored_comments") == [(len(SPEAKERS) - 2,)]

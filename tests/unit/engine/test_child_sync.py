@@ -296,6 +296,18 @@ def test_more_refusals_are_needed_to_stop_a_kind_that_was_readable_before() -> N
     assert (few.refused, tally.failed) == (set(), 6)
 
 
+def test_refused_parents_between_readable_ones_never_stop_reading_their_kind() -> None:
+    nest = Nest(*(parent(key) for key in range(1, 51)))
+    lists: Lists = {key: refused() if key % 2 else answered() for key in range(1, 51)}
+    # All of them together are more than enough; in a row there is never more than one.
+    work = ChildSync(
+        nest, lambda one: lists[one.id], lambda _parent: asyncio.sleep(0, None), concurrency=1, settle_ms=SETTLE_MS
+    )
+    tally = asyncio.run(work.read(work.ready(NOW)))
+    assert work.unavailable is None
+    assert (tally.fetched, tally.failed) == (25, 25)
+
+
 def test_a_failed_parent_lookup_counts_neither_as_deleted_nor_as_a_refused_kind() -> None:
     async def unknown(_parent: Parent) -> bool | None:
         return None
