@@ -7,7 +7,8 @@ every source. Must not import a source, because each of them imports this module
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -18,6 +19,12 @@ from tidelore.core.model import ChildRecord, ParentRecord, ProjectRecord, Status
 from tidelore.engine.ports import Lister, Pages
 from tidelore.http.response import RequestMetric, Response
 from tidelore.http.transport import Transport
+
+if TYPE_CHECKING:
+    from tidelore.http.client import HttpClient
+
+Auth = Callable[[str], tuple[str, str]]
+"""Turns a token into the header that carries it."""
 
 
 class Greeting(Struct, frozen=True):
@@ -100,3 +107,32 @@ class Wiring(Struct, frozen=True):
         """Store a pause for other processes."""
         if self.pauses is not None:
             self.pauses.keep(source, until_ms)
+
+    def http_client(
+        self, name: str, base_url: str, token: str | None, auth: Auth, headers: Mapping[str, str] | None = None
+    ) -> HttpClient:
+        """Return the HTTP client of a configured forge, with the common settings and the pauses that are stored."""
+        # Commands that only read import this module, and never get here.
+        from tidelore.http.client import HttpClient
+
+        http, sync = self.config.http, self.config.sync
+        return HttpClient(
+            base_url,
+            token=token,
+            auth=auth,
+            headers=headers,
+            timeout_seconds=http.timeout_seconds,
+            max_retries=http.max_retries,
+            retry_backoff_seconds=http.retry_backoff_seconds,
+            ca_file=http.ca_file,
+            proxy=http.proxy,
+            max_concurrency=sync.dependent_concurrency,
+            rate_limit_rps=sync.rate_limit_rps,
+            max_wait_seconds=self.patience_seconds,
+            paused_until=self.paused_until(name),
+            on_pause=partial(self.keep_pause, name),
+            name=name,
+            clock=self.clock,
+            on_request=self.on_request,
+            transport=self.transport,
+        )

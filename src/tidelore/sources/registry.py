@@ -24,9 +24,7 @@ async def open_hosts(hosts: Sequence[GitLabHost], wiring: Wiring, stack: AsyncEx
             sources.append(await stack.enter_async_context(open_gitlab(host, wiring)))
         except CredentialsMissing as error:
             sources.append(GitLabSource(host, error, wiring.config, wiring.clock, signed_in=False))
-    closed = [source.closed for source in sources if source.closed is not None]
-    if closed and len(closed) == len(sources):
-        raise closed[0]
+    _refuse_all_closed(sources)
     return sources
 
 
@@ -38,7 +36,11 @@ async def open_github_hosts(hosts: Sequence[GitHubHost], wiring: Wiring, stack: 
             sources.append(await stack.enter_async_context(open_github(host, wiring)))
         except CredentialsMissing as error:
             sources.append(GitHubSource(host.name, error, wiring.clock))
+    _refuse_all_closed(sources)
+    return sources
+
+
+def _refuse_all_closed(sources: Sequence[ProjectSource] | Sequence[GitHubSource]) -> None:
     closed = [source.closed for source in sources if source.closed is not None]
     if closed and len(closed) == len(sources):
         raise closed[0]
-    return sources

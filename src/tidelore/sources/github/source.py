@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
 from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock, describe_age
@@ -30,7 +29,7 @@ from tidelore.core.model import (
     TopicRecord,
 )
 from tidelore.engine.ports import Lister, ListRequest, Page, Pages
-from tidelore.http.client import HttpClient, bearer
+from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
 from tidelore.sources.github import forge_lists, surfaces, threads
@@ -261,26 +260,8 @@ async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubS
     config, clock = wiring.config, wiring.clock
     sign = load_signer(host.private_key_file, "github.private_key_file") if host.app_id else None
     token = None if sign is not None else _find(host, wiring)
-    async with HttpClient(
-        host.base_url,
-        token=token.value if token else None,
-        auth=bearer,
-        headers=_HEADERS,
-        timeout_seconds=config.http.timeout_seconds,
-        max_retries=config.http.max_retries,
-        retry_backoff_seconds=config.http.retry_backoff_seconds,
-        ca_file=config.http.ca_file,
-        proxy=config.http.proxy,
-        max_concurrency=config.sync.dependent_concurrency,
-        rate_limit_rps=config.sync.rate_limit_rps,
-        max_wait_seconds=wiring.patience_seconds,
-        paused_until=wiring.paused_until(host.name),
-        on_pause=partial(wiring.keep_pause, host.name),
-        name=host.name,
-        clock=clock,
-        on_request=wiring.on_request,
-        transport=wiring.transport,
-    ) as http:
+    secret = token.value if token else None
+    async with wiring.http_client(host.name, host.base_url, secret, bearer, _HEADERS) as http:
         identity = None
         if sign is not None:
             identity = InstallationIdentity(http, host.app_id, host.installation_id, sign, clock)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock
@@ -15,7 +14,7 @@ from tidelore.core.config import Config, GitLabHost
 from tidelore.core.errors import TideloreError
 from tidelore.core.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
 from tidelore.engine.ports import Lister, Pages
-from tidelore.http.client import HttpClient, private_token
+from tidelore.http.client import private_token
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.graphql import read_statuses
@@ -87,23 +86,6 @@ async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabS
     tool = ("glab", "config", "get", "token", "--host", urlsplit(host.base_url).hostname or "")
     token = find_token(host.base_url, host.token_env, tool, wiring.environ, host.name)
     config = wiring.config
-    async with HttpClient(
-        host.base_url,
-        token=token.value if token else None,
-        auth=private_token,
-        timeout_seconds=config.http.timeout_seconds,
-        max_retries=config.http.max_retries,
-        retry_backoff_seconds=config.http.retry_backoff_seconds,
-        ca_file=config.http.ca_file,
-        proxy=config.http.proxy,
-        max_concurrency=config.sync.dependent_concurrency,
-        rate_limit_rps=config.sync.rate_limit_rps,
-        max_wait_seconds=wiring.patience_seconds,
-        paused_until=wiring.paused_until(host.name),
-        on_pause=partial(wiring.keep_pause, host.name),
-        name=host.name,
-        clock=wiring.clock,
-        on_request=wiring.on_request,
-        transport=wiring.transport,
-    ) as http:
+    secret = token.value if token else None
+    async with wiring.http_client(host.name, host.base_url, secret, private_token) as http:
         yield GitLabSource(host, GitLabClient(http), config, wiring.clock, signed_in=token is not None)
