@@ -104,7 +104,7 @@ def test_issue_list_contains_every_issue_and_pull_request_as_the_world_shows_the
         assert record.updated_at == parse_instant(row["updated_at"])
         if "pull_request" in row:
             assert isinstance(record, PullIssueRecord)
-            assert (record.number, record.comments, record.node_id) == (row["number"], row["comments"], row["node_id"])
+            assert (record.iid, record.comments, record.node_id) == (row["number"], row["comments"], row["node_id"])
         else:
             assert isinstance(record, IssueRecord)
             assert record.state == {"open": "opened"}.get(row["state"], row["state"])

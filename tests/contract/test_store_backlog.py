@@ -12,6 +12,8 @@ from tidelore.core.config import Sync
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
 from tidelore.engine.whole import Children
+from tidelore.sources.github.source import GitHubSource
+from tidelore.sources.gitlab.source import GitLabSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_progress import Backlog, count_due, read_backlog, wanted_children
 from tidelore.store.mirror.child_writer import ChildWriter
@@ -86,6 +88,11 @@ def test_the_backlog_can_be_counted_for_every_kind_of_child(
 
 
 def test_the_kinds_of_children_to_fetch_follow_the_settings() -> None:
-    assert wanted_children(ISSUE, Sync()) == ("discussions", "resource_events")
+    gitlab, github = GitLabSource.resources, GitHubSource.resources
+    issues = ISSUE.having(gitlab["issues"].children)
+    assert wanted_children(issues, Sync()) == ("discussions", "resource_events")
     off = Sync(fetch_resource_events=False, fetch_mr_closes_issues=False, fetch_mr_diffs=False, verify_reviewers=True)
-    assert wanted_children(MERGE_REQUEST, off) == ("discussions", "reviewers")
+    merge_requests = MERGE_REQUEST.having(gitlab["merge_requests"].children)
+    assert wanted_children(merge_requests, off) == ("discussions", "reviewers")
+    pulls = MERGE_REQUEST.having(github["merge_requests"].children)
+    assert wanted_children(pulls, off) == ("comments", "reviews", "threads")

@@ -40,10 +40,10 @@ class Parents:
         self.scope: Scope = scope_of(add_project(database), f"gitlab.{kind}")
         self.database = database
 
-    def writer(self, **options: Any) -> PageWriter:
+    def writer(self, **options: Any) -> PageWriter[Any]:
         return PageWriter(self.database, self.scope, self.family, self.clock.now_ms, **options)
 
-    def commit(self, *items: Item[Any], **batch: Any) -> PageWriter:
+    def commit(self, *items: Item[Any], **batch: Any) -> PageWriter[Any]:
         writer = self.writer()
         writer.commit(Batch(items, batch.pop("cursor", CURSOR), **batch))
         return writer

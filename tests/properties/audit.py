@@ -50,7 +50,7 @@ def journal() -> Iterator[Journal]:
     kept = Journal()
     commit = PageWriter.commit
 
-    def recording(self: PageWriter, batch: Batch[Any]) -> None:
+    def recording(self: PageWriter[Any], batch: Batch[Any]) -> None:
         commit(self, batch)
         kept.note(self._scope.surface, batch)
 

@@ -61,7 +61,8 @@ class WorldTransport(httpx2.AsyncBaseTransport):
         self.asked.append((f"{url.scheme}://{url.netloc.decode()}", dict(request.headers)))
         target = url.raw_path.decode("ascii")
         try:
-            answer = self._world.handle(Request.build(request.method, target, dict(request.headers)))
+            body = await request.aread()
+            answer = self._world.handle(Request.build(request.method, target, dict(request.headers), body))
         except SimulatedTimeout as error:
             raise httpx2.ReadTimeout(str(error)) from None
         except SimulatedDisconnect as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidelore.app.documents import store_vectors
 from tidelore.app.wiring import App
+from tidelore.core.config import forge_hosts
 from tidelore.core.errors import NotFound, TideloreError
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 
@@ -97,7 +98,7 @@ async def surgical_sync(
         return
     count = RequestCount()
     async with AsyncExitStack() as stack:
-        hosts = [host for host in app.config.gitlab if host.name in {choice.source for choice in choices}]
+        hosts = [host for host in forge_hosts(app.config) if host.name in {choice.source for choice in choices}]
         # A pause longer than the time limit of an item is reported as a rate limit, not as a timeout.
         wiring = app.wiring(count, app.config.sync.surgical_entity_timeout_seconds)
         sources = {source.name: source for source in await open_hosts(hosts, wiring, stack)}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs
+from tidelore.core.config import forge_hosts, only_hosts
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import install_command
 from tidelore.embedding.registry import missing_extra
@@ -76,7 +77,7 @@ class _Syncing:
 
     def __init__(self, app: App) -> None:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
-        self._hosts = {f"gitlab:{host.name}": host for host in app.config.gitlab if host.projects or host.groups}
+        self._hosts = {f"{host.kind}:{host.name}": host for host in forge_hosts(app.config)}
         self._rounds = SyncRounds()
 
     @property
@@ -112,7 +113,7 @@ class _Syncing:
         from tidelore.sync.mirror import MirrorRequest
 
         hosts = tuple(self._hosts[name] for name in names)
-        app = replace(self._app, config=replace(self._app.config, gitlab=hosts))
+        app = replace(self._app, config=only_hosts(self._app.config, {host.name for host in hosts}))
         seconds = max(app.config.service.gitlab_interval_seconds, SHORTEST_SLICE_SECONDS)
         request = MirrorRequest(RESOURCES, documents=True, seconds=seconds, turns=self._rounds.turns)
         report = await mirror(app, request, SYNC_COMMAND)

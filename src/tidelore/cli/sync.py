@@ -27,6 +27,7 @@ from tidelore.cli.output.runs import (
     sync_data,
     sync_lines,
 )
+from tidelore.core.config import forge_hosts
 from tidelore.core.errors import Cancelled, NotFound, PartialSuccess, TideloreError
 from tidelore.core.references import KINDS
 
@@ -96,9 +97,9 @@ def refresh_items(
     return Output(surgical_data(report), surgical_lines(report, flags), error)
 
 
-def mirrors_gitlab(config: Config) -> bool:
-    """Return whether a GitLab project or group is configured."""
-    return any(host.projects or host.groups for host in config.gitlab)
+def mirrors_projects(config: Config) -> bool:
+    """Return whether a project or group of a forge is configured to be mirrored."""
+    return bool(forge_hosts(config))
 
 
 def polled_sources(app: App) -> list[str]:
@@ -151,8 +152,8 @@ def run_polls(
         data[name] = answer.data
         lines += answer.lines
         errors += [] if answer.error is None else [answer.error]
-    if mirrors_gitlab(app.config):
-        # The GitLab sync that follows embeds the documents of all sources.
+    if mirrors_projects(app.config):
+        # The mirroring that follows embeds the documents of all sources.
         return Output(data, lines, errors[0] if errors else None)
     made = _embed(app) if "bluesky" in sources and "embed" not in left_out else None
     if made is not None:
@@ -165,7 +166,7 @@ def run_polls(
 def sync_everything(
     invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
 ) -> Output:
-    """Poll GitHub and Bluesky, then mirror GitLab; a failing source does not stop the others."""
+    """Poll GitHub and Bluesky, then mirror the forges; a failing source does not stop the others."""
     from msgspec.structs import replace
 
     polled = run_polls(invocation, app, sources, left_out, wanted)
@@ -175,7 +176,7 @@ def sync_everything(
     except TideloreError as error:
         if isinstance(error, Cancelled) or polled.error is not None:
             raise
-        mirrored = Output({}, [f"gitlab: {error.message}"], error)
+        mirrored = Output({}, [f"mirror: {error.message}"], error)
     errors = [answer.error for answer in (mirrored, polled) if answer.error is not None]
     data = {**mirrored.data, "polled": polled.data}
     return Output(data, [*polled.lines, "", *mirrored.lines], _combined(errors))
@@ -274,7 +275,7 @@ def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
         left_out.add("embed")
     surgical = bool(asked) or flags.retry_failed is not None
     polled = [] if surgical or flags.project else polled_sources(app)
-    mirrored = mirrors_gitlab(app.config) or not polled
+    mirrored = mirrors_projects(app.config) or not polled
     if flags.dry_run and surgical:
         return plan_items(app, asked, flags, left_out)
     if flags.dry_run:
@@ -345,7 +346,7 @@ def _plan(config: Config, project: str | None, left_out: set[str]) -> Output:
     check_configured(config)
     hosts = [
         {"source": host.name, "base_url": host.base_url, "projects": list(host.projects), "groups": list(host.groups)}
-        for host in config.gitlab
+        for host in forge_hosts(config)
     ]
     stages = [name for name in STAGES if name not in left_out]
     lines = ["Dry run. A sync would read:"]

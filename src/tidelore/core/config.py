@@ -8,7 +8,7 @@ configured only by the name of its environment variable.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -121,6 +121,7 @@ class GitHubRepo(Section, frozen=True):
     handler_env: tuple[VariablePattern, ...] | None = None
     event_lease_seconds: Positive | None = None
     settle_write_seconds: NotNegative | None = None
+    mirror: Literal["all", "followed"] | None = None
 
 
 class GitHubHost(Section, frozen=True):
@@ -151,6 +152,9 @@ class GitHubHost(Section, frozen=True):
     event_lease_seconds: Positive = 600
     settle_write_seconds: NotNegative = 30
     write_interval_seconds: NotNegative = 1
+    orgs: tuple[Name, ...] = ()
+    include_archived: bool = False
+    mirror: Literal["all", "followed"] = "all"
     repos: tuple[GitHubRepo, ...] = ()
 
 
@@ -178,6 +182,7 @@ class RepoSettings(Struct, frozen=True, kw_only=True):
     handler_env: tuple[str, ...]
     event_lease_seconds: float
     settle_write_seconds: float
+    mirror: Literal["all", "followed"]
 
 
 class Bluesky(Section, frozen=True):
@@ -320,6 +325,54 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
         said = f"{file}: {key}: must be smaller than chunk_words ({config.embedding.chunk_words})"
         raise ConfigError(said, fix=f"lower {key}, or raise embedding.chunk_words", file=file, key=key)
     return config
+
+
+class ForgeHost(Struct, frozen=True):
+    """What is mirrored of one configured host: its projects by name, and all projects of its groups.
+
+    `web_url` is the address of its web pages. `kind` is the name of its forge.
+    """
+
+    kind: str
+    name: str
+    base_url: str
+    web_url: str
+    projects: tuple[str, ...]
+    groups: tuple[str, ...]
+    include_archived: bool
+
+
+def forge_hosts(config: Config) -> list[ForgeHost]:
+    """Return the hosts of all forges of which something is mirrored."""
+    hosts = [
+        ForgeHost("gitlab", one.name, one.base_url, one.base_url, one.projects, one.groups, one.include_archived)
+        for one in config.gitlab
+    ]
+    for one in config.github:
+        mirrored = tuple(repo.name for repo in one.repos if (repo.mirror or one.mirror) == "all")
+        web = _web_address(one.base_url)
+        hosts.append(ForgeHost("github", one.name, one.base_url, web, mirrored, one.orgs, one.include_archived))
+    return [host for host in hosts if host.projects or host.groups]
+
+
+def only_hosts(config: Config, names: Collection[str]) -> Config:
+    """Return the configuration with only these hosts of the forges."""
+    return msgspec.structs.replace(
+        config,
+        gitlab=tuple(host for host in config.gitlab if host.name in names),
+        github=tuple(host for host in config.github if host.name in names),
+    )
+
+
+def forge_host(config: Config, source: str) -> ForgeHost | None:
+    """Return the mirrored host with this name, or None."""
+    return next((host for host in forge_hosts(config) if host.name == source), None)
+
+
+def _web_address(api_url: str) -> str:
+    """Return the address of GitHub's web pages, from that of its API."""
+    plain = api_url.rstrip("/")
+    return plain.removesuffix("/api/v3") if plain.endswith("/api/v3") else plain.replace("://api.", "://", 1)
 
 
 def gitlab_host(config: Config, source: str) -> GitLabHost | None:

@@ -1,6 +1,6 @@
 """Value types that pass between sources, engine and store: remote items, their versions, positions, scopes and records.
 
-Data only, no behaviour. Every package may import this module; it imports none.
+Data only, no decisions. Every package may import this module; it imports none.
 """
 
 from __future__ import annotations
@@ -100,6 +100,10 @@ class IssueRecord(Struct, frozen=True):
     web_url: str | None
     labels: tuple[str, ...]
     assignees: tuple[str, ...]
+    state_reason: str | None = None
+    author_association: str | None = None
+    reactions: int = 0
+    node_id: str | None = None
 
 
 class MergeRequestRecord(Struct, frozen=True):
@@ -129,6 +133,9 @@ class MergeRequestRecord(Struct, frozen=True):
     labels: tuple[str, ...]
     assignees: tuple[str, ...]
     reviewers: tuple[str, ...]
+    author_association: str | None = None
+    merge_commit_sha: str | None = None
+    node_id: str | None = None
 
 
 class ProjectRecord(Struct, frozen=True):
@@ -247,12 +254,7 @@ class ReviewerRecord(Struct, frozen=True):
     username: str
 
 
-ParentRecord = IssueRecord | MergeRequestRecord
-"""The items in a project's lists."""
-
 EventRecord = StateEventRecord | LabelEventRecord | MilestoneEventRecord
-ChildRecord = DiscussionRecord | EventRecord | ClosedIssueRecord | FileChangeRecord | ReviewerRecord
-"""The children of an issue or a merge request."""
 
 
 class StatusRecord(Struct, frozen=True):
@@ -314,6 +316,14 @@ class CommentRecord(Struct, frozen=True):
     created_at: int
     updated_at: int
     association: str | None = None
+    start_line: int | None = None
+    subject_type: str | None = None
+    diff_hunk: str | None = None
+
+
+def comment_key(kind: str, remote_id: int) -> str:
+    """Return the key of a comment among those of all kinds, whose ids are separate sequences."""
+    return f"{kind}:{remote_id}"
 
 
 class PullRecord(Struct, frozen=True):
@@ -404,9 +414,8 @@ class PullIssueRecord(Struct, frozen=True):
 
     remote_id: int
     node_id: str | None
-    number: int
+    iid: int
     comments: int
-    state_reason: str | None
     reactions: int
     created_at: int
     updated_at: int
@@ -472,3 +481,21 @@ class TopicRecord(Struct, frozen=True):
     closed_at: int | None
     url: str | None
     comments: tuple[TopicCommentRecord, ...]
+
+
+ParentRecord = IssueRecord | MergeRequestRecord
+"""The items that have children."""
+
+ListedRecord = ParentRecord | PullIssueRecord
+"""The items in a project's lists of issues and merge requests."""
+
+ChildRecord = (
+    DiscussionRecord
+    | CommentRecord
+    | ReviewThreadRecord
+    | EventRecord
+    | ClosedIssueRecord
+    | FileChangeRecord
+    | ReviewerRecord
+)
+"""The children of an issue or a merge request."""

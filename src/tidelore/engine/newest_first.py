@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tidelore.core.errors import RemoteError, RemotePermanent
 from tidelore.core.model import Position
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Cursor, Gap, forward, order_key
+from tidelore.engine.cursor import Cursor, Gap, Validator, forward, order_key
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.engine.whole import REPEATED, PageGuard
@@ -77,14 +77,21 @@ class NewestFirstWalk(Generic[R]):
         """Read the new head, then the gaps that earlier walks left open, at most `max_pages` in total."""
         cursor = self._intake.load(self._plan.safe_backfill_ms)
         below = list(self._intake.store.gaps())
+        # Every change moves to the top, so an unchanged first page means that nothing changed since it was read.
+        known = None if below else cursor.validator
+        first, cursor = None, replace(cursor, validator=None)
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
         guard = PageGuard()
         while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
             span = spans[0]
-            page = await self._fetch(span, spans, cursor)
+            page = await self._fetch(span, spans, cursor, known)
             self._intake.seam(Seam.AFTER_FETCH)
+            if page.not_modified:
+                self._intake.take(page, replace(cursor, validator=known))
+                break
+            first, known = (page.validator if self._intake.tally.pages == 0 else first), None
             self._look(guard, page, spans, cursor)
             positions = [item.position for item in page.items if item.version.id not in page.pinned]
             # Pages with only items at the floor, or hidden ones, do not count, or a walk could use up its limit there.
@@ -97,7 +104,8 @@ class NewestFirstWalk(Generic[R]):
                 # A gap below may continue at tokens that were already seen above it.
                 spans, guard = close(top, spans[1:]), PageGuard()
                 if not spans:
-                    cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)
+                    watermark = forward(cursor.watermark, top)
+                    cursor = replace(cursor, watermark=watermark, complete=True, validator=first)
             self._intake.take(page, cursor, spans)
         return self._intake.tally
 
@@ -110,9 +118,9 @@ class NewestFirstWalk(Generic[R]):
                 self._intake.store.commit(Batch((), cursor, gaps=[replace(spans[0], token=None), *spans[1:]]))
             raise
 
-    async def _fetch(self, span: Gap, spans: Sequence[Gap], cursor: Cursor) -> Page[R]:
+    async def _fetch(self, span: Gap, spans: Sequence[Gap], cursor: Cursor, known: Validator | None) -> Page[R]:
         try:
-            return await self._lister.fetch(ListRequest(token=span.token))
+            return await self._lister.fetch(ListRequest(token=span.token, validator=known))
         except RemoteError as error:
             if span.token is not None and (not error.retryable or error.status == 500):
                 # The server no longer accepts its own token, so the next walk reads this span from the top.

@@ -26,7 +26,10 @@ class ListRequest(Struct, frozen=True):
 
 
 class Page(Struct, Generic[R_co], frozen=True):
-    """One page as received. `next_token` is None on the last page."""
+    """One page as received. `next_token` is None on the last page.
+
+    `anchored`: the list can also be continued at an instant (`since`); otherwise only the token leads on.
+    """
 
     items: Sequence[Item[R_co]] = ()
     rejected: Sequence[Rejected] = ()
@@ -35,6 +38,7 @@ class Page(Struct, Generic[R_co], frozen=True):
     validator: Validator | None = None
     not_modified: bool = False
     pinned: frozenset[RemoteId] = frozenset()
+    anchored: bool = True
 
 
 class Pages(Protocol[R_co]):
@@ -54,13 +58,17 @@ class Lister(Pages[R_co], Protocol[R_co]):
 
 
 class Parent(Struct, frozen=True):
-    """A parent, the version its children were read for, and whether that version had settled."""
+    """A parent, the version its children were read for, and whether that version had settled.
+
+    `node_id` is its global id, on forges that request some children by it.
+    """
 
     id: int
     iid: int
     updated_at: int
     synced_for: int | None
     fetched_for: int | None
+    node_id: str | None = None
 
 
 class Quarantined(Struct, frozen=True):

@@ -53,7 +53,7 @@ class Scrub(Generic[R]):
         answers, gone = await self._ask(missing)
         done = len(missing) <= MAX_QUESTIONS
         if done:
-            census = _onward(census, upto, page.server_at)
+            census = _onward(census, upto, page)
         merged = Page(
             items=[item for part in (page, *answers) for item in part.items],
             rejected=[entry for part in (page, *answers) for entry in part.rejected],
@@ -95,9 +95,13 @@ class Scrub(Generic[R]):
         return answers, gone
 
 
-def _onward(census: Census, upto: int | None, server_at: int | None) -> Census:
+def _onward(census: Census, upto: int | None, page: Page[R]) -> Census:
     """Return the census after a verified span: at the next span, or at the start of a new cycle."""
-    started = census.started_at if census.after else server_at
+    started = census.started_at if census.after else page.server_at
     if upto is None:
         return Census(verified_at=started)
-    return Census(after=upto, started_at=started, verified_at=census.verified_at)
+    if page.anchored:
+        return Census(after=upto, started_at=started, verified_at=census.verified_at)
+    # The next page does not repeat the last instant of this one.
+    met = tuple(item.version.id for item in page.items if item.at >= upto)
+    return Census(after=upto, started_at=started, verified_at=census.verified_at, token=page.next_token, met=met)

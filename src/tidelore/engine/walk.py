@@ -90,7 +90,7 @@ class Walk(Generic[R]):
                 complete=cursor.complete or window is None,
             )
             self._intake.take(page, cursor)
-        await self._retry_quarantined(cursor)
+        await retry_quarantined(self._lister, self._intake, cursor, plan.retry_limit)
         return self._intake.tally
 
     async def _fetch(self, window: Window, cursor: Cursor) -> Page[R] | None:
@@ -102,13 +102,14 @@ class Walk(Generic[R]):
                 raise
             return None
 
-    async def _retry_quarantined(self, cursor: Cursor) -> None:
-        """Fetch quarantined items again, each by its own id."""
-        for entry in self._intake.store.due_quarantined(self._plan.retry_limit):
-            try:
-                page = await self._lister.fetch_one(entry.locator)
-            except RemoteError as error:
-                page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
-            # If it is rejected under a different key, release the old entry, or it would be due first at every walk.
-            again = any(rejected.key == entry.key for rejected in page.rejected)
-            self._intake.take(page, cursor, released=() if again else (entry.key,))
+
+async def retry_quarantined(lister: Lister[R], intake: Intake[R], cursor: Cursor, limit: int = 10) -> None:
+    """Fetch quarantined items again, each by its own id."""
+    for entry in intake.store.due_quarantined(limit):
+        try:
+            page = await lister.fetch_one(entry.locator)
+        except RemoteError as error:
+            page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
+        # If it is rejected under a different key, release the old entry, or it would be due first at every walk.
+        again = any(rejected.key == entry.key for rejected in page.rejected)
+        intake.take(page, cursor, released=() if again else (entry.key,))

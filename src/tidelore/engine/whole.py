@@ -206,7 +206,8 @@ async def read_lists(listers: Sequence[Pages[C]], max_bytes: int | None = None) 
 async def read_by_creation(lister: Lister[C]) -> AsyncIterator[Page[C]]:
     """Read a list in order of creation.
 
-    Each page starts at the instant at which the previous page ended, because deletions shift offsets.
+    Each page starts at the instant at which the previous page ended, because deletions shift offsets. A list without
+    such a filter is followed by its tokens: a deletion may then hide an item, and callers ask for it alone.
     """
     since, token, guard = 0, None, PageGuard()
     while True:
@@ -217,4 +218,4 @@ async def read_by_creation(lister: Lister[C]) -> AsyncIterator[Page[C]]:
         if page.next_token is None:
             return
         last = max((item.at for item in page.items), default=since)
-        since, token = (last, None) if last > since else (since, page.next_token)
+        since, token = (last, None) if last > since and page.anchored else (since, page.next_token)

@@ -15,7 +15,7 @@ from tidelore.core.config import Config, sync_settings
 from tidelore.core.process import is_dead
 from tidelore.engine.lease import LeaseRow, why_takeable
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.child_progress import Backlog, read_backlog, wanted_children
+from tidelore.store.mirror.child_progress import Backlog, present_children, read_backlog, wanted_children
 from tidelore.store.mirror.cursors import CursorRow, list_cursors
 from tidelore.store.mirror.kinds import PARENT_KINDS
 from tidelore.store.mirror.projects import ProjectRow, list_projects
@@ -177,7 +177,8 @@ def _children(database: Database, config: Config, cursor: CursorRow, project: Pr
     if kind is None or project is None:
         return []
     settings = sync_settings(config, project.source, project.configured)
-    return [read_backlog(database, kind, name, project.id) for name in wanted_children(kind, settings)]
+    present = present_children(database, kind, project.id)
+    return [read_backlog(database, kind, name, project.id) for name in wanted_children(present, settings)]
 
 
 _KINDS = {

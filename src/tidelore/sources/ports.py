@@ -15,8 +15,8 @@ from msgspec import Struct
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config
 from tidelore.core.errors import TideloreError
-from tidelore.core.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
-from tidelore.engine.ports import Lister, Pages
+from tidelore.core.model import ChildRecord, CommentRecord, ListedRecord, ProjectRecord, StatusRecord
+from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.response import RequestMetric, Response
 from tidelore.http.transport import Transport
 
@@ -42,12 +42,36 @@ def skew_of(response: Response, now_ms: int) -> int:
 RESOURCES = ("issues", "merge_requests")
 
 
+class Resource(Struct, frozen=True):
+    """A list of a project's issues or merge requests: its order, the kinds of its children, and what it leaves out.
+
+    `newest_first`: the list has no filter by time and is read from its newest update. `keeps` are columns that the list
+    does not contain and must not overwrite. `asides` are read for many items at once, apart from the other children.
+    `by_columns` are kinds of children that only change together with certain columns: files with the head, for example.
+    `has_sides`: the list of issues also contains the issue side of merge requests.
+    """
+
+    children: tuple[str, ...]
+    newest_first: bool = False
+    keeps: tuple[str, ...] = ()
+    asides: tuple[str, ...] = ()
+    by_columns: tuple[str, ...] = ()
+    has_sides: bool = False
+
+
 class ProjectSource(Protocol):
-    """A forge with projects and their lists. `closed` is the reason why it must not be requested, if any."""
+    """A forge with projects and their lists. `closed` is the reason why it must not be requested, if any.
+
+    `resources` are its lists, in the order in which they are read. `feeds` are the lists of all comments of a project
+    with the kind of comments in each, if it has such lists: then a list is read only after those before it, because
+    comments need their parents.
+    """
 
     name: str
     kind: str
     closed: TideloreError | None
+    resources: Mapping[str, Resource]
+    feeds: Mapping[str, str]
 
     async def greet(self) -> Greeting:
         """Check the connection and return the login and other details for people."""
@@ -62,16 +86,24 @@ class ProjectSource(Protocol):
         ...
 
     def listing(
-        self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False
-    ) -> Lister[ParentRecord]:
-        """Return one list of one project."""
+        self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False, backfill: bool = False
+    ) -> Lister[ListedRecord]:
+        """Return one list of one project; `backfill`: it will be read to its end."""
         ...
 
-    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[ChildRecord]]:
+    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
+        """Return one list of all comments of a project, by update time."""
+        ...
+
+    def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
         """Return the child lists of one kind that belong to one item."""
         ...
 
-    async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
+    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
+        """Say whose children of one kind will be requested next, so that they can be fetched together."""
+        ...
+
+    async def statuses(self, path: str, iids: Sequence[int], /) -> Mapping[int, StatusRecord | None] | None:
         """Return the status of each issue, None for an issue without one; None alone if the forge has no statuses."""
         ...
 

@@ -18,25 +18,26 @@ from tidelore.core.concurrency import gather
 from tidelore.core.config import Config, sync_settings
 from tidelore.core.errors import (
     CredentialsRejected,
+    FeatureDisabled,
     IntegrityError,
     PartialSuccess,
     RateLimited,
     RemoteError,
     TideloreError,
 )
-from tidelore.core.model import ParentRecord, Rejected
+from tidelore.core.model import ListedRecord, Rejected
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.core.references import SIGNS
-from tidelore.engine.ports import Page
+from tidelore.engine.ports import Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
+from tidelore.sources.ports import RESOURCES
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import list_cursors
-from tidelore.store.mirror.parents import held_between
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.reading.inventory import Holding, holdings
 from tidelore.store.work.runs import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
-from tidelore.sync.lists import FAMILIES, SIDE_BY_SIDE
+from tidelore.sync.lists import SIDE_BY_SIDE, family_of, table_of
 from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
@@ -167,13 +168,17 @@ async def audit(
             try:
                 if scope.error is None:
                     await ListComparison(database, config, target, scope, on_progress).run()
+            except FeatureDisabled as error:
+                scope.skipped = error.message
             except RemoteError as error:
                 scope.error = error
                 if isinstance(error, CredentialsRejected | RateLimited):
                     stopped[target.source.name] = error
         return scope
 
-    return AuditReport(last_success_at(database), await gather(one(target) for target in targets))
+    # Comments of a whole project are compared with their parents.
+    lists = [target for target in targets if not target.is_feed]
+    return AuditReport(last_success_at(database), await gather(one(target) for target in lists))
 
 
 class ListComparison:
@@ -187,7 +192,8 @@ class ListComparison:
         self._target = target
         self._scope = scope
         self._on_progress = on_progress
-        self._kind = FAMILIES[target.resource].kind
+        self._kind = family_of(target.source, target.resource).kind
+        self._table = table_of(target)
         self._settings = sync_settings(config, target.source.name, target.configured)
 
     async def run(self) -> None:
@@ -227,7 +233,7 @@ class ListComparison:
         async for page in read_by_creation(lister):
             common |= self._compare_page(project, page, met)
             self._tell(self._target.resource, len(met), None, f"{len(met):,} compared")
-        held = held_between(self._database, self._kind.table, project.id, 0, None)
+        held = self._table.held(self._database, project.id, 0, None)
 
         async def ask(entry: tuple[object, str]) -> None:
             answer = await lister.fetch_one(entry[1])
@@ -241,12 +247,14 @@ class ListComparison:
         self._scope.items = len(met)
         return list(common.values())
 
-    def _compare_page(self, project: ProjectRow, page: Page[ParentRecord], met: set[str]) -> dict[int, Holding]:
+    def _compare_page(self, project: ProjectRow, page: Page[ListedRecord], met: set[str]) -> dict[int, Holding]:
         """Compare one page with the copy and return the items that both have; skip items that were already compared."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
-        held = holdings(self._database, self._kind, project.id, [int(key) for key in items])
+        ids = [int(key) for key in items]
+        held = holdings(self._database, self._kind, project.id, ids)
+        stored = self._table.stored(self._database, project.id, ids)
         for verdict, key in compare(
-            {str(key): (found.updated_at, found.content_hash) for key, found in held.items()},
+            {str(key): (found.updated_at, found.digest) for key, found in stored.items()},
             {str(key): (item.version.updated_at, item.version.digest) for key, item in items.items()},
         ):
             self._note(verdict, self._target.resource, items[int(key)].record.iid, key)
@@ -259,14 +267,17 @@ class ListComparison:
 
     async def _compare_children(self, project: ProjectRow, parents: Sequence[Holding]) -> None:
         source, resource = self._target.source, self._target.resource
-        jobs = [(parent, kind) for parent in parents for kind in kinds_of(resource, self._settings)]
+        kinds = kinds_of(self._target, self._settings)
+        jobs = [(parent, kind) for parent in parents for kind in kinds]
+        for kind in kinds:
+            source.announce(kind, [_as_parent(parent) for parent in parents])
         done = 0
 
         async def read(job: tuple[Holding, str]) -> None:
             nonlocal done
             parent, kind = job
             try:
-                found = await read_lists(source.children(kind, resource, project.remote_id, parent.iid))
+                found = await read_lists(source.children(kind, resource, project.remote_id, _as_parent(parent)))
             except (CredentialsRejected, RateLimited):
                 raise
             except RemoteError as error:
@@ -320,4 +331,8 @@ async def _side_by_side(count: int, jobs: Iterable[T], work: Callable[[T], Await
 
 def _place(found: Difference) -> tuple[int, bool, str, str]:
     """Return a sort key: by item, differences of the item itself before those of its children."""
-    return found.iid or 0, found.kind not in FAMILIES, found.kind, found.key
+    return found.iid or 0, found.kind not in RESOURCES, found.kind, found.key
+
+
+def _as_parent(found: Holding) -> Parent:
+    return Parent(found.id, found.iid, found.updated_at, None, None, found.node_id)

@@ -28,22 +28,24 @@ from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_progress import count_due, find_refusal, wanted_children
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
 from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS, REVIEWERS
+from tidelore.store.mirror.comments import COMMENTS, REVIEWS, THREADS, settle_comments
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
-from tidelore.sync.lists import FAMILIES, SIDE_BY_SIDE, IsOver, never
+from tidelore.sync.lists import SIDE_BY_SIDE, IsOver, family_of, never
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import ChildReport, ScopeReport
 
-CHILDREN: Mapping[str, ChildFamily] = MappingProxyType(
-    {family.name: family for family in (DISCUSSIONS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)}
-)
+_FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)
+CHILDREN: Mapping[str, ChildFamily] = MappingProxyType({family.name: family for family in _FAMILIES})
+AT_ONCE = 100
+"""How many parents to announce to a source."""
 PROMPT_MS = 2000
 """How long after a change all children except notes are certainly visible: the forge's clock has whole seconds."""
 
 
-def kinds_of(resource: str, settings: Sync) -> tuple[str, ...]:
+def kinds_of(target: ListTarget, settings: Sync) -> tuple[str, ...]:
     """Return the kinds of children to read for a list."""
-    return wanted_children(FAMILIES[resource].kind, settings)
+    return () if target.is_feed else wanted_children(family_of(target.source, target.resource).kind, settings)
 
 
 async def sync_children(
@@ -74,6 +76,24 @@ async def sync_children(
     await gather(one(target, report) for target, report in ready)
 
 
+def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> None:
+    """Count the comments of a project as read after all its feeds were read to their end in this run."""
+    feeds: dict[tuple[str, int], dict[str, int]] = {}
+    for target, report in pairs:
+        done = report.home is not None and report.error is None and not report.list_left
+        if target.is_feed and done and report.home is not None and report.opened_at is not None:
+            feeds.setdefault((target.source.name, report.home.id), {})[target.resource] = report.opened_at
+    for target, report in pairs:
+        home = report.home
+        if target.is_feed or home is None or not target.source.feeds:
+            continue
+        read_at = feeds.get((target.source.name, home.id), {})
+        if read_at.keys() == target.source.feeds.keys():
+            kind, now = family_of(target.source, target.resource).kind, session.shop.clock.now_ms()
+            with session.writing() as tx:
+                settle_comments(tx, kind, home.id, read_at=min(read_at.values()), settle_ms=PROMPT_MS, now_ms=now)
+
+
 async def _project(
     session: Session,
     target: ListTarget,
@@ -86,12 +106,13 @@ async def _project(
     project = report.home
     assert project is not None, "only targets whose project is known are worked on"
     settings = sync_settings(session.shop.config, target.source.name, target.configured)
-    for kind in kinds_of(target.resource, settings):
+    for kind in kinds_of(target, settings):
         if target.source.name in stopped:
             report.error = stopped[target.source.name]
             return
         child = report.children.setdefault(kind, ChildReport(kind))
-        due, live = count_due(session.shop.database, FAMILIES[target.resource].kind, kind, project.id)
+        parents = family_of(target.source, target.resource).kind
+        due, live = count_due(session.shop.database, parents, kind, project.id)
         child.due += due
         child.unchanged = live - due
         children = ProjectChildren(session, target, project, child, failed_since, is_over)
@@ -124,13 +145,14 @@ class ProjectChildren:
         self._is_over = is_over
         self.left = False
         self._settings = sync_settings(shop.config, target.source.name, target.configured)
-        refused = find_refusal(shop.database, FAMILIES[target.resource].kind, child.kind, project.id)
+        parents = family_of(target.source, target.resource).kind
+        refused = find_refusal(shop.database, parents, child.kind, project.id)
         child.unavailable = None if refused is None else refused.error
         self.is_paused = refused is not None and shop.clock.now_ms() < refused.next_attempt_at
         self.writer = ChildWriter(
             shop.database,
             Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
-            FAMILIES[target.resource].kind,
+            parents,
             CHILDREN[child.kind],
             shop.clock.now_ms,
             lease=session.lease,
@@ -148,11 +170,17 @@ class ProjectChildren:
     async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
         """Read the children of all due parents; return how many parents turned out to be gone."""
         work = self._sync(on_progress, total)
-        return await self._read(work, work.ready(server_at))
+        return await self._read(work, self._announced(work.ready(server_at)))
 
     async def read(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
         """Read the children of these parents again, due or not."""
-        return await self._read(self._sync(on_progress, len(parents)), parents)
+        return await self._read(self._sync(on_progress, len(parents)), self._announced(iter(parents)))
+
+    def _announced(self, parents: Iterator[Parent]) -> Iterator[Parent]:
+        """Yield parents after saying in advance which come next."""
+        while batch := list(islice(parents, AT_ONCE)):
+            self._target.source.announce(self._child.kind, batch)
+            yield from batch
 
     async def _read(self, work: ChildSync[ChildRecord], parents: Iterable[Parent]) -> int:
         await work.read(takewhile(self._goes_on, parents))
@@ -200,9 +228,7 @@ class ProjectChildren:
         )
 
     def _lists(self, parent: Parent) -> Sequence[Pages[ChildRecord]]:
-        return self._target.source.children(
-            self._child.kind, self._target.resource, self._project.remote_id, parent.iid
-        )
+        return self._target.source.children(self._child.kind, self._target.resource, self._project.remote_id, parent)
 
 
 STATUSES_AT_ONCE = 100
@@ -219,6 +245,10 @@ class _StatusProject(Struct):
     board: StatusWriter
     report: ScopeReport
     child: ChildReport
+
+
+def _has_statuses(target: ListTarget) -> bool:
+    return not target.is_feed and STATUS_KIND in target.source.resources[target.resource].asides
 
 
 class StatusStage:
@@ -240,7 +270,7 @@ class StatusStage:
         projects: dict[int, _StatusProject] = {}
         for report in reports if self._wanted else ():
             target, home = by_scope[report.source, report.configured, report.surface], report.home
-            if target.resource != "issues" or home is None or report.error is not None or home.id in projects:
+            if home is None or report.error is not None or home.id in projects or not _has_statuses(target):
                 continue
             if report.source not in self._stopped and home.id not in self._failed:
                 projects[home.id] = self._open(target, report, home)

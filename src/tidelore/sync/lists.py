@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Generic, Literal, Protocol, TypeVar
@@ -21,21 +22,26 @@ from msgspec.structs import replace
 from tidelore.core.clock import Clock
 from tidelore.core.concurrency import gather
 from tidelore.core.config import sync_settings
-from tidelore.core.errors import RemoteError, RemoteNotFound
-from tidelore.core.model import Scope
+from tidelore.core.errors import FeatureDisabled, RemoteError, RemoteNotFound
+from tidelore.core.model import ListedRecord, Scope
 from tidelore.core.progress import OnProgress, Progress
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ledger import Counters
+from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Lister, ListRequest, Page
-from tidelore.engine.walk import Plan, Walk
+from tidelore.engine.walk import Plan, Walk, retry_quarantined
 from tidelore.http.limits import SourceOutages
+from tidelore.sources.ports import ProjectSource, Resource
 from tidelore.store.mirror.child_writer import reset_watermarks
+from tidelore.store.mirror.comments import CommentTable
 from tidelore.store.mirror.cursors import reset_cursor
-from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.issue_sides import IssuesWithSides
+from tidelore.store.mirror.page_writer import ItemTable, PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, was_renamed
 from tidelore.store.work.session import Session
+from tidelore.sync.comment_parents import NeedsParents, ParentFetcher
 from tidelore.sync.projects import ListTarget, look_up, reason_to_skip, refresh_project, resolve_project
 from tidelore.sync.report import ScopeKey, ScopeReport
 
@@ -79,17 +85,23 @@ class TimeIsUp(Exception):
 class TimedList(Generic[R]):
     """A list that is read until the time is up, but never interrupted within an instant that fills several pages.
 
-    Such a window starts again if it is interrupted; interrupted every time, it might never be finished.
+    Such a window starts again if it is interrupted; interrupted every time, it might never be finished. A list that is
+    `resumable` continues at any page. `opened_at` is the server's time of the first page.
     """
 
-    def __init__(self, lister: Lister[R], is_over: IsOver) -> None:
+    def __init__(self, lister: Lister[R], is_over: IsOver, *, resumable: bool = False) -> None:
         self._lister = lister
         self._is_over = is_over
+        self._resumable = resumable
+        self.opened_at: int | None = None
 
     async def fetch(self, request: ListRequest) -> Page[R]:
-        if request.token is None and self._is_over():
+        if (request.token is None or self._resumable) and self._is_over():
             raise TimeIsUp
-        return await self._lister.fetch(request)
+        page = await self._lister.fetch(request)
+        if self.opened_at is None:
+            self.opened_at = page.server_at
+        return page
 
     async def fetch_one(self, locator: str) -> Page[R]:
         return await self._lister.fetch_one(locator)
@@ -114,7 +126,17 @@ def in_turn(lists: Sequence[K], turns: Mapping[ScopeKey, int], polled: Mapping[S
 
 
 SIDE_BY_SIDE = 8
-FAMILIES: dict[str, Family] = {"issues": ISSUES, "merge_requests": MERGE_REQUESTS}
+_BASES: Mapping[str, Family] = MappingProxyType({"issues": ISSUES, "merge_requests": MERGE_REQUESTS})
+
+
+@cache
+def _family(name: str, resource: Resource) -> Family:
+    return _BASES[name].of_source(resource.children, resource.asides, resource.by_columns, resource.keeps)
+
+
+def family_of(source: ProjectSource, resource: str) -> Family:
+    """Return how the issues or merge requests of a source are stored."""
+    return _family(resource, source.resources[resource])
 
 
 async def ingest(
@@ -125,64 +147,128 @@ async def ingest(
     on_progress: OnProgress,
     is_over: IsOver = never,
 ) -> list[ScopeReport]:
-    """Read every target to its end, or until the time is up; return reports in the order of the targets."""
-    gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target in targets}
-    outages = SourceOutages()
-    resolving: dict[tuple[str, str], asyncio.Lock] = {}
+    """Read every target to its end, or until the time is up; return reports in the order of the targets.
 
-    async def one(target: ListTarget) -> ScopeReport:
-        report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
-        async with gates[target.source.name]:
-            known = target.failure or outages.reason(target.source.name)
-            if known is not None:
-                report.error = known
-                return report
-            report.list_left = is_over()
-            if report.list_left:
-                return report
+    The lists of one project are read side by side, unless its source has feeds: then each needs those before it.
+    """
+    work = _Ingestion(session, full, on_progress, is_over)
+    groups = in_groups(targets)
+    found = await gather(work.in_order(group) for group in groups)
+    by_key = {
+        target.key: report
+        for group, reports in zip(groups, found, strict=True)
+        for target, report in zip(group, reports, strict=True)
+    }
+    return [by_key[target.key] for target in targets]
+
+
+class _Ingestion(Struct):
+    """The lists that one run reads. `gates` limit the lists of a source that are read side by side."""
+
+    session: Session
+    full: bool
+    on_progress: OnProgress
+    is_over: IsOver
+    gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    outages: SourceOutages = field(default_factory=SourceOutages)
+    resolving: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
+
+    async def in_order(self, group: Sequence[ListTarget]) -> list[ScopeReport]:
+        """Read lists one after another. If one is not read to its end, those after it wait for the next run."""
+        reports: list[ScopeReport] = []
+        for target in group:
+            report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
+            # An item whose parent is not stored yet would be fetched with its parent, one request each.
+            report.error = next((before.error for before in reports if before.error is not None), None)
+            report.list_left = report.error is None and any(before.list_left for before in reports)
+            if report.error is None and not report.list_left:
+                await self._read(target, report)
+            reports.append(report)
+        return reports
+
+    async def _read(self, target: ListTarget, report: ScopeReport) -> None:
+        name = target.source.name
+        async with self.gates.setdefault(name, asyncio.Semaphore(SIDE_BY_SIDE)):
+            report.error = target.failure or self.outages.reason(name)
+            report.list_left = report.error is None and self.is_over()
+            if report.error is not None or report.list_left:
+                return
             try:
-                # Two lists of one project run concurrently; the lock makes them resolve it once.
-                alone = resolving.setdefault((target.source.name, target.configured), asyncio.Lock())
-                async with alone:
-                    project = await resolve_project(session, target.source, target.configured, target.listed)
-                report.project = project.path
-                report.skipped = reason_to_skip(session.shop.config, project)
-                if report.skipped is not None:
-                    return report
-                await ListReading(session, target, report, full, on_progress, is_over).run(project)
-                outages.answered(target.source.name)
-                async with alone:
-                    await _follow_rename(session, target, report)
+                await self._walk(target, report)
+            except FeatureDisabled as error:
+                # Its items are hidden and not deleted; what is stored stays.
+                self.outages.answered(name)
+                report.skipped = error.message
             except RemoteError as error:
-                outages.failed(target.source.name, error)
+                self.outages.failed(name, error)
                 report.error = error
-        return report
 
-    return await gather(one(target) for target in targets)
+    async def _walk(self, target: ListTarget, report: ScopeReport) -> None:
+        # Lists of one project may run concurrently; the lock makes them resolve it once.
+        alone = self.resolving.setdefault((target.source.name, target.configured), asyncio.Lock())
+        async with alone:
+            project = await resolve_project(self.session, target.source, target.configured, target.listed)
+        report.project = project.path
+        report.skipped = reason_to_skip(self.session.shop.config, project)
+        if report.skipped is not None:
+            return
+        await ListReading(self.session, target, report, self.full, self.on_progress, self.is_over).run(project)
+        self.outages.answered(target.source.name)
+        async with alone:
+            await _follow_rename(self.session, target, report)
+
+
+def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:
+    """Return targets that are read one after another: all lists of a project whose source has feeds."""
+    groups: dict[tuple[str, str, str], list[ListTarget]] = {}
+    for target in targets:
+        apart = "" if target.source.feeds else target.resource
+        groups.setdefault((target.source.name, target.configured, apart), []).append(target)
+    for group in groups.values():
+        order = [*group[0].source.resources, *group[0].source.feeds]
+        group.sort(key=lambda target: order.index(target.resource) if target.resource in order else 0)
+    return list(groups.values())
 
 
 async def _follow_rename(session: Session, target: ListTarget, report: ScopeReport) -> None:
     """Fetch the new path of a project if the URL of its newest item has a different path."""
     home = report.home
-    table = FAMILIES[target.resource].table
-    if home is not None and was_renamed(session.shop.database, home.id, table):
+    if home is None or target.is_feed:
+        return
+    if was_renamed(session.shop.database, home.id, family_of(target.source, target.resource).table):
         report.home = await refresh_project(session, target.source, home)
         report.project = report.home.path
 
 
-def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter:
-    """Return the writer that stores what is read of a target."""
+def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[ListedRecord]:
+    """Return the writer that stores the issues or merge requests of a target."""
+    return _page_writer(session, target, project, table_of(target))
+
+
+def table_of(target: ListTarget) -> ItemTable[ListedRecord]:
+    """Return the rows that the issues or merge requests of a target become."""
+    source = target.source
+    if source.resources[target.resource].has_sides:
+        return IssuesWithSides(family_of(source, "issues"), family_of(source, "merge_requests"))
+    return family_of(source, target.resource)
+
+
+def _page_writer(session: Session, target: ListTarget, project: ProjectRow, table: ItemTable[R]) -> PageWriter[R]:
     scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
     shop = session.shop
     return PageWriter(
         shop.database,
         scope,
-        FAMILIES[target.resource],
+        table,
         shop.clock.now_ms,
         lease=session.lease,
         compress=shop.config.storage.compress_raw_payloads,
         seam=shop.seam,
     )
+
+
+ALL_OF_IT = 2**40
+"""A limit of pages or milliseconds that no list reaches."""
 
 
 class ListReading(Struct):
@@ -210,23 +296,47 @@ class ListReading(Struct):
             self.session.shop.seam(Seam.SCOPE_DONE)
 
     async def _walk(self, project: ProjectRow) -> None:
-        shop, target = self.session.shop, self.target
-        writer = writer_for(self.session, target, project)
-        self.report.links = writer.links
+        target = self.target
         if self.full:
             with self.session.writing() as tx:
                 reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
-                reset_watermarks(tx, FAMILIES[target.resource].kind, project.id)
+                if not target.is_feed:
+                    reset_watermarks(tx, family_of(target.source, target.resource).kind, project.id)
+        parents = ParentFetcher(self.session, target.source, target.configured, project, family_of)
+        if target.is_feed:
+            comments = CommentTable(target.source.feeds[target.resource])
+            feed = NeedsParents(target.source.feed(target.resource, project.remote_id), parents.of_comments)
+            await self._read(project, _page_writer(self.session, target, project, comments), feed)
+            return
+        writer = writer_for(self.session, target, project)
+        settings = sync_settings(self.session.shop.config, target.source.name, target.configured)
+        lister = target.source.listing(
+            target.resource,
+            project.remote_id,
+            keyset=settings.use_keyset_pagination,
+            backfill=writer.load().watermark is None,
+        )
+        if target.source.resources[target.resource].has_sides:
+            lister = NeedsParents(lister, parents.of_sides)
+        await self._read(project, writer, lister)
+
+    async def _read(self, project: ProjectRow, writer: PageWriter[R], lister: Lister[R]) -> None:
+        shop, target = self.session.shop, self.target
         intake = Intake(writer, shop.clock.now_ms, shop.seam, self._tell)
-        self.report.tally, self.counted = intake.tally, Tally()
+        self.report.links, self.report.tally, self.counted = writer.links, intake.tally, Tally()
         settings = sync_settings(shop.config, target.source.name, target.configured)
-        lister = target.source.listing(target.resource, project.remote_id, keyset=settings.use_keyset_pagination)
-        plan = Plan(overlap_ms=int(settings.cursor_rewind_seconds * 1000))
+        overlap = int(settings.cursor_rewind_seconds * 1000)
+        newest_first = not target.is_feed and target.source.resources[target.resource].newest_first
+        timed = TimedList(lister, self.is_over, resumable=newest_first)
         try:
-            await Walk(TimedList(lister, self.is_over), intake, plan).run()
+            if newest_first:
+                await NewestFirstWalk(timed, intake, NewestFirstPlan(overlap, ALL_OF_IT, ALL_OF_IT)).run()
+                await retry_quarantined(timed, intake, writer.load())
+            else:
+                await Walk(timed, intake, Plan(overlap_ms=overlap)).run()
         except TimeIsUp:
             self.report.list_left = True
-        self.report.home, self.report.server_at = project, intake.server_at
+        self.report.home, self.report.server_at, self.report.opened_at = project, intake.server_at, timed.opened_at
 
     def _tell(self, tally: Tally) -> None:
         count(self.session.counters, self.target.resource, self.counted, tally)
@@ -243,7 +353,7 @@ def count(counters: Counters, resource: str, before: Tally, now: Tally) -> None:
     if resource == "issues":
         counters.issues_fetched += fetched
         counters.issues_ingested += ingested
-    else:
+    elif resource == "merge_requests":
         counters.mrs_fetched += fetched
         counters.mrs_ingested += ingested
     counters.skipped_stale += now.stale - before.stale

@@ -18,7 +18,7 @@ from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Prog
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
-from tidelore.sync.children import StatusStage, sync_children
+from tidelore.sync.children import StatusStage, settle_feeds, sync_children
 from tidelore.sync.lists import TimeSlice, in_turn, ingest
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import RequestCount, RunReport, ScopeKey, ScopeReport, also_to_ledger, run_verdict
@@ -142,6 +142,7 @@ async def _read(
             )
         with _stage(session, report, "dependents"):
             pairs = list(zip(targets, report.scopes, strict=True))
+            settle_feeds(session, pairs)
             await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
             await statuses.sync(targets, report.scopes, time.begin("statuses"))
     failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}

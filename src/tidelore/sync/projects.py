@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.config import Config, GitLabHost, gitlab_host
+from tidelore.core.config import Config, ForgeHost, forge_host, forge_hosts
 from tidelore.core.errors import (
     ConfigError,
     CredentialsRejected,
@@ -96,11 +96,11 @@ def is_fresh(project: ProjectRow, now_ms: int) -> bool:
 
 def reason_to_skip(config: Config, project: ProjectRow) -> str | None:
     """Return why to skip a project, or None to read it. Stored items of a skipped project are kept."""
-    host = gitlab_host(config, project.source)
+    host = forge_host(config, project.source)
     return "archived" if project.archived and not (host is not None and host.include_archived) else None
 
 
-async def find_projects(source: ProjectSource, host: GitLabHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
+async def find_projects(source: ProjectSource, host: ForgeHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
     """Return the projects of a host: those configured by name, then the others that its groups contain.
 
     A group that cannot be listed is one failure under the name `group/*`. If the source rejects the credentials or
@@ -130,7 +130,7 @@ async def find_projects(source: ProjectSource, host: GitLabHost, known: Sequence
 
 
 async def find_everywhere(
-    sources: Sequence[ProjectSource], hosts: Sequence[GitLabHost], known: Sequence[ProjectRow]
+    sources: Sequence[ProjectSource], hosts: Sequence[ForgeHost], known: Sequence[ProjectRow]
 ) -> list[ChosenProject]:
     """Return the projects of all hosts, host by host."""
     return [
@@ -140,7 +140,7 @@ async def find_everywhere(
     ]
 
 
-def name_projects(host: GitLabHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
+def name_projects(host: ForgeHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
     """Return the projects configured by name, with their last known paths."""
     paths = {row.configured: row.path for row in known if row.source == host.name}
     return [ChosenProject(host.name, name, paths.get(name, name)) for name in dict.fromkeys(host.projects)]
@@ -192,6 +192,11 @@ class ListTarget(Struct, frozen=True):
         return f"{self.source.kind}.{self.resource}"
 
     @property
+    def is_feed(self) -> bool:
+        """Whether it lists the comments of the whole project, and not issues or merge requests."""
+        return self.resource in self.source.feeds
+
+    @property
     def key(self) -> ScopeKey:
         return self.source.name, self.configured, self.surface
 
@@ -209,7 +214,7 @@ def check_resources(resources: Sequence[str]) -> None:
 
 def check_configured(config: Config) -> None:
     """Raise ConfigError if no project or group is configured."""
-    if not any(host.projects or host.groups for host in config.gitlab):
+    if not forge_hosts(config):
         raise ConfigError(
             "no project is configured",
             fix="run `lore init`, add your projects to the configuration file, then run `lore doctor`",
@@ -222,19 +227,17 @@ def choose_known(config: Config, known: Sequence[ProjectRow], wanted: str) -> Ch
 
     If groups are configured, only a full name is certain: a suffix may also match a project of a group.
     """
-    named = [chosen for host in config.gitlab for chosen in name_projects(host, known)]
-    if not any(host.groups for host in config.gitlab):
+    named = [chosen for host in forge_hosts(config) for chosen in name_projects(host, known)]
+    if not any(host.groups for host in forge_hosts(config)):
         return choose_one(named, wanted)
     candidates = named + _stored_of_groups(config, known, {(one.source, one.configured) for one in named})
     whole = [chosen for chosen in candidates if wanted in (chosen.path, chosen.configured)]
     return whole[0] if len(whole) == 1 else None
 
 
-def hosts_of(config: Config, one: ChosenProject | None) -> list[GitLabHost]:
+def hosts_of(config: Config, one: ChosenProject | None) -> list[ForgeHost]:
     """Return the hosts to open: the host of `one`, or all hosts with configured projects or groups."""
-    return [
-        host for host in config.gitlab if (host.projects or host.groups) and (one is None or one.source == host.name)
-    ]
+    return [host for host in forge_hosts(config) if one is None or one.source == host.name]
 
 
 def choose_one(candidates: Sequence[ChosenProject], wanted: str) -> ChosenProject:
@@ -257,14 +260,24 @@ def build_targets(
     by_name = {source.name: source for source in sources}
     targets: list[ListTarget] = []
     for one in chosen:
-        kinds = ["groups"] if one.is_group else resources
-        targets += [ListTarget(by_name[one.source], one.configured, kind, one.listed, one.failure) for kind in kinds]
+        source = by_name[one.source]
+        kinds = ["groups"] if one.is_group else lists_of(source, resources)
+        targets += [ListTarget(source, one.configured, kind, one.listed, one.failure) for kind in kinds]
     return targets
+
+
+def lists_of(source: ProjectSource, resources: Sequence[str]) -> list[str]:
+    """Return the lists of a source to read for these types of items, in their order.
+
+    The comments of a whole project are read only with all types: without their parents they cannot be stored.
+    """
+    wanted = [name for name in source.resources if name in resources]
+    return [*wanted, *source.feeds] if len(wanted) == len(source.resources) else wanted
 
 
 def _stored_of_groups(config: Config, known: Sequence[ProjectRow], named: set[tuple[str, str]]) -> list[ChosenProject]:
     """Return stored projects under the path of a configured group that are not configured by name."""
-    roots = {host.name: tuple(f"{group}/" for group in host.groups) for host in config.gitlab}
+    roots = {host.name: tuple(f"{group}/" for group in host.groups) for host in forge_hosts(config)}
     return [
         ChosenProject(row.source, row.configured, row.path)
         for row in known

@@ -72,7 +72,8 @@ class ChildReport(Struct):
 class ScopeReport(Struct):
     """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock.
 
-    `list_left` and `children_left`: the time was up before the list, or the children of its items, were fully read.
+    `opened_at` is the forge's clock when its list was begun. `list_left` and `children_left`: the time was up before
+    the list, or the children of its items, were fully read.
     """
 
     source: str
@@ -87,6 +88,7 @@ class ScopeReport(Struct):
     warnings: list[str] = field(default_factory=list)
     home: ProjectRow | None = None
     server_at: int | None = None
+    opened_at: int | None = None
     list_left: bool = False
     children_left: bool = False
 

@@ -40,6 +40,7 @@ from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session, Workshop, open_run
 from tidelore.sync.children import ProjectChildren, kinds_of
+from tidelore.sync.lists import family_of
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
     ChildReport,
@@ -89,7 +90,7 @@ async def read_dependents(
     jobs = [
         (one, kind)
         for one in synced
-        for kind in kinds_of(one.target.resource, sync_settings(config, one.target.source.name, one.target.configured))
+        for kind in kinds_of(one.target, sync_settings(config, one.target.source.name, one.target.configured))
     ]
     done = 0
     seen: Counter[str] = Counter()
@@ -324,7 +325,10 @@ class _Operation(Struct):
 
 def _primary(one: PreflightItem, target: ListTarget) -> FetchedItem:
     choice, home = one.choice, one.home
-    return FetchedItem(choice.kind, choice.source, target.surface, choice.configured, home.row, home.record, one.item)
+    family = family_of(target.source, target.resource)
+    return FetchedItem(
+        choice.kind, family, choice.source, target.surface, choice.configured, home.row, home.record, one.item
+    )
 
 
 def _synced_item(one: PreflightItem, target: ListTarget, place: StoredItem) -> SyncedItem:

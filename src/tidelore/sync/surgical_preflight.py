@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, field
 
 from tidelore.core.concurrency import gather
-from tidelore.core.config import Config, GitLabHost, gitlab_host
+from tidelore.core.config import Config, ForgeHost, forge_host, forge_hosts
 from tidelore.core.errors import (
     CredentialsMissing,
     CredentialsRejected,
@@ -28,7 +28,7 @@ from tidelore.core.errors import (
     TideloreError,
     UserError,
 )
-from tidelore.core.model import Item, ParentRecord, ProjectRecord
+from tidelore.core.model import Item, ListedRecord, ParentRecord, ProjectRecord, PullIssueRecord
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, match_one, other_kind, read_reference
 from tidelore.engine.ports import Page
 from tidelore.sources.ports import ProjectSource
@@ -177,7 +177,7 @@ def choose_again(config: Config, run: RunRecord) -> list[ChosenItem]:
         raise UserError(f"run {run.id} is still running", fix="wait for it to finish", run_id=run.id)
     outcomes = to_retry(read_outcomes(run.outcomes_json), failed=run.status not in ("succeeded", "partial"))
     for outcome in outcomes:
-        if gitlab_host(config, outcome.source) is None:
+        if forge_host(config, outcome.source) is None:
             raise UserError(
                 f"{outcome.reference} belongs to {outcome.source!r}, which is no longer configured",
                 fix="add the host to the configuration file again",
@@ -216,23 +216,24 @@ def _place(config: Config, known: Sequence[ProjectRow], asked: RequestedItem, pr
             f"{SIGNS[asked.kind]}{reference.iid} has no project: --issue and --mr require one",
             fix=f"add --project (-p), set default_project, or write group/project{SIGNS[asked.kind]}{reference.iid}",
         )
-    return _project_of(config.gitlab, known, name)
+    return _project_of(forge_hosts(config), known, name)
 
 
-def _host_of(config: Config, address: str) -> tuple[GitLabHost, str]:
+def _host_of(config: Config, address: str) -> tuple[ForgeHost, str]:
     """Return the host of a web address, and the path of the project on it."""
-    for host in config.gitlab:
-        root = f"{host.base_url.rstrip('/')}/"
+    hosts = forge_hosts(config)
+    for host in hosts:
+        root = f"{host.web_url.rstrip('/')}/"
         if address.lower().startswith(root.lower()):
             return host, address[len(root) :]
     raise UserError(
         f"no configured host serves {address}",
-        fix=f"configured: {', '.join(host.base_url for host in config.gitlab) or 'none'}",
+        fix=f"configured: {', '.join(host.web_url for host in hosts) or 'none'}",
         address=address,
     )
 
 
-def _project_of(hosts: Sequence[GitLabHost], known: Sequence[ProjectRow], name: str) -> ChosenProject:
+def _project_of(hosts: Sequence[ForgeHost], known: Sequence[ProjectRow], name: str) -> ChosenProject:
     """Return the configured project with this name; a project of a configured group need not be stored yet."""
     candidates = {(one.source, one.configured): one for host in hosts for one in _candidates(host, known)}
     try:
@@ -244,7 +245,7 @@ def _project_of(hosts: Sequence[GitLabHost], known: Sequence[ProjectRow], name: 
         return ChosenProject(grouped[0].name, name, name)
 
 
-def _candidates(host: GitLabHost, known: Sequence[ProjectRow]) -> Iterator[ChosenProject]:
+def _candidates(host: ForgeHost, known: Sequence[ProjectRow]) -> Iterator[ChosenProject]:
     """Yield the projects configured by name, then the stored projects of configured groups."""
     yield from name_projects(host, known)
     roots = tuple(f"{group}/" for group in host.groups)
@@ -301,18 +302,21 @@ def code_of(error: TideloreError) -> str:
     return TIMEOUT if isinstance(error, RemoteError) and error.reason == "timeout" else FETCH_ERROR
 
 
-def check_response(page: Page[ParentRecord], remote_id: int) -> Item[ParentRecord] | ItemRefusal:
+def check_response(page: Page[ListedRecord], remote_id: int) -> Item[ParentRecord] | ItemRefusal:
     """Return the item of a response, or why it cannot be used."""
     if page.rejected:
         return ItemRefusal(UNREADABLE, page.rejected[0].error)
     if not page.items:
         return ItemRefusal(NOT_FOUND, "not found, or the token has no access")
     item = page.items[0]
+    if isinstance(item.record, PullIssueRecord):
+        number = item.record.iid
+        return ItemRefusal(NOT_FOUND, f"number {number} is a pull request; use --mr {number}")
     said = msgspec.json.decode(item.payload, type=_Whereabouts)
     project_id = said.project_id if said.target_project_id is None else said.target_project_id
     if project_id not in (None, remote_id):
         return ItemRefusal(PROJECT_MISMATCH, f"the server returned project {project_id} instead of {remote_id}")
-    return item
+    return Item(item.version, item.at, item.payload, item.record)
 
 
 class Preflight(Struct):

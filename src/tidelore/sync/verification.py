@@ -40,6 +40,8 @@ def scrub_budget(requests: int, share: float) -> int:
 
 def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
     """Return a target with the time of its last verification, or None if it is skipped or not fully read yet."""
+    if target.is_feed:
+        return None
     if target.failure is not None:
         return ScrubCandidate(target, 0, under_way=True)
     project = find_chosen(session.shop.database, target.source.name, target.configured, target.listed)
@@ -163,7 +165,7 @@ def plan(
             continue
         report = ScopeReport(target.source.name, target.surface, target.configured, project.path, home=project)
         found.reports[place] = report
-        for kind in kinds_of(target.resource, sync_settings(shop.config, target.source.name, target.configured)):
+        for kind in kinds_of(target, sync_settings(shop.config, target.source.name, target.configured)):
             child = report.children.setdefault(kind, ChildReport(kind))
             children = found.project_children[place, kind] = ProjectChildren(
                 session, target, project, child, is_over=is_over

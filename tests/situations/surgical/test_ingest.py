@@ -34,7 +34,9 @@ def an_item(kind: Kind, remote_id: int, updated_at: int = CREATED, **changes: An
 
 
 def primary(project: ProjectRow, kind: Kind, item: Item[Any]) -> FetchedItem:
-    return FetchedItem(kind, "gitlab", f"gitlab.{FAMILIES[kind].table}", project.path, project, None, item)
+    return FetchedItem(
+        kind, FAMILIES[kind], "gitlab", f"gitlab.{FAMILIES[kind].table}", project.path, project, None, item
+    )
 
 
 def land(database: Database, clock: ManualClock, *primaries: FetchedItem, since: int = CREATED) -> list[StoredItem]:
@@ -231,7 +233,7 @@ def test_an_unknown_project_is_stored_with_its_items_or_not_at_all(database: Dat
     record = ProjectRecord(9, "port/quay", "quay", None, archived=False)
 
     def of_the_quay(item: Item[Any]) -> FetchedItem:
-        return FetchedItem("issue", "gitlab", "gitlab.issues", "port/quay", None, record, item)
+        return FetchedItem("issue", FAMILIES["issue"], "gitlab", "gitlab.issues", "port/quay", None, record, item)
 
     with pytest.raises(TideloreError):
         land(database, clock, of_the_quay(issue(8, title=None)))

@@ -34,6 +34,7 @@ handler_concurrency = 3
 handler_env = ["PATH", "MY_*"]
 event_lease_seconds = 602
 settle_write_seconds = 32
+mirror = "followed"
 """
 HOST = f"""
 [[github]]
@@ -44,6 +45,8 @@ app_id = 7
 installation_id = 8
 private_key_file = "~/app.pem"
 write_interval_seconds = 2
+orgs = ["harborline"]
+include_archived = true
 {SHARED}
 [[github.repos]]
 name = "owner/plain"
@@ -99,7 +102,7 @@ def test_host_repository_and_settings_agree_on_names_and_types() -> None:
     assert fields(GitHubRepo) == settings
     assert {name: host[name] for name in settings} == settings
     alone = {"base_url", "token_env", "app_id", "installation_id", "private_key_file", "write_interval_seconds"}
-    assert set(host) - set(settings) == alone | {"repos"}
+    assert set(host) - set(settings) == alone | {"repos", "orgs", "include_archived"}
 
 
 def test_repository_settings_override_those_of_the_host() -> None:

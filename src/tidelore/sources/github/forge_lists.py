@@ -20,6 +20,7 @@ from tidelore.core.model import (
     FileChangeRecord,
     IssueRecord,
     Item,
+    ListedRecord,
     MergeRequestRecord,
     PullIssueRecord,
     Rejected,
@@ -135,20 +136,27 @@ def issue_list(client: GitHubClient, repo_id: int, per_page: int, *, by_creation
     )
 
 
-def pull_list(client: GitHubClient, repo_id: int, per_page: int) -> ItemList[MergeRequestRecord]:
-    """Return the pull requests of a repository in any state, the newest update first."""
+def pull_list(
+    client: GitHubClient, repo_id: int, per_page: int, *, by_creation: bool = False, backfill: bool = False
+) -> ItemList[MergeRequestRecord]:
+    """Return the pull requests of a repository in any state: the newest update first, or by creation.
+
+    With `backfill` pages are as large as possible, because all of them will be read.
+    """
+    order = {"sort": "created", "direction": "asc"} if by_creation else {"sort": "updated", "direction": "desc"}
     return ItemList(
         client,
         repo_id,
         "pulls",
         MERGE_REQUESTS,
-        per_page=min(per_page, _PULLS_PER_PAGE),
-        order={"state": "all", "sort": "updated", "direction": "desc"},
-        newest_first=True,
+        per_page=per_page if by_creation or backfill else min(per_page, _PULLS_PER_PAGE),
+        order={"state": "all", **order},
+        newest_first=not by_creation,
+        at=_created_at if by_creation else None,
     )
 
 
-def _created_at(record: IssueEntry) -> int:
+def _created_at(record: ListedRecord) -> int:
     return record.created_at
 
 

@@ -281,7 +281,8 @@ def actor_login(actor: Actor | None) -> str | None:
 def _refusal(said: str, status: int | None) -> AccessRefused:
     return AccessRefused(
         f"the token may not read this by GraphQL: {said}",
-        status=status,
+        # GraphQL answers 200 to a query it refuses.
+        status=403 if status in (None, 200) else status,
         reason="graphql_refused",
         fix="give the token read access to issues, pull requests and discussions",
     )

@@ -82,6 +82,10 @@ class ReviewComment(Struct, frozen=True):
     original_commit_id: str | None = None
     in_reply_to_id: Number | None = None
     pull_request_review_id: Number | None = None
+    start_line: Number | None = None
+    original_start_line: Number | None = None
+    subject_type: str | None = None
+    diff_hunk: str | None = None
 
 
 class Review(Struct, frozen=True):
@@ -122,6 +126,9 @@ class PullPage(Pull, frozen=True):
     """A pull request with everything that is mirrored. Only its own URL sends `merged_by`."""
 
     body: str | None = None
+    node_id: str | None = None
+    author_association: str | None = None
+    merge_commit_sha: str | None = None
     merged_by: User | None = None
     milestone: Milestone | None = None
     assignees: tuple[User, ...] | None = None
@@ -151,6 +158,7 @@ class Issue(Struct, frozen=True):
     locked: bool | None = None
     comments: Number | None = None
     state_reason: str | None = None
+    author_association: str | None = None
     reactions: Reactions | None = None
     html_url: str | None = None
     labels: tuple[str | Label, ...] | None = None

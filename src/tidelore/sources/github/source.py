@@ -9,26 +9,30 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock, describe_age
 from tidelore.core.config import GitHubHost
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.core.model import (
+    ChildRecord,
     ClosedIssueRecord,
     CommentRecord,
     EventRecord,
     FileChangeRecord,
     IssueRecord,
+    ListedRecord,
     MergeRequestRecord,
     ProjectRecord,
     PullIssueRecord,
     PullRecord,
     RepositoryRecord,
     ReviewThreadRecord,
+    StatusRecord,
     TopicRecord,
 )
-from tidelore.engine.ports import Lister, ListRequest, Page, Pages
+from tidelore.engine.ports import Lister, ListRequest, Page, Pages, Parent
 from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
@@ -37,13 +41,29 @@ from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient, Repo
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
-from tidelore.sources.ports import Greeting, Wiring, skew_of
+from tidelore.sources.github.threads import BatchedList, BatchedLists
+from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
+from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
 
 
 class GitHubSource:
     """One GitHub host. `signed_in`: with a token, as a GitHub App, or not at all."""
 
     kind = "github"
+    resources: Mapping[str, Resource] = MappingProxyType(
+        {
+            # Pull requests first: the list of issues contains their issue side, which needs them.
+            "merge_requests": Resource(
+                ("comments", "reviews", "threads", "resource_events", "closes_issues", "diffs"),
+                newest_first=True,
+                keeps=("user_notes_count",),
+                # A push changes the update time on GitHub.
+                by_columns=("diffs",),
+            ),
+            "issues": Resource(("comments", "resource_events"), has_sides=True),
+        }
+    )
+    feeds: Mapping[str, str] = MappingProxyType({"issue_comments": ISSUE_COMMENT, "review_comments": REVIEW_COMMENT})
 
     def __init__(
         self,
@@ -62,6 +82,8 @@ class GitHubSource:
         self._signed_in = signed_in
         self._login: str | None = None
         self._graphql: GraphQlClient | None = None
+        self._threads: BatchedLists[ReviewThreadRecord] = BatchedLists(self.review_threads)
+        self._closing: BatchedLists[ClosedIssueRecord] = BatchedLists(self.closing_issues)
 
     @property
     def _client(self) -> GitHubClient:
@@ -176,6 +198,56 @@ class GitHubSource:
         """Return a repository with its global id and its features."""
         return await self._client.repository_record(repo)
 
+    async def group(self, path: str) -> Sequence[ProjectRecord]:
+        """Return every repository of an organisation."""
+        return [record.project for record in await self.repositories(path)]
+
+    def listing(
+        self,
+        resource: str,
+        remote_id: int,
+        *,
+        by_creation: bool = False,
+        keyset: bool = False,  # noqa: ARG002 - GitHub has no keyset pages
+        backfill: bool = False,
+    ) -> Lister[ListedRecord]:
+        """Return the issues or the pull requests of a repository."""
+        if resource == "issues":
+            return self.issue_list(remote_id, by_creation=by_creation)
+        return self.pull_list(remote_id, by_creation=by_creation, backfill=backfill)
+
+    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
+        """Return all comments of one kind in a repository, by update time."""
+        return self.comment_feed(remote_id, self.feeds[name])
+
+    def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
+        """Return the lists of one kind of children of an issue or a pull request."""
+        number = parent.iid
+        if kind == "comments":
+            kinds = (ISSUE_COMMENT,) if resource == "issues" else (ISSUE_COMMENT, REVIEW_COMMENT)
+            return [surfaces.ThreadComments(self.thread(remote_id, each, number)) for each in kinds]
+        if kind == "reviews":
+            return [surfaces.ThreadComments(self.reviews(remote_id, number))]
+        if kind == "resource_events":
+            return [self.timeline(remote_id, number)]
+        if kind == "diffs":
+            return [self.files(remote_id, number)]
+        if kind == "threads":
+            return [BatchedList(self._threads, parent.node_id)]
+        return [BatchedList(self._closing, parent.node_id)]
+
+    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
+        """Say whose review threads or closing issues will be requested next."""
+        node_ids = [parent.node_id for parent in parents if parent.node_id is not None]
+        if kind == "threads":
+            self._threads.announce(node_ids)
+        elif kind == "closes_issues":
+            self._closing.announce(node_ids)
+
+    async def statuses(self, _path: str, _iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
+        """Return None: issues of GitHub have no status."""
+        return None
+
     async def repositories(self, org: str) -> list[RepositoryRecord]:
         """Return every repository of an organisation, forks and archived ones too."""
         return await forge_lists.repositories(self._client, org, self._per_page)
@@ -186,9 +258,15 @@ class GitHubSource:
         """Return the issues and the issue sides of pull requests: by update time with `since`, or by creation."""
         return forge_lists.issue_list(self._client, repo_id, per_page or self._per_page, by_creation=by_creation)
 
-    def pull_list(self, repo_id: int, per_page: int | None = None) -> Lister[MergeRequestRecord]:
-        """Return all pull requests as merge requests, the newest update first; page 1 is conditional."""
-        return forge_lists.pull_list(self._client, repo_id, per_page or self._per_page)
+    def pull_list(
+        self, repo_id: int, per_page: int | None = None, *, by_creation: bool = False, backfill: bool = False
+    ) -> Lister[MergeRequestRecord]:
+        """Return all pull requests as merge requests: the newest update first (page 1 is conditional), or by creation.
+
+        With `backfill` pages are as large as possible.
+        """
+        size = per_page or self._per_page
+        return forge_lists.pull_list(self._client, repo_id, size, by_creation=by_creation, backfill=backfill)
 
     def timeline(self, repo_id: int, number: int) -> Pages[EventRecord]:
         """Return the state, label and milestone events of one issue or pull request."""

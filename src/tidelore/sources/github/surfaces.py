@@ -14,12 +14,13 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tidelore.core.clock import format_instant
 from tidelore.core.errors import RemoteNotFound, RemoteTransient
-from tidelore.core.model import CommentRecord, PullRecord
+from tidelore.core.model import CommentRecord, Item, PullRecord, Version, comment_key
 from tidelore.engine.cursor import Validator
-from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.ports import ListRequest, Page, Pages
 from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient, Params, Repo, repo_path
 from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
@@ -38,7 +39,9 @@ _LOG = logging.getLogger(__name__)
 R = TypeVar("R", bound=DatedRecord)
 
 COMMENTS = ItemReader(Comment, transform_comment, locator="id", by_record=True)
-REVIEW_COMMENTS = ItemReader(ReviewComment, transform_review_comment, locator="id", by_record=True)
+_PLACE = ("line", "start_line", "commit_sha")
+"""A push moves a review comment in the diff without touching it: that is not a new version of it."""
+REVIEW_COMMENTS = ItemReader(ReviewComment, transform_review_comment, locator="id", by_record=True, unversioned=_PLACE)
 REVIEWS = ItemReader(Review, transform_review, locator=None, by_record=True)
 PULLS = ItemReader(Pull, transform_pull, locator="number", by_record=True)
 
@@ -92,6 +95,7 @@ class PagedList(Generic[R]):
             server_at=response.server_at,
             # Stored under the requested URL: a renamed repository responds from another one.
             validator=Validator(asked, response.etag) if whole and response.etag else None,
+            anchored=self._takes_since,
         )
 
     def _next(self, response: Response, count: int) -> str | None:
@@ -172,6 +176,21 @@ class PullSnapshot:
             server_at=response.server_at,
             validator=Validator(self._address, response.etag) if response.etag else None,
         )
+
+
+class ThreadComments:
+    """The comments of one kind in one thread, as children: their keys say which kind they are of."""
+
+    def __init__(self, comments: Pages[CommentRecord]) -> None:
+        self._comments = comments
+
+    async def fetch(self, request: ListRequest) -> Page[CommentRecord]:
+        page = await self._comments.fetch(request)
+        return replace(page, items=[replace(item, version=_keyed(item)) for item in page.items])
+
+
+def _keyed(item: Item[CommentRecord]) -> Version:
+    return item.version._replace(id=comment_key(item.record.kind, item.record.remote_id))
 
 
 def comment_feed(client: GitHubClient, repo: Repo, kind: str, per_page: int) -> CommentList:

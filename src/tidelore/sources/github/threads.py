@@ -6,16 +6,18 @@ does not exist for this token. A pull request with more than one page is read to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.content import digest
-from tidelore.core.errors import RemotePermanent
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.core.model import ClosedIssueRecord, Item, Rejected, ReviewThreadRecord, Version
-from tidelore.engine.ports import Page
+from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.graphql import (
     Actor,
     Connection,
@@ -102,6 +104,51 @@ class _Found(Struct, Generic[C]):
     rejected: list[Rejected]
     after: str | None
     server_at: int | None
+
+
+class BatchedLists(Generic[C]):
+    """Reads the children of many pull requests with few queries, although each of them asks for its own.
+
+    A query for one pull request also asks for the next ones that were announced.
+    """
+
+    def __init__(self, read: Callable[[Sequence[str]], Awaitable[Mapping[str, Page[C] | None]]]) -> None:
+        self._read = read
+        self._announced: dict[str, None] = {}
+        self._answers: dict[str, asyncio.Task[Mapping[str, Page[C] | None]]] = {}
+
+    def announce(self, node_ids: Iterable[str]) -> None:
+        """Remember which pull requests will be asked for next, instead of those announced before."""
+        self._announced = dict.fromkeys(node_ids)
+
+    async def page(self, node_id: str) -> Page[C]:
+        """Return the children of one pull request; raises RemoteNotFound if it is not there."""
+        if node_id not in self._answers:
+            others = (other for other in self._announced if other != node_id and other not in self._answers)
+            batch = [node_id, *islice(others, AT_ONCE.outer - 1)]
+            answer = asyncio.ensure_future(self._read(batch))
+            self._answers |= dict.fromkeys(batch, answer)
+            for each in batch:
+                self._announced.pop(each, None)
+        # Shielded, because others wait for the same answer.
+        pages = await asyncio.shield(self._answers.pop(node_id))
+        page = pages[node_id]
+        if page is None:
+            raise RemoteNotFound("the pull request does not exist for this token", status=404, reason="not_found")
+        return page
+
+
+class BatchedList(Generic[C]):
+    """The children of one pull request, read together with those of others."""
+
+    def __init__(self, lists: BatchedLists[C], node_id: str | None) -> None:
+        self._lists = lists
+        self._node_id = node_id
+
+    async def fetch(self, _request: ListRequest) -> Page[C]:
+        if self._node_id is None:
+            raise RemotePermanent("the server sent no global id for this pull request", reason="no_node_id")
+        return await self._lists.page(self._node_id)
 
 
 async def review_threads(

@@ -101,6 +101,9 @@ def transform_review_comment(payload: ReviewComment) -> CommentRecord:
         created_at=instant("created_at", payload.created_at),
         updated_at=instant("updated_at", payload.updated_at),
         association=payload.author_association,
+        start_line=payload.start_line if placed else payload.original_start_line,
+        subject_type=payload.subject_type,
+        diff_hunk=payload.diff_hunk,
     )
 
 
@@ -163,9 +166,8 @@ def transform_issue(payload: Issue) -> IssueRecord | PullIssueRecord:
         return PullIssueRecord(
             remote_id=payload.id,
             node_id=payload.node_id,
-            number=payload.number,
+            iid=payload.number,
             comments=payload.comments or 0,
-            state_reason=payload.state_reason,
             reactions=payload.reactions.total_count if payload.reactions else 0,
             created_at=created_at,
             updated_at=updated_at,
@@ -193,6 +195,10 @@ def transform_issue(payload: Issue) -> IssueRecord | PullIssueRecord:
         web_url=payload.html_url,
         labels=tuple(label if isinstance(label, str) else label.name for label in payload.labels or ()),
         assignees=_logins(payload.assignees),
+        state_reason=payload.state_reason,
+        author_association=payload.author_association,
+        reactions=payload.reactions.total_count if payload.reactions else 0,
+        node_id=payload.node_id,
     )
 
 
@@ -228,6 +234,10 @@ def transform_merge_request(payload: PullPage) -> MergeRequestRecord:
         labels=tuple(label.name for label in payload.labels or ()),
         assignees=_logins(payload.assignees),
         reviewers=_logins(payload.requested_reviewers),
+        author_association=payload.author_association,
+        # Before the merge it is a test merge, which changes by itself.
+        merge_commit_sha=payload.merge_commit_sha if merged else None,
+        node_id=payload.node_id,
     )
 
 

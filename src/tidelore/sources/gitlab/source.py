@@ -7,25 +7,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, GitLabHost
 from tidelore.core.errors import TideloreError
-from tidelore.core.model import ChildRecord, ParentRecord, ProjectRecord, StatusRecord
-from tidelore.engine.ports import Lister, Pages
+from tidelore.core.model import ChildRecord, CommentRecord, ListedRecord, ProjectRecord, StatusRecord
+from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import private_token
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.graphql import read_statuses
 from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
-from tidelore.sources.ports import Greeting, Wiring, skew_of
+from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
 
 
 class GitLabSource:
     """One configured GitLab host, with a client or with the reason why there is none."""
 
     kind = "gitlab"
+    resources: Mapping[str, Resource] = MappingProxyType(
+        {
+            "issues": Resource(("discussions", "resource_events"), asides=("status",)),
+            "merge_requests": Resource(("discussions", "resource_events", "closes_issues", "diffs", "reviewers")),
+        }
+    )
+    feeds: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, host: GitLabHost, door: GitLabClient | TideloreError, config: Config, clock: Clock, *, signed_in: bool
@@ -62,8 +70,14 @@ class GitLabSource:
         return await group_projects(self._client, path, per_page=self._per_page)
 
     def listing(
-        self, resource: str, remote_id: int, *, by_creation: bool = False, keyset: bool = False
-    ) -> Lister[ParentRecord]:
+        self,
+        resource: str,
+        remote_id: int,
+        *,
+        by_creation: bool = False,
+        keyset: bool = False,
+        backfill: bool = False,  # noqa: ARG002 - pages are always as large as possible
+    ) -> Lister[ListedRecord]:
         build = issue_list if resource == "issues" else merge_request_list
         return build(
             self._client,
@@ -73,8 +87,14 @@ class GitLabSource:
             keyset=keyset and not by_creation,
         )
 
-    def children(self, kind: str, resource: str, remote_id: int, iid: int) -> Sequence[Pages[ChildRecord]]:
-        return child_lists(self._client, kind, resource, remote_id, iid, per_page=self._per_page)
+    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
+        raise NotImplementedError(f"GitLab has no list of {name} for project {remote_id}")
+
+    def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
+        return child_lists(self._client, kind, resource, remote_id, parent.iid, per_page=self._per_page)
+
+    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
+        """Do nothing: each list of children is a request of its own."""
 
     async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         return await read_statuses(self._client, path, iids)

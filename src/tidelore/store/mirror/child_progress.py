@@ -144,6 +144,26 @@ def note_parents(tx: Transaction, kind: ParentKind, project_id: int, versions: M
     tx.execute_rows(_NOTE, _COLUMNS, rows)
 
 
+def synced_parents(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> list[int]:
+    """Return which of these parents have their children synced for the version that is stored."""
+    rows = tx.execute(
+        "SELECT parent_id FROM child_sync WHERE project_id = :project_id AND parent_kind = :parent_kind"
+        f" AND kind = :kind AND synced_for = parent_updated_at AND parent_id {tx.among('ids')}",
+        {**kind_params(kind, name, project_id), "ids": tx.integers(parents)},
+    )
+    return [parent_id for (parent_id,) in rows]
+
+
+def carry_over(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> None:
+    """Count children as synced for the new version of these parents, because it did not change them."""
+    tx.execute(
+        "UPDATE child_sync SET synced_for = parent_updated_at, fetched_for = parent_updated_at"
+        " WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
+        f" AND parent_id {tx.among('ids')}",
+        {**kind_params(kind, name, project_id), "ids": tx.integers(parents)},
+    )
+
+
 def make_due(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> None:
     """Make one kind of children of these parents due again, regardless of their progress."""
     ids = list(parents)
@@ -219,7 +239,7 @@ def due_parents(
     Leaves out parents that failed at or after `failed_before`, and those whose pause is not over.
     """
     rows = database.read(
-        f"SELECT c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for FROM child_sync c"
+        "SELECT c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for, p.node_id FROM child_sync c"
         f" {database.by_index('idx_child_sync_due')} JOIN {kind.table} p ON p.id = c.parent_id"
         f" WHERE {_OF_KIND} AND {IS_DUE} AND (c.attempts = 0 OR c.last_attempt_at < :failed_before)"
         " AND (c.parent_updated_at, c.parent_id) > (:at, :id)"
@@ -243,7 +263,7 @@ def least_verified(
 ) -> list[tuple[int, Parent]]:
     """Return synced parents and when their children were last read, least recent first."""
     rows = database.read(
-        "SELECT c.last_attempt_at, c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for"
+        "SELECT c.last_attempt_at, c.parent_id, p.iid, c.parent_updated_at, c.synced_for, c.fetched_for, p.node_id"
         f" FROM child_sync c {database.by_index('idx_child_sync_verified')} JOIN {kind.table} p ON p.id = c.parent_id"
         f" WHERE {_OF_KIND} AND c.last_attempt_at < :before AND c.synced_for = c.parent_updated_at"
         " ORDER BY c.last_attempt_at LIMIT :limit",
@@ -290,10 +310,23 @@ class Backlog(Struct, frozen=True):
     next_attempt_at: int | None = None
 
 
+def present_children(database: Database, kind: ParentKind, project_id: int) -> ParentKind:
+    """Return a kind of parents with the kinds of children that its source has in this project."""
+    found = [
+        name
+        for name in kind.children
+        if database.read(f"SELECT 1 FROM child_sync c WHERE {_OF_KIND} LIMIT 1", kind_params(kind, name, project_id))
+    ]
+    return kind.having(found)
+
+
 def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
     """Return the kinds of children to read for a list."""
     wanted = {
         "discussions": True,
+        "comments": True,
+        "reviews": True,
+        "threads": True,
         "resource_events": settings.fetch_resource_events,
         "closes_issues": settings.fetch_mr_closes_issues,
         "diffs": settings.fetch_mr_diffs,

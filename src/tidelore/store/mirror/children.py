@@ -191,17 +191,17 @@ _NOTE = (*_PLAIN, *_FLAGS, "project_id", "discussion_id", "last_seen_at")
 _plain_values = attrgetter(*_PLAIN)
 
 
-def _upsert_sql(table: str, names: Sequence[str], payload: str) -> str:
+def _upsert_sql(table: str, names: Sequence[str], payload: str, unique: str) -> str:
     kept = {"remote_id", "project_id"}
     updates = ", ".join(f"{name} = excluded.{name}" for name in (*names, "raw_payload_id") if name not in kept)
     return (
         f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({', '.join(f':{name}' for name in names)},"
-        f" {payload}) ON CONFLICT (project_id, remote_id) DO UPDATE SET {updates}"
+        f" {payload}) ON CONFLICT ({unique}) DO UPDATE SET {updates}"
     )
 
 
-_UPSERT_DISCUSSION = _upsert_sql("discussions", _DISCUSSION, _PAYLOAD)
-_UPSERT_NOTE = _upsert_sql("notes", _NOTE, _PAYLOAD)
+_UPSERT_DISCUSSION = _upsert_sql("discussions", _DISCUSSION, _PAYLOAD, "project_id, remote_id")
+_UPSERT_NOTE = _upsert_sql("notes", _NOTE, _PAYLOAD, "project_id, kind, remote_id")
 
 
 def held_discussions(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:

@@ -1,14 +1,15 @@
-"""The two kinds of parents (issues, merge requests) and the kinds of children each has.
+"""The two kinds of parents (issues, merge requests) and the kinds of children each can have.
 
-Data only; other modules build SQL from it.
+Data only; other modules build SQL from it. A source has some of the kinds of children (`ParentKind.having`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class ParentKind(Struct, frozen=True):
@@ -16,7 +17,8 @@ class ParentKind(Struct, frozen=True):
 
     `children` maps each kind of children to the columns of the parent that show a change in them even if `updated_at`
     does not change: a deleted note changes the count, a push changes the head. `asides` are read for many parents at
-    once, separately from the other children.
+    once, separately from the other children. `by_columns` are kinds that change only if those columns do, so that a new
+    version of the parent alone does not make them due.
     """
 
     table: str
@@ -25,6 +27,14 @@ class ParentKind(Struct, frozen=True):
     noteable_type: str
     children: Mapping[str, tuple[str, ...]]
     asides: tuple[str, ...] = ()
+    by_columns: tuple[str, ...] = ()
+
+    def having(
+        self, children: Collection[str], asides: tuple[str, ...] = (), by_columns: tuple[str, ...] = ()
+    ) -> ParentKind:
+        """Return this kind with only these kinds of children, as one source has them."""
+        kept = MappingProxyType({name: tells for name, tells in self.children.items() if name in children})
+        return replace(self, children=kept, asides=asides, by_columns=by_columns)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -37,7 +47,13 @@ ISSUE = ParentKind(
     "issues",
     "issue_id",
     "Issue",
-    MappingProxyType({"discussions": ("user_notes_count", "state"), "resource_events": ("state",)}),
+    MappingProxyType(
+        {
+            "discussions": ("user_notes_count", "state"),
+            "comments": ("user_notes_count",),
+            "resource_events": ("state",),
+        }
+    ),
     asides=("status",),
 )
 MERGE_REQUEST = ParentKind(
@@ -48,6 +64,9 @@ MERGE_REQUEST = ParentKind(
     MappingProxyType(
         {
             "discussions": ("user_notes_count", "head_sha", "state"),
+            "comments": ("user_notes_count",),
+            "reviews": ("head_sha", "state"),
+            "threads": ("user_notes_count", "head_sha", "state"),
             "resource_events": ("state",),
             "closes_issues": ("head_sha",),
             "diffs": ("head_sha", "target_branch"),

@@ -1,4 +1,4 @@
-"""Stores a page of issues or merge requests, or the items of a surgical sync, in one transaction.
+"""Stores a page of a project's list, or the items of a surgical sync, in one transaction.
 
 Invariant 1: payloads, rows, links, quarantine, gaps and the cursor commit together or not at all, and only under the
 lease. A surgical sync stores all its items, with their projects, marks and due children, or none. No lock is held
@@ -8,6 +8,7 @@ while its items are fetched, so a row that became newer meanwhile is left as it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -27,26 +28,48 @@ from tidelore.store.mirror.parents import (
     MERGE_REQUESTS,
     Family,
     LinkCounts,
-    bury,
-    held_between,
     row_ids,
-    stored_versions,
-    write_parents,
 )
-from tidelore.store.mirror.payloads import Pack, packer, store_payloads
+from tidelore.store.mirror.payloads import Pack, packer
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.mirror.quarantine import admit, due_entries, release
 from tidelore.store.work.leases import writing
 
+R_contra = TypeVar("R_contra", contravariant=True)
 
-class PageWriter:
-    """Implements the engine's `ScopeStore` for issues and merge requests."""
+
+class ItemTable(Protocol[R_contra]):
+    """The rows that the items of a list become."""
+
+    def stored(self, database: Database, project_id: int, ids: Iterable[int]) -> Mapping[RemoteId, Version]:
+        """Return the stored version of each of these ids that is stored."""
+        ...
+
+    def held(
+        self, database: Database, project_id: int, created_from: int, created_before: int | None
+    ) -> Mapping[RemoteId, str]:
+        """Return the stored items that were created in a span, each with the locator to fetch it by."""
+        ...
+
+    def write(
+        self, tx: Transaction, project_id: int, items: Sequence[Item[R_contra]], now_ms: int, pack: Pack
+    ) -> LinkCounts:
+        """Store new versions."""
+        ...
+
+    def bury(self, tx: Transaction, scope: Scope, ids: Iterable[int], now_ms: int) -> None:
+        """Remove what no longer exists on the server."""
+        ...
+
+
+class PageWriter(Generic[R_contra]):
+    """Implements the engine's `ScopeStore` for one list of a project."""
 
     def __init__(
         self,
         database: Database,
         scope: Scope,
-        family: Family,
+        table: ItemTable[R_contra],
         now_ms: Callable[[], int],
         *,
         lease: Lease | None = None,
@@ -55,7 +78,7 @@ class PageWriter:
     ) -> None:
         self._database = database
         self._scope = scope
-        self._family = family
+        self._table = table
         self._now_ms = now_ms
         self._lease = lease
         self._pack = packer(compress=compress)
@@ -69,10 +92,10 @@ class PageWriter:
         return load_gaps(self._database, self._scope)
 
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
-        return stored_versions(self._database, self._family.table, self._scope.project, _numbers(ids))
+        return self._table.stored(self._database, self._scope.project, _numbers(ids))
 
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
-        return held_between(self._database, self._family.table, self._scope.project, created_from, created_before)
+        return self._table.held(self._database, self._scope.project, created_from, created_before)
 
     def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
         return due_entries(self._database, self._scope, self._now_ms(), limit)
@@ -81,15 +104,14 @@ class PageWriter:
         with writing(self._database, self._lease) as tx:
             set_aside(tx, self._scope, reason, self._now_ms())
 
-    def commit(self, batch: Batch[ParentRecord]) -> None:
+    def commit(self, batch: Batch[R_contra]) -> None:
         now = self._now_ms()
         links = LinkCounts()
         with writing(self._database, self._lease) as tx:
             if batch.items:
-                links = self._write(tx, batch.items, now)
+                links = self._table.write(tx, self._scope.project, batch.items, now, self._pack)
             if batch.gone:
-                gone = row_ids(tx, self._family.table, self._scope.project, _numbers(batch.gone))
-                bury(tx, self._scope, self._family.kind, gone.values(), now)
+                self._table.bury(tx, self._scope, _numbers(batch.gone), now)
             if batch.rejected:
                 admit(tx, self._scope, batch.rejected, now)
             released = [*batch.released, *(str(item.version.id) for item in batch.items)]
@@ -100,16 +122,6 @@ class PageWriter:
             save_cursor(tx, self._scope, batch.cursor, now)
             self._seam(Seam.INSIDE_COMMIT)
         self.links.add(links)
-
-    def _write(self, tx: Transaction, items: Sequence[Item[ParentRecord]], now_ms: int) -> LinkCounts:
-        project_id = self._scope.project
-        store_payloads(tx, project_id, self._family.resource_type, items, pack=self._pack, now_ms=now_ms)
-        known = tx.execute(
-            f"SELECT remote_id FROM {self._family.table} WHERE project_id = :project_id"
-            f" AND remote_id {tx.among('ids')}",
-            {"project_id": project_id, "ids": tx.integers(_numbers(item.version.id for item in items))},
-        )
-        return write_parents(tx, self._family, project_id, items, {row[0] for row in known}, now_ms)
 
 
 def _numbers(ids: Iterable[RemoteId]) -> list[int]:
@@ -123,6 +135,7 @@ class FetchedItem(Struct, frozen=True):
     """An item to store. Without a `row` its project is stored first, from the `record`."""
 
     kind: Kind
+    family: Family
     source: str
     surface: str
     configured: str
@@ -215,19 +228,18 @@ def _project(tx: Transaction, primary: FetchedItem, now_ms: int) -> ProjectRow:
 def _store(
     tx: Transaction, primary: FetchedItem, project: ProjectRow, fetched_since: int, now_ms: int, pack: Pack
 ) -> StoredItem:
-    family, item = FAMILIES[primary.kind], primary.item
+    family, item = primary.family, primary.item
     remote_id, updated_at = item.record.remote_id, item.version.updated_at
     local = _local(tx, family.table, project.id, remote_id)
     if is_stale(local, updated_at, fetched_since):
         return StoredItem(project)
-    store_payloads(tx, project.id, family.resource_type, [item], pack=pack, now_ms=now_ms)
-    write_parents(tx, family, project.id, [item], set() if local is None else {remote_id}, now_ms)
+    family.write(tx, project.id, [item], now_ms, pack)
     row_id = row_ids(tx, family.table, project.id, [remote_id])[remote_id]
     for name in family.kind.children:
         make_due(tx, family.kind, name, project.id, [row_id])
     scope = Scope(primary.source, primary.surface, str(project.remote_id), project.id, project.path)
     release(tx, scope, [str(remote_id)])
-    parent = Parent(row_id, item.record.iid, updated_at, None, None)
+    parent = Parent(row_id, item.record.iid, updated_at, None, None, item.record.node_id)
     return StoredItem(project, parent, sources_of(tx.execute, primary.kind, row_id))
 
 

@@ -9,20 +9,26 @@ children become due (`upsert_sql`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Struct
 
 from tidelore.core.content import digest
-from tidelore.core.model import Item, ParentRecord, RemoteId, Scope, Version
+from tidelore.core.model import Item, ListedRecord, ParentRecord, PullIssueRecord, RemoteId, Scope, Version
 from tidelore.store.database.port import Database, Row, Transaction
-from tidelore.store.mirror.child_progress import forget_parents, make_due, note_parents
+from tidelore.store.mirror.child_progress import (
+    carry_over,
+    forget_parents,
+    make_due,
+    note_parents,
+    synced_parents,
+)
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
-from tidelore.store.mirror.payloads import forget_payloads, unpacked
+from tidelore.store.mirror.payloads import Content, Pack, forget_payloads, store_contents, unpacked
 from tidelore.store.mirror.quarantine import release, release_children
 
 
@@ -101,13 +107,17 @@ IDENTITY = ("remote_id", "project_id", "last_seen_at", "content_hash")
 """The last columns of every parent table, after its specific ones."""
 
 
-def upsert_sql(kind: ParentKind, columns: Sequence[str]) -> str:
-    """Return the upsert statement of a parent table; a row seen again is no longer a tombstone."""
+def upsert_sql(kind: ParentKind, columns: Sequence[str], keeps: Sequence[str] = ()) -> str:
+    """Return the upsert statement of a parent table; a row seen again is no longer a tombstone.
+
+    Columns in `keeps` are only set when the row is new.
+    """
     table = kind.table
     names = (*columns, *IDENTITY)
     values = ", ".join(f":{name}" for name in names)
-    updates = ", ".join(f"{name} = excluded.{name}" for name in (*columns, "last_seen_at", "content_hash"))
-    address = "remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash"
+    renewed = (*(name for name in columns if name not in keeps), "last_seen_at", "content_hash")
+    updates = ", ".join(f"{name} = excluded.{name}" for name in renewed)
+    address = "remote_id = CAST(:remote_id AS TEXT) AND content_hash = :payload_hash"
     payload = f"(SELECT id FROM raw_payloads WHERE {address})"
     return (
         f"INSERT INTO {table} ({', '.join(names)}, raw_payload_id) VALUES ({values}, {payload})"
@@ -144,6 +154,18 @@ def silent_changes(
         for name, tells in kind.children.items()
         if (places := [columns.index(column) for column in tells])
     }
+
+
+def unaffected(
+    tx: Transaction, kind: ParentKind, name: str, project_id: int, before: Mapping[int, Row], ids: Mapping[int, int]
+) -> list[int]:
+    """Return the parents that were written without a change in the columns that show a change in these children."""
+    places = [telling_columns(kind).index(column) for column in kind.children[name]]
+    return [
+        ids[remote_id]
+        for remote_id, row in telling_rows(tx, kind, project_id, before).items()
+        if all(row[place] == before[remote_id][place] for place in places)
+    ]
 
 
 def telling_columns(kind: ParentKind) -> tuple[str, ...]:
@@ -220,7 +242,10 @@ def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]
 
 
 class Family:
-    """Describes one table of parents. `people` maps a field of the record to its junction table."""
+    """Describes one table of parents. `people` maps a field of the record to its junction table.
+
+    `keeps` are columns that the source's list does not contain.
+    """
 
     def __init__(
         self,
@@ -231,6 +256,7 @@ class Family:
         flags: Sequence[str],
         label_table: str,
         people: Mapping[str, str],
+        keeps: Sequence[str] = (),
     ) -> None:
         self.kind = kind
         self.table = kind.table
@@ -238,10 +264,53 @@ class Family:
         self.parent_column = kind.column
         self.label_table = label_table
         self.people = people
-        self.names = (*columns, *flags, *IDENTITY)
-        self.upsert = upsert_sql(kind, (*columns, *flags))
+        self.names = (*columns, *flags, *IDENTITY, "payload_hash")
+        self.upsert = upsert_sql(kind, (*columns, *flags), keeps)
+        self._columns = tuple(columns)
         self._values = attrgetter(*columns)
         self._flags = tuple(flags)
+
+    def of_source(
+        self,
+        children: Collection[str],
+        asides: tuple[str, ...],
+        by_columns: tuple[str, ...],
+        keeps: Sequence[str],
+    ) -> Family:
+        """Return this family as one source has it: with its kinds of children, and without columns it does not list."""
+        return Family(
+            self.kind.having(children, asides, by_columns),
+            self.resource_type,
+            columns=self._columns,
+            flags=self._flags,
+            label_table=self.label_table,
+            people=self.people,
+            keeps=keeps,
+        )
+
+    def stored(self, database: Database, project_id: int, ids: Iterable[int]) -> dict[RemoteId, Version]:
+        """Return the stored version of each remote id, without tombstones."""
+        return stored_versions(database, self.table, project_id, ids)
+
+    def held(
+        self, database: Database, project_id: int, created_from: int, created_before: int | None
+    ) -> dict[RemoteId, str]:
+        """Return the stored items that were created in a span: remote id and iid."""
+        return held_between(database, self.table, project_id, created_from, created_before)
+
+    def write(
+        self, tx: Transaction, project_id: int, items: Sequence[Item[ListedRecord]], now_ms: int, pack: Pack
+    ) -> LinkCounts:
+        """Store new versions with their payloads, labels and people."""
+        parents = only_parents(items)
+        contents = [Content(str(item.version.id), digest(item.payload), item.payload) for item in parents]
+        store_contents(tx, project_id, self.resource_type, contents, pack=pack, now_ms=now_ms)
+        known = row_ids(tx, self.table, project_id, [item.record.remote_id for item in parents])
+        return write_parents(tx, self, project_id, parents, set(known), now_ms)
+
+    def bury(self, tx: Transaction, scope: Scope, ids: Iterable[int], now_ms: int) -> None:
+        """Turn items into tombstones, by their remote ids."""
+        bury(tx, scope, self.kind, row_ids(tx, self.table, scope.project, ids).values(), now_ms)
 
     def row(self, project_id: int, item: Item[ParentRecord], now_ms: int) -> Row:
         """Return the values of `names`; flags are stored as integers in both databases."""
@@ -253,7 +322,20 @@ class Family:
             project_id,
             now_ms,
             item.version.digest,
+            # A version may be that of the record, which is not the same as that of the payload.
+            digest(item.payload),
         )
+
+
+def only_parents(items: Sequence[Item[ListedRecord]]) -> Sequence[Item[ParentRecord]]:
+    """Return the same items; raises TypeError if one of them is not an issue or merge request by itself."""
+    if not _are_parents(items):
+        raise TypeError("expected issues or merge requests")
+    return items
+
+
+def _are_parents(items: Sequence[Item[ListedRecord]]) -> TypeGuard[Sequence[Item[ParentRecord]]]:
+    return not any(isinstance(item.record, PullIssueRecord) for item in items)
 
 
 def write_parents(
@@ -267,9 +349,16 @@ def write_parents(
     tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
     ids = row_ids(tx, family.table, project_id, [item.record.remote_id for item in items])
     versions = {ids[item.record.remote_id]: item.record.updated_at for item in items}
-    note_parents(tx, family.kind, project_id, versions)
-    for name, changed in silent_changes(tx, family.kind, project_id, before, ids).items() if before else ():
-        make_due(tx, family.kind, name, project_id, changed)
+    kind = family.kind
+    unchanged = {
+        name: synced_parents(tx, kind, name, project_id, unaffected(tx, kind, name, project_id, before, ids))
+        for name in (kind.by_columns if before else ())
+    }
+    note_parents(tx, kind, project_id, versions)
+    for name, parents in unchanged.items():
+        carry_over(tx, kind, name, project_id, parents)
+    for name, changed in silent_changes(tx, kind, project_id, before, ids).items() if before else ():
+        make_due(tx, kind, name, project_id, changed)
     mark_parents(tx, family.kind, ids.values(), now_ms)
     counts = LinkCounts()
     for fresh in (True, False):
@@ -291,7 +380,8 @@ ISSUES = Family(
     columns=(
         "iid", "title", "description", "state", "author_username", "milestone_title", "due_date",
         "issue_type", "user_notes_count", "time_estimate_seconds", "time_spent_seconds",
-        "references_short", "references_full", "created_at", "updated_at", "closed_at", "web_url",
+        "references_short", "references_full", "state_reason", "author_association", "reactions", "node_id",
+        "created_at", "updated_at", "closed_at", "web_url",
     ),
     flags=("confidential", "discussion_locked"),
     label_table="issue_labels",
@@ -305,7 +395,8 @@ MERGE_REQUESTS = Family(
     columns=(
         "iid", "title", "description", "state", "author_username", "source_branch", "target_branch",
         "head_sha", "references_short", "references_full", "detailed_merge_status", "merge_user_username",
-        "milestone_title", "user_notes_count", "created_at", "updated_at", "merged_at", "closed_at", "web_url",
+        "milestone_title", "user_notes_count", "author_association", "merge_commit_sha", "node_id", "created_at",
+        "updated_at", "merged_at", "closed_at", "web_url",
     ),
     flags=("draft",),
     label_table="mr_labels",
@@ -330,12 +421,13 @@ _CLEARED = {
         "title = '', description = NULL, author_username = NULL, milestone_title = NULL, due_date = NULL,"
         " discussion_locked = 0, issue_type = NULL, user_notes_count = 0, time_estimate_seconds = 0,"
         " time_spent_seconds = 0, status_name = NULL, status_category = NULL, status_color = NULL,"
-        " status_icon_name = NULL"
+        " status_icon_name = NULL, state_reason = NULL, author_association = NULL, reactions = 0"
     ),
     "merge_requests": (
         "title = '', description = NULL, author_username = NULL, milestone_title = NULL, draft = 0,"
         " source_branch = NULL, target_branch = NULL, head_sha = NULL, detailed_merge_status = NULL,"
-        " merge_user_username = NULL, user_notes_count = 0"
+        " merge_user_username = NULL, user_notes_count = 0, author_association = NULL, reactions = 0,"
+        " merge_commit_sha = NULL"
     ),
 }
 

@@ -34,17 +34,19 @@ class Holding(Struct, frozen=True):
     iid: int
     updated_at: int
     content_hash: bytes
+    node_id: str | None = None
 
 
 def holdings(database: Database, kind: ParentKind, project_id: int, remote_ids: Iterable[int]) -> dict[int, Holding]:
     """Return the stored parent for each remote id, without tombstones."""
     rows = database.read(
-        f"SELECT remote_id, id, iid, updated_at, content_hash FROM {kind.table}"
+        f"SELECT remote_id, id, iid, updated_at, content_hash, node_id FROM {kind.table}"
         f" WHERE project_id = :project_id AND deleted_at IS NULL AND remote_id {database.among('ids')}",
         {"project_id": project_id, "ids": database.integers(remote_ids)},
     )
     return {
-        remote_id: Holding(row_id, iid, updated_at, bytes(found)) for remote_id, row_id, iid, updated_at, found in rows
+        remote_id: Holding(row_id, iid, updated_at, bytes(found), node_id)
+        for remote_id, row_id, iid, updated_at, found, node_id in rows
     }
 
 

@@ -96,7 +96,7 @@ def test_an_issue_becomes_a_record_in_the_words_of_all_forges() -> None:
 def test_the_issue_side_of_a_pull_request_becomes_a_small_record() -> None:
     record = issue(PULL_SIDE)
     assert isinstance(record, PullIssueRecord)
-    assert (record.number, record.comments, record.reactions, record.state_reason) == (3, 4, 6, "not_planned")
+    assert (record.iid, record.comments, record.reactions) == (3, 4, 6)
     assert (record.remote_id, record.node_id) == (2_200_000_003, "PR_kwDO")
 
 

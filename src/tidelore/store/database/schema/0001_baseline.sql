@@ -166,6 +166,10 @@ CREATE TABLE issues (
     status_category       TEXT,
     status_color          TEXT,
     status_icon_name      TEXT,
+    state_reason          TEXT,                                          -- why it was closed: completed, not_planned, duplicate
+    author_association    TEXT,                                          -- the author's relation to the repository
+    reactions             INTEGER NOT NULL DEFAULT 0,
+    node_id               TEXT,                                          -- global id, where the forge has one
     created_at            INTEGER NOT NULL,
     updated_at            INTEGER NOT NULL,
     closed_at             INTEGER,
@@ -222,6 +226,13 @@ CREATE TABLE merge_requests (
     merge_user_username   TEXT,
     milestone_title       TEXT,
     user_notes_count      INTEGER NOT NULL DEFAULT 0,                    -- comments, as the forge counts them
+    author_association    TEXT,                                          -- the author's relation to the repository
+    reactions             INTEGER NOT NULL DEFAULT 0,
+    merge_commit_sha      TEXT,
+    node_id               TEXT,                                          -- global id, where the forge has one
+    issue_remote_id       INTEGER,                                       -- id of its issue side, where the forge has one
+    issue_updated_at      INTEGER,                                       -- version of the issue side that was read
+    issue_content_hash    BLOB,
     created_at            INTEGER NOT NULL,
     updated_at            INTEGER NOT NULL,
     merged_at             INTEGER,
@@ -245,6 +256,7 @@ CREATE INDEX idx_mrs_draft ON merge_requests (project_id, draft);
 CREATE INDEX idx_mrs_live ON merge_requests (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_project ON merge_requests (project_id, state, updated_at) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_payload ON merge_requests (raw_payload_id);
+CREATE INDEX idx_mrs_issue_side ON merge_requests (project_id, issue_remote_id) WHERE issue_remote_id IS NOT NULL;
 
 -- Labels of merge requests.
 CREATE TABLE mr_labels (
@@ -274,7 +286,7 @@ CREATE INDEX idx_mr_reviewers_username ON mr_reviewers (username);
 CREATE TABLE child_sync (
     project_id        INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
     parent_kind       TEXT NOT NULL CHECK (parent_kind IN ('issues', 'merge_requests')),
-    kind              TEXT NOT NULL,                                     -- discussions, resource_events, closes_issues, diffs, reviewers, status
+    kind              TEXT NOT NULL,                                     -- discussions, comments, reviews, threads, resource_events, closes_issues, diffs, reviewers, status
     parent_id         INTEGER NOT NULL,                                  -- row of issues or merge_requests
     parent_updated_at INTEGER NOT NULL,                                  -- the parent's updated_at: the version to read for
     synced_for        INTEGER,                                           -- version they were read for after it had settled
@@ -316,9 +328,13 @@ CREATE TABLE discussions (
     last_note_at     INTEGER,
     last_seen_at     INTEGER NOT NULL,
     resolvable       INTEGER NOT NULL CHECK (resolvable IN (0, 1)),
-    resolved         INTEGER NOT NULL CHECK (resolved IN (0, 1)),
-    content_hash     BLOB NOT NULL,
-    raw_payload_id   INTEGER NOT NULL REFERENCES raw_payloads (id),
+    resolved         INTEGER CHECK (resolved IN (0, 1)),                 -- NULL: unknown
+    resolved_by      TEXT,                                               -- where the forge says it of the thread
+    is_outdated      INTEGER CHECK (is_outdated IN (0, 1)),              -- its lines have changed since; NULL: unknown
+    node_id          TEXT,                                               -- global id of the thread, where the forge has one
+    state_hash       BLOB,                                               -- version of the thread's state, where it is read apart from its notes
+    content_hash     BLOB,                                               -- NULL where the forge sends notes only
+    raw_payload_id   INTEGER REFERENCES raw_payloads (id),
     UNIQUE (project_id, remote_id),
     CHECK ((issue_id IS NULL) <> (merge_request_id IS NULL))
 ) STRICT;
@@ -331,19 +347,24 @@ CREATE INDEX idx_discussions_payload ON discussions (raw_payload_id);
 CREATE TABLE notes (
     id                        INTEGER PRIMARY KEY,
     remote_id                 INTEGER NOT NULL,
+    kind                      TEXT NOT NULL DEFAULT 'note'               -- ids are unique per kind
+        CHECK (kind IN ('note', 'issue_comment', 'review_comment', 'review_summary')),
     project_id                INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
     discussion_id             INTEGER NOT NULL REFERENCES discussions (id) ON DELETE CASCADE,
     note_type                 TEXT,
     is_system                 INTEGER NOT NULL CHECK (is_system IN (0, 1)), -- written by the forge itself
     is_internal               INTEGER NOT NULL DEFAULT 0 CHECK (is_internal IN (0, 1)), -- visible to project members only
     author_username           TEXT,
+    author_association        TEXT,                                      -- the author's relation to the repository
+    is_bot                    INTEGER NOT NULL DEFAULT 0 CHECK (is_bot IN (0, 1)),
     body                      TEXT NOT NULL,
+    url                       TEXT,
     created_at                INTEGER NOT NULL,
     updated_at                INTEGER NOT NULL,
     last_seen_at              INTEGER NOT NULL,
-    position                  INTEGER NOT NULL,                          -- place in the discussion, from 0
+    position                  INTEGER NOT NULL,                          -- order inside the discussion
     resolvable                INTEGER NOT NULL CHECK (resolvable IN (0, 1)),
-    resolved                  INTEGER NOT NULL CHECK (resolved IN (0, 1)),
+    resolved                  INTEGER CHECK (resolved IN (0, 1)),        -- NULL: unknown
     resolved_by               TEXT,
     resolved_at               INTEGER,
     position_old_path         TEXT,                                      -- place in the diff
@@ -356,8 +377,15 @@ CREATE TABLE notes (
     position_base_sha         TEXT,
     position_start_sha        TEXT,
     position_head_sha         TEXT,
+    position_side             TEXT,                                      -- LEFT or RIGHT
+    subject_type              TEXT,                                      -- line or file
+    diff_hunk                 TEXT,                                      -- the lines of the diff it was written below
+    in_reply_to               INTEGER,                                   -- first comment of its thread
+    review_id                 INTEGER,                                   -- review it belongs to
+    review_state              TEXT,                                      -- APPROVED, CHANGES_REQUESTED, COMMENTED, DISMISSED
+    version_hash              BLOB,                                      -- version of a comment that is read by itself
     raw_payload_id            INTEGER REFERENCES raw_payloads (id),
-    UNIQUE (project_id, remote_id)
+    UNIQUE (project_id, kind, remote_id)
 ) STRICT;
 CREATE INDEX idx_notes_discussion ON notes (discussion_id, position);
 CREATE INDEX idx_notes_type ON notes (note_type);

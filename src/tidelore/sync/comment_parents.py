@@ -1,0 +1,112 @@
+"""Fetch the issues and pull requests that a page refers to and that are not stored yet.
+
+The lists of a repository are read one after another, so an item may appear in a later list before the list of its
+parents was read again. The parent is fetched by its number and stored before the page; without it the page could not be
+stored, and its cursor must not move past it. What belongs to a parent that does not exist is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from msgspec.structs import replace
+
+from tidelore.core.model import CommentRecord, Item, ListedRecord, ParentRecord, PullIssueRecord
+from tidelore.engine.ports import Lister, ListRequest, Page
+from tidelore.sources.ports import ProjectSource
+from tidelore.store.mirror.comments import find_parents
+from tidelore.store.mirror.page_writer import FetchedItem, store_fetched_items
+from tidelore.store.mirror.parents import Family
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.session import Session
+
+R = TypeVar("R")
+
+
+class NeedsParents(Generic[R]):
+    """A list whose items need a stored parent. `find` returns the items that have one, fetching missing parents."""
+
+    def __init__(self, lister: Lister[R], find: Callable[[Sequence[Item[R]]], Awaitable[Sequence[Item[R]]]]) -> None:
+        self._lister = lister
+        self._find = find
+
+    async def fetch(self, request: ListRequest) -> Page[R]:
+        return await self._complete(await self._lister.fetch(request))
+
+    async def fetch_one(self, locator: str) -> Page[R]:
+        return await self._complete(await self._lister.fetch_one(locator))
+
+    async def _complete(self, page: Page[R]) -> Page[R]:
+        return replace(page, items=await self._find(page.items)) if page.items else page
+
+
+class ParentFetcher:
+    """Fetches and stores missing parents of one project."""
+
+    def __init__(
+        self,
+        session: Session,
+        source: ProjectSource,
+        configured: str,
+        project: ProjectRow,
+        family_of: Callable[[ProjectSource, str], Family],
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._configured = configured
+        self._project = project
+        self._family_of = family_of
+
+    async def of_comments(self, items: Sequence[Item[CommentRecord]]) -> list[Item[CommentRecord]]:
+        """Return the comments whose parent is stored."""
+        there = await self._require({item.record.number for item in items})
+        return [item for item in items if item.record.number in there]
+
+    async def of_sides(self, items: Sequence[Item[ListedRecord]]) -> list[Item[ListedRecord]]:
+        """Return the issues, and the issue sides whose pull request is stored."""
+        numbers = {item.record.iid for item in items if isinstance(item.record, PullIssueRecord)}
+        there = await self._require(numbers, pulls_only=True) if numbers else set()
+        return [item for item in items if not isinstance(item.record, PullIssueRecord) or item.record.iid in there]
+
+    async def _require(self, numbers: Collection[int], *, pulls_only: bool = False) -> set[int]:
+        for number in sorted(set(numbers) - self._stored(numbers)):
+            await self._fetch(number, pulls_only=pulls_only)
+        return self._stored(numbers)
+
+    def _stored(self, numbers: Iterable[int]) -> set[int]:
+        database = self._session.shop.database
+        return set(find_parents(database.read, database.among("numbers"), self._project.id, database.integers(numbers)))
+
+    async def _fetch(self, number: int, *, pulls_only: bool) -> None:
+        resource = "merge_requests" if pulls_only else "issues"
+        fetched_since = self._session.shop.clock.now_ms()
+        page = await self._source.listing(resource, self._project.remote_id).fetch_one(str(number))
+        for item in page.items:
+            if isinstance(item.record, PullIssueRecord):
+                await self._fetch(number, pulls_only=True)
+            else:
+                self._store(Item(item.version, item.at, item.payload, item.record), resource, fetched_since)
+
+    def _store(self, item: Item[ParentRecord], resource: str, fetched_since: int) -> None:
+        shop = self._session.shop
+        fetched = FetchedItem(
+            "issue" if resource == "issues" else "mr",
+            self._family_of(self._source, resource),
+            self._source.name,
+            f"{self._source.kind}.{resource}",
+            self._configured,
+            self._project,
+            None,
+            item,
+        )
+        store_fetched_items(
+            shop.database,
+            self._session.lease,
+            [fetched],
+            fetched_since=fetched_since,
+            now_ms=shop.clock.now_ms,
+            pack=packer(compress=shop.config.storage.compress_raw_payloads),
+            seam=shop.seam,
+        )
