@@ -282,7 +282,8 @@ def test_sync_updates_gitlab_github_and_bluesky(follower: Follower) -> None:
     assert done.code == 0
     assert done.data["polled"]["github"]["repos"][0]["effects"]["events"] == 1
     assert done.data["polled"]["bluesky"]["posts"] == 1
-    assert sum(scope["created"] for scope in done.data["scopes"]) == 1
+    created = {scope["surface"]: scope["created"] for scope in done.data["scopes"]}
+    assert created["gitlab.issues"] == created["github.merge_requests"] == created["github.issue_comments"] == 1
     for words in ("crane", "high tide"):
         assert follower.robot("search", words, "--mode", "lexical").data["total"] == 1, words
     assert [body for _, body in events(follower)] == ["Please count twice."]

@@ -32,7 +32,7 @@ FEEDS = (
         name="look-back-reached-and-no-mark-kept",
         invariant=FEED,
         file="engine/newest_first.py",
-        before="cursor = replace(cursor, watermark=forward(cursor.watermark, top), complete=True)\n",
+        before="cursor = replace(cursor, watermark=watermark, complete=True, validator=first)\n",
         after="cursor = replace(cursor, complete=top is not None and span.floor is None)\n",
         test=f"{STATES}::test_a_first_backfill_stops_at_the_look_back_and_stores_a_position",
         why="The bug of the first design: who stops at the look-back has no position, and reads a day at every poll.",

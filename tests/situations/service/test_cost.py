@@ -73,7 +73,7 @@ def test_a_sync_by_the_service_costs_as_much_as_by_command(post: Station) -> Non
 
 
 def test_a_repository_poll_by_the_service_costs_as_much_as_by_command(post: Station) -> None:
-    post.hub(extra='fetch = "repo"')
+    post.hub(extra='fetch = "repo"\nmirror = "followed"')
     post.write()
     post.world.github.comment(REPOS[0], 1, "Hello.", OWNER)
     catch_up(post)

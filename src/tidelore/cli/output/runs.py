@@ -32,10 +32,17 @@ EXTRAS = {
     "closed_issues": "closed issue",
     "files": "file",
     "reviewers": "verified reviewer",
+    "reviews": "review",
+    "threads": "review thread",
 }
 
 _PARENTS = {"issues": "issue", "merge_requests": "merge request"}
-CHILD_NAMES = {"closes_issues": "closing issues", "resource_events": "events", "diffs": "changed files"}
+CHILD_NAMES = {
+    "closes_issues": "closing issues",
+    "resource_events": "events",
+    "diffs": "changed files",
+    "threads": "the state of review threads",
+}
 
 
 def report_data(report: RunReport) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def report_lines(report: RunReport, resource: str) -> list[str]:
         f"Total: {plural(fetched, noun)}, {plural(seen['discussions'], 'discussion')}, {plural(seen['notes'], 'note')} "
         f"(excluding {plural(system, 'system note')})"
     )
-    unchanged = sum(scope.children["discussions"].unchanged for scope in report.scopes if scope.children)
+    unchanged = sum(talk.unchanged for scope in report.scopes if (talk := _conversation(scope)) is not None)
     if unchanged:
         lines.append(f"Skipped discussion sync for {unchanged:,} unchanged {noun if unchanged == 1 else noun + 's'}.")
     lines.append(
@@ -79,10 +86,10 @@ def report_lines(report: RunReport, resource: str) -> list[str]:
 
 def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
     """Return what was fetched for changed items."""
-    due = sum(scope.children["discussions"].due for scope in scopes if scope.children)
+    due = sum(talk.due for scope in scopes if (talk := _conversation(scope)) is not None)
     lines = [f"Fetching discussions ({plural(due, noun)} with updates)..."] if due else []
     for scope in scopes:
-        done = scope.children.get("discussions")
+        done = _conversation(scope)
         seen, behind = seen_of([scope]), _behind(scope)
         if done is not None and (any(seen.values()) or done.tally.fetched):
             diffs = f" ({plural(seen['diff_notes'], 'DiffNote')})" if seen["diff_notes"] else ""
@@ -91,6 +98,11 @@ def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
             lines.append(f"  {scope.project}: {plural(done.tally.fetched, noun)} -> {', '.join(parts)}")
         lines += [f"  {scope.project}: {line}" for line in behind]
     return lines
+
+
+def _conversation(scope: ScopeReport) -> ChildReport | None:
+    """Return the kind of children in which people talk: each forge has its own."""
+    return scope.children.get("discussions") or scope.children.get("comments")
 
 
 def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
