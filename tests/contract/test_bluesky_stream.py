@@ -13,7 +13,8 @@ from tests.contract.bluesky_bench import MIRA, TOBIAS, network, wired
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import ConfigError, RemotePermanent, RemoteTransient
-from tidelore.sources.bluesky.stream import COLLECTIONS, Jetstream, build_stream
+from tidelore.sources.bluesky.payloads import COLLECTIONS
+from tidelore.sources.bluesky.stream import Jetstream, build_stream
 from tidelore.sources.bluesky.stream_protocol import (
     SECOND_METHOD,
     AccountChanged,

@@ -52,7 +52,8 @@ class Gap(Struct, frozen=True):
 class Census(Struct, frozen=True, omit_defaults=True):
     """Progress of the re-verification of a scope, in order of creation, by the server's clock.
 
-    `token` and `met` are set only inside an instant in which more than a page of items was created.
+    `token` and `met` are set only inside an instant in which more than a page of items was created. A list that is
+    read by key is verified by key: `part` is the part that is being read, `token` the key after which it continues.
     """
 
     after: int = 0
@@ -60,6 +61,7 @@ class Census(Struct, frozen=True, omit_defaults=True):
     verified_at: int | None = None
     token: str | None = None
     met: tuple[RemoteId, ...] = ()
+    part: str = ""
 
 
 class LogPosition(Struct, frozen=True, omit_defaults=True):

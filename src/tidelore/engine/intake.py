@@ -12,12 +12,16 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.model import Item, RemoteId, Version
+from tidelore.core.errors import RemoteError
+from tidelore.core.model import Item, Rejected, RemoteId, Version
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap, backfilled, why_invalid
-from tidelore.engine.ports import Batch, Page, ScopeStore
+from tidelore.engine.ports import Batch, Lister, Page, ScopeStore
 
 _LOG = logging.getLogger(__name__)
+
+MOST_RETRIED = 10
+"""How many quarantined items one walk fetches again."""
 
 R = TypeVar("R")
 
@@ -129,3 +133,15 @@ class Intake(Generic[R]):
         tally.not_modified = page.not_modified
         if self._on_page is not None:
             self._on_page(tally)
+
+
+async def retry_quarantined(lister: Lister[R], intake: Intake[R]) -> None:
+    """Fetch quarantined items again, each by its own id, and release those that can be parsed or are gone."""
+    for entry in intake.store.due_quarantined(MOST_RETRIED):
+        try:
+            page = await lister.fetch_one(entry.locator)
+        except RemoteError as error:
+            page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
+        # If it is rejected under a different key, release the old entry, or it would be due first at every walk.
+        again = any(rejected.key == entry.key for rejected in page.rejected)
+        intake.take(page, intake.store.load(), released=() if again else (entry.key,))

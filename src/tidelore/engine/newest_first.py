@@ -17,7 +17,7 @@ from tidelore.core.errors import RemoteError, RemotePermanent
 from tidelore.core.model import Position
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap, Validator, forward, order_key
-from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.engine.whole import REPEATED, PageGuard
 
@@ -74,7 +74,7 @@ class NewestFirstWalk(Generic[R]):
         self._plan = plan
 
     async def run(self) -> Tally:
-        """Read the new head, then the gaps that earlier walks left open, at most `max_pages` in total."""
+        """Read the new head, then the gaps of earlier walks, at most `max_pages` in total; then the quarantine."""
         cursor = self._intake.load(self._plan.safe_backfill_ms)
         below = list(self._intake.store.gaps())
         # Every change moves to the top, so an unchanged first page means that nothing changed since it was read.
@@ -107,6 +107,7 @@ class NewestFirstWalk(Generic[R]):
                     watermark = forward(cursor.watermark, top)
                     cursor = replace(cursor, watermark=watermark, complete=True, validator=first)
             self._intake.take(page, cursor, spans)
+        await retry_quarantined(self._lister, self._intake)
         return self._intake.tally
 
     def _look(self, guard: PageGuard, page: Page[R], spans: Sequence[Gap], cursor: Cursor) -> None:

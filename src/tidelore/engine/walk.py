@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError, RemoteTransient
-from tidelore.core.model import Rejected
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window, forward
-from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.engine.whole import PageGuard
 from tidelore.engine.window import (
@@ -40,7 +39,6 @@ class Plan(Struct, frozen=True):
     overlap_ms: int = 2000
     margin_ms: int = 1
     safe_backfill_ms: int = 86_400_000
-    retry_limit: int = 10
 
 
 class Walk(Generic[R]):
@@ -90,7 +88,7 @@ class Walk(Generic[R]):
                 complete=cursor.complete or window is None,
             )
             self._intake.take(page, cursor)
-        await retry_quarantined(self._lister, self._intake, cursor, plan.retry_limit)
+        await retry_quarantined(self._lister, self._intake)
         return self._intake.tally
 
     async def _fetch(self, window: Window, cursor: Cursor) -> Page[R] | None:
@@ -101,15 +99,3 @@ class Walk(Generic[R]):
             if window.token is None or error.retryable or error.status not in {400, 404, 410, 422}:
                 raise
             return None
-
-
-async def retry_quarantined(lister: Lister[R], intake: Intake[R], cursor: Cursor, limit: int = 10) -> None:
-    """Fetch quarantined items again, each by its own id."""
-    for entry in intake.store.due_quarantined(limit):
-        try:
-            page = await lister.fetch_one(entry.locator)
-        except RemoteError as error:
-            page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
-        # If it is rejected under a different key, release the old entry, or it would be due first at every walk.
-        again = any(rejected.key == entry.key for rejected in page.rejected)
-        intake.take(page, cursor, released=() if again else (entry.key,))

@@ -156,6 +156,20 @@ class Children(Struct, Generic[R_co], frozen=True):
     server_at: int | None
 
 
+async def read_pages(
+    lister: Pages[C], token: str | None = None, guard: PageGuard | None = None
+) -> AsyncIterator[Page[C]]:
+    """Read a list once, from a token or its beginning to its end."""
+    guard = guard or PageGuard()
+    while True:
+        page = await lister.fetch(ListRequest(token=token))
+        guard.look(page)
+        yield page
+        token = page.next_token
+        if token is None:
+            return
+
+
 async def read_all(lister: Pages[C], max_bytes: int | None = None, before: Spool[C] | None = None) -> Children[C]:
     """Read every page of a list, up to `max_bytes`. A list of several pages is read until two passes agree."""
     agreed: tuple[object, ...] | None = None
@@ -164,20 +178,14 @@ async def read_all(lister: Pages[C], max_bytes: int | None = None, before: Spool
         items: Spool[C] = Spool(before)
         met: set[str] = set()
         rejected: dict[str, Rejected] = {}
-        pages, token, guard = 0, None, PageGuard(max_bytes)
-        server_at: int | None = None
-        while True:
-            page = await lister.fetch(ListRequest(token=token))
-            guard.look(page)
+        pages, server_at = 0, None
+        async for page in read_pages(lister, guard=PageGuard(max_bytes)):
             pages, total = pages + 1, total + 1
             # Use the clock of the first page: a child added after that response may be missing from this pass.
             server_at = page.server_at if server_at is None else server_at
             items.add(page.items)
             met.update(str(item.version.id) for item in page.items)
             rejected.update((entry.key, entry) for entry in page.rejected)
-            token = page.next_token
-            if token is None:
-                break
         seen = (*sorted(met), *sorted(rejected))
         if pages == 1 or seen == agreed:
             return Children(items, list(rejected.values()), total, server_at)

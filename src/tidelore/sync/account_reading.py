@@ -1,32 +1,30 @@
 """Read one Bluesky account: its author feed, newest first, or its repository, in the order of writing.
 
 Decides where a first read begins, and ensures that switching between feed and repository leaves no gap: the new mode
-continues where the other one stopped. The position in a repository is the last record key of each collection. A record
-key is usually a TID, which sorts by time. But authors may choose other keys and clocks may be wrong, so only TIDs that
-are not in the server's future move a position. Posts and position are written in one commit (invariant 1).
-`account_poll` decides when an account is due and what a refusal means.
+continues where the other one stopped. The engine's walks do the reading; `account_poll` decides when an account is due
+and what a refusal means.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent
-from tidelore.core.model import PostRecord, Rejected
-from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import SKEW_MS, Cursor, LogPosition, forward
+from tidelore.core.errors import RemoteError, RemotePermanent
+from tidelore.core.model import PostRecord
+from tidelore.engine.cursor import Cursor, LogPosition
 from tidelore.engine.intake import Intake, Tally
+from tidelore.engine.log import LogPlan, LogWalk
 from tidelore.engine.newest_first import MOST_EMPTY, NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
-from tidelore.engine.window import believable
-from tidelore.sources.bluesky.payloads import POST, REPOST, split_uri, tid_instant
+from tidelore.sources.bluesky.payloads import COLLECTIONS, key_before
 from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.sources.bluesky.surfaces import RECORD_KEYS
 from tidelore.store.mirror.accounts import NO_HANDLE, SURFACES, AccountRow, Mode, account_scope, note_home
 from tidelore.store.mirror.cursors import reset_cursor, save_cursor, without_cursor
 from tidelore.store.mirror.payloads import Pack
@@ -34,127 +32,36 @@ from tidelore.store.mirror.posts import PostWriter
 from tidelore.store.work.session import Session
 from tidelore.sync.report import AccountReport, volume_line
 
-COLLECTIONS = (POST, REPOST)
 OVERLAP_MS = 120_000
 """How far before a position to read again: keys and dates come from the authors' clocks, which may be slow."""
 
-_DIGITS = "234567abcdefghijklmnopqrstuvwxyz"
-
-
-def key_before(instant_ms: int) -> str | None:
-    """Return the greatest record key before an instant; None if there is none, as for instants before the epoch."""
-    number = (instant_ms * 1000 << 10) - 1
-    if number < 0:
-        return None
-    return "".join(_DIGITS[number >> shift & 31] for shift in range(60, -1, -5))
-
-
-def start_key(reach: LogPosition, collection: str) -> str | None:
-    """Return the record key after which to continue reading a collection; None to start at its beginning."""
-    last = reach.keys.get(collection)
-    if last is None:
-        return key_before(reach.floor)
-    written_at = tid_instant(last)
-    return last if written_at is None or reach.behind else key_before(written_at - OVERLAP_MS)
-
-
-def advance(reach: LogPosition, collection: str, keys: Iterable[str], server_at: int | None) -> LogPosition:
-    """Return the position after a page: its last key that is a TID and not in the server's future."""
-    known = reach.keys.get(collection, "")
-    believed = [
-        key
-        for key in keys
-        if (written_at := tid_instant(key)) is not None and (server_at is None or written_at <= server_at + SKEW_MS)
-    ]
-    last = max([known, *believed])
-    return reach if last == known else replace(reach, keys={**reach.keys, collection: last})
-
-
-SAFE_BACKFILL_MS = 86_400_000
-
-
-class RecordPlan(Struct, frozen=True):
-    """How much of each collection one walk reads: `max_pages` of new records, and at most as many of the overlap."""
-
-    per_page: int
-    max_pages: int
-
-
-class RecordWalk:
-    """A bounded walk over one repository. `behind` says whether it stopped before the end."""
-
-    def __init__(self, listers: Mapping[str, Lister[PostRecord]], intake: Intake[PostRecord], plan: RecordPlan) -> None:
-        self._listers = listers
-        self._intake = intake
-        self._plan = plan
-        self.behind = False
-
-    async def run(self) -> Tally:
-        """Read each collection from its position on; the cursor says how far back the account is stored."""
-        cursor = self._intake.load(SAFE_BACKFILL_MS)
-        reach = cursor.log
-        if reach is None:
-            # An invalid position was replaced by an instant: everything since then is read again.
-            reach = LogPosition(cursor.watermark.at if cursor.watermark else 0)
-        starts = {collection: start_key(reach, collection) for collection in self._listers}
-        last = list(self._listers)[-1]
-        for collection, lister in self._listers.items():
-            known, token = reach.keys.get(collection, ""), starts[collection]
-            again = new = 0
-            while True:
-                page = await lister.fetch(ListRequest(token=token))
-                self._intake.seam(Seam.AFTER_FETCH)
-                token = following(page, self._plan.per_page)
-                inside = token is not None and token < known
-                again, new = again + inside, new + (not inside)
-                self.behind = self.behind or (token is not None and new >= self._plan.max_pages)
-                keys = [split_uri(item.record.uri).rkey for item in page.items]
-                # Until the end is reached, the next walk continues exactly here, even in another process.
-                whole = token is None and collection == last and not self.behind
-                reach = replace(advance(reach, collection, keys, page.server_at), behind=not whole)
-                cursor = _forward(replace(cursor, log=reach), page)
-                self._intake.take(page, replace(cursor, complete=cursor.complete or whole))
-                if token is None or new >= self._plan.max_pages:
-                    break
-                if inside and again >= self._plan.max_pages:
-                    # The overlap holds more records than a walk may read: verification covers the rest.
-                    token = known
-        return self._intake.tally
-
-
-def following(page: Page[PostRecord], per_page: int) -> str | None:
-    """Return the token of the next page; a short page is the last one, even if the server sends a token."""
-    return page.next_token if len(page.items) + len(page.rejected) >= per_page else None
-
-
-def _forward(cursor: Cursor, page: Page[PostRecord]) -> Cursor:
-    positions = believable((item.position for item in page.items), page.server_at)
-    newest = max(positions, key=lambda position: position.at, default=None)
-    return replace(cursor, watermark=forward(cursor.watermark, newest))
-
-
 _LOG = logging.getLogger(__name__)
-_ASKED_AGAIN = 10
 _LIVELY = 5
 """The highest rate, in posts per second, at which an account can still be read to its end."""
 HOME_MS = 86_400_000
 """How long the stored server of an account's repository is used without resolving it again."""
 
-T = TypeVar("T")
+Ask = Callable[[Lister[PostRecord]], Awaitable[Page[PostRecord]]]
+
+
+class ReadResult(Struct):
+    """What a read found out besides the posts it stored: the newest post, and the handle if a feed shows it."""
+
+    newest_at: int | None = None
+    handle: str | None = None
 
 
 class ObservedList:
-    """The list of one account; records the time of its newest post and the account's current handle.
+    """A list of one account; `found` receives the time of its newest post and the account's current handle.
 
     A faulty AppView may return posts of another account. They are dropped, because a handle and a position in a list
     belong to the DID in the post, not to the account that was requested.
     """
 
-    def __init__(self, lister: Lister[PostRecord], did: str) -> None:
+    def __init__(self, lister: Lister[PostRecord], did: str, found: ReadResult) -> None:
         self._lister = lister
         self._did = did
-        self.newest_at: int | None = None
-        self.handle: str | None = None
+        self._found = found
 
     async def fetch(self, request: ListRequest) -> Page[PostRecord]:
         page = await self._lister.fetch(request)
@@ -162,23 +69,79 @@ class ObservedList:
         if len(own) < len(page.items):
             _LOG.warning("%d posts in the list of %s belong to other accounts", len(page.items) - len(own), self._did)
             page = replace(page, items=own)
+        found = self._found
         for item in page.items:
-            if self.newest_at is None or item.record.sort_at > self.newest_at:
-                self.newest_at = item.record.sort_at
+            if found.newest_at is None or item.record.sort_at > found.newest_at:
+                found.newest_at = item.record.sort_at
             handle = item.record.author_handle
-            if self.handle is None and handle is not None and handle != NO_HANDLE:
-                self.handle = handle.lower()
+            if found.handle is None and handle is not None and handle != NO_HANDLE:
+                found.handle = handle.lower()
         return page
 
     async def fetch_one(self, locator: str) -> Page[PostRecord]:
         return await self._lister.fetch_one(locator)
 
 
-class ReadResult(Struct, frozen=True):
-    """What a read found out besides the posts it stored."""
+class Repository:
+    """The repository of one account. Its server is resolved if it is not known, and again if the account has moved."""
 
-    newest_at: int | None
-    handle: str | None
+    def __init__(self, session: Session, source: BlueskySource, account: AccountRow) -> None:
+        self._session = session
+        self._source = source
+        self._account = account
+        self._home = account.pds_url
+        self._is_fresh = session.shop.clock.now_ms() - (account.pds_resolved_at or 0) < HOME_MS
+        self._is_resolved = False
+
+    def lists(self, per_page: int) -> dict[str, RepositoryList]:
+        """Return the collections, each as a list in the order of writing."""
+        return {collection: RepositoryList(self, collection, per_page) for collection in COLLECTIONS}
+
+    async def ask(self, collection: str, per_page: int, work: Ask) -> Page[PostRecord]:
+        """Request something of a collection; if the account has moved, request it again from the new server."""
+        did, home = self._account.did, await self._server()
+        try:
+            return await work(self._source.records(home, did, collection, per_page))
+        except RemoteError as error:
+            # A refusal may mean that the account has moved; no response, that its old server is gone.
+            if self._is_resolved or not (isinstance(error, RemotePermanent) or error.status is None):
+                raise
+            with suppress(RemoteError):
+                await self._resolve()
+            if self._home is None or self._home == home:
+                raise
+            home = self._home
+        return await work(self._source.records(home, did, collection, per_page))
+
+    async def _server(self) -> str:
+        """Return the server. One that was resolved long ago is resolved again, or used if that fails."""
+        if self._home is None:
+            return await self._resolve()
+        if not self._is_fresh:
+            self._is_fresh = True
+            with suppress(RemoteError):
+                return await self._resolve()
+        return self._home
+
+    async def _resolve(self) -> str:
+        home = await self._source.home(self._account.did)
+        with self._session.writing() as tx:
+            note_home(tx, self._account.id, home, self._session.shop.clock.now_ms())
+        self._home, self._is_resolved = home, True
+        return home
+
+
+class RepositoryList:
+    """One collection of a repository, wherever the account's server is."""
+
+    def __init__(self, repository: Repository, collection: str, per_page: int) -> None:
+        self._ask = partial(repository.ask, collection, per_page)
+
+    async def fetch(self, request: ListRequest) -> Page[PostRecord]:
+        return await self._ask(lambda lister: lister.fetch(request))
+
+    async def fetch_one(self, locator: str) -> Page[PostRecord]:
+        return await self._ask(lambda lister: lister.fetch_one(locator))
 
 
 class AccountReader(Struct, frozen=True):
@@ -226,42 +189,24 @@ class AccountReader(Struct, frozen=True):
         shop, settings = self.session.shop, self.session.shop.config.bluesky
         intake = Intake(writer, shop.clock.now_ms, shop.seam, ReadingProgress(account.handle, report, writer))
         report.tally = intake.tally
+        did, per_page, max_pages = account.did, settings.posts_per_page, settings.max_pages_per_user
+        found = ReadResult()
         if mode == "feed":
-            feed = ObservedList(self.source.author_feed(account.did, settings.posts_per_page), account.did)
-            overlap_ms = feed_overlap_ms(settings.posts_per_page, settings.max_pages_per_user)
-            plan = NewestFirstPlan(overlap_ms, shop.clock.now_ms() - start, settings.max_pages_per_user)
+            feed = ObservedList(self.source.author_feed(did, per_page), did, found)
+            plan = NewestFirstPlan(feed_overlap_ms(per_page, max_pages), shop.clock.now_ms() - start, max_pages)
             await NewestFirstWalk(feed, intake, plan).run()
-            await ask_again(intake, feed)
             report.behind = bool(writer.gaps())
-            return ReadResult(feed.newest_at, feed.handle)
-        return await self.at_home(account, lambda home: self._read_records(account, home, intake, report))
-
-    async def at_home(self, account: AccountRow, work: Callable[[str], Awaitable[T]]) -> T:
-        """Call `work` with the server of an account's repository; if the account has moved, retry at the new server."""
-        home = await self._home(account, account.pds_url)
-        try:
-            return await work(home)
-        except RemoteError as error:
-            # A refusal may mean that the account has moved; no response, that its old server is gone.
-            moved = None if account.pds_url is None else await self._moved_from(account, home, error)
-            if moved is None:
-                raise
-        return await work(moved)
-
-    async def _read_records(
-        self, account: AccountRow, home: str, intake: Intake[PostRecord], report: AccountReport
-    ) -> ReadResult:
-        settings = self.session.shop.config.bluesky
-        per_page = settings.posts_per_page
-        did = account.did
-        listers = {name: ObservedList(self.source.records(home, did, name, per_page), did) for name in COLLECTIONS}
-        walk = RecordWalk(listers, intake, RecordPlan(per_page, settings.max_pages_per_user))
+            return found
+        lists = self.repository(account).lists(per_page)
+        observed = {name: ObservedList(lister, did, found) for name, lister in lists.items()}
+        walk = LogWalk(observed, intake, LogPlan(RECORD_KEYS, OVERLAP_MS, max_pages))
         await walk.run()
-        await ask_again(intake, next(iter(listers.values())))
         report.behind = walk.behind
-        return ReadResult(
-            max((one.newest_at for one in listers.values() if one.newest_at is not None), default=None), None
-        )
+        return found
+
+    def repository(self, account: AccountRow) -> Repository:
+        """Return the repository of an account."""
+        return Repository(self.session, self.source, account)
 
     def _begin(self, account: AccountRow, writer: PostWriter, mode: Mode) -> int:
         """Return where a first read begins; from when on the account is stored is committed before the read."""
@@ -287,31 +232,6 @@ class AccountReader(Struct, frozen=True):
             for surface in SURFACES.values():
                 reset_cursor(tx, self.source.name, surface, account.did)
 
-    async def _home(self, account: AccountRow, known: str | None) -> str:
-        shop = self.session.shop
-        now = shop.clock.now_ms()
-        if known is not None and now - (account.pds_resolved_at or 0) < HOME_MS:
-            return known
-        try:
-            home = (await self.source.document(account.did)).pds_url
-        except RemoteError:
-            if known is None:
-                raise
-            return known
-        if home is None:
-            raise RemoteNotFound(f"the DID document of {account.handle} does not name a data server", did=account.did)
-        with self.session.writing() as tx:
-            note_home(tx, account.id, home, now)
-        return home
-
-    async def _moved_from(self, account: AccountRow, home: str, error: RemoteError) -> str | None:
-        if not isinstance(error, RemotePermanent) and error.status is not None:
-            return None
-        with suppress(RemoteError):
-            again = await self._home(account, None)
-            return again if again != home else None
-        return None
-
 
 class ReadingProgress(Struct):
     """Follows a read page by page: counts links, and logs once that one page was not enough."""
@@ -329,17 +249,6 @@ class ReadingProgress(Struct):
         elif not self.said and not self.report.initial and tally.created > self.first:
             self.said = True
             _LOG.info(volume_line(self.handle))
-
-
-async def ask_again(intake: Intake[PostRecord], lister: Lister[PostRecord]) -> None:
-    """Fetch quarantined posts again, each by its address."""
-    for entry in intake.store.due_quarantined(_ASKED_AGAIN):
-        try:
-            page = await lister.fetch_one(entry.locator)
-        except RemoteError as error:
-            page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
-        again = any(rejected.key == entry.key for rejected in page.rejected)
-        intake.take(page, intake.store.load(), released=() if again else (entry.key,))
 
 
 def feed_overlap_ms(per_page: int, max_pages: int) -> int:

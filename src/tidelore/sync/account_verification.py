@@ -10,23 +10,25 @@ writes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock
 from tidelore.core.concurrency import gather
 from tidelore.core.config import Config
-from tidelore.core.errors import RateLimited, RemoteError, RemoteNotFound, RemotePermanent, TideloreError
-from tidelore.core.model import Item, PostRecord, RemoteId
+from tidelore.core.errors import RateLimited, RemoteError, RemotePermanent, TideloreError
+from tidelore.core.model import Item, PostRecord
 from tidelore.core.progress import OnProgress, Progress, silent
-from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Census
 from tidelore.engine.intake import Intake
-from tidelore.engine.ports import Batch, Lister, ListRequest, Page
+from tidelore.engine.ports import Batch, Lister, Page
+from tidelore.engine.scrub import LogScrub, first_key, is_wanted
+from tidelore.engine.whole import read_pages
 from tidelore.sources.bluesky.identity import why_hidden
-from tidelore.sources.bluesky.payloads import POST, split_uri
+from tidelore.sources.bluesky.payloads import COLLECTIONS, split_uri
 from tidelore.sources.bluesky.source import BlueskySource
+from tidelore.sources.bluesky.surfaces import RECORD_KEYS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import (
     SOURCE,
@@ -38,14 +40,14 @@ from tidelore.store.mirror.accounts import (
     make_due,
 )
 from tidelore.store.mirror.cursors import load_cursor
-from tidelore.store.mirror.posts import PostWriter, held_between, stored_versions
-from tidelore.sync.account_reading import COLLECTIONS, AccountReader, following, key_before
+from tidelore.store.mirror.posts import held_between, stored_versions
+from tidelore.sync.account_reading import AccountReader
 from tidelore.sync.audit import AuditReport, Difference, ScopeAudit, audit_verdict
+from tidelore.sync.lists import IsOver, never
 from tidelore.sync.report import AccountReport
 
-MAX_QUESTIONS = 20
-"""How many missing posts one stride requests; if more are missing, the next stride starts at the same place."""
 MOST_AT_ONCE = 1000
+PER_PAGE = 100
 
 
 async def verify_accounts(
@@ -53,21 +55,44 @@ async def verify_accounts(
 ) -> list[AccountReport]:
     """Verify accounts not verified since `before`, least recently verified first, until the budget is spent."""
     reports: list[AccountReport] = []
-    spent_before = requests()
+    most = requests() + budget
     for account in _turns(reader, budget, before):
-        if requests() - spent_before >= budget:
+        if requests() >= most:
             break
-        report = AccountReport(account.did, account.handle, "records", initial=False)
+        report = await _verify(reader, account, lambda: requests() >= most)
         reports.append(report)
-        try:
-            work = AccountVerification(reader, account, report)
-            while not await work.stride() and requests() - spent_before < budget:
-                pass
-        except RemoteError as error:
-            _note(reader, report, error)
-            if isinstance(error, RateLimited):
-                break
+        if isinstance(report.error, RateLimited):
+            break
     return reports
+
+
+async def verify_accounts_fully(reader: AccountReader, accounts: Sequence[AccountRow]) -> list[AccountReport]:
+    """Verify accounts completely, regardless of cost; skip those whose first read is not complete."""
+    reports = []
+    for account in accounts:
+        writer = reader.writer(account, reader.mode_of(account))
+        cursor = writer.load()
+        if cursor.complete:
+            writer.commit(Batch((), replace(cursor, census=Census(verified_at=cursor.census.verified_at))))
+            reports.append(await _verify(reader, account, never))
+    return reports
+
+
+async def _verify(reader: AccountReader, account: AccountRow, is_over: IsOver) -> AccountReport:
+    """Verify one account from where its verification stopped, to its end or until the budget is spent."""
+    shop = reader.session.shop
+    report = AccountReport(account.did, account.handle, "records", initial=False)
+    writer = reader.writer(account, reader.mode_of(account))
+    intake = Intake(writer, shop.clock.now_ms, shop.seam)
+    report.tally = intake.tally
+    work = LogScrub(reader.repository(account).lists(PER_PAGE), intake, RECORD_KEYS)
+    try:
+        while not await work.stride() and not is_over():
+            pass
+    except RemoteError as error:
+        _note(reader, report, error)
+    report.links = writer.links
+    return report
 
 
 def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> None:
@@ -99,126 +124,6 @@ def _turns(reader: AccountReader, budget: int, before: int) -> list[AccountRow]:
         further = least_verified(database, mode, before, most, session.run.id % max(count, 1))
     first = least_verified(database, mode, before, most)
     return list({account.id: account for account in (*further, *first)}.values())
-
-
-async def verify_accounts_fully(reader: AccountReader, accounts: Sequence[AccountRow]) -> list[AccountReport]:
-    """Verify accounts completely, regardless of cost; skip those whose first read is not complete."""
-    reports = []
-    for account in accounts:
-        if not reader.writer(account, reader.mode_of(account)).load().complete:
-            continue
-        report = AccountReport(account.did, account.handle, "records", initial=False)
-        reports.append(report)
-        try:
-            work = AccountVerification(reader, account, report)
-            work.begin_anew()
-            while not await work.stride():
-                pass
-        except RemoteError as error:
-            _note(reader, report, error)
-    return reports
-
-
-class AccountVerification:
-    """The verification of one account."""
-
-    def __init__(self, reader: AccountReader, account: AccountRow, report: AccountReport) -> None:
-        shop = reader.session.shop
-        self._reader = reader
-        self._account = account
-        self._report = report
-        self._writer: PostWriter = reader.writer(account, reader.mode_of(account))
-        self._intake: Intake[PostRecord] = Intake(self._writer, shop.clock.now_ms, shop.seam)
-        self._per_page = 100
-        report.tally = self._intake.tally
-
-    def begin_anew(self) -> None:
-        """Reset the position, so that verification starts at the beginning."""
-        cursor = self._writer.load()
-        self._writer.commit(Batch((), replace(cursor, census=Census(verified_at=cursor.census.verified_at))))
-
-    async def stride(self) -> bool:
-        """Verify one more page; return whether that completed the account."""
-        done = await self._reader.at_home(self._account, self._stride_at)
-        self._report.links = self._writer.links
-        return done
-
-    async def _stride_at(self, home: str) -> bool:
-        cursor = self._writer.load()
-        census, reach = cursor.census, cursor.log
-        # If the start of the stored range is unknown, verify only stored posts: else the whole past would be fetched.
-        floor = self._intake.now_ms() if reach is None else reach.floor
-        collection, key = _place(census)
-        held = {str(uri) for uri in self._writer.held(0, None) if split_uri(str(uri)).collection == collection}
-        if not key:
-            key = first_key(held, floor)
-        lister = self._reader.source.records(home, self._account.did, collection, self._per_page)
-        page = await lister.fetch(ListRequest(token=key or None))
-        self._intake.seam(Seam.AFTER_FETCH)
-        upto = following(page, self._per_page)
-        met = {*(item.record.uri for item in page.items), *(entry.key for entry in page.rejected)}
-        missing = [uri for uri in held if uri not in met and _within(uri, key, upto)]
-        answers, gone = await _ask(lister, missing)
-        done = len(missing) <= MAX_QUESTIONS
-        if done:
-            census = _onward(census, collection, upto, page.server_at or self._intake.now_ms())
-        wanted = [item for item in page.items if is_wanted(item, held, floor)]
-        merged = Page(
-            items=[*wanted, *(item for answer in answers for item in answer.items)],
-            rejected=[*page.rejected, *(entry for answer in answers for entry in answer.rejected)],
-            server_at=page.server_at,
-        )
-        self._intake.take(merged, replace(cursor, census=census), gone=gone)
-        return done and census.token is None
-
-
-def first_key(held: Set[str], floor: int) -> str:
-    """Return the key after which verification starts: before the floor and before every stored post."""
-    least = min((split_uri(uri).rkey for uri in held), default=None)
-    start = key_before(floor) or ""
-    # One character less sorts before the key itself.
-    return start if least is None else min(start, least[:-1])
-
-
-def is_wanted(item: Item[PostRecord], held: Set[str], floor: int) -> bool:
-    """Return whether the copy should contain an item: it was written since the floor, or is already stored."""
-    return item.at >= floor or item.record.uri in held
-
-
-def _place(census: Census) -> tuple[str, str]:
-    collection, _, key = (census.token or f"{POST} ").partition(" ")
-    return collection, key
-
-
-def _within(uri: str, after: str, upto: str | None) -> bool:
-    key = split_uri(uri).rkey
-    return key > after and (upto is None or key <= upto)
-
-
-async def _ask(lister: Lister[PostRecord], missing: Sequence[str]) -> tuple[list[Page[PostRecord]], list[RemoteId]]:
-    """Request each missing post by itself; return the responses and the URIs of posts that are gone."""
-    answers: list[Page[PostRecord]] = []
-    gone: list[RemoteId] = []
-    for uri in sorted(missing)[:MAX_QUESTIONS]:
-        answer = await lister.fetch_one(uri)
-        if answer.items or answer.rejected:
-            answers.append(answer)
-        else:
-            gone.append(uri)
-    return answers, gone
-
-
-def _onward(census: Census, collection: str, upto: str | None, server_at: int) -> Census:
-    """Return the census after a verified page: at the next page, at the next collection, or finished."""
-    started = census.started_at if census.token is not None else server_at
-    rest = COLLECTIONS[COLLECTIONS.index(collection) + 1 :] if collection in COLLECTIONS else ()
-    if upto is None and not rest:
-        return Census(verified_at=started)
-    token = f"{collection} {upto}" if upto is not None else f"{rest[0]} "
-    return Census(after=1, started_at=started, verified_at=census.verified_at, token=token)
-
-
-PER_PAGE = 100
 
 
 async def audit_accounts(
@@ -287,21 +192,20 @@ class AccountComparison:
     async def run(self) -> None:
         """Compare the repository, then the feed."""
         did = self._account.did
-        home = (await self._source.document(did)).pds_url
-        if home is None:
-            raise RemoteNotFound(f"the DID document of {self._account.handle} does not name a data server", did=did)
+        home = await self._source.home(did)
         for collection in COLLECTIONS:
             await self._compare_collection(collection, self._source.records(home, did, collection, PER_PAGE))
-        feed = self._source.author_feed(did, PER_PAGE)
-        async for page in _pages(feed, None, PER_PAGE, down_to=self._floor):
+        async for page in read_pages(self._source.author_feed(did, PER_PAGE)):
             self._compare([item for item in page.items if item.record.sort_at >= self._floor])
             self._note_unreadable(page)
+            if page.items and page.items[-1].at < self._floor:
+                break
         self._scope.items = len(self._met)
 
     async def _compare_collection(self, collection: str, lister: Lister[PostRecord]) -> None:
         everything = map(str, held_between(self._database, self._account.did, 0, None))
         held = {uri for uri in everything if split_uri(uri).collection == collection}
-        async for page in _pages(lister, first_key(held, self._floor) or None, PER_PAGE):
+        async for page in read_pages(lister, first_key(held, self._floor, RECORD_KEYS) or None):
             self._compare([item for item in page.items if is_wanted(item, held, self._floor)])
             self._note_unreadable(page)
         for uri in sorted(held - self._met):
@@ -329,19 +233,3 @@ class AccountComparison:
     def _note(self, verdict: str, uri: str) -> None:
         kind = split_uri(uri).collection.rpartition(".")[2] if uri.startswith("at://") else "post"
         self._scope.differences.append(Difference(verdict, f"{kind}s", self._account.handle, None, uri, uri))
-
-
-async def _pages(
-    lister: Lister[PostRecord], token: str | None, per_page: int, *, down_to: int | None = None
-) -> AsyncIterator[Page[PostRecord]]:
-    """Read a list to its end, or a feed down to an instant."""
-    while True:
-        page = await lister.fetch(ListRequest(token=token))
-        yield page
-        if down_to is None:
-            token = following(page, per_page)
-        else:
-            low = bool(page.items) and page.items[-1].at < down_to
-            token = None if low else page.next_token
-        if token is None:
-            return

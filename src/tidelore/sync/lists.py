@@ -30,7 +30,7 @@ from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ledger import Counters
 from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Lister, ListRequest, Page
-from tidelore.engine.walk import Plan, Walk, retry_quarantined
+from tidelore.engine.walk import Plan, Walk
 from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import ProjectSource, Resource
 from tidelore.store.mirror.child_writer import reset_watermarks
@@ -331,7 +331,6 @@ class ListReading(Struct):
         try:
             if newest_first:
                 await NewestFirstWalk(timed, intake, NewestFirstPlan(overlap, ALL_OF_IT, ALL_OF_IT)).run()
-                await retry_quarantined(timed, intake, writer.load())
             else:
                 await Walk(timed, intake, Plan(overlap_ms=overlap)).run()
         except TimeIsUp:

@@ -6,15 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelore.engine.cursor import Cursor, LogPosition, decode_log, encode_log
-from tidelore.sources.bluesky.payloads import tid_instant
-from tidelore.sync.account_reading import (
-    COLLECTIONS,
-    OVERLAP_MS,
-    advance,
-    key_before,
-    start_key,
-)
+from tidelore.engine.log import LogPlan, advance_key, start_key
+from tidelore.sources.bluesky.payloads import COLLECTIONS, key_before, tid_instant
+from tidelore.sources.bluesky.surfaces import RECORD_KEYS
+from tidelore.sync.account_reading import OVERLAP_MS
 
+PLAN = LogPlan(RECORD_KEYS, OVERLAP_MS)
 NOW = 1_772_442_000_000
 POSTS, REPOSTS = COLLECTIONS
 INSTANTS = st.integers(1, 2**43)
@@ -36,7 +33,7 @@ def test_record_keys_sort_by_time_and_decode_to_it(one: int, other: int) -> None
 def test_no_record_key_exists_before_the_epoch() -> None:
     assert key_before(0) is None
     assert key_before(-5) is None
-    assert start_key(LogPosition(0), POSTS) is None
+    assert start_key(LogPosition(0), POSTS, PLAN) is None
 
 
 @given(
@@ -56,23 +53,23 @@ def test_an_empty_cursor_has_no_reach() -> None:
 
 def test_a_finished_walk_restarts_with_overlap_and_an_unfinished_one_without() -> None:
     last = key_at(NOW)
-    found = start_key(LogPosition(0, {POSTS: last}), POSTS)
+    found = start_key(LogPosition(0, {POSTS: last}), POSTS, PLAN)
     assert found is not None
     assert tid_instant(found) == NOW - OVERLAP_MS - 1
-    assert start_key(LogPosition(0, {POSTS: last}, behind=True), POSTS) == last
-    assert start_key(LogPosition(NOW, {POSTS: last}), REPOSTS) == key_before(NOW)
+    assert start_key(LogPosition(0, {POSTS: last}, behind=True), POSTS, PLAN) == last
+    assert start_key(LogPosition(NOW, {POSTS: last}), REPOSTS, PLAN) == key_before(NOW)
 
 
 def test_a_walk_continues_exactly_at_a_key_that_encodes_no_time() -> None:
-    assert start_key(LogPosition(0, {POSTS: "my-own-key"}), POSTS) == "my-own-key"
+    assert start_key(LogPosition(0, {POSTS: "my-own-key"}), POSTS, PLAN) == "my-own-key"
 
 
 def test_keys_from_the_future_or_of_another_form_do_not_move_the_position() -> None:
     reach = LogPosition(0, {POSTS: key_at(NOW - 1000)})
-    assert advance(reach, POSTS, [key_at(NOW + 86_400_000), "zzz", "self"], NOW) == reach
-    assert advance(reach, POSTS, [key_at(NOW), "zzz"], NOW).keys == {POSTS: key_at(NOW)}
+    assert advance_key(reach, POSTS, [key_at(NOW + 86_400_000), "zzz", "self"], NOW, RECORD_KEYS) == reach
+    assert advance_key(reach, POSTS, [key_at(NOW), "zzz"], NOW, RECORD_KEYS).keys == {POSTS: key_at(NOW)}
 
 
 def test_a_position_never_moves_back() -> None:
     reach = LogPosition(0, {POSTS: key_at(NOW)})
-    assert advance(reach, POSTS, [key_at(NOW - 5000)], NOW) == reach
+    assert advance_key(reach, POSTS, [key_at(NOW - 5000)], NOW, RECORD_KEYS) == reach

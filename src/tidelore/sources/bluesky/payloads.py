@@ -13,6 +13,7 @@ from msgspec import Raw, Struct, field
 
 POST = "app.bsky.feed.post"
 REPOST = "app.bsky.feed.repost"
+COLLECTIONS = (POST, REPOST)
 
 
 class Author(Struct, frozen=True):
@@ -222,7 +223,8 @@ class DidDocument(Struct, frozen=True):
     service: tuple[Service, ...] = ()
 
 
-_DIGITS = {digit: value for value, digit in enumerate("234567abcdefghijklmnopqrstuvwxyz")}
+_ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
+_DIGITS = {digit: value for value, digit in enumerate(_ALPHABET)}
 _TID_LENGTH = 13
 
 
@@ -258,6 +260,14 @@ def tid_instant(rkey: str) -> int | None:
             return None
         number = number << 5 | value
     return (number >> 10) // 1000
+
+
+def key_before(instant_ms: int) -> str | None:
+    """Return the greatest TID before an instant; None if there is none, as for instants before the epoch."""
+    number = (instant_ms * 1000 << 10) - 1
+    if number < 0:
+        return None
+    return "".join(_ALPHABET[number >> shift & 31] for shift in range(60, -1, -5))
 
 
 def web_address(address: RecordAddress) -> str | None:

@@ -99,6 +99,13 @@ class BlueskySource:
         """Return the server of an account's records, and the handle it claims."""
         return await read_document(self._plc, self._origins, did)
 
+    async def home(self, did: str) -> str:
+        """Return the server of an account's records; raise RemoteNotFound if its document names none."""
+        pds_url = (await self.document(did)).pds_url
+        if pds_url is None:
+            raise RemoteNotFound(f"the DID document of {did} does not name a data server", did=did)
+        return pds_url
+
     async def is_deleted(self, did: str) -> bool:
         """Return whether an account is deleted: neither the AppView nor the account's server has it.
 
@@ -137,10 +144,7 @@ class BlueskySource:
 
     @asynccontextmanager
     async def _repository(self, did: str) -> AsyncIterator[XrpcClient]:
-        identity = await self.document(did)
-        if identity.pds_url is None:
-            raise RemoteNotFound(f"the DID document of {did} has no server for its records", did=did)
-        async with self._server(identity.pds_url) as client:
+        async with self._server(await self.home(did)) as client:
             yield client
 
 

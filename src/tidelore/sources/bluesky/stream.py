@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from tidelore.core.clock import Clock
 from tidelore.core.errors import TideloreError
-from tidelore.sources.bluesky.payloads import POST, REPOST
+from tidelore.sources.bluesky.payloads import COLLECTIONS
 from tidelore.sources.bluesky.stream_protocol import (
     MOST_DIDS,
     Frame,
@@ -104,7 +104,6 @@ class Coverage:
         return min(found, default=None)
 
 
-COLLECTIONS = (POST, REPOST)
 MOST_WAITING = 1000
 
 

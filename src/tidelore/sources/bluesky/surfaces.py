@@ -1,8 +1,8 @@
 """The lists of an account, as the engine reads them: its author feed, and the records in its repository.
 
 The feed is newest first and its cursor leads only to older posts; the repository is listed in the order of writing and
-its cursor, the last record key, is a stable resume token. An empty page with a cursor is not the end. A cursor that
-does not advance is the end, so a server cannot make a walk loop.
+its cursor, the last record key, is a stable resume token. An empty page of a feed with a cursor is not the end; a short
+page of a repository is, even with a cursor. A cursor that does not advance is the end.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from msgspec import Raw
 
-from tidelore.core.model import PostRecord
+from tidelore.core.model import PostRecord, RemoteId
+from tidelore.engine.log import KeyScheme
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.bluesky.client import XrpcClient
-from tidelore.sources.bluesky.payloads import POST, split_uri
+from tidelore.sources.bluesky.payloads import POST, key_before, split_uri, tid_instant
 from tidelore.sources.bluesky.transform import read_feed, read_records
 
 Server = Callable[[], AbstractAsyncContextManager[XrpcClient]]
@@ -24,6 +25,15 @@ Server = Callable[[], AbstractAsyncContextManager[XrpcClient]]
 
 Repository = Callable[[str], AbstractAsyncContextManager[XrpcClient]]
 """Opens a client for the server that stores the records of a DID."""
+
+
+def _place(uri: RemoteId) -> tuple[str, str]:
+    address = split_uri(str(uri))
+    return address.collection, address.rkey
+
+
+RECORD_KEYS = KeyScheme(_place, tid_instant, key_before)
+"""The parts of a repository are its collections. Most record keys are TIDs, which encode the time of writing."""
 
 
 class AuthorFeed:
@@ -81,7 +91,7 @@ class RecordList:
                 self._did, self._collection, limit=self._per_page, cursor=request.token
             )
         found = read_records(answer.records, response.server_at)
-        following = _onward(request.token, answer.cursor) if answer.records else None
+        following = _onward(request.token, answer.cursor) if len(answer.records) >= self._per_page else None
         return Page(items=found.items, rejected=found.rejected, next_token=following, server_at=response.server_at)
 
     async def fetch_one(self, locator: str) -> Page[PostRecord]:

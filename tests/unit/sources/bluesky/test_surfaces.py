@@ -97,13 +97,14 @@ def test_an_empty_page_with_a_cursor_is_not_the_end() -> None:
 
 def test_a_cursor_that_does_not_move_on_is_the_end() -> None:
     assert from_feed(feed("a", cursor="same"), token="same")[0].next_token is None
-    assert from_records(records("a", cursor="same"), token="same")[0].next_token is None
+    assert from_records(records(*"abcdefg", cursor="same"), token="same")[0].next_token is None
 
 
 def test_records_are_requested_in_creation_order_after_the_last_key() -> None:
-    page, asked = from_records(records("b", "c", cursor="c"), token="a")
+    page, asked = from_records(records(*"bcdefgh", cursor="h"), token="a")
     assert asked == {"repo": [DID], "collection": [POSTS], "limit": ["7"], "cursor": ["a"], "reverse": ["true"]}
-    assert page.next_token == "c"
+    assert page.next_token == "h"
+    assert from_records(records(*"bcdefg", cursor="g"), token="a")[0].next_token is None, "a short page is the end"
     assert from_records(records(cursor="z"), token="a")[0].next_token is None, "an empty page of records is the end"
 
 
