@@ -258,7 +258,7 @@ def test_handles_documents_profiles_and_follows_are_read() -> None:
     async def do(source: BlueskySource) -> tuple[Any, ...]:
         found = await source.resolve(f"@{MIRA.upper()}")
         identity = await source.document(found)
-        followed = [one.handle async for one in source.follows(MIRA)]
+        followed = [one.handle for one in await source.follows(MIRA)]
         dids = [did(world, name) for name in names]
         profiles = await source.profiles(dids)
         with pytest.raises(RemoteNotFound):

@@ -121,7 +121,7 @@ async def follow_follows(
     did = await source.resolve(name)
     wanted = [
         NewAccount(profile.did, profile.handle.lower(), profile.display_name, mode)
-        async for profile in source.follows(did)
+        for profile in await source.follows(did)
     ]
     return _store(database, config, clock, wanted, f"follows:{name}", FollowResult())
 

@@ -17,6 +17,8 @@ from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from msgspec import Raw
+
 from tidelore.core.errors import RemotePermanent
 from tidelore.http.client import HttpClient
 from tidelore.http.pagination import Param
@@ -142,17 +144,17 @@ class XrpcClient:
         answer, _ = await self._query("app.bsky.actor.getProfiles", {"actors": tuple(actors)}, ProfilesAnswer)
         return answer
 
-    async def follows(self, actor: str, *, limit: int, cursor: str | None) -> FollowsPage:
-        """Return a page of the accounts that an account follows."""
+    async def follows(self, actor: str, cursor: str | None, *, limit: int = 100) -> tuple[list[Raw], str | None]:
+        """Return a page of the accounts that an account follows, and the cursor of the next one."""
         params: dict[str, Param] = {"actor": actor, "limit": limit, "cursor": cursor}
         answer, _ = await self._query("app.bsky.graph.getFollows", params, FollowsPage)
-        return answer
+        return answer.follows, answer.cursor
 
-    async def list_members(self, uri: str, *, limit: int, cursor: str | None) -> ListPage:
-        """Return a page of the accounts in a list."""
+    async def list_members(self, uri: str, cursor: str | None, *, limit: int = 100) -> tuple[list[Raw], str | None]:
+        """Return a page of the accounts in a list, and the cursor of the next one."""
         params: dict[str, Param] = {"list": uri, "limit": limit, "cursor": cursor}
         answer, _ = await self._query("app.bsky.graph.getList", params, ListPage)
-        return answer
+        return [item.subject for item in answer.items], answer.cursor
 
     async def starter_pack(self, uri: str) -> StarterPackAnswer:
         """Return a starter pack, which contains the URI of the list of its accounts."""

@@ -7,44 +7,26 @@ to handle an unavailable one.
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeVar
-
-import msgspec
-from msgspec import Raw, Struct
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.core.model import PostRecord
 from tidelore.core.references import STARTER_PACK
 from tidelore.engine.ports import Lister, ListRequest
+from tidelore.engine.whole import read_all
 from tidelore.http.client import HttpClient
 from tidelore.http.transport import Reach
 from tidelore.sources.bluesky.client import MOST_PROFILES, Origins, XrpcClient
 from tidelore.sources.bluesky.identity import AccountIdentity, read_document, resolve_handle, why_hidden
-from tidelore.sources.bluesky.payloads import POST, ProfileView, RecordAddress
-from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows, list_members
+from tidelore.sources.bluesky.payloads import POST, RecordAddress
+from tidelore.sources.bluesky.surfaces import AuthorFeed, Profile, ProfileList, RecordList, read_profiles
 from tidelore.sources.credentials import is_loopback
 from tidelore.sources.ports import Wiring
 
-_LOG = logging.getLogger(__name__)
-_PROFILE = msgspec.json.Decoder(ProfileView)
-
-T = TypeVar("T")
-
 NOBODY = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
 """A DID that no account has."""
-
-
-class Profile(Struct, frozen=True):
-    """An account as the AppView shows it."""
-
-    did: str
-    handle: str
-    display_name: str | None
-    posts_count: int | None
 
 
 class BlueskySource:
@@ -72,14 +54,12 @@ class BlueskySource:
         found: list[Profile] = []
         for start in range(0, len(dids), MOST_PROFILES):
             answer = await self._appview.profiles(dids[start : start + MOST_PROFILES])
-            found.extend(_read_profiles(answer.profiles))
+            found += [item.record for item in read_profiles(answer.profiles).items]
         return found
 
-    async def follows(self, actor: str) -> AsyncIterator[Profile]:
-        """Yield the accounts that an account follows."""
-        async for raws in follows(self._appview, actor):
-            for profile in _read_profiles(raws):
-                yield profile
+    async def follows(self, actor: str) -> list[Profile]:
+        """Return the accounts that an account follows."""
+        return await _read_whole(ProfileList(partial(self._appview.follows, actor)))
 
     async def members(self, owner: str, collection: str, rkey: str) -> list[Profile]:
         """Return the accounts in a list or starter pack."""
@@ -89,7 +69,7 @@ class BlueskySource:
             if pack.list is None:
                 raise RemoteNotFound(f"the starter pack {uri} has no list of accounts", uri=uri)
             uri = pack.list.uri
-        return [profile async for raws in list_members(self._appview, uri) for profile in _read_profiles(raws)]
+        return await _read_whole(ProfileList(partial(self._appview.list_members, uri)))
 
     async def resolve(self, handle: str) -> str:
         """Return the DID of a handle; a DID is returned unchanged."""
@@ -148,15 +128,8 @@ class BlueskySource:
             yield client
 
 
-def _read_profiles(raws: Sequence[Raw]) -> Iterator[Profile]:
-    for raw in raws:
-        try:
-            view = _PROFILE.decode(raw)
-        except msgspec.DecodeError as error:
-            _LOG.warning("could not parse a profile: %s", error)
-            continue
-        name = (view.display_name or "").replace("\x00", "").strip()
-        yield Profile(view.did, view.handle, name or None, view.posts_count)
+async def _read_whole(accounts: ProfileList) -> list[Profile]:
+    return [item.record for item in (await read_all(accounts)).items]
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The lists of an account, as the engine reads them: its author feed, and the records in its repository.
+"""The lists of Bluesky, as the engine reads them: author feeds, the records of repositories, and lists of accounts.
 
 The feed is newest first and its cursor leads only to older posts; the repository is listed in the order of writing and
 its cursor, the last record key, is a stable resume token. An empty page of a feed with a cursor is not the end; a short
@@ -7,18 +7,22 @@ page of a repository is, even with a cursor. A cursor that does not advance is t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from tidelore.core.model import PostRecord, RemoteId
+from tidelore.core.model import Item, PostRecord, Rejected, RemoteId, Version
 from tidelore.engine.log import KeyScheme
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.bluesky.client import XrpcClient
-from tidelore.sources.bluesky.payloads import POST, key_before, split_uri, tid_instant
+from tidelore.sources.bluesky.payloads import POST, ProfileView, key_before, split_uri, tid_instant
 from tidelore.sources.bluesky.transform import read_feed, read_records
+from tidelore.sources.items import reject
+
+_PROFILE = msgspec.json.Decoder(ProfileView)
 
 Server = Callable[[], AbstractAsyncContextManager[XrpcClient]]
 """Opens a client for the server of one list."""
@@ -100,28 +104,40 @@ class RecordList:
             return await _record_page(client, locator)
 
 
-async def follows(appview: XrpcClient, actor: str, *, per_page: int = 100) -> AsyncIterator[list[Raw]]:
-    """Yield the accounts that an account follows, page by page."""
-    cursor: str | None = None
-    while True:
-        page = await appview.follows(actor, limit=per_page, cursor=cursor)
-        yield page.follows
-        following = _onward(cursor, page.cursor)
-        if following is None:
-            return
-        cursor = following
+class Profile(Struct, frozen=True):
+    """An account as the AppView shows it."""
+
+    did: str
+    handle: str
+    display_name: str | None
+    posts_count: int | None
 
 
-async def list_members(appview: XrpcClient, uri: str, *, per_page: int = 100) -> AsyncIterator[list[Raw]]:
-    """Yield the accounts in a list, page by page."""
-    cursor: str | None = None
-    while True:
-        page = await appview.list_members(uri, limit=per_page, cursor=cursor)
-        yield [item.subject for item in page.items]
-        following = _onward(cursor, page.cursor)
-        if following is None:
-            return
-        cursor = following
+class ProfileList:
+    """The accounts of a list, or those that an account follows; `ask` requests the page after a cursor."""
+
+    def __init__(self, ask: Callable[[str | None], Awaitable[tuple[list[Raw], str | None]]]) -> None:
+        self._ask = ask
+
+    async def fetch(self, request: ListRequest) -> Page[Profile]:
+        raws, cursor = await self._ask(request.token)
+        return replace(read_profiles(raws), next_token=_onward(request.token, cursor))
+
+
+def read_profiles(raws: Sequence[Raw]) -> Page[Profile]:
+    """Parse accounts; the version of one is its DID, because nothing else of it is compared."""
+    items: list[Item[Profile]] = []
+    rejected: list[Rejected] = []
+    for raw in raws:
+        try:
+            view = _PROFILE.decode(raw)
+        except msgspec.DecodeError as error:
+            rejected.append(reject(bytes(raw), str(error)))
+            continue
+        name = (view.display_name or "").replace("\x00", "").strip()
+        profile = Profile(view.did, view.handle, name or None, view.posts_count)
+        items.append(Item(Version(view.did, 0, b""), 0, bytes(raw), profile))
+    return Page(items=items, rejected=rejected)
 
 
 async def _record_page(client: XrpcClient, locator: str) -> Page[PostRecord]:

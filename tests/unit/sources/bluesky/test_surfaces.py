@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,10 +15,12 @@ from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 from tests.unit.sources.bluesky.shapes import DID, KEY, OTHER, POSTS, REPOSTS, URI, post, view
 
 from tidelore.core.errors import RemotePermanent
+from tidelore.core.model import RemoteId
 from tidelore.engine.ports import ListRequest, Page
+from tidelore.engine.whole import REPEATED, read_all
 from tidelore.http.client import HttpClient
 from tidelore.sources.bluesky.client import XrpcClient
-from tidelore.sources.bluesky.surfaces import AuthorFeed, RecordList, follows
+from tidelore.sources.bluesky.surfaces import AuthorFeed, ProfileList, RecordList
 
 
 def encoded(value: Any, status: int = 200) -> bytes:
@@ -142,14 +145,36 @@ def test_other_errors_do_not_count_as_a_deleted_post(error: str) -> None:
         fetch_one(URI, refused, repository=True)
 
 
-def test_follows_are_read_to_their_end_over_an_empty_page() -> None:
-    async def do(client: XrpcClient) -> list[int]:
-        return [len(page) async for page in follows(client, DID)]
+def read_follows(*pages: dict[str, Any]) -> tuple[list[RemoteId], list[str | None]]:
+    async def do(client: XrpcClient) -> list[RemoteId]:
+        found = await read_all(ProfileList(partial(client.follows, DID)))
+        return [item.version.id for item in found.items]
 
-    pages = [{"follows": [{}, {}], "cursor": "1"}, {"follows": [], "cursor": "2"}, {"follows": [{}]}]
     found, asked = with_client(do, *(encoded(page) for page in pages))
-    assert found == [2, 0, 1]
-    assert [one.get("cursor") for one in asked] == [None, ["1"], ["2"]]
+    return found, [one.get("cursor", [None])[0] for one in asked]
+
+
+def accounts(*names: str, cursor: str | None = None) -> dict[str, Any]:
+    rows = [{"did": f"did:plc:{name}", "handle": f"{name}.test"} for name in names]
+    return {"follows": rows} | ({"cursor": cursor} if cursor else {})
+
+
+def test_follows_are_read_to_their_end_over_an_empty_page_until_two_passes_agree() -> None:
+    one_pass = (accounts("a", "b", cursor="1"), accounts(cursor="2"), accounts("c"))
+    found, asked = read_follows(*one_pass, *one_pass)
+    assert found == ["did:plc:a", "did:plc:b", "did:plc:c"]
+    assert asked == [None, "1", "2"] * 2
+    assert read_follows(accounts("a")) == (["did:plc:a"], [None])
+
+
+def test_follows_whose_pages_form_a_cycle_are_refused_and_not_read_for_ever() -> None:
+    with pytest.raises(RemotePermanent) as caught:
+        read_follows(accounts("a", cursor="1"), accounts("b", cursor="2"), accounts("c", cursor="1"))
+    assert caught.value.reason == REPEATED
+
+
+def test_an_account_that_cannot_be_parsed_is_left_out_of_its_list() -> None:
+    assert read_follows({"follows": [{"did": 5}, {"did": "did:plc:a", "handle": "a.test"}]})[0] == ["did:plc:a"]
 
 
 def test_a_response_of_the_wrong_shape_is_an_error_and_not_an_empty_page() -> None:
