@@ -27,7 +27,6 @@ from tidelore.core.errors import (
 from tidelore.http.client import MAX_RESPONSE_BYTES, HttpClient
 from tidelore.http.failures import FailureRules
 from tidelore.http.limits import Verdict
-from tidelore.http.tls import is_loopback_host
 from tidelore.http.transport import Trouble, parse_address
 
 # Transient besides 5xx: the server timed out waiting for the request, or refused early data.
@@ -161,11 +160,6 @@ def checked_key(key: str) -> str:
         "the embedding key contains spaces or invalid characters",
         fix="store the key without quotes and line breaks",
     )
-
-
-def is_loopback(base_url: str) -> bool:
-    """Return whether a URL is on this machine."""
-    return is_loopback_host(urlsplit(base_url).hostname or "")
 
 
 class EmbeddingFailures(FailureRules):

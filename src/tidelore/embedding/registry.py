@@ -50,8 +50,9 @@ def _open_remote(
 ) -> Embedder | Unavailable:
     if find_missing(_OF_SERVERS) is not None:
         return Unavailable("vectors need the package numpy", install_command("vectors"), "vectors")
-    from tidelore.embedding.client import JsonClient, is_loopback, parse_base_url
+    from tidelore.embedding.client import JsonClient, parse_base_url
     from tidelore.embedding.remote import PROVIDERS, RemoteEmbedder
+    from tidelore.http.tls import is_loopback
 
     provider = PROVIDERS[settings.provider]
     base_url = parse_base_url(settings.base_url or provider.base_url)

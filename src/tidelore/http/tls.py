@@ -54,7 +54,7 @@ def choose_proxy(base_url: str, configured: str, environment: Mapping[str, str])
         return configured
     parts = urlsplit(base_url)
     host = (parts.hostname or "").lower()
-    if is_loopback_host(host) or _is_excepted(host, parts.port, environment.get("no", "")):
+    if is_loopback(base_url) or _is_excepted(host, parts.port, environment.get("no", "")):
         return None
     proxy = environment.get(parts.scheme) or environment.get("all")
     if not proxy:
@@ -62,7 +62,9 @@ def choose_proxy(base_url: str, configured: str, environment: Mapping[str, str])
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def is_loopback_host(host: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Return whether a URL is on this machine."""
+    host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:

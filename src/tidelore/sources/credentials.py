@@ -7,7 +7,6 @@ tokens.
 from __future__ import annotations
 
 import importlib
-import ipaddress
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tidelore.core.errors import CredentialsMissing
+from tidelore.http.tls import is_loopback
 
 _TOOL_SECONDS = 10
 
@@ -28,17 +28,6 @@ class Token(Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Token(from {self.origin})"
-
-
-def is_loopback(base_url: str) -> bool:
-    """Return whether an address is on this machine."""
-    host = urlsplit(base_url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def find_token(

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from tidelore.core.errors import CredentialsMissing
+from tidelore.http.tls import is_loopback
 from tidelore.sources import credentials
-from tidelore.sources.credentials import Token, find_token, is_loopback
+from tidelore.sources.credentials import Token, find_token
 
 HOST = "https://gitlab.example.com:8443/gitlab"
 TOOL = ("glab", "config", "get", "token", "--host", "gitlab.example.com")
@@ -136,7 +137,10 @@ def test_without_tool_and_variable_the_fix_names_the_config_key(
     assert "token_env" in str(caught.value.fix)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost", "http://[::1]:80/x"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8080", "http://127.9.9.9", "http://localhost", "http://lab.localhost", "http://[::1]:80/x"],
+)
 def test_a_host_on_this_machine_needs_no_token(tool: Tool, keyring: Keyring, url: str) -> None:
     asked = keyring(lambda *_: "from-the-keyring")
     called = tool("echo from-the-tool")

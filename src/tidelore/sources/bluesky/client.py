@@ -23,6 +23,7 @@ from tidelore.core.errors import RemotePermanent
 from tidelore.http.client import HttpClient
 from tidelore.http.pagination import Param
 from tidelore.http.response import Response
+from tidelore.http.tls import is_loopback
 from tidelore.sources.bluesky.payloads import (
     FeedPage,
     FollowsPage,
@@ -35,7 +36,6 @@ from tidelore.sources.bluesky.payloads import (
     StarterPackAnswer,
     StoredRecord,
 )
-from tidelore.sources.credentials import is_loopback
 
 MOST_IDLE = 32
 

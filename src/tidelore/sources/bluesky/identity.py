@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.http.client import HttpClient
+from tidelore.http.tls import is_loopback
 from tidelore.sources.bluesky.client import Origins, XrpcClient
 from tidelore.sources.bluesky.payloads import DidDocument
-from tidelore.sources.credentials import is_loopback
 
 _DID = re.compile(r"did:[a-z]+:[A-Za-z0-9._:%-]+")
 _PDS = "#atproto_pds"

@@ -17,12 +17,12 @@ from tidelore.core.references import STARTER_PACK
 from tidelore.engine.ports import Lister, ListRequest
 from tidelore.engine.whole import read_all
 from tidelore.http.client import HttpClient
+from tidelore.http.tls import is_loopback
 from tidelore.http.transport import Reach
 from tidelore.sources.bluesky.client import MOST_PROFILES, Origins, XrpcClient
 from tidelore.sources.bluesky.identity import AccountIdentity, read_document, resolve_handle, why_hidden
 from tidelore.sources.bluesky.payloads import POST, RecordAddress
 from tidelore.sources.bluesky.surfaces import AuthorFeed, Profile, ProfileList, RecordList, read_profiles
-from tidelore.sources.credentials import is_loopback
 from tidelore.sources.ports import Wiring
 
 NOBODY = "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"
