@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.faces.desk import Desk
@@ -290,19 +292,88 @@ def test_a_scrub_with_bluesky_only_verifies_the_accounts(followed: Desk) -> None
     third = sky.post(BOB, "Dated long ago", created_at="2020-01-01T00:00:00Z").uri
     done = followed.robot("scrub", "--all")
     assert done.code == 0
-    assert {(scope["source"], scope["project"]) for scope in done.data["scrubbed"]} == {
-        ("bluesky", ALICE), ("bluesky", BOB),
+    verified = {scope["account"]: scope for scope in done.data["scrubbed"]}
+    assert {(scope["source"], scope["project"], name) for name, scope in verified.items()} == {
+        ("bluesky", ALICE, ALICE), ("bluesky", BOB, BOB),
     }  # fmt: skip
+    assert (verified[ALICE]["changed"], verified[ALICE]["gone"], verified[BOB]["created"]) == (1, 1, 1)
     stored = dict(followed.query("SELECT uri, text FROM posts WHERE deleted_at IS NULL"))
     assert stored[first] == "Low tide at one"
     assert second not in stored
     assert third in stored
     assert followed.robot("audit", "bluesky").data["differences"] == []
-    text = followed.run("scrub").out
-    assert text.startswith("Verified ") or "Nothing to verify" in text
+    sky.delete(first)
+    assert followed.run("scrub", "--budget", "40").out == (
+        "Verified 2 posts of 2 accounts: 0 corrected, 1 deleted remotely\n"
+    )
     assert followed.query("SELECT command, status FROM sync_runs ORDER BY id DESC LIMIT 1") == [
         ("lore scrub", "succeeded")
     ]
+
+
+GET_RECORD = "GET /xrpc/com.atproto.repo.getRecord"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"kind": "status", "status": 400}, {"kind": "status", "status": 503}, {"kind": "disconnect"}],
+    ids=["refused", "failing", "silent"],
+)
+def test_a_post_is_deleted_only_if_its_server_says_so_and_not_if_it_cannot_be_reached(
+    followed: Desk, fault: dict[str, Any]
+) -> None:
+    sky = followed.world.bluesky
+    kept, deleted = (row["uri"] for row in sky.truth_records(ALICE))
+    sky.delete(deleted)
+    there = "SELECT uri, text <> '' FROM posts WHERE deleted_at IS NULL ORDER BY uri"
+    before = followed.query(there)
+    followed.world.faults.add(route=GET_RECORD, times=None, **fault)
+    failed = followed.robot("scrub", "--all")
+    assert failed.code == 7, "Bob's account was verified"
+    assert {one["account"]: one["error"] is None for one in failed.document["data"]["scrubbed"]} == {
+        ALICE: False, BOB: True,
+    }  # fmt: skip
+    assert followed.query(there) == before
+    followed.world.faults.clear()
+    assert followed.robot("scrub", "--all").code == 0
+    assert [row for row in before if row not in followed.query(there)] == [(deleted, 1)]
+    assert followed.query("SELECT uri, text FROM posts WHERE deleted_at IS NOT NULL") == [(deleted, "")]
+    assert kept in {uri for uri, _ in followed.query(there)}
+
+
+def test_an_account_whose_server_does_not_answer_keeps_its_posts(followed: Desk) -> None:
+    before = followed.query("SELECT uri, text FROM posts WHERE deleted_at IS NULL ORDER BY uri")
+    followed.world.faults.add("disconnect", re.compile(r"GET /xrpc/com\.atproto\.repo\."), times=None)
+    done = followed.robot("scrub", "--all")
+    assert done.code != 0
+    assert all(one["error"] is not None and not one["gone"] for one in done.document["data"]["scrubbed"])
+    assert followed.query("SELECT uri, text FROM posts WHERE deleted_at IS NULL ORDER BY uri") == before
+    assert followed.query("SELECT DISTINCT state FROM accounts") == [("established",)]
+
+
+def test_a_scrub_spends_half_of_its_budget_on_accounts_if_projects_are_configured_too(followed: Desk) -> None:
+    gitlab = followed.world.gitlab
+    for name in ("port/quay", "port/lock"):
+        gitlab.create_project(name)
+        for number in range(3):
+            gitlab.create_issue(name, title=f"Crane {number} stops")
+            gitlab.create_merge_request(name, title=f"Start crane {number}")
+    followed.config.write_text(
+        followed.config.read_text()
+        + f'\n[[gitlab]]\nbase_url = "{followed.url}"\nprojects = ["port/quay", "port/lock"]\n'
+    )
+    assert followed.robot("ingest", "--type", "issues").code == 0
+    assert followed.robot("ingest", "--type", "merge_requests").code == 0
+    data = followed.robot("scrub", "--budget", "12").data
+    assert data["requests"] <= 12
+    assert {one["account"] for one in data["scrubbed"]} == {None, ALICE, BOB}
+    given = {followed.robot("scrub", "--budget", "1").data["scrubbed"][0]["source"] for _ in range(6)}
+    assert given == {"gitlab", "bluesky"}, "the only request goes to each of them in turn"
+    text = followed.run("scrub", "--all").out
+    assert "Verified 12 stored items in 4 lists: 0 corrected" in text
+    assert "Verified 3 posts of 2 accounts: 0 corrected" in text
+    only = followed.robot("scrub", "--all", "-p", "quay").data
+    assert {one["account"] for one in only["scrubbed"]} == {None}
 
 
 def test_a_scrub_skips_accounts_that_are_not_shown_any_more_and_leaves_them_to_the_next_poll(followed: Desk) -> None:

@@ -8,6 +8,7 @@ FEED = "feed position"
 RECORD_KEY = "record key"
 TOMBSTONES = "tombstones"
 STREAM = "stream place"
+SCRUBBED = "every source verified"
 
 POLLING = "tests/situations/bluesky/test_polling.py"
 STATES = "tests/situations/bluesky/test_states.py"
@@ -15,6 +16,7 @@ DEATHS = "tests/situations/bluesky/test_deaths.py"
 STREAMING = "tests/situations/bluesky/test_stream.py"
 SOCKETS = "tests/contract/test_bluesky_stream.py"
 POSTS = "tests/contract/test_store_posts.py"
+FACES = "tests/faces/test_accounts.py"
 _POSITIONS = "tests/unit/sync/test_record_positions.py"
 _WRITER = "store/mirror/posts.py"
 
@@ -190,4 +192,34 @@ PLACES = (
     ),
 )
 
-MUTANTS = (*FEEDS, *RECORD_KEYS, *DELETIONS, *PLACES)
+SCRUBS = (
+    Mutant(
+        name="refused-post-taken-for-deleted",
+        invariant="scrub buries only what is not found",
+        file="sources/bluesky/client.py",
+        before='            if error.status in (400, 404) and _MISSING in str(error.details.get("said")):\n',
+        after="            if error.status in (400, 404):\n",
+        test=f"{FACES}::test_a_post_is_deleted_only_if_its_server_says_so_and_not_if_it_cannot_be_reached[refused]",
+        why="A server that refuses a request would empty the copy of an account.",
+    ),
+    Mutant(
+        name="accounts-wait-for-the-projects",
+        invariant=SCRUBBED,
+        file="app/mirroring.py",
+        before="    return budget - min(half, waiting * REQUESTS_EACH)\n",
+        after="    return budget\n",
+        test=f"{FACES}::test_a_scrub_spends_half_of_its_budget_on_accounts_if_projects_are_configured_too",
+        why="Projects that need the whole budget every time would leave the accounts unverified.",
+    ),
+    Mutant(
+        name="begun-verification-counts-as-whole",
+        invariant=SCRUBBED,
+        file="sync/account_verification.py",
+        before="            if not under_way or report.is_troubled:\n",
+        after="            if account.id:\n",
+        test=f"{FACES}::test_a_scrub_with_bluesky_only_verifies_the_accounts",
+        why="What an earlier run had passed would not be verified by `lore scrub --all`.",
+    ),
+)
+
+MUTANTS = (*FEEDS, *RECORD_KEYS, *DELETIONS, *PLACES, *SCRUBS)

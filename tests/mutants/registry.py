@@ -89,6 +89,7 @@ PROMISES = (
         "scrub buries only what is not found",
         ("tests/properties/test_scrub.py::test_after_a_scrub_no_item_is_missing_and_none_is_left_over",),
     ),
+    Promise(posting.SCRUBBED),
     Promise(
         "descending walk keeps its gap",
         ("tests/properties/test_newest_first.py::test_no_post_is_lost_when_a_descending_walk_is_interrupted",),

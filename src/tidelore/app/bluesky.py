@@ -72,13 +72,13 @@ async def poll_accounts(
 
 
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
-    """Verify followed accounts against their repositories; return None if there are none."""
+    """Verify followed accounts against their repositories; return None if there are none or nothing to spend."""
     from tidelore.documents.generation import make_documents_if_free
     from tidelore.store.mirror.accounts import count_accounts
     from tidelore.sync.account_poll import scrub
 
     async with open_network(app, "lore scrub") as opened:
-        if not count_accounts(opened.shop.database):
+        if budget <= 0 or not count_accounts(opened.shop.database):
             return None
         make = make_documents_if_free
         return await scrub(opened.shop, opened.source, budget, opened.count, force=force, make_documents=make)

@@ -1,11 +1,11 @@
-"""Use-cases of mirrored projects: sync, surgical sync, audit, and the checks of `lore doctor`.
+"""Use-cases of mirrored projects: sync, scrub, surgical sync, audit, and the checks of `lore doctor`.
 
 Opens the configured hosts and the store, and runs the stages of the command with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelore.app.documents import store_vectors
@@ -69,6 +69,50 @@ async def sync(
     """Mirror, then release the lease and compute embeddings; all of it is recorded as one run."""
     report = await mirror(app, request, "lore sync", on_progress, embedding=embedding)
     return report, report.embeddings
+
+
+async def scrub(app: App, project: str | None, budget: int, *, force: bool = False) -> RunReport:
+    """Verify the projects and the followed accounts, each with its part of the budget; either may be missing.
+
+    With `project`, only this project is verified.
+    """
+    from tidelore.app.bluesky import scrub_accounts
+    from tidelore.sources.ports import RESOURCES
+    from tidelore.sync.mirror import MirrorRequest
+
+    def projects_with(spend: int) -> Awaitable[RunReport]:
+        request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
+        return mirror(app, request, "lore scrub")
+
+    if project is not None:
+        return await projects_with(budget)
+    if not any(host.projects or host.groups for host in app.config.gitlab):
+        accounts = await scrub_accounts(app, budget, force=force)
+        # Without projects and without accounts the error says what to configure.
+        return accounts or await projects_with(budget)
+    report = await projects_with(_part_of_projects(app, budget))
+    accounts = await scrub_accounts(app, budget - report.requests, force=force)
+    if accounts is not None:
+        report.scrubbed += accounts.scrubbed
+        report.requests += accounts.requests
+        report.seconds += accounts.seconds
+    return report
+
+
+def _part_of_projects(app: App, budget: int) -> int:
+    """Return how much of a budget the projects get: half, and what the accounts do not need of theirs."""
+    from tidelore.store.mirror.accounts import count_verifiable
+    from tidelore.store.work.runs import list_runs
+    from tidelore.sync.account_verification import REQUESTS_EACH
+    from tidelore.sync.verification import share_out
+
+    database = app.open_store(create=True)
+    try:
+        waiting = count_verifiable(database, app.config.bluesky.mode, app.clock.now_ms())
+        _, half = share_out(budget, next((run.id for run in list_runs(database, 1)), 0))
+    finally:
+        database.close()
+    return budget - min(half, waiting * REQUESTS_EACH)
 
 
 async def surgical_sync(

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidelore.app.feedback_polling import AuditOutcome
-    from tidelore.app.wiring import App
     from tidelore.feedback.audit import RepoAudit, SurfaceAudit, ThreadAudit
     from tidelore.sync.audit import AuditReport, ScopeAudit
-    from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import PollReport, RunReport
 
 
@@ -41,11 +39,14 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
 
     Starts with the least recently verified items. Finds deletions and changes that the incremental lists do not show.
     One request verifies up to 100 items. `lore sync`, `lore ingest` and `lore poll` spend a small share of their
-    requests on the same check. What the GitLab projects leave of the budget is spent on the Bluesky accounts.
+    requests on the same check.
+
+    Verifies GitLab projects and Bluesky accounts. If both are configured, each gets half of the budget, and what one
+    of them does not need goes to the other. A post is marked as deleted only if the account's own server says that it
+    does not exist; an account that cannot be reached keeps its posts.
     """
+    from tidelore.app.mirroring import scrub
     from tidelore.app.wiring import run_until_signalled
-    from tidelore.sources.ports import RESOURCES
-    from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import run_verdict
 
     invocation = invocation_of(ctx)
@@ -53,32 +54,9 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
     set_up_logging(
         app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
     )
-    spend = EVERYTHING if everything else budget
-    request = MirrorRequest(RESOURCES, project, force=force, walk=False, scrub_budget=spend)
-    report = run_until_signalled(_scrub(app, request, spend))
+    report = run_until_signalled(scrub(app, project, EVERYTHING if everything else budget, force=force))
     invocation.open_store().close()  # reads the time of the last sync for the output
     return Output(report_data(report), scrub_lines(report), run_verdict(report.scrubbed))
-
-
-async def _scrub(app: App, request: MirrorRequest, budget: int) -> RunReport:
-    """Verify the GitLab projects, then the Bluesky accounts; either may be missing."""
-    from tidelore.app.bluesky import scrub_accounts
-    from tidelore.app.mirroring import mirror
-
-    projects = any(host.projects or host.groups for host in app.config.gitlab)
-    report = None
-    if projects or request.project is not None:
-        report = await mirror(app, request, "lore scrub")
-    left = budget - (report.requests if report is not None else 0)
-    accounts = await scrub_accounts(app, left, force=request.force) if request.project is None and left > 0 else None
-    if report is None:
-        # Without projects and without accounts the error says what to configure.
-        return accounts or await mirror(app, request, "lore scrub")
-    if accounts is not None:
-        report.scrubbed += accounts.scrubbed
-        report.requests += accounts.requests
-        report.seconds += accounts.seconds
-    return report
 
 
 COUNTS = ("comments", "qualifying", "ingested", "missing", "gone", "unreadable")

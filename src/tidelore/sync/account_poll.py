@@ -192,28 +192,28 @@ async def scrub(
 ) -> RunReport:
     """Verify accounts, the least recently verified first and each at most once, until the budget is spent."""
     started = shop.clock.monotonic()
-    verified: dict[str, AccountReport] = {}
     async with open_session(shop, force=force, lease=LEASE) as session:
         session.run.set_phase("scrub")
         reader = AccountReader(session, source, packer(compress=shop.config.storage.compress_raw_payloads))
-        before = shop.clock.now_ms()
-        while count.total < budget:
-            reports = await verify_accounts(reader, budget - count.total, lambda: count.total, before)
-            new = {one.did: one for one in reports if one.did not in verified}
-            verified |= new
-            if not new:
-                break
+        verified = await verify_accounts(reader, budget, lambda: count.total, shop.clock.now_ms())
         documents = None if make_documents is None else await make_documents(session, silent)
         session.counters.requests = count.total
         report = RunReport(session.run.id, documents=documents, requests=count.total)
         report.taken_over, report.crashed_runs = session.lease.taken_as, session.crashed_runs
         report.scrubbed = [
             ScopeReport(
-                source.name, SURFACES["records"], one.did, one.handle, one.tally, error=one.error, skipped=one.refused
+                source.name,
+                SURFACES["records"],
+                one.did,
+                one.handle,
+                one.tally,
+                error=one.error,
+                skipped=one.refused,
+                account=one.handle,
             )
-            for one in verified.values()
+            for one in verified
         ]
-        session.warnings = sum(one.is_troubled for one in verified.values())
+        session.warnings = sum(one.is_troubled for one in verified)
         note_ending(session, run_verdict(report.scrubbed))
     report.seconds = shop.clock.monotonic() - started
     return report

@@ -10,7 +10,7 @@ writes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -48,22 +48,32 @@ from tidelore.sync.report import AccountReport
 
 MOST_AT_ONCE = 1000
 PER_PAGE = 100
+REQUESTS_EACH = 1 + len(COLLECTIONS)
+"""What the verification of an account costs if its collections are short: its DID document and a page of each."""
 
 
 async def verify_accounts(
     reader: AccountReader, budget: int, requests: Callable[[], int], before: int
 ) -> list[AccountReport]:
-    """Verify accounts not verified since `before`, least recently verified first, until the budget is spent."""
-    reports: list[AccountReport] = []
+    """Verify accounts not verified since `before`, least recently verified first, until the budget is spent.
+
+    An account whose verification an earlier run began is completed, and verified from its beginning after the others.
+    """
+    reports: dict[int, AccountReport] = {}
+    done: set[int] = set()
     most = requests() + budget
-    for account in _turns(reader, budget, before):
-        if requests() >= most:
-            break
-        report = await _verify(reader, account, lambda: requests() >= most)
-        reports.append(report)
-        if isinstance(report.error, RateLimited):
-            break
-    return reports
+    while turns := _turns(reader, most - requests(), before, done):
+        for account in turns:
+            if requests() >= most:
+                break
+            report = reports.setdefault(account.id, _report_on(account))
+            under_way = reader.writer(account, reader.mode_of(account)).load().census.part
+            await _verify(reader, account, report, lambda: requests() >= most)
+            if isinstance(report.error, RateLimited):
+                return [*reports.values()]
+            if not under_way or report.is_troubled:
+                done.add(account.id)
+    return [*reports.values()]
 
 
 async def verify_accounts_fully(reader: AccountReader, accounts: Sequence[AccountRow]) -> list[AccountReport]:
@@ -74,25 +84,28 @@ async def verify_accounts_fully(reader: AccountReader, accounts: Sequence[Accoun
         cursor = writer.load()
         if cursor.complete:
             writer.commit(Batch((), replace(cursor, census=Census(verified_at=cursor.census.verified_at))))
-            reports.append(await _verify(reader, account, never))
+            reports.append(_report_on(account))
+            await _verify(reader, account, reports[-1], never)
     return reports
 
 
-async def _verify(reader: AccountReader, account: AccountRow, is_over: IsOver) -> AccountReport:
+def _report_on(account: AccountRow) -> AccountReport:
+    return AccountReport(account.did, account.handle, "records", initial=False)
+
+
+async def _verify(reader: AccountReader, account: AccountRow, report: AccountReport, is_over: IsOver) -> None:
     """Verify one account from where its verification stopped, to its end or until the budget is spent."""
     shop = reader.session.shop
-    report = AccountReport(account.did, account.handle, "records", initial=False)
     writer = reader.writer(account, reader.mode_of(account))
     intake = Intake(writer, shop.clock.now_ms, shop.seam)
-    report.tally = intake.tally
+    intake.tally = report.tally
     work = LogScrub(reader.repository(account).lists(PER_PAGE), intake, RECORD_KEYS)
     try:
         while not await work.stride() and not is_over():
             pass
     except RemoteError as error:
         _note(reader, report, error)
-    report.links = writer.links
-    return report
+    report.links += writer.links
 
 
 def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> None:
@@ -107,23 +120,24 @@ def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> N
         make_due(tx, [report.did], session.shop.clock.now_ms())
 
 
-def _turns(reader: AccountReader, budget: int, before: int) -> list[AccountRow]:
-    """Return the accounts to verify. Each costs at least one request, so no more than the budget are needed.
+def _turns(reader: AccountReader, budget: int, before: int, done: Collection[int]) -> list[AccountRow]:
+    """Return accounts that are not done; each costs at least one request, so no more than the budget are needed.
 
     Accounts whose server does not respond stay the least recently verified and would block the others. So about every
     second run (not by the parity of its id, see `verification.share_out`) starts further down the list.
     """
     session = reader.session
     database, mode = session.shop.database, session.shop.config.bluesky.mode
-    most = min(budget, MOST_AT_ONCE)
-    if most <= 0:
+    if budget <= 0:
         return []
+    # Accounts that failed are still the least recently verified and come first, so ask for that many more.
+    most = min(budget, MOST_AT_ONCE) + len(done)
     further: list[AccountRow] = []
     if session.run.id.bit_count() % 2:
         count = count_verifiable(database, mode, before)
         further = least_verified(database, mode, before, most, session.run.id % max(count, 1))
     first = least_verified(database, mode, before, most)
-    return list({account.id: account for account in (*further, *first)}.values())
+    return list({account.id: account for account in (*further, *first) if account.id not in done}.values())
 
 
 async def audit_accounts(

@@ -74,6 +74,7 @@ class ScopeReport(Struct):
 
     `opened_at` is the forge's clock when its list was begun. `list_left` and `children_left`: the time was up before
     the list, or the children of its items, were fully read.
+    `account` is the handle, if the scope is an account and not a list of a project.
     """
 
     source: str
@@ -91,6 +92,7 @@ class ScopeReport(Struct):
     opened_at: int | None = None
     list_left: bool = False
     children_left: bool = False
+    account: str | None = None
 
     @property
     def key(self) -> ScopeKey:

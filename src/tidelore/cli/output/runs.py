@@ -146,15 +146,11 @@ def scrub_lines(report: RunReport) -> list[str]:
     """Return the summary of a verification."""
     if not report.scrubbed:
         return ["Nothing to verify yet; run `lore sync` or `lore poll bluesky` first"]
-    verified = sum(scope.tally.fetched for scope in report.scrubbed)
-    changed = sum(scope.tally.created + scope.tally.changed for scope in report.scrubbed)
-    gone = sum(scope.tally.gone for scope in report.scrubbed)
-    lines = []
-    if verified or any(scope.tally.pages for scope in report.scrubbed):
-        lists = plural(sum(1 for scope in report.scrubbed if scope.tally.pages), "list")
-        lines.append(
-            f"Verified {plural(verified, 'stored item')} in {lists}: {changed:,} corrected, {gone:,} deleted remotely"
-        )
+    read_scopes = [scope for scope in report.scrubbed if scope.tally.pages]
+    lists = [scope for scope in read_scopes if scope.account is None]
+    accounts = [scope for scope in read_scopes if scope.account is not None]
+    lines = [_verified_line(lists, "stored item", f"in {plural(len(lists), 'list')}")] if lists else []
+    lines += [_verified_line(accounts, "post", f"of {plural(len(accounts), 'account')}")] if accounts else []
     children = [child.tally for scope in report.scrubbed for child in scope.children.values()]
     read = sum(tally.fetched for tally in children)
     if read:
@@ -166,6 +162,13 @@ def scrub_lines(report: RunReport) -> list[str]:
         if scope.error is not None or scope.skipped is not None
     ]
     return lines
+
+
+def _verified_line(scopes: Sequence[ScopeReport], noun: str, where: str) -> str:
+    verified = sum(scope.tally.fetched for scope in scopes)
+    changed = sum(scope.tally.created + scope.tally.changed for scope in scopes)
+    gone = sum(scope.tally.gone for scope in scopes)
+    return f"Verified {plural(verified, noun)} {where}: {changed:,} corrected, {gone:,} deleted remotely"
 
 
 def _found_line(scope: ScopeReport, noun: str) -> str:
@@ -200,6 +203,7 @@ def _scope(scope: ScopeReport) -> dict[str, Any]:
         "source": scope.source,
         "surface": scope.surface,
         "project": scope.project,
+        "account": scope.account,
         **tally,
         **links,
         "children": [_child(child) for child in scope.children.values()],
