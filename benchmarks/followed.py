@@ -27,7 +27,7 @@ from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import parse_config
 from tidelore.core.model import Scope
 from tidelore.core.progress import Progress
-from tidelore.engine.cursor import Cursor, Window
+from tidelore.engine.cursor import Cursor, LogPosition
 from tidelore.sources.bluesky.stream_protocol import StreamCursor
 from tidelore.store.mirror.accounts import SOURCE, NewAccount, add_accounts
 from tidelore.store.mirror.cursors import save_cursor
@@ -123,8 +123,8 @@ def _go_back(app: App) -> None:
     database = app.open_store()
     try:
         with database.transaction() as tx:
-            window = Window(0, None, token=str(start))
-            save_cursor(tx, scope, Cursor(window=window, complete=True), app.clock.now_ms())
+            position = LogPosition(0, {SURFACE: str(start)})
+            save_cursor(tx, scope, Cursor(log=position, complete=True), app.clock.now_ms())
     finally:
         database.close()
 

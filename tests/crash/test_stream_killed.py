@@ -64,7 +64,7 @@ class Harbour:
 
     def place(self) -> str | None:
         """Where the stream stopped, as its cursor says."""
-        rows = self.rows("SELECT reading FROM cursors WHERE surface = 'bluesky.stream'")
+        rows = self.rows("SELECT log_position FROM cursors WHERE surface = 'bluesky.stream'")
         return rows[0][0] if rows else None
 
     def truth(self) -> dict[str, str]:

@@ -441,6 +441,8 @@ def test_a_stream_stores_new_posts_and_stops_after_its_duration(followed: Desk) 
         data = followed.robot("stream", "bluesky", "--for", "3").data
     assert (data["posts"], data["edited"], data["urls"]) == (2, 1, 1)
     assert data["cursor"].startswith("v1:")
+    (shown,) = (one for one in followed.robot("cursors", "list").data["items"] if one["surface"] == "bluesky.stream")
+    assert data["cursor"] in shown["reading"]
     compare("stream bluesky", data)
     live_posts = dict(followed.query("SELECT uri, cid FROM posts WHERE deleted_at IS NULL"))
     truth = {

@@ -137,10 +137,11 @@ PLACES = (
         name="stream-place-saved-before-its-rows",
         invariant=STREAM,
         file="sync/account_stream.py",
-        before="        sorted_out = sort_out(found.items, stored)\n        shop.seam(Seam.BEFORE_COMMIT)\n",
-        after="""        sorted_out = sort_out(found.items, stored)
+        before="        self._intake.take(Page(found.items), self._advanced(batch), gone=found.gone)\n",
+        after="""        from tidelore.engine.ports import Batch
+
         self._writer.commit(Batch((), self._advanced(batch)))
-        shop.seam(Seam.BEFORE_COMMIT)
+        self._intake.take(Page(found.items), self._advanced(batch), gone=found.gone)
 """,
         test=f"{STREAMING}::test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows",
         why="A death between the two commits loses a batch: the replay begins behind it.",
@@ -149,8 +150,8 @@ PLACES = (
         name="stream-place-rounded-to-milliseconds",
         invariant=STREAM,
         file="sync/account_stream.py",
-        before="window=Window(0, None, token=str(batch.cursor)), complete=True)\n",
-        after="window=Window(0, None, token=f'v1:{(batch.cursor.value + 999) // 1000 * 1000}'), complete=True)\n",
+        before="log=LogPosition(0, {SURFACE: str(batch.cursor)}), complete=True)\n",
+        after="log=LogPosition(0, {SURFACE: f'v1:{(batch.cursor.value + 999) // 1000 * 1000}'}), complete=True)\n",
         test=f"{STREAMING}::test_the_stream_cursor_is_stored_in_the_same_transaction_as_the_rows",
         why="Events of the same millisecond behind the place would not be told again.",
     ),

@@ -16,10 +16,9 @@ from msgspec import Struct
 from tidelore.core.errors import UserError
 from tidelore.core.model import Item, Position, PostRecord, Rejected, Scope
 from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
-from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Cursor, Window
-from tidelore.engine.intake import sort_out
-from tidelore.engine.ports import Batch
+from tidelore.engine.cursor import Cursor, LogPosition
+from tidelore.engine.intake import Intake
+from tidelore.engine.ports import Page
 from tidelore.sources.bluesky.payloads import split_uri
 from tidelore.sources.bluesky.stream import Jetstream
 from tidelore.sources.bluesky.stream_protocol import (
@@ -180,37 +179,33 @@ class StreamIngestion:
         self._writer = PostWriter(
             shop.database, scope, shop.clock.now_ms, lease=session.lease, pack=pack, seam=shop.seam
         )
+        self._intake: Intake[PostRecord] = Intake(self._writer, shop.clock.now_ms, shop.seam)
         self._marked = True
 
     def cursor(self) -> StreamCursor | None:
         """Return the stored position of the stream."""
         stored = self._writer.load()
-        if stored.window is None or stored.window.token is None:
+        token = None if stored.log is None else stored.log.keys.get(SURFACE)
+        if token is None:
             return None
-        return StreamCursor.parse(stored.window.token, stored.watermark.at if stored.watermark else None)
+        return StreamCursor.parse(token, stored.watermark.at if stored.watermark else None)
 
     def take(self, batch: StreamBatch) -> None:
         """Store a batch."""
-        shop, report = self._session.shop, self._report
+        report, tally = self._report, self._intake.tally
         found = sort_events(batch.events)
         if found.others or found.rejected:
             with self._session.writing() as tx:
                 self._apply(tx, found)
-        stored = self._writer.stored([item.version.id for item in found.items])
-        sorted_out = sort_out(found.items, stored)
-        shop.seam(Seam.BEFORE_COMMIT)
-        new = [*sorted_out.created, *sorted_out.changed]
-        self._writer.commit(Batch(new, self._advanced(batch), gone=found.gone))
-        shop.seam(Seam.AFTER_COMMIT)
+        before = tally.created + tally.changed
+        self._intake.take(Page(found.items), self._advanced(batch), gone=found.gone)
         report.events += len(batch.events)
-        report.posts += len(sorted_out.created)
-        report.edited += len(sorted_out.changed)
-        report.replayed += sorted_out.replayed
+        report.posts, report.edited, report.replayed = tally.created, tally.changed, tally.replayed
         report.deleted += len(found.gone)
         report.unreadable += len(found.rejected)
         report.urls = self._writer.links
         report.cursor = report.cursor if batch.cursor is None else str(batch.cursor)
-        self._marked = self._marked or bool(new or found.gone)
+        self._marked = self._marked or tally.created + tally.changed > before or bool(found.gone)
         note = f"{report.posts:,} posts, {report.edited:,} edited, {report.deleted:,} deleted"
         self._on_progress(Progress("bluesky", "stream", report.events, None, note))
 
@@ -228,7 +223,7 @@ class StreamIngestion:
         # The stream is resumed from the token alone; the watermark is only displayed.
         watermark = None if batch.at is None else Position(batch.at, 0)
         known = self._writer.load().watermark if watermark is None else watermark
-        return Cursor(watermark=known, window=Window(0, None, token=str(batch.cursor)), complete=True)
+        return Cursor(watermark=known, log=LogPosition(0, {SURFACE: str(batch.cursor)}), complete=True)
 
     def _apply(self, tx: Transaction, found: SortedEvents) -> None:
         now, report = self._session.shop.clock.now_ms(), self._report

@@ -201,8 +201,8 @@ def list_cursors(database: Database) -> list[CursorRow]:
     """Return every cursor with the project or account it belongs to."""
     rows = database.read(
         "SELECT c.source, c.surface, c.scope, p.path, a.handle, c.watermark_at, c.watermark_id, c.bootstrap_complete,"
-        " c.reading, c.etag, c.url, c.polled_at, c.verified_at, c.updated_at, c.set_aside, c.set_aside_at,"
-        " (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source AND g.surface = c.surface"
+        " COALESCE(c.reading, c.log_position), c.etag, c.url, c.polled_at, c.verified_at, c.updated_at,"
+        " c.set_aside, c.set_aside_at, (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source AND g.surface = c.surface"
         " AND g.scope = c.scope)"
         " FROM cursors c LEFT JOIN projects p ON p.id = c.project_id"
         " LEFT JOIN accounts a ON a.did = c.scope AND c.source = 'bluesky' ORDER BY c.source, c.surface, c.scope"
