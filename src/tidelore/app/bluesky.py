@@ -100,8 +100,7 @@ async def follow_accounts(
     from tidelore.sync.accounts import follow_targets
 
     async with open_network(app, "lore accounts add") as opened:
-        database = opened.shop.database
-        return await follow_targets(database, opened.source, app.config, app.clock, targets, added_by, mode)
+        return await follow_targets(opened.shop, opened.source, targets, added_by, mode)
 
 
 async def follow_follows(app: App, name: str, mode: Mode | None) -> FollowResult:
@@ -109,7 +108,7 @@ async def follow_follows(app: App, name: str, mode: Mode | None) -> FollowResult
     from tidelore.sync.accounts import follow_follows as follow_them
 
     async with open_network(app, "lore accounts follows") as opened:
-        return await follow_them(opened.shop.database, opened.source, app.config, app.clock, name, mode)
+        return await follow_them(opened.shop, opened.source, name, mode)
 
 
 async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[AccountRow], list[tuple[str, str]]]:
@@ -120,7 +119,7 @@ async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[Account
     async with open_network(app, "lore accounts refresh", create=False) as opened:
         database = opened.shop.database
         rows = [find_account(database, name) for name in names] if names else list_accounts(database)
-        return rows, await refresh(database, opened.source, app.clock, rows)
+        return rows, await refresh(opened.shop, opened.source, rows)
 
 
 async def audit_accounts(
@@ -135,7 +134,7 @@ async def audit_accounts(
         database = opened.shop.database
         rows = list_accounts(database) if name is None else [find_account(database, name)]
         chosen = [row for row in rows if name is not None or row.state != "paused"]
-        report = await compare(database, app.config, app.clock, opened.source, chosen, on_progress)
+        report = await compare(opened.shop, opened.source, chosen, on_progress)
     report.requests, report.seconds = opened.count.total, app.clock.monotonic() - started
     return report
 

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import Struct, field
 
@@ -45,7 +46,7 @@ from tidelore.store.mirror.posts import bury_author
 from tidelore.store.work.session import Session, Workshop, open_session
 from tidelore.sync.account_reading import AccountReader, ReadResult
 from tidelore.sync.account_verification import verify_accounts, verify_accounts_fully
-from tidelore.sync.accounts import follow_configured, refresh_if_possible
+from tidelore.sync.accounts import follow_configured, refresh
 from tidelore.sync.mirror import note_ending
 from tidelore.sync.report import (
     AccountReport,
@@ -251,7 +252,7 @@ class PollCycle:
         shop = self._session.shop
         database, clock = shop.database, shop.clock
         if not self._request.accounts:
-            self._report.unresolved = await follow_configured(database, self._source, shop.config, clock)
+            self._report.unresolved = await follow_configured(shop, self._source)
             self.began_at = clock.now_ms()
         passed: set[int] = set()
         due = 0 if self._request.accounts else count_due(database, self.began_at)
@@ -276,8 +277,9 @@ class PollCycle:
     async def _refresh(self, batch: Sequence[AccountRow]) -> None:
         """Refresh the handles of accounts read from repositories, which, unlike feeds, do not contain the handle."""
         silent_ones = [one for one in batch if self.reader.mode_of(one) == "records" and one.state != "unavailable"]
-        shop = self._session.shop
-        await refresh_if_possible(shop.database, self._source, shop.clock, silent_ones)
+        # Outdated handles must not fail a poll.
+        with suppress(RemoteError):
+            await refresh(self._session.shop, self._source, silent_ones)
 
     async def _work(self, queue: Iterator[AccountRow]) -> None:
         for account in queue:

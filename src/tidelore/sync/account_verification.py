@@ -14,9 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tidelore.core.clock import Clock
 from tidelore.core.concurrency import gather
-from tidelore.core.config import Config
 from tidelore.core.errors import RateLimited, RemoteError, RemotePermanent, TideloreError
 from tidelore.core.model import Item, PostRecord
 from tidelore.core.progress import OnProgress, Progress, silent
@@ -29,7 +27,6 @@ from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.payloads import COLLECTIONS, split_uri
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.bluesky.surfaces import RECORD_KEYS
-from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import (
     SOURCE,
     SURFACES,
@@ -41,8 +38,9 @@ from tidelore.store.mirror.accounts import (
 )
 from tidelore.store.mirror.cursors import load_cursor
 from tidelore.store.mirror.posts import held_between, stored_versions
+from tidelore.store.work.session import Workshop
 from tidelore.sync.account_reading import AccountReader
-from tidelore.sync.audit import AuditReport, Difference, ScopeAudit, audit_verdict
+from tidelore.sync.audit import AuditReport, Difference, ScopeAudit, audit_verdict, compare
 from tidelore.sync.lists import IsOver, never
 from tidelore.sync.report import AccountReport
 
@@ -141,29 +139,24 @@ def _turns(reader: AccountReader, budget: int, before: int, done: Collection[int
 
 
 async def audit_accounts(
-    database: Database,
-    config: Config,
-    clock: Clock,
-    source: BlueskySource,
-    accounts: Sequence[AccountRow],
-    on_progress: OnProgress = silent,
+    shop: Workshop, source: BlueskySource, accounts: Sequence[AccountRow], on_progress: OnProgress = silent
 ) -> AuditReport:
     """Compare these accounts with the network; one that cannot be read is reported and does not stop the others."""
-    gate = asyncio.Semaphore(config.bluesky.max_concurrent)
+    gate = asyncio.Semaphore(shop.config.bluesky.max_concurrent)
     compared = 0
 
     async def one(account: AccountRow) -> ScopeAudit:
         nonlocal compared
-        mode = account.mode or config.bluesky.mode
+        mode = account.mode or shop.config.bluesky.mode
         scope = ScopeAudit(SOURCE, SURFACES[mode], account.handle, account.last_polled_at)
         async with gate:
-            cursor = load_cursor(database, account_scope(account, mode))
+            cursor = load_cursor(shop.database, account_scope(account, mode))
             reach = cursor.log
             if reach is None or not cursor.complete:
                 scope.skipped = "it was not fully fetched yet"
                 return scope
             try:
-                await AccountComparison(database, clock, source, account, scope, reach.floor).run()
+                await AccountComparison(shop, source, account, scope, reach.floor).run()
             except RemoteError as error:
                 scope.error = error
             scope.differences.sort(key=lambda found: found.key)
@@ -187,16 +180,9 @@ class AccountComparison:
     """The comparison of one account; `scope` receives the results."""
 
     def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        source: BlueskySource,
-        account: AccountRow,
-        scope: ScopeAudit,
-        floor: int,
+        self, shop: Workshop, source: BlueskySource, account: AccountRow, scope: ScopeAudit, floor: int
     ) -> None:
-        self._database = database
-        self._clock = clock
+        self._shop = shop
         self._source = source
         self._account = account
         self._scope = scope
@@ -217,7 +203,7 @@ class AccountComparison:
         self._scope.items = len(self._met)
 
     async def _compare_collection(self, collection: str, lister: Lister[PostRecord]) -> None:
-        everything = map(str, held_between(self._database, self._account.did, 0, None))
+        everything = map(str, held_between(self._shop.database, self._account.did, 0, None))
         held = {uri for uri in everything if split_uri(uri).collection == collection}
         async for page in read_pages(lister, first_key(held, self._floor, RECORD_KEYS) or None):
             self._compare([item for item in page.items if is_wanted(item, held, self._floor)])
@@ -231,12 +217,10 @@ class AccountComparison:
     def _compare(self, items: Iterable[Item[PostRecord]]) -> None:
         unmet = {item.record.uri: item for item in items if item.record.uri not in self._met}
         self._met |= unmet.keys()
-        stored = stored_versions(self._database, unmet, self._clock.now_ms())
-        for uri, item in unmet.items():
-            if uri not in stored:
-                self._note("missing", uri)
-            elif stored[uri] != item.version:
-                self._note("different", uri)
+        stored = stored_versions(self._shop.database, unmet, self._shop.clock.now_ms())
+        versions = {uri: item.version for uri, item in unmet.items()}
+        for verdict, uri in compare({str(uri): version for uri, version in stored.items()}, versions):
+            self._note(verdict, uri)
 
     def _note_unreadable(self, page: Page[PostRecord]) -> None:
         for entry in page.rejected:
