@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, field
 
-from tidelore.core.concurrency import gather
+from tidelore.core.concurrency import for_each
 from tidelore.core.errors import (
     RateLimited,
     RemoteError,
@@ -261,9 +261,7 @@ class PollCycle:
             self._total = max(due, len(passed))
             await self._refresh(batch)
             self.reader.begin(batch)
-            queue = iter(batch)
-            workers = min(side_by_side(shop.config.bluesky.max_concurrent), len(batch))
-            await gather(self._work(queue) for _ in range(workers))
+            await for_each(batch, self._work, side_by_side(shop.config.bluesky.max_concurrent))
 
     def _next(self, passed: set[int]) -> list[AccountRow]:
         """Return the next accounts to read; each account is read at most once per cycle."""
@@ -281,16 +279,14 @@ class PollCycle:
         with suppress(RemoteError):
             await refresh(self._session.shop, self._source, silent_ones)
 
-    async def _work(self, queue: Iterator[AccountRow]) -> None:
-        for account in queue:
-            server = self._server(account)
-            if server in self._servers.out:
-                self._report.left += 1
-                continue
-            await self._one(account, server)
-            done = self._report.accounts + self._report.left
-            note = f"{self._report.posts:,} posts, {self._report.active:,} active"
-            self._on_progress(Progress("bluesky", "accounts", done, self._total, note))
+    async def _work(self, account: AccountRow) -> None:
+        server, report = self._server(account), self._report
+        if server in self._servers.out:
+            report.left += 1
+            return
+        await self._one(account, server)
+        note = f"{report.posts:,} posts, {report.active:,} active"
+        self._on_progress(Progress("bluesky", "accounts", report.accounts + report.left, self._total, note))
 
     async def _one(self, account: AccountRow, server: str) -> None:
         mode = self.reader.mode_of(account)

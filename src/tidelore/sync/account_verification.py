@@ -9,12 +9,11 @@ writes nothing.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tidelore.core.concurrency import gather
+from tidelore.core.concurrency import for_each
 from tidelore.core.errors import RateLimited, RemoteError, RemotePermanent, TideloreError
 from tidelore.core.model import Item, PostRecord
 from tidelore.core.progress import OnProgress, Progress, silent
@@ -142,30 +141,27 @@ async def audit_accounts(
     shop: Workshop, source: BlueskySource, accounts: Sequence[AccountRow], on_progress: OnProgress = silent
 ) -> AuditReport:
     """Compare these accounts with the network; one that cannot be read is reported and does not stop the others."""
-    gate = asyncio.Semaphore(shop.config.bluesky.max_concurrent)
     compared = 0
 
     async def one(account: AccountRow) -> ScopeAudit:
         nonlocal compared
         mode = account.mode or shop.config.bluesky.mode
         scope = ScopeAudit(SOURCE, SURFACES[mode], account.handle, account.last_polled_at)
-        async with gate:
-            cursor = load_cursor(shop.database, account_scope(account, mode))
-            reach = cursor.log
-            if reach is None or not cursor.complete:
-                scope.skipped = "it was not fully fetched yet"
-                return scope
-            try:
-                await AccountComparison(shop, source, account, scope, reach.floor).run()
-            except RemoteError as error:
-                scope.error = error
-            scope.differences.sort(key=lambda found: found.key)
+        cursor = load_cursor(shop.database, account_scope(account, mode))
+        if cursor.log is None or not cursor.complete:
+            scope.skipped = "it was not fully fetched yet"
+            return scope
+        try:
+            await AccountComparison(shop, source, account, scope, cursor.log.floor).run()
+        except RemoteError as error:
+            scope.error = error
+        scope.differences.sort(key=lambda found: found.key)
         compared += 1
         on_progress(Progress("bluesky", "accounts", compared, len(accounts), f"{scope.items:,} posts compared"))
         return scope
 
     synced_at = max((account.last_polled_at or 0 for account in accounts), default=0)
-    return AuditReport(synced_at or None, await gather(one(account) for account in accounts))
+    return AuditReport(synced_at or None, await for_each(accounts, one, shop.config.bluesky.max_concurrent))
 
 
 def account_audit_verdict(report: AuditReport) -> TideloreError | None:

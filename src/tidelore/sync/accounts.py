@@ -6,12 +6,11 @@ depend on what changes here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from tidelore.core.concurrency import gather
+from tidelore.core.concurrency import for_each
 from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.core.references import MemberList
 from tidelore.sources.bluesky.client import MOST_PROFILES
@@ -70,17 +69,16 @@ async def follow(
 ) -> FollowResult:
     """Follow accounts by handle or DID; the result contains the names that could not be resolved."""
     found = FollowResult()
-    gate = asyncio.Semaphore(shop.config.bluesky.max_concurrent)
 
     async def resolve(name: str) -> str | None:
-        async with gate:
-            try:
-                return await source.resolve(name)
-            except RemotePermanent as error:
-                found.unresolved[name] = error
-                return None
+        try:
+            return await source.resolve(name)
+        except RemotePermanent as error:
+            found.unresolved[name] = error
+            return None
 
-    dids = dict.fromkeys(did for did in await gather(resolve(name) for name in names) if did is not None)
+    resolved = await for_each(names, resolve, shop.config.bluesky.max_concurrent)
+    dids = dict.fromkeys(did for did in resolved if did is not None)
     profiles = await source.profiles(list(dids))
     wanted = dict.fromkeys(dids) | {one.did: _new(one, mode) for one in profiles if one.did in dids}
     for did, account in wanted.items():

@@ -7,14 +7,12 @@ is gone. Children of missing or extra items are not reported separately. Writes 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from tidelore.core.concurrency import gather
+from tidelore.core.concurrency import for_each
 from tidelore.core.config import Config, sync_settings
 from tidelore.core.errors import (
     CredentialsRejected,
@@ -147,8 +145,6 @@ def audit_verdict(report: AuditReport) -> TideloreError | None:
     )
 
 
-T = TypeVar("T")
-
 _SIGNS = {"issues": SIGNS["issue"], "merge_requests": SIGNS["mr"]}
 _NOT_HELD = 0
 """The row id used for a project that is not stored: no rows have it."""
@@ -158,27 +154,25 @@ async def audit(
     database: Database, config: Config, targets: Sequence[ListTarget], on_progress: OnProgress = silent
 ) -> AuditReport:
     """Compare every target with the copy; one that cannot be read is reported and does not stop the others."""
-    gate = asyncio.Semaphore(SIDE_BY_SIDE)
     stopped: dict[str, RemoteError] = {}
 
     async def one(target: ListTarget) -> ScopeAudit:
         scope = ScopeAudit(target.source.name, target.surface, target.configured)
-        async with gate:
-            scope.error = target.failure or stopped.get(target.source.name)
-            try:
-                if scope.error is None:
-                    await ListComparison(database, config, target, scope, on_progress).run()
-            except FeatureDisabled as error:
-                scope.skipped = error.message
-            except RemoteError as error:
-                scope.error = error
-                if isinstance(error, CredentialsRejected | RateLimited):
-                    stopped[target.source.name] = error
+        scope.error = target.failure or stopped.get(target.source.name)
+        try:
+            if scope.error is None:
+                await ListComparison(database, config, target, scope, on_progress).run()
+        except FeatureDisabled as error:
+            scope.skipped = error.message
+        except RemoteError as error:
+            scope.error = error
+            if isinstance(error, CredentialsRejected | RateLimited):
+                stopped[target.source.name] = error
         return scope
 
     # Comments of a whole project are compared with their parents.
     lists = [target for target in targets if not target.is_feed]
-    return AuditReport(last_success_at(database), await gather(one(target) for target in lists))
+    return AuditReport(last_success_at(database), await for_each(lists, one, SIDE_BY_SIDE))
 
 
 class ListComparison:
@@ -243,7 +237,7 @@ class ListComparison:
                 self._note("extra", self._target.resource, int(entry[1]), str(entry[0]))
 
         unmet = [(key, locator) for key, locator in held.items() if str(key) not in met]
-        await _side_by_side(self._settings.dependent_concurrency, unmet, ask)
+        await for_each(unmet, ask, self._settings.dependent_concurrency)
         self._scope.items = len(met)
         return list(common.values())
 
@@ -288,7 +282,7 @@ class ListComparison:
             done += 1
             self._tell(f"{resource} children", done, len(jobs), f"{self._scope.children:,} compared")
 
-        await _side_by_side(self._settings.dependent_concurrency, jobs, read)
+        await for_each(jobs, read, self._settings.dependent_concurrency)
 
     def _judge_children(
         self, parent: Holding, kind: str, met: Mapping[str, bytes], rejected: Sequence[Rejected]
@@ -310,23 +304,6 @@ class ListComparison:
 
     def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
         self._on_progress(Progress(self._scope.project, stage, done, total, note))
-
-
-async def _side_by_side(count: int, jobs: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Run all jobs, at most `count` at a time; the first error cancels the others."""
-    queue = iter(jobs)
-
-    async def worker() -> None:
-        for job in queue:
-            await work(job)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(count):
-                group.create_task(worker())
-    except BaseExceptionGroup as several:
-        # Callers handle single errors of our hierarchy, not exception groups.
-        raise several.exceptions[0] from None
 
 
 def _place(found: Difference) -> tuple[int, bool, str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from tidelore.core.clock import describe_age
-from tidelore.core.concurrency import gather
+from tidelore.core.concurrency import for_each
 from tidelore.core.config import Bluesky, GitHubHost, GitLabHost
 from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError, UserError
 from tidelore.core.references import clean_name
@@ -175,16 +174,15 @@ async def _answers(subject: str, asked: Awaitable[object]) -> Finding:
 
 async def _configured(source: BlueskySource, settings: Bluesky) -> list[Finding]:
     """Return one finding for all names that were resolved, and one for each that was not."""
-    gate = asyncio.Semaphore(settings.max_concurrent)
 
     async def resolve(name: str) -> Finding | None:
-        async with gate:
-            try:
-                await source.resolve(clean_name(name))
-            except (RemoteError, UserError) as error:
-                return trouble(f"bluesky {name}", error)
+        try:
+            await source.resolve(clean_name(name))
+        except (RemoteError, UserError) as error:
+            return trouble(f"bluesky {name}", error)
         return None
 
-    lost = [found for found in await gather(map(resolve, settings.accounts)) if found is not None]
+    answers = await for_each(settings.accounts, resolve, settings.max_concurrent)
+    lost = [found for found in answers if found is not None]
     count, total = len(settings.accounts) - len(lost), len(settings.accounts)
     return [Finding("bluesky configured accounts", not lost, f"{count:,} of {total:,} found"), *lost]

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
-from tidelore.core.concurrency import gather
+from tidelore.core.concurrency import for_each
 from tidelore.core.config import sync_settings
 from tidelore.core.errors import (
     CredentialsRejected,
@@ -85,7 +85,6 @@ async def read_dependents(
 ) -> Counter[str]:
     """Read and count every wanted kind of children of every item; record failures in the outcomes."""
     config = session.shop.config
-    gate = asyncio.Semaphore(config.sync.dependent_concurrency)
     stopped: dict[str, RemoteError] = {}
     jobs = [
         (one, kind)
@@ -95,14 +94,13 @@ async def read_dependents(
     done = 0
     seen: Counter[str] = Counter()
 
-    async def work(one: SyncedItem, kind: str) -> None:
+    async def work(job: tuple[SyncedItem, str]) -> None:
         nonlocal done
-        async with gate:
-            seen.update(await _read_kind(session, one, kind, stopped))
+        seen.update(await _read_kind(session, *job, stopped))
         done += 1
         tell(done, len(jobs))
 
-    await gather(work(one, kind) for one, kind in jobs)
+    await for_each(jobs, work, config.sync.dependent_concurrency)
     return seen
 
 
