@@ -45,7 +45,7 @@ RECORD_CARRIERS = frozenset(
         *("Item", "Page", "Pages", "Lister", "Batch", "ScopeStore"),
         *("Intake", "Sorted", "Walk", "NewestFirstWalk", "LogWalk", "Scrub", "LogScrub", "TimedList"),
         *("Children", "ChildStore", "ChildSync", "Renewal"),
-        *("Family", "ChildFamily", "PageWriter", "ChildWriter"),
+        *("Family", "ChildFamily", "ScopeWriter", "PageWriter", "ChildWriter"),
     }
 )
 

@@ -15,7 +15,7 @@ FENCE = (
     Mutant(
         name="fence-removed-from-the-commit",
         invariant="lease fencing",
-        file="store/mirror/page_writer.py",
+        file="store/mirror/scope_writer.py",
         before="""        with writing(self._database, self._lease) as tx:
             if batch.items:
 """,

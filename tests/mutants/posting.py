@@ -18,7 +18,7 @@ SOCKETS = "tests/contract/test_bluesky_stream.py"
 POSTS = "tests/contract/test_store_posts.py"
 FACES = "tests/faces/test_accounts.py"
 _POSITIONS = "tests/unit/sync/test_record_positions.py"
-_WRITER = "store/mirror/posts.py"
+_WRITER = "store/mirror/scope_writer.py"
 
 FEEDS = (
     Mutant(
@@ -55,10 +55,11 @@ RECORD_KEYS = (
         name="record-key-saved-before-its-rows",
         invariant=RECORD_KEY,
         file=_WRITER,
-        before="        links = 0\n        with writing(self._database, self._lease) as tx:\n",
-        after="""        links = 0
+        before="        links: L | None = None\n        with writing(self._database, self._lease) as tx:\n",
+        after="""        links: L | None = None
         with self._database.transaction() as tx:
-            save_cursor(tx, self._scope, batch.cursor, now)
+            if batch.cursor.log is not None:
+                save_cursor(tx, self._scope, batch.cursor, now)
         with writing(self._database, self._lease) as tx:
 """,
         test=f"{DEATHS}::test_a_poll_killed_at_any_point_loses_and_duplicates_nothing[records]",

@@ -32,7 +32,7 @@ MALFORMED = (
     Mutant(
         name="quarantine-never-written",
         invariant="7",
-        file="store/mirror/page_writer.py",
+        file="store/mirror/scope_writer.py",
         before="            if batch.rejected:\n",
         after="            if batch.rejected and not batch.cursor:\n",
         test="tests/faces/test_ingest.py::test_an_item_that_cannot_be_parsed_is_shown_in_quarantine",

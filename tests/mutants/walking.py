@@ -17,12 +17,12 @@ ONE_TRANSACTION = (
     Mutant(
         name="cursor-saved-before-its-records",
         invariant="1",
-        file="store/mirror/page_writer.py",
-        before="""        links = LinkCounts()
+        file="store/mirror/scope_writer.py",
+        before="""        links: L | None = None
         with writing(self._database, self._lease) as tx:
             if batch.items:
 """,
-        after="""        links = LinkCounts()
+        after="""        links: L | None = None
         with self._database.transaction() as tx:
             save_cursor(tx, self._scope, batch.cursor, now)
         with writing(self._database, self._lease) as tx:
@@ -35,7 +35,7 @@ ONE_TRANSACTION = (
     Mutant(
         name="cursor-saved-in-its-own-transaction",
         invariant="1",
-        file="store/mirror/page_writer.py",
+        file="store/mirror/scope_writer.py",
         before="""            save_cursor(tx, self._scope, batch.cursor, now)
             self._seam(Seam.INSIDE_COMMIT)
 """,

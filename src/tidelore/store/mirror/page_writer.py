@@ -8,20 +8,18 @@ while its items are fetched, so a row that became newer meanwhile is left as it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
 from tidelore.core.model import Item, ParentRecord, ProjectRecord, RemoteId, Scope, Version
 from tidelore.core.references import Kind
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.cursor import Cursor, Gap
 from tidelore.engine.lease import Lease
-from tidelore.engine.ports import Batch, Parent, Quarantined
+from tidelore.engine.ports import Parent
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.child_progress import make_due
 from tidelore.store.mirror.child_writer import Read
-from tidelore.store.mirror.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
 from tidelore.store.mirror.documents import SOURCE_TYPES, DocumentSource
 from tidelore.store.mirror.parents import (
     ISSUES,
@@ -32,9 +30,11 @@ from tidelore.store.mirror.parents import (
 )
 from tidelore.store.mirror.payloads import Pack, packer
 from tidelore.store.mirror.projects import ProjectRow, save_project
-from tidelore.store.mirror.quarantine import admit, due_entries, release
+from tidelore.store.mirror.quarantine import release
+from tidelore.store.mirror.scope_writer import ScopeWriter
 from tidelore.store.work.leases import writing
 
+R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
 
 
@@ -62,34 +62,24 @@ class ItemTable(Protocol[R_contra]):
         ...
 
 
-class PageWriter(Generic[R_contra]):
+class PageWriter(ScopeWriter[R, LinkCounts]):
     """Implements the engine's `ScopeStore` for one list of a project."""
 
     def __init__(
         self,
         database: Database,
         scope: Scope,
-        table: ItemTable[R_contra],
+        table: ItemTable[R],
         now_ms: Callable[[], int],
         *,
         lease: Lease | None = None,
         compress: bool = True,
         seam: Crashpoint = no_seam,
     ) -> None:
-        self._database = database
-        self._scope = scope
+        super().__init__(database, scope, now_ms, lease, seam)
         self._table = table
-        self._now_ms = now_ms
-        self._lease = lease
         self._pack = packer(compress=compress)
-        self._seam = seam
         self.links = LinkCounts()
-
-    def load(self) -> Cursor:
-        return load_cursor(self._database, self._scope)
-
-    def gaps(self) -> Sequence[Gap]:
-        return load_gaps(self._database, self._scope)
 
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
         return self._table.stored(self._database, self._scope.project, _numbers(ids))
@@ -97,30 +87,13 @@ class PageWriter(Generic[R_contra]):
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
         return self._table.held(self._database, self._scope.project, created_from, created_before)
 
-    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
-        return due_entries(self._database, self._scope, self._now_ms(), limit)
+    def _write(self, tx: Transaction, items: Sequence[Item[R]], now_ms: int) -> LinkCounts:
+        return self._table.write(tx, self._scope.project, items, now_ms, self._pack)
 
-    def set_aside(self, reason: str) -> None:
-        with writing(self._database, self._lease) as tx:
-            set_aside(tx, self._scope, reason, self._now_ms())
+    def _bury(self, tx: Transaction, gone: Sequence[RemoteId], now_ms: int) -> None:
+        self._table.bury(tx, self._scope, _numbers(gone), now_ms)
 
-    def commit(self, batch: Batch[R_contra]) -> None:
-        now = self._now_ms()
-        links = LinkCounts()
-        with writing(self._database, self._lease) as tx:
-            if batch.items:
-                links = self._table.write(tx, self._scope.project, batch.items, now, self._pack)
-            if batch.gone:
-                self._table.bury(tx, self._scope, _numbers(batch.gone), now)
-            if batch.rejected:
-                admit(tx, self._scope, batch.rejected, now)
-            released = [*batch.released, *(str(item.version.id) for item in batch.items)]
-            if released:
-                release(tx, self._scope, released)
-            if batch.gaps is not None:
-                save_gaps(tx, self._scope, batch.gaps, now)
-            save_cursor(tx, self._scope, batch.cursor, now)
-            self._seam(Seam.INSIDE_COMMIT)
+    def _count(self, links: LinkCounts) -> None:
         self.links.add(links)
 
 

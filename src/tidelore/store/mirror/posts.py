@@ -14,16 +14,12 @@ from typing import NamedTuple
 
 from tidelore.core.content import digest
 from tidelore.core.model import Item, LinkRecord, PostRecord, RemoteId, Scope, Version
-from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.cursor import Cursor, Gap
+from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.engine.lease import Lease
-from tidelore.engine.ports import Batch, Quarantined
 from tidelore.store.database.port import Database, Row, Transaction
-from tidelore.store.mirror.cursors import load_cursor, load_gaps, save_cursor, save_gaps, set_aside
 from tidelore.store.mirror.documents import mark_rows, remove_documents
 from tidelore.store.mirror.payloads import Content, Pack, packer, store_contents
-from tidelore.store.mirror.quarantine import admit, due_entries, release
-from tidelore.store.work.leases import writing
+from tidelore.store.mirror.scope_writer import ScopeWriter
 
 _LINK = (
     "INSERT INTO links (url, title, description, thumb, first_shared_at, last_shared_at)"
@@ -344,7 +340,7 @@ def _joined(parts: Sequence[str]) -> str:
     return "\n".join(part for part in (" ".join(text.split()) for text in parts) if part)
 
 
-class PostWriter:
+class PostWriter(ScopeWriter[PostRecord, int]):
     """Implements the engine's `ScopeStore` for posts. `links` counts the links of the posts it stored.
 
     Writers of many accounts share one `pack`, because creating it is expensive.
@@ -360,19 +356,9 @@ class PostWriter:
         pack: Pack | None = None,
         seam: Crashpoint = no_seam,
     ) -> None:
-        self._database = database
-        self._scope = scope
-        self._now_ms = now_ms
-        self._lease = lease
+        super().__init__(database, scope, now_ms, lease, seam)
         self._pack = packer(compress=True) if pack is None else pack
-        self._seam = seam
         self.links = 0
-
-    def load(self) -> Cursor:
-        return load_cursor(self._database, self._scope)
-
-    def gaps(self) -> Sequence[Gap]:
-        return load_gaps(self._database, self._scope)
 
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]:
         return stored_versions(self._database, map(str, ids), self._now_ms())
@@ -380,28 +366,11 @@ class PostWriter:
     def held(self, created_from: int, created_before: int | None) -> Mapping[RemoteId, str]:
         return held_between(self._database, self._scope.key, created_from, created_before)
 
-    def due_quarantined(self, limit: int) -> Sequence[Quarantined]:
-        return due_entries(self._database, self._scope, self._now_ms(), limit)
+    def _write(self, tx: Transaction, items: Sequence[Item[PostRecord]], now_ms: int) -> int:
+        return write_posts(tx, items, pack=self._pack, now_ms=now_ms)
 
-    def set_aside(self, reason: str) -> None:
-        with writing(self._database, self._lease) as tx:
-            set_aside(tx, self._scope, reason, self._now_ms())
+    def _bury(self, tx: Transaction, gone: Sequence[RemoteId], now_ms: int) -> None:
+        bury_posts(tx, map(str, gone), now_ms)
 
-    def commit(self, batch: Batch[PostRecord]) -> None:
-        now = self._now_ms()
-        links = 0
-        with writing(self._database, self._lease) as tx:
-            if batch.items:
-                links = write_posts(tx, batch.items, pack=self._pack, now_ms=now)
-            if batch.gone:
-                bury_posts(tx, map(str, batch.gone), now)
-            if batch.rejected:
-                admit(tx, self._scope, batch.rejected, now)
-            released = [*batch.released, *(item.record.uri for item in batch.items)]
-            if released:
-                release(tx, self._scope, released)
-            if batch.gaps is not None:
-                save_gaps(tx, self._scope, batch.gaps, now)
-            save_cursor(tx, self._scope, batch.cursor, now)
-            self._seam(Seam.INSIDE_COMMIT)
+    def _count(self, links: int) -> None:
         self.links += links
