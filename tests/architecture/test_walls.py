@@ -11,6 +11,7 @@ from tests.architecture.walls import (
     clocks_outside_the_clock,
     fences_outside_the_leases,
     http_clients_outside_http,
+    page_loops_outside_the_engine,
     records_of_any_type,
     sockets_outside_the_sources,
     sql_outside_the_store,
@@ -61,6 +62,12 @@ def test_a_transaction_under_a_lease_is_opened_only_by_the_one_context_manager(s
     text = "from tidelore.store.work.leases import _fence\n\n\ndef f(tx, lease):\n    _fence(tx, lease)\n"
     root = plant({"sync/lists.py": text, "store/work/leases.py": text})
     assert sorted(fences_outside_the_leases(root)) == ["sync/lists.py:1", "sync/lists.py:5"]
+
+
+def test_pages_are_read_by_the_engine_only(source: Path, plant: Plant) -> None:
+    assert page_loops_outside_the_engine(source) == []
+    text = "async def f(page):\n    return page.next_token\n"
+    assert page_loops_outside_the_engine(plant({"sync/x.py": text, "engine/y.py": text})) == ["sync/x.py:2"]
 
 
 def test_the_rules_detect_real_code_moved_to_a_forbidden_package(source: Path, plant: Plant) -> None:

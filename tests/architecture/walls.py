@@ -101,6 +101,17 @@ def fences_outside_the_leases(root: Path) -> list[str]:
     ]
 
 
+def page_loops_outside_the_engine(root: Path) -> list[str]:
+    """Return every place outside `engine/` that asks for the next page of a list; feedback still has its own loops."""
+    return [
+        f"{module.path.relative_to(root)}:{node.lineno}"
+        for module in read_modules(root)
+        if module.room not in {"engine", "feedback"}
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "next_token"
+    ]
+
+
 def clocks_outside_the_clock(root: Path) -> list[str]:
     """Return every reading of a clock, and every sleep, outside `core/clock.py`."""
     return [
