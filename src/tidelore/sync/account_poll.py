@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, field
@@ -25,7 +25,7 @@ from tidelore.core.errors import (
     TideloreError,
     UserError,
 )
-from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
+from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.mirror.accounts import (
@@ -50,6 +50,7 @@ from tidelore.sync.accounts import follow_configured, refresh
 from tidelore.sync.mirror import note_ending
 from tidelore.sync.report import (
     AccountReport,
+    MakeDocuments,
     PollReport,
     RequestCount,
     RunReport,
@@ -427,6 +428,3 @@ def _too_slow(seconds: float) -> RemoteTransient:
         reason="account_timeout",
         fix="no action needed; use --timeout to allow more time per account",
     )
-
-
-MakeDocuments = Callable[[Session, OnProgress], Awaitable[DocumentReport | None]]

@@ -8,14 +8,14 @@ positions, which the stream never moves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
 from tidelore.core.errors import UserError
 from tidelore.core.model import Item, Position, PostRecord, Rejected, Scope
-from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
+from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.cursor import Cursor, LogPosition
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Page
@@ -49,7 +49,7 @@ from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.posts import PostWriter, bury_author
 from tidelore.store.mirror.quarantine import admit
 from tidelore.store.work.session import Session, Workshop, open_session
-from tidelore.sync.report import also_to_ledger
+from tidelore.sync.report import MakeDocuments, also_to_ledger
 
 LEASE = "bluesky.stream"
 """Streams exclude each other; polls run at the same time and cover their gaps."""
@@ -268,6 +268,3 @@ def _list_of(entry: Rejected) -> Scope:
 
 def _left(seconds: float | None, passed: float) -> float:
     return float("inf") if seconds is None else seconds - passed
-
-
-MakeDocuments = Callable[[Session, OnProgress], Awaitable[DocumentReport | None]]

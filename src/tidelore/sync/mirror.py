@@ -14,14 +14,22 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from tidelore.core.errors import PartialSuccess, TideloreError
-from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
+from tidelore.core.progress import EmbedReport, OnProgress, Progress
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
 from tidelore.sync.children import StatusStage, settle_feeds, sync_children
 from tidelore.sync.lists import TimeSlice, in_turn, ingest
 from tidelore.sync.projects import ListTarget
-from tidelore.sync.report import RequestCount, RunReport, ScopeKey, ScopeReport, also_to_ledger, run_verdict
+from tidelore.sync.report import (
+    MakeDocuments,
+    RequestCount,
+    RunReport,
+    ScopeKey,
+    ScopeReport,
+    also_to_ledger,
+    run_verdict,
+)
 from tidelore.sync.verification import candidate, scrub_budget, verify
 
 
@@ -168,6 +176,3 @@ def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
 
 def _failed_children(scope: ScopeReport) -> int:
     return sum(child.tally.failed for child in scope.children.values())
-
-
-MakeDocuments = Callable[[Session, OnProgress], Awaitable[DocumentReport]]

@@ -8,7 +8,7 @@ serialised for the ledger and parsed from it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tidelore.http.response import RequestMetric
     from tidelore.store.work.session import Session
 
+
+MakeDocuments = Callable[["Session", OnProgress], Awaitable[DocumentReport | None]]
+"""Makes the documents of what a run stored; None if another process is doing that."""
 
 ScopeKey = tuple[str, str, str]
 """Identifies a list across runs: its source, the configured name of its project, its surface."""
