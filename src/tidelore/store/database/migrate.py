@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -88,6 +89,8 @@ def migrations(dialect: str) -> list[Migration]:
     return steps
 
 
+# Creating a schema needs the translation twice, and a running service again for each check.
+@lru_cache(maxsize=8)
 def translate(sql: str, dialect: str) -> str:
     """Translate a statement of the common SQL into a dialect."""
     for pattern, words in _TRANSLATED[dialect]:
