@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import click
 from tests.databases.migrated_file import lay_out
+from tests.faces.ingest_cache import ingest_once
 from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.cli.main import main
@@ -116,9 +117,13 @@ class Desk:
             self.world.clock.now_us = SystemClock().now_ms() * 1000
 
     def ingested(self, resource: str = "issues") -> None:
-        """Mirror one kind of list, whole."""
-        lay_out(self.folder / "lore.db")
-        assert self.run("ingest", "--type", resource).code == 0
+        """Mirror one kind of list, whole; a test of `lore ingest` runs the command itself."""
+
+        def ingest() -> None:
+            assert self.run("ingest", "--type", resource).code == 0
+
+        lay_out(self.db)
+        ingest_once(self.world, self.url, self.config, self.db, resource, ingest)
 
     def arguments(self, *argv: str) -> list[str]:
         """The command line of a real process."""
