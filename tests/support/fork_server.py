@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -33,6 +34,18 @@ from typing import Any, TextIO
 LORE = "lore"
 _STATUS = struct.Struct("i")
 _LENGTH = struct.Struct("I")
+_IMPORTED_LATE = (
+    "anyio._backends._asyncio",
+    "httpx2",
+    "numpy",
+    "psycopg",
+    "safetensors",
+    "tokenizers",
+    "tomllib",
+    "websockets.asyncio.client",
+    "zstandard",
+)
+"""What the program imports inside functions, or a library when it is first used."""
 
 
 class ForkedProcess:
@@ -261,8 +274,16 @@ def _import_the_program() -> None:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             with contextlib.suppress(ImportError):  # an extra that is not installed
                 importlib.import_module(module.name)
-    for name in ("httpx2", "numpy", "psycopg", "websockets.asyncio.client"):
-        importlib.import_module(name)
+    for name in _IMPORTED_LATE:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    from tidelore.core.config import parse_config
+
+    # The first configuration in a process takes ten milliseconds: its types are looked up and their validator is built.
+    parse_config({"gitlab": [{"base_url": "http://127.0.0.1:9"}], "http": {"max_retries": 0}})
+    # The collector would write into each object that it visits, and so copy the server's memory in each child.
+    gc.collect()
+    gc.freeze()
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
