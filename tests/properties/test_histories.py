@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from secrets import randbits
+
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, seed
 from tests.properties.audit import compare, journal
-from tests.properties.effort import examples
+from tests.properties.effort import examples, is_deep
 from tests.properties.inprocess import House, scratch
 from tests.properties.machine import Change, Round, Setting, Trouble, histories, play_round, prepare, settings
+
+PARTS = 6
 
 
 def live(setting: Setting, history: list[Round]) -> None:
@@ -51,8 +55,14 @@ def test_the_copy_equals_the_server_after_any_history(setting: Setting, history:
     live(setting, history)
 
 
+# Parts, so that the workers share them. No two parts have the same seed: it leaves the part as its remainder.
 @pytest.mark.deep
-@examples(few=150, many=5000)
-@given(settings, histories)
-def test_the_copy_equals_the_server_after_each_of_many_histories(setting: Setting, history: list[Round]) -> None:
-    live(setting, history)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_copy_equals_the_server_after_each_of_many_histories(part: int) -> None:
+    @seed((randbits(64) if is_deep() else 0) * PARTS + part)
+    @examples(few=25, many=840)
+    @given(settings, histories)
+    def check(setting: Setting, history: list[Round]) -> None:
+        live(setting, history)
+
+    check()
