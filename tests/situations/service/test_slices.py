@@ -13,6 +13,7 @@ from tests.situations.service.station import LAB, Station, Watch, build_world
 from tests.situations.service.test_sources import catch_up
 
 from tidelore.app import service_jobs
+from tidelore.service import schedule
 from tidelore_world import server
 from tidelore_world.demo.comparison import compare
 from tidelore_world.demo.truth import true_rows
@@ -34,6 +35,7 @@ _DUE = (
 def big(post: Station, monkeypatch: pytest.MonkeyPatch) -> Iterator[server.Server]:
     """A host that answers slowly: ten requests at a time, so about fifty in a slice, of two hundred and fifty."""
     monkeypatch.setattr(service_jobs, "SHORTEST_SLICE_SECONDS", SLICE)
+    monkeypatch.setattr(schedule, "BREATH_SECONDS", 0.3)
     world = build_world()
     world.gitlab.create_project(GIANT)
     world.gitlab.bulk(GIANT, issues=ITEMS, discussions=1, notes=1)

@@ -15,6 +15,7 @@ from tests.support.deep import deep
 from tidelore.app.feedback_tracking import track
 from tidelore.core.clock import SystemClock
 from tidelore.feedback.repositories import choose_repo
+from tidelore.service import schedule
 from tidelore_world.faults import Fault
 from tidelore_world.server import Server
 
@@ -264,7 +265,9 @@ def test_commands_are_applied_and_answered_once(post: Station) -> None:
     assert len(ours) == 1
 
 
-def test_stream_events_arrive_and_a_stream_stops_at_once(post: Station) -> None:
+def test_stream_events_arrive_and_a_stream_stops_at_once(post: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The stream is tried before the poll has stored the account, and again after this.
+    monkeypatch.setattr(schedule, "FIRST_BACKOFF_SECONDS", 0.5)
     post.world.bluesky.create_account("mira.test")
     post.sky("mira.test", extra="stream = true\nmax_retries = 0")
     post.sections["bluesky"] = post.sections["bluesky"].replace("interval_minutes = 0.005", "interval_minutes = 60")
