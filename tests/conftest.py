@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -36,6 +37,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if suite in SUITES and not os.environ.get("TIDELORE_DEEP") and not asked_for and is_proven(suite):
         return True
     return None
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of the garbage collector, which would else visit them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
