@@ -13,6 +13,7 @@ from tidelore.core.config import parse_config
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.response import RequestMetric
 from tidelore.sources.github.source import GitHubSource, open_github
+from tidelore.sources.github.threads import read_children
 from tidelore.sources.ports import Wiring
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World
@@ -80,3 +81,9 @@ async def walked(pages: Any, since: int | None = None) -> list[Page[Any]]:
 
 def ids(pages: list[Page[Any]]) -> list[Any]:
     return [item.version.id for page in pages for item in page.items]
+
+
+async def pull_children(source: GitHubSource, kind: str, nodes: list[str]) -> dict[str, Page[Any] | None]:
+    """Read one kind of children of pull requests over GraphQL, by their global ids."""
+    found = await read_children(source.graphql, nodes, (kind,))
+    return {node: None if pages is None else pages[kind] for node, pages in found.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.contract.github_bench import REPO, TOKEN, Bench, serving, walked
+from tests.contract.github_bench import REPO, TOKEN, Bench, pull_children, serving, walked
 from tests.contract.github_truth import (
     EVENTS,
     as_truth,
@@ -91,8 +91,8 @@ def test_after_a_random_history_every_list_equals_the_truth_although_requests_fa
         found = await patiently(lambda: walked(source.pull_list(repo.id, 10)))
         assert payloads(found) == by_update(forge.truth_pulls(name, bench.url))[::-1]
         nodes = {node_id("PR", row["id"]): row["number"] for row in forge.truth_pulls(name)}
-        threads = await patiently(lambda: source.review_threads(list(nodes)))
-        closing = await patiently(lambda: source.closing_issues(list(nodes)))
+        threads = await patiently(lambda: pull_children(source, "threads", list(nodes)))
+        closing = await patiently(lambda: pull_children(source, "closes_issues", list(nodes)))
         for node, number in nodes.items():
             assert shown(threads[node]) == true_threads(bench, number, name)
             assert [row.issue_iid for row in records([closing[node]])] == forge.truth_closing_issues(name, number)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.contract.github_bench import REPO, Bench, serving
+from tests.contract.github_bench import REPO, Bench, pull_children, serving
 from tests.contract.github_truth import pull_node, records, repo_id, shown, true_threads
 
 from tidelore.core.errors import AccessRefused, RateLimited, RemoteTransient
@@ -40,7 +40,7 @@ def reviewed(bench: Bench, pulls: int = 7, threads: int = 3) -> list[int]:
 
 def assert_threads(bench: Bench, numbers: list[int]) -> None:
     nodes = {pull_node(bench, number): number for number in numbers}
-    found = bench.run(lambda source: source.review_threads(list(nodes)))
+    found = bench.run(lambda source: pull_children(source, "threads", list(nodes)))
     assert {nodes[node]: shown(page) for node, page in found.items()} == {
         number: true_threads(bench, number) for number in numbers
     }
@@ -49,7 +49,7 @@ def assert_threads(bench: Bench, numbers: list[int]) -> None:
 def test_review_threads_of_many_pull_requests_are_read_with_one_query(bench: Bench) -> None:
     numbers = reviewed(bench)
     assert_threads(bench, numbers)
-    assert [metric.route for metric in bench.metrics] == ["graphql/review-threads"]
+    assert [metric.route for metric in bench.metrics] == ["graphql/threads"]
 
 
 def test_resolving_a_thread_is_seen_although_nothing_moves(bench: Bench) -> None:
@@ -64,7 +64,7 @@ def test_resolving_a_thread_is_seen_although_nothing_moves(bench: Bench) -> None
 def test_pull_requests_with_more_threads_than_a_page_are_read_to_the_end(bench: Bench) -> None:
     numbers = [*reviewed(bench, 2, 1), *reviewed(bench, 1, 115)]
     assert_threads(bench, numbers)
-    assert [metric.route for metric in bench.metrics].count("graphql/review-threads/more") == 2
+    assert [metric.route for metric in bench.metrics].count("graphql/threads/more") == 2
 
 
 @pytest.mark.parametrize("setting", [{"graphql_resources": 40}, {"graphql_slow_nodes": 150}])
@@ -80,9 +80,9 @@ def test_query_that_is_too_large_is_repeated_in_smaller_batches_that_are_remembe
     async def twice(source: GitHubSource) -> tuple[int, int]:
         nodes = [pull_node(bench, number) for number in numbers[:4]]
         bench.metrics.clear()
-        await source.review_threads([pull_node(bench, number) for number in numbers])
+        await pull_children(source, "threads", [pull_node(bench, number) for number in numbers])
         first = len(bench.metrics)
-        await source.review_threads(nodes)
+        await pull_children(source, "threads", nodes)
         return first, len(bench.metrics) - first
 
     first, second = bench.run(twice)
@@ -94,7 +94,7 @@ def test_query_that_fails_at_the_smallest_size_is_an_error_and_never_partial(ben
     (number,) = reviewed(bench, 1, 3)
     bench.forge.settings.graphql_resources = 2
     with pytest.raises(RemoteTransient) as caught:
-        bench.run(lambda source: source.review_threads([pull_node(bench, number)]))
+        bench.run(lambda source: pull_children(source, "threads", [pull_node(bench, number)]))
     assert caught.value.reason == "graphql_partial"
 
 
@@ -110,20 +110,20 @@ def test_token_without_rights_is_a_refusal_and_not_an_empty_answer(bench: Bench)
     (number,) = reviewed(bench, 1)
     bench.forge.settings.graphql_forbidden = {"PullRequest.reviewThreads"}
     with pytest.raises(AccessRefused):
-        bench.run(lambda source: source.review_threads([pull_node(bench, number)]))
-    assert bench.run(lambda source: source.closing_issues([pull_node(bench, number)]))
+        bench.run(lambda source: pull_children(source, "threads", [pull_node(bench, number)]))
+    assert bench.run(lambda source: pull_children(source, "closes_issues", [pull_node(bench, number)]))
 
 
 def test_host_without_a_token_asks_nothing_by_graphql(bench: Bench) -> None:
     with pytest.raises(AccessRefused):
-        bench.run(lambda source: source.review_threads([pull_node(bench, bench.number)]), token="")
+        bench.run(lambda source: pull_children(source, "threads", [pull_node(bench, bench.number)]), token="")
     assert bench.metrics == []
 
 
 def test_pull_requests_that_are_not_there_are_told_from_those_without_threads(bench: Bench) -> None:
     (number,) = reviewed(bench, 1)
     missing, empty = node_id("PR", 77), pull_node(bench, bench.number)
-    found = bench.run(lambda source: source.review_threads([missing, pull_node(bench, number), empty]))
+    found = bench.run(lambda source: pull_children(source, "threads", [missing, pull_node(bench, number), empty]))
     assert found[missing] is None
     assert list(found[empty].items) == []
     assert len(found[pull_node(bench, number)].items) == 3
@@ -134,11 +134,11 @@ def test_exhausted_points_stop_graphql_and_not_rest(bench: Bench, kind: str) -> 
     bench.forge.settings.graphql_limit, bench.forge.settings.graphql_limited_type = 1, kind
 
     async def do(source: GitHubSource) -> Any:
-        await source.review_threads([pull_node(bench, bench.number)])
+        await pull_children(source, "threads", [pull_node(bench, bench.number)])
         assert source.graphql.spent > 0
         assert source.graphql.remaining == 0
         with pytest.raises(RateLimited) as caught:
-            await source.review_threads([pull_node(bench, bench.number)])
+            await pull_children(source, "threads", [pull_node(bench, bench.number)])
         await source.pull_list(repo_id(bench)).fetch(ListRequest())
         return caught.value.retry_after_seconds, source.remaining
 
@@ -152,7 +152,7 @@ def test_enterprise_server_is_asked_below_api(bench: Bench) -> None:
     bench.forge.settings.enterprise = True
     numbers = reviewed(bench, 2)
     nodes = [pull_node(bench, number) for number in numbers]
-    found = bench.run(lambda source: source.review_threads(nodes), url=f"{bench.url}/api/v3")
+    found = bench.run(lambda source: pull_children(source, "threads", nodes), url=f"{bench.url}/api/v3")
     assert [len(found[node].items) for node in nodes] == [3, 3]
 
 
@@ -163,7 +163,7 @@ def test_closing_issues_equal_the_truth(bench: Bench) -> None:
     bench.forge.link_issue(REPO, linked.number, issues[24].number)
     numbers = [many.number, linked.number, bench.number]
     nodes = {pull_node(bench, number): number for number in numbers}
-    found = bench.run(lambda source: source.closing_issues(list(nodes)))
+    found = bench.run(lambda source: pull_children(source, "closes_issues", list(nodes)))
     assert {nodes[node]: [record.issue_iid for record in records([page])] for node, page in found.items()} == {
         number: bench.forge.truth_closing_issues(REPO, number) for number in numbers
     }

@@ -17,7 +17,6 @@ from tidelore.core.config import GitHubHost
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.core.model import (
     ChildRecord,
-    ClosedIssueRecord,
     CommentRecord,
     EventRecord,
     FileChangeRecord,
@@ -28,20 +27,19 @@ from tidelore.core.model import (
     PullIssueRecord,
     PullRecord,
     RepositoryRecord,
-    ReviewThreadRecord,
     StatusRecord,
     TopicRecord,
 )
-from tidelore.engine.ports import Lister, ListRequest, Page, Pages, Parent
+from tidelore.engine.ports import Lister, ListRequest, Pages, Parent
 from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
-from tidelore.sources.github import forge_lists, surfaces, threads
+from tidelore.sources.github import forge_lists, surfaces
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient, Repo
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
-from tidelore.sources.github.threads import BatchedList, BatchedLists
+from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
 from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
 from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
 
@@ -82,8 +80,7 @@ class GitHubSource:
         self._signed_in = signed_in
         self._login: str | None = None
         self._graphql: GraphQlClient | None = None
-        self._threads: BatchedLists[ReviewThreadRecord] = BatchedLists(self.review_threads)
-        self._closing: BatchedLists[ClosedIssueRecord] = BatchedLists(self.closing_issues)
+        self._batches = PullBatches(lambda: self.graphql)
 
     @property
     def _client(self) -> GitHubClient:
@@ -227,22 +224,17 @@ class GitHubSource:
             kinds = (ISSUE_COMMENT,) if resource == "issues" else (ISSUE_COMMENT, REVIEW_COMMENT)
             return [surfaces.ThreadComments(self.thread(remote_id, each, number)) for each in kinds]
         if kind == "reviews":
-            return [surfaces.ThreadComments(self.reviews(remote_id, number))]
+            by_rest = surfaces.ThreadComments(self.reviews(remote_id, number))
+            return [BatchedReviews(self._batches, parent.node_id, by_rest)]
         if kind == "resource_events":
             return [self.timeline(remote_id, number)]
         if kind == "diffs":
             return [self.files(remote_id, number)]
-        if kind == "threads":
-            return [BatchedList(self._threads, parent.node_id)]
-        return [BatchedList(self._closing, parent.node_id)]
+        return [BatchedList(self._batches, kind, parent.node_id)]
 
     def announce(self, kind: str, parents: Sequence[Parent]) -> None:
-        """Say whose review threads or closing issues will be requested next."""
-        node_ids = [parent.node_id for parent in parents if parent.node_id is not None]
-        if kind == "threads":
-            self._threads.announce(node_ids)
-        elif kind == "closes_issues":
-            self._closing.announce(node_ids)
+        """Say whose reviews, review threads or closing issues will be requested next."""
+        self._batches.announce(kind, [parent.node_id for parent in parents if parent.node_id is not None])
 
     async def statuses(self, _path: str, _iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         """Return None: issues of GitHub have no status."""
@@ -275,14 +267,6 @@ class GitHubSource:
     def files(self, repo_id: int, number: int) -> Pages[FileChangeRecord]:
         """Return the files that one pull request changes, at most 3,000."""
         return forge_lists.files(self._client, repo_id, number, self._per_page)
-
-    async def review_threads(self, node_ids: Sequence[str]) -> Mapping[str, Page[ReviewThreadRecord] | None]:
-        """Return the review threads of pull requests by their global ids; None for one that is not there."""
-        return await threads.review_threads(self.graphql, node_ids)
-
-    async def closing_issues(self, node_ids: Sequence[str]) -> Mapping[str, Page[ClosedIssueRecord] | None]:
-        """Return the issues that pull requests close by their global ids; None for one that is not there."""
-        return await threads.closing_issues(self.graphql, node_ids)
 
     def discussions(self, repo_node_id: str) -> Lister[TopicRecord]:
         """Return the Discussions of a repository by its global id, the newest update first."""

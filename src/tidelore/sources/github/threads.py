@@ -1,22 +1,33 @@
-"""Reads over GraphQL what REST does not show of pull requests: the state of review threads, and closing issues.
+"""Reads children of many pull requests over GraphQL: the state of review threads, closing issues and reviews.
 
 Many pull requests are read with one query, by their global ids. Each of them gets a `Page` of its own, or None if it
 does not exist for this token. A pull request with more than one page is read to its end before anything is returned.
+REST shows neither threads nor closing issues; a review read by either way is the same version.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.content import digest
-from tidelore.core.errors import RemoteNotFound, RemotePermanent
-from tidelore.core.model import ClosedIssueRecord, Item, Rejected, ReviewThreadRecord, Version
+from tidelore.core.errors import AccessRefused, RemoteNotFound, RemotePermanent
+from tidelore.core.model import (
+    ChildRecord,
+    ClosedIssueRecord,
+    CommentRecord,
+    Item,
+    Rejected,
+    ReviewThreadRecord,
+    Version,
+    comment_key,
+)
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.graphql import (
     Actor,
@@ -25,30 +36,42 @@ from tidelore.sources.github.graphql import (
     GraphQlData,
     PageSize,
     PartialAnswer,
+    Path,
     actor_login,
     decode,
     present,
 )
 from tidelore.sources.github.payloads import Number
-from tidelore.sources.items import refuse_nul, reject
+from tidelore.sources.github.transform import REVIEW_SUMMARY
+from tidelore.sources.items import instant, refuse_nul, reject
 
-C = TypeVar("C", bound=Struct)
-
-REVIEW_THREADS = """query($ids: [ID!]!, $first: Int!, $after: String) {
-  rateLimit { cost remaining resetAt }
-  nodes(ids: $ids) { id ... on PullRequest { children: reviewThreads(first: $first, after: $after) {
+_THREADS = """reviewThreads(first: $first, after: $after) {
     pageInfo { hasNextPage endCursor }
     nodes { id isResolved isOutdated path line subjectType resolvedBy { __typename login }
       comments(first: 1) { nodes { fullDatabaseId } } }
-  } } }
-}"""
-CLOSING_ISSUES = """query($ids: [ID!]!, $first: Int!, $after: String) {
-  rateLimit { cost remaining resetAt }
-  nodes(ids: $ids) { id ... on PullRequest { children: closingIssuesReferences(first: $first, after: $after) {
+  }"""
+_CLOSING = """closingIssuesReferences(first: $first, after: $after) {
     pageInfo { hasNextPage endCursor }
     nodes { id fullDatabaseId number title url repository { databaseId nameWithOwner } }
-  } } }
-}"""
+  }"""
+_REVIEWS = """reviews(first: $first, after: $after) {
+    pageInfo { hasNextPage endCursor }
+    nodes { fullDatabaseId state body submittedAt url authorAssociation author { __typename login } commit { oid }
+      pullRequest { number } }
+  }"""
+
+
+def _query(*lists: str) -> str:
+    return (
+        "query($ids: [ID!]!, $first: Int!, $after: String) {\n  rateLimit { cost remaining resetAt }\n"
+        f"  nodes(ids: $ids) {{ id ... on PullRequest {{ {' '.join(lists)} }} }}\n}}"
+    )
+
+
+REVIEW_THREADS = _query(f"threads: {_THREADS}")
+CLOSING_ISSUES = _query(f"closes_issues: {_CLOSING}")
+REVIEWS = _query(_REVIEWS)
+EVERYTHING = _query(f"threads: {_THREADS}", f"closes_issues: {_CLOSING}", _REVIEWS)
 AT_ONCE = PageSize(100, 10)
 """Few pull requests have more than ten threads, and a query costs points for every thread that it might find."""
 _ALONE = PageSize(1, 100)
@@ -88,88 +111,152 @@ class _ClosingIssue(Struct, frozen=True, rename="camel"):
     repository: _IssueRepository | None = None
 
 
+class _Commit(Struct, frozen=True):
+    oid: str
+
+
+class _Reviewed(Struct, frozen=True):
+    number: Number
+
+
+class _Review(Struct, frozen=True, rename="camel"):
+    full_database_id: Number | str
+    state: str
+    body: str
+    pull_request: _Reviewed
+    submitted_at: str | None = None
+    url: str | None = None
+    author_association: str | None = None
+    author: Actor | None = None
+    commit: _Commit | None = None
+
+
 class _Pull(Struct, frozen=True):
     id: str
-    children: Connection | None = None
+    threads: Connection | None = None
+    closes_issues: Connection | None = None
+    reviews: Connection | None = None
 
 
 class _Nodes(Struct, frozen=True):
     nodes: tuple[Raw, ...]
 
 
-class _Found(Struct, Generic[C]):
-    """The children of one pull request, as far as they have been read."""
+class _Found(Struct):
+    """One list of a pull request, as far as it has been read."""
 
-    items: list[Item[C]]
+    items: list[Item[ChildRecord]]
     rejected: list[Rejected]
     after: str | None
     server_at: int | None
 
 
-class BatchedLists(Generic[C]):
+_Lists = dict[str, _Found]
+
+
+class PagesOf(Protocol):
+    """The same list by another way."""
+
+    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
+        """Read one page."""
+        ...
+
+
+Pages = Mapping[str, Page[ChildRecord]]
+"""The children of one pull request by their kind."""
+
+LEFT_OVER = 1500
+"""How many pages of other kinds to keep for later, at most."""
+
+
+class PullBatches:
     """Reads the children of many pull requests with few queries, although each of them asks for its own.
 
-    A query for one pull request also asks for the next ones that were announced.
+    A query for one pull request also asks for the next ones that were announced, and for all kinds of children, as long
+    as few answers are waiting for somebody to ask for them.
     """
 
-    def __init__(self, read: Callable[[Sequence[str]], Awaitable[Mapping[str, Page[C] | None]]]) -> None:
-        self._read = read
-        self._announced: dict[str, None] = {}
-        self._answers: dict[str, asyncio.Task[Mapping[str, Page[C] | None]]] = {}
+    def __init__(self, graphql: Callable[[], GraphQlClient]) -> None:
+        self._graphql = graphql
+        self._announced: dict[str, dict[str, None]] = {}
+        self._asked: dict[tuple[str, str], asyncio.Task[Mapping[str, Pages | None]]] = {}
+        self._left: dict[tuple[str, str], Page[ChildRecord] | None] = {}
 
-    def announce(self, node_ids: Iterable[str]) -> None:
-        """Remember which pull requests will be asked for next, instead of those announced before."""
-        self._announced = dict.fromkeys(node_ids)
+    def announce(self, kind: str, node_ids: Iterable[str]) -> None:
+        """Remember whose children of a kind will be asked for next, instead of those announced before."""
+        self._announced[kind] = dict.fromkeys(node_ids)
 
-    async def page(self, node_id: str) -> Page[C]:
-        """Return the children of one pull request; raises RemoteNotFound if it is not there."""
-        if node_id not in self._answers:
-            others = (other for other in self._announced if other != node_id and other not in self._answers)
-            batch = [node_id, *islice(others, AT_ONCE.outer - 1)]
-            answer = asyncio.ensure_future(self._read(batch))
-            self._answers |= dict.fromkeys(batch, answer)
-            for each in batch:
-                self._announced.pop(each, None)
-        # Shielded, because others wait for the same answer.
-        pages = await asyncio.shield(self._answers.pop(node_id))
-        page = pages[node_id]
+    async def page(self, kind: str, node_id: str) -> Page[ChildRecord]:
+        """Return one kind of children of one pull request; raises RemoteNotFound if it is not there."""
+        key = (kind, node_id)
+        if key in self._left:
+            page = self._left.pop(key)
+        else:
+            if key not in self._asked:
+                self._ask(kind, node_id)
+            # Shielded, because others wait for the same answer.
+            answer = (await asyncio.shield(self._asked.pop(key)))[node_id]
+            page = None if answer is None else answer[kind]
         if page is None:
             raise RemoteNotFound("the pull request does not exist for this token", status=404, reason="not_found")
         return page
 
+    def _ask(self, kind: str, node_id: str) -> None:
+        coming = self._announced.setdefault(kind, {})
+        others = (
+            other
+            for other in coming
+            if other != node_id and (kind, other) not in self._asked and (kind, other) not in self._left
+        )
+        batch = [node_id, *islice(others, AT_ONCE.outer - 1)]
+        whole = len(self._left) < LEFT_OVER
+        task = asyncio.ensure_future(self._read(kind, batch, whole=whole))
+        for each in batch:
+            coming.pop(each, None)
+            self._asked[kind, each] = task
 
-class BatchedList(Generic[C]):
-    """The children of one pull request, read together with those of others."""
+    async def _read(self, kind: str, batch: Sequence[str], *, whole: bool) -> Mapping[str, Pages | None]:
+        found = await read_children(self._graphql(), batch, tuple(READERS) if whole else (kind,))
+        for node_id, pages in found.items():
+            for other in READERS if whole else ():
+                if other != kind:
+                    self._left[other, node_id] = None if pages is None else pages[other]
+        return found
 
-    def __init__(self, lists: BatchedLists[C], node_id: str | None) -> None:
-        self._lists = lists
+
+class BatchedList:
+    """One kind of children of one pull request, read together with those of others."""
+
+    def __init__(self, batches: PullBatches, kind: str, node_id: str | None) -> None:
+        self._batches = batches
+        self._kind = kind
         self._node_id = node_id
 
-    async def fetch(self, _request: ListRequest) -> Page[C]:
+    async def fetch(self, _request: ListRequest) -> Page[ChildRecord]:
         if self._node_id is None:
             raise RemotePermanent("the server sent no global id for this pull request", reason="no_node_id")
-        return await self._lists.page(self._node_id)
+        return await self._batches.page(self._kind, self._node_id)
 
 
-async def review_threads(
-    graphql: GraphQlClient, node_ids: Sequence[str]
-) -> Mapping[str, Page[ReviewThreadRecord] | None]:
-    """Return the review threads of pull requests by their global ids; None for one that is not there.
+class BatchedReviews(BatchedList):
+    """The reviews of one pull request; without access to GraphQL they are read by REST."""
 
-    Raises AccessRefused if the token may not read them: then it is unknown which threads are resolved.
-    """
-    return await _read_all(graphql, node_ids, REVIEW_THREADS, read_review_thread, "review-threads")
+    def __init__(self, batches: PullBatches, node_id: str | None, by_rest: PagesOf) -> None:
+        super().__init__(batches, "reviews", node_id)
+        self._by_rest = by_rest
 
-
-async def closing_issues(
-    graphql: GraphQlClient, node_ids: Sequence[str]
-) -> Mapping[str, Page[ClosedIssueRecord] | None]:
-    """Return the issues that pull requests close by their global ids; None for a pull request that is not there."""
-    return await _read_all(graphql, node_ids, CLOSING_ISSUES, read_closing_issue, "closing-issues")
+    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
+        if request.token is not None:
+            return await self._by_rest.fetch(request)
+        try:
+            return await super().fetch(request)
+        except AccessRefused:
+            return await self._by_rest.fetch(request)
 
 
 _thread = msgspec.json.Decoder(_Thread)
 _closing = msgspec.json.Decoder(_ClosingIssue)
+_review = msgspec.json.Decoder(_Review)
 
 
 def read_review_thread(payload: bytes) -> Item[ReviewThreadRecord]:
@@ -208,6 +295,45 @@ def read_closing_issue(payload: bytes) -> Item[ClosedIssueRecord]:
     return Item(Version(record.issue_key, 0, digest(msgspec.json.encode(record))), 0, payload, record)
 
 
+def read_review(payload: bytes) -> Item[CommentRecord] | None:
+    """Parse one review into the record that REST gives; None for one not submitted yet."""
+    parsed = _review.decode(payload)
+    if parsed.submitted_at is None:
+        return None
+    submitted_at, login = instant("submittedAt", parsed.submitted_at), actor_login(parsed.author)
+    remote_id = _whole(parsed.full_database_id) or 0
+    record = CommentRecord(
+        remote_id=remote_id,
+        kind=REVIEW_SUMMARY,
+        number=parsed.pull_request.number,
+        author=None if login is not None and login.casefold() == "ghost" else login,
+        is_bot=login is not None and login.endswith("[bot]"),
+        body=parsed.body,
+        path=None,
+        line=None,
+        side=None,
+        commit_sha=None if parsed.commit is None else parsed.commit.oid,
+        in_reply_to=None,
+        review_id=remote_id,
+        review_state=parsed.state,
+        url=parsed.url,
+        created_at=submitted_at,
+        updated_at=submitted_at,
+        association=parsed.author_association,
+    )
+    version = Version(comment_key(REVIEW_SUMMARY, remote_id), submitted_at, digest(msgspec.json.encode(record)))
+    return Item(version, submitted_at, payload, record)
+
+
+READERS: Mapping[str, tuple[str, Callable[[bytes], Item[ChildRecord] | None]]] = MappingProxyType(
+    {
+        "reviews": (REVIEWS, read_review),
+        "threads": (REVIEW_THREADS, read_review_thread),
+        "closes_issues": (CLOSING_ISSUES, read_closing_issue),
+    }
+)
+"""For each kind of children the query for it alone, and how an entry is parsed."""
+
 _NO_ROOT = _Root()
 _NOWHERE = _IssueRepository()
 
@@ -221,39 +347,47 @@ def _whole(text: int | str | None) -> int | None:
     return int(text)
 
 
-async def _read_all(
-    graphql: GraphQlClient,
-    node_ids: Sequence[str],
-    document: str,
-    understand: Callable[[bytes], Item[C]],
-    route: str,
-) -> dict[str, Page[C] | None]:
-    found: dict[str, _Found[C] | None] = {}
+async def read_children(
+    graphql: GraphQlClient, node_ids: Sequence[str], kinds: Sequence[str]
+) -> dict[str, Pages | None]:
+    """Return these kinds of children of pull requests by their global ids; None for one that is not there.
+
+    Raises AccessRefused if the token may not read them.
+    """
+    document = READERS[kinds[0]][0] if len(kinds) == 1 else EVERYTHING
+    route = kinds[0].replace("_", "-") if len(kinds) == 1 else "pull-requests"
+    found: dict[str, _Lists | None] = {}
     waiting = list(dict.fromkeys(node_ids))
     while waiting:
         # The batch may become smaller while it is asked for, so the answer says which ids it covers.
-        batch = await _ask(graphql, waiting, None, document, understand, route, AT_ONCE)
+        batch = await _ask(graphql, waiting, None, document, kinds, route, AT_ONCE)
         found |= batch
         waiting = waiting[len(batch) :]
-    for node_id, page in found.items():
-        seen: set[str] = set()
-        while page is not None and page.after is not None:
-            if page.after in seen:
-                raise RemotePermanent("the pages of a query repeat", reason="graphql")
-            seen.add(page.after)
-            more = await _ask(graphql, [node_id], page.after, document, understand, f"{route}/more", _ALONE)
-            page = found[node_id] = _joined(page, more[node_id])
     return {
-        node_id: None if page is None else Page(items=page.items, rejected=page.rejected, server_at=page.server_at)
-        for node_id, page in found.items()
+        node_id: None if lists is None else await _completed(graphql, node_id, lists)
+        for node_id, lists in found.items()
     }
 
 
-def _joined(page: _Found[C], more: _Found[C] | None) -> _Found[C] | None:
-    """Return two pages of a pull request as one; None if it is gone since."""
-    if more is None:
-        return None
-    return _Found(page.items + more.items, page.rejected + more.rejected, more.after, more.server_at)
+async def _completed(graphql: GraphQlClient, node_id: str, lists: _Lists) -> Pages | None:
+    """Read the lists of one pull request to their end; None if it is gone since."""
+    pages: dict[str, Page[ChildRecord]] = {}
+    for kind, found in lists.items():
+        seen: set[str] = set()
+        while found.after is not None:
+            if found.after in seen:
+                raise RemotePermanent("the pages of a query repeat", reason="graphql")
+            seen.add(found.after)
+            route = f"{kind.replace('_', '-')}/more"
+            more = await _ask(graphql, [node_id], found.after, READERS[kind][0], (kind,), route, _ALONE)
+            rest = more[node_id]
+            if rest is None:
+                return None
+            found.items += rest[kind].items
+            found.rejected += rest[kind].rejected
+            found.after, found.server_at = rest[kind].after, rest[kind].server_at
+        pages[kind] = Page(items=found.items, rejected=found.rejected, server_at=found.server_at)
+    return pages
 
 
 async def _ask(
@@ -261,33 +395,31 @@ async def _ask(
     node_ids: Sequence[str],
     after: str | None,
     document: str,
-    understand: Callable[[bytes], Item[C]],
+    kinds: Sequence[str],
     route: str,
     size: PageSize,
-) -> dict[str, _Found[C] | None]:
+) -> dict[str, _Lists | None]:
     asked: list[str] = []
 
     def variables(fitting: PageSize) -> dict[str, object]:
         asked[:] = node_ids[: fitting.outer]
         return {"ids": list(asked), "first": fitting.inner, "after": after}
 
-    def read(answer: GraphQlData) -> dict[str, _Found[C] | None]:
+    def read(answer: GraphQlData) -> dict[str, _Lists | None]:
         nodes = decode(answer, _Nodes).nodes
         if len(nodes) != len(asked):
             raise PartialAnswer("another number of objects than asked for")
         return {
-            node_id: _read_pull(bytes(raw), answer, place, understand)
+            node_id: _read_pull(bytes(raw), answer, place, kinds)
             for place, (node_id, raw) in enumerate(zip(asked, nodes, strict=True))
         }
 
-    # A closing issue may be in a repository that the token cannot see; a review thread is never hidden by itself.
-    skips_hidden = document is CLOSING_ISSUES
+    # A closing issue may be in a repository that the token cannot see; nothing else is hidden by itself.
+    skips_hidden = "closes_issues" in kinds
     return await graphql.ask(document, variables, read, route=route, size=size, skips_hidden=skips_hidden)
 
 
-def _read_pull(
-    payload: bytes, answer: GraphQlData, place: int, understand: Callable[[bytes], Item[C]]
-) -> _Found[C] | None:
+def _read_pull(payload: bytes, answer: GraphQlData, place: int, kinds: Sequence[str]) -> _Lists | None:
     if payload == b"null":
         if ("nodes", place) in answer.hidden:
             return None
@@ -296,17 +428,25 @@ def _read_pull(
         pull = msgspec.json.decode(payload, type=_Pull)
     except msgspec.DecodeError as error:
         raise RemotePermanent(f"unexpected answer to a query: {error}", reason="bad_shape") from None
-    if pull.children is None:
+    return {kind: _read_list(pull, kind, answer, place) for kind in kinds}
+
+
+def _read_list(pull: _Pull, kind: str, answer: GraphQlData, place: int) -> _Found:
+    connection: Connection | None = getattr(pull, kind)
+    if connection is None:
         raise PartialAnswer("a list of a pull request is null")
-    items: list[Item[C]] = []
-    rejected: list[Rejected] = []
-    for raw in present(pull.children.nodes, answer.hidden, ("nodes", place, "children", "nodes")):
+    path = ("nodes", place, kind, "nodes")
+    # Only an issue may be hidden by itself.
+    hidden = answer.hidden if kind == "closes_issues" else frozenset[Path]()
+    found = _Found([], [], connection.page_info.following, answer.server_at)
+    for raw in present(connection.nodes, hidden, path):
         try:
-            item = understand(raw)
-            if b"\\u0000" in raw:
+            item = READERS[kind][1](raw)
+            if item is not None and b"\\u0000" in raw:
                 refuse_nul(item.record)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            rejected.append(reject(raw, str(error), None))
+            found.rejected.append(reject(raw, str(error), None))
             continue
-        items.append(item)
-    return _Found(items, rejected, pull.children.page_info.following, answer.server_at)
+        if item is not None:
+            found.items.append(item)
+    return found

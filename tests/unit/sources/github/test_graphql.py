@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from tidelore.core.errors import (
 from tidelore.engine.ports import ListRequest
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import Actor, GraphQlClient, PageSize, actor_login
-from tidelore.sources.github.threads import closing_issues, read_closing_issue, read_review_thread, review_threads
+from tidelore.sources.github.threads import read_children, read_closing_issue, read_review_thread
 
 THREAD = {
     "id": "PRRT_1",
@@ -42,7 +42,7 @@ def connection(*nodes: Any, after: str | None = None) -> dict[str, Any]:
 
 
 def pulls(*children: dict[str, Any] | None) -> dict[str, Any]:
-    nodes = [None if found is None else {"id": "PR", "children": found} for found in children]
+    nodes = [None if found is None else {"id": "PR", "threads": found, "closes_issues": found} for found in children]
     return {"rateLimit": LIMIT, "nodes": nodes}
 
 
@@ -63,13 +63,18 @@ def sent(server: ScriptedServer) -> list[dict[str, Any]]:
     return [json.loads(seen.body)["variables"] for seen in server.seen]
 
 
+async def of_kind(graphql: GraphQlClient, kind: str, ids: Sequence[str]) -> dict[str, Any]:
+    found = await read_children(graphql, ids, (kind,))
+    return {node: None if pages is None else pages[kind] for node, pages in found.items()}
+
+
 def threads_of(*ids: str) -> Callable[[GraphQlClient], Awaitable[Any]]:
-    return lambda graphql: review_threads(graphql, ids)
+    return lambda graphql: of_kind(graphql, "threads", ids)
 
 
 def test_a_complete_answer_gives_records_and_points() -> None:
     async def do(graphql: GraphQlClient) -> Any:
-        return await review_threads(graphql, ["a", "b", "a"]), graphql.spent, graphql.remaining
+        return await of_kind(graphql, "threads", ["a", "b", "a"]), graphql.spent, graphql.remaining
 
     (found, spent, remaining), server = asked(do, reply(pulls(connection(THREAD), connection())))
     (item,) = found["a"].items
@@ -101,8 +106,8 @@ def test_a_pull_request_that_is_not_found_is_absent_and_the_others_are_read() ->
         reply(pulls(connection(None), connection())),
         reply(pulls(connection(THREAD | {"comments": {"nodes": [None]}}), connection())),
         reply(pulls(connection(THREAD), None), error("RESOURCE_LIMITS_EXCEEDED", ["nodes", 1])),
-        reply({"rateLimit": LIMIT, "nodes": [{"id": "a", "children": None}, None]}),
-        reply(pulls(connection(None), connection()), error("NOT_FOUND", ["nodes", 0, "children", "nodes", 0])),
+        reply({"rateLimit": LIMIT, "nodes": [{"id": "a", "threads": None}, None]}),
+        reply(pulls(connection(None), connection()), error("NOT_FOUND", ["nodes", 0, "closes_issues", "nodes", 0])),
         reply(None),
         reply(None, error(None, message="Something went wrong while executing your query.")),
         reply(None, error("MAX_NODE_LIMIT_EXCEEDED")),
@@ -135,7 +140,7 @@ def test_an_answer_that_stays_partial_is_a_temporary_failure() -> None:
     ("refusal", "expected"),
     [
         (reply(None, error("FORBIDDEN", ["nodes", 0, "children"])), AccessRefused),
-        (reply(None, error("FORBIDDEN", ["nodes", 0, "children", "nodes", 0])), AccessRefused),
+        (reply(None, error("FORBIDDEN", ["nodes", 0, "closes_issues", "nodes", 0])), AccessRefused),
         (reply(None, error("INSUFFICIENT_SCOPES")), AccessRefused),
         (answer(403, b'{"message": "Resource not accessible by integration"}'), AccessRefused),
         (answer(404, b"{}"), AccessRefused),
@@ -155,8 +160,10 @@ def test_errors_are_told_apart_by_their_type(refusal: Answer, expected: type[Rem
 
 def test_a_closing_issue_that_the_token_may_not_see_is_passed_over() -> None:
     issue = {"id": "I_1", "fullDatabaseId": "7", "number": 3, "title": "t", "url": "u", "repository": None}
-    hidden = error("FORBIDDEN", ["nodes", 0, "children", "nodes", 1])
-    found, _ = asked(lambda graphql: closing_issues(graphql, ["a"]), reply(pulls(connection(issue, None)), hidden))
+    hidden = error("FORBIDDEN", ["nodes", 0, "closes_issues", "nodes", 1])
+    found, _ = asked(
+        lambda graphql: of_kind(graphql, "closes_issues", ["a"]), reply(pulls(connection(issue, None)), hidden)
+    )
     assert [item.record.issue_key for item in found["a"].items] == ["7"]
 
 
