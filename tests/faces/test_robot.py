@@ -94,7 +94,7 @@ def test_every_error_class_has_its_robot_document_and_exit_code(desk: Desk, monk
         def fail(_: object) -> Output:
             raise error("what happened", fix="what to do", where="here")
 
-        monkeypatch.setattr("tidelore.cli.command.Invocation.open_store", fail)
+        monkeypatch.setattr("tidelore.app.wiring.App.reading", fail)
         done = desk.robot("count")
         assert done.code == error.exit_code
         assert done.error == {
@@ -124,7 +124,7 @@ def test_an_unexpected_exception_is_one_robot_document(
     def fail(_: object) -> Output:
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr("tidelore.cli.command.Invocation.open_store", fail)
+    monkeypatch.setattr("tidelore.app.wiring.App.reading", fail)
     done = desk.robot("count", *(["--verbose"] if verbose else []))
     assert done.code == 1
     assert done.error["code"] == "FAILURE"
@@ -136,7 +136,7 @@ def test_an_interrupted_command_reports_the_interruption(desk: Desk, monkeypatch
     def interrupt(_: object) -> Output:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tidelore.cli.command.Invocation.open_store", interrupt)
+    monkeypatch.setattr("tidelore.app.wiring.App.reading", interrupt)
     done = desk.robot("count")
     assert done.code == 130
     assert done.error["code"] == "INTERRUPTED"

@@ -6,8 +6,8 @@ commands need inside functions, so that an offline read loads no HTTP client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -19,6 +19,7 @@ from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Limits, Patience
+from tidelore.store.work.runs import last_success_at
 from tidelore.store.work.service_records import paused_until, save_pause
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class App(Struct, frozen=True):
     `patience_seconds`: the longest pause that a command waits for if a server asks for one; it fails if it is longer.
     `insists`: whether the end of a run is recorded however long the database is unreachable, as a service does.
     `patience`: shared by all its connections, for a program that must be able to stop while they wait.
+    `on_reading`: called with the end of the last successful sync whenever the local copy is read.
     """
 
     config: Config
@@ -80,6 +82,7 @@ class App(Struct, frozen=True):
     patience_seconds: float = 300.0
     insists: bool = False
     patience: Patience | None = None
+    on_reading: Callable[[int | None], None] = lambda _synced_at: None
 
     @property
     def address(self) -> str:
@@ -96,6 +99,16 @@ class App(Struct, frozen=True):
             database.close()
             raise
         return database
+
+    @contextmanager
+    def reading(self) -> Iterator[Database]:
+        """Open the database for reading until the block ends."""
+        database = self.open_store()
+        try:
+            self.on_reading(last_success_at(database))
+            yield database
+        finally:
+            database.close()
 
     def new_patience(self) -> Patience:
         """Return the time limits of connections; SQLite has its own."""

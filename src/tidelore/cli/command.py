@@ -42,6 +42,10 @@ class Choices:
         self.started = SystemClock().monotonic()
         self.synced_at: int | None = None
 
+    def note_synced(self, synced_at: int | None) -> None:
+        """Remember the end of the last successful sync, for `meta.synced_at`."""
+        self.synced_at = synced_at
+
 
 class Invocation:
     """One invocation of the program: gives a command the application, the database and the global options."""
@@ -51,7 +55,10 @@ class Invocation:
 
     def app(self) -> App:
         """Return the application with its settings."""
-        return App(load_config(self.choices.config), os.environ, db=self.choices.db, seam=self.choices.seam)
+        choices = self.choices
+        return App(
+            load_config(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
+        )
 
     def open_store(self) -> Database:
         """Open the database for reading and remember when it was last synced."""
@@ -105,11 +112,15 @@ def _flag(names: str, target: str, text: str) -> click.Option:
 
 
 class LoreCommand(click.Command):
-    """A command with an example in its help that also accepts the global options."""
+    """A command with an example in its help that also accepts the global options.
 
-    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+    `answer` is the type of its `data` in robot mode, from which `lore robot-docs` describes its fields.
+    """
+
+    def __init__(self, *args: Any, example: str, answer: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
+        self.answer = answer
         self.params.extend(global_options())
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -119,11 +130,12 @@ class LoreCommand(click.Command):
 
 
 class LoreGroup(click.Group):
-    """A group of commands with an example in its help."""
+    """A group of commands with an example in its help; `answer` as in `LoreCommand` if it can be called itself."""
 
-    def __init__(self, *args: Any, example: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, example: str, answer: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.example = example
+        self.answer = answer
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example below the commands."""

@@ -5,32 +5,34 @@ Reads the local database only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
 import click
 
+from tidelore.app.listing import (
+    COUNTED,
+    Counts,
+    DiscussionCount,
+    EventCount,
+    ItemCount,
+    NoteCount,
+    NoteCounts,
+    PostCount,
+    count,
+)
 from tidelore.cli.command import LoreCommand, invocation_of
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, Kind
-from tidelore.store.database.port import Database
-from tidelore.store.mirror.parents import count_by_state, count_deleted
-from tidelore.store.mirror.projects import match_project
-from tidelore.store.reading.posts import count_deleted_posts, count_links, count_posts
-from tidelore.store.reading.totals import NoteCount, count_discussions, count_events, count_files, count_notes
 
-Counted = tuple[dict[str, Any], list[str]]
-"""A count as data and as text."""
-_PARENTS = {"issues": ("Issues", "issues"), "mrs": ("Merge Requests", "merge_requests")}
+_TITLES = {"issues": "Issues", "mrs": "Merge Requests"}
+_CHILDREN = ("discussions", "notes", "events")
 _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
-_STATES = ("opened", "merged", "closed", "locked")
 
 
-@click.command("count", cls=LoreCommand, example="lore count notes --type mr")
-@click.argument(
-    "entity", required=False, type=click.Choice([*_PARENTS, "discussions", "notes", "events", "files", "posts"])
-)
+@click.command("count", cls=LoreCommand, example="lore count notes --type mr", answer=Counts)
+@click.argument("entity", required=False, type=click.Choice(COUNTED))
 @click.option("--type", "kind", type=click.Choice(KINDS), help="Only what belongs to issues, or to merge requests.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.pass_context
@@ -47,101 +49,44 @@ def count_command(ctx: click.Context, entity: str | None, kind: Kind | None, pro
         )
     if project and entity == "posts":
         raise UserError("--project cannot be used with posts", fix="remove --project")
-    database = invocation_of(ctx).open_store()
-    try:
-        chosen = match_project(database, project) if project else None
-        project_id = chosen.id if chosen else None
-        data: dict[str, Any] = {"project": chosen.path if chosen else None}
-        lines: list[str] = []
-        for name in [entity] if entity else list(_PARENTS):
-            data[name], told = _count(database, name, [kind] if kind else list(KINDS), project_id)
-            lines += told
-    finally:
-        database.close()
-    return Output(data, lines)
+    entities = [entity] if entity else list(_TITLES)
+    counts = count(invocation_of(ctx).app(), entities, kind, project)
+    return Output(counts, [line for name in entities for line in _lines(name, getattr(counts, name))])
 
 
-def _count(database: Database, name: str, kinds: list[Kind], project_id: int | None) -> Counted:
-    if name in _PARENTS:
-        return _count_parents(database, name, project_id)
-    if name == "files":
-        total = count_files(database, project_id)
-        return {"total": total}, [f"Changed Files: {total:,}"]
-    if name == "posts":
-        return _count_posts(database)
-    return _CHILDREN[name](database, kinds, project_id)
+def _lines(name: str, found: Any) -> list[str]:
+    match found:
+        case ItemCount():
+            deleted = [f"  (and {found.deleted:,} deleted)"] if found.deleted else []
+            return [f"{_TITLES[name]}: {found.total:,}", *_breakdown(found.by_state), *deleted]
+        case PostCount():
+            deleted = [f"  (and {found.deleted:,} deleted)"] if found.deleted else []
+            return [f"Posts: {found.total:,}", *_breakdown(found.by_kind), *deleted, f"Links: {found.links:,}"]
+        case DiscussionCount():
+            by_type = {_title("Discussions", [kind]): number for kind, number in found.by_type.items()}
+            more = _breakdown(by_type) if len(by_type) > 1 else []
+            return [f"{_title('Discussions', found.by_type)}: {found.total:,}", *more]
+        case NoteCount():
+            return _note_lines(found)
+        case EventCount():
+            return [f"{_title('Events', found.by_type)}: {found.total:,}", *_breakdown(found.by_kind)]
+    return [f"Changed Files: {found.total:,}"]
 
 
-def _count_parents(database: Database, name: str, project_id: int | None) -> Counted:
-    title, table = _PARENTS[name]
-    found = count_by_state(database, table, project_id)
-    order = [*(state for state in _STATES if state in found), *(state for state in found if state not in _STATES)]
-    states = {state: found[state] for state in order}
-    total, deleted = sum(states.values()), count_deleted(database, table, project_id)
-    lines = [f"{title}: {total:,}", *_breakdown(states)]
-    if deleted:
-        lines.append(f"  (and {deleted:,} deleted)")
-    return {"total": total, "by_state": states, "deleted": deleted}, lines
+def _note_lines(found: NoteCount) -> list[str]:
+    lines = [_tell_notes(_title("Notes", found.by_type), found)]
+    if len(found.by_type) > 1:
+        lines += [f"  {_tell_notes(_title('Notes', [kind]), counts)}" for kind, counts in found.by_type.items()]
+    if "mr" in found.by_type:
+        lines.append(f"DiffNotes: {found.diff_notes:,} (with file position metadata)")
+    return lines
 
 
-def _count_posts(database: Database) -> Counted:
-    found, deleted, links = count_posts(database), count_deleted_posts(database), count_links(database)
-    total = sum(found.values())
-    lines = [f"Posts: {total:,}", *_breakdown(found), f"Links: {links:,}"]
-    if deleted:
-        lines.insert(-1, f"  (and {deleted:,} deleted)")
-    return {"total": total, "by_kind": found, "deleted": deleted, "links": links}, lines
+def _title(what: str, kinds: Collection[Kind]) -> str:
+    return what if len(kinds) > 1 else f"{_SHORT[next(iter(kinds))]} {what}"
 
 
-def _count_discussions(database: Database, kinds: list[Kind], project_id: int | None) -> Counted:
-    found = {kind: count_discussions(database, kind, project_id) for kind in kinds}
-    total = sum(found.values())
-    lines = [f"{_title('Discussions', kinds)}: {total:,}"]
-    if len(kinds) > 1:
-        lines += _breakdown({_title("Discussions", [kind]): count for kind, count in found.items()})
-    return {"total": total, "by_type": found}, lines
-
-
-def _count_notes(database: Database, kinds: list[Kind], project_id: int | None) -> Counted:
-    found = {kind: count_notes(database, kind, project_id) for kind in kinds}
-    together = NoteCount(
-        sum(count.total for count in found.values()),
-        sum(count.system for count in found.values()),
-        sum(count.diff_notes for count in found.values()),
-    )
-    lines = [_tell_notes(_title("Notes", kinds), together)]
-    if len(kinds) > 1:
-        lines += [f"  {_tell_notes(_title('Notes', [kind]), count)}" for kind, count in found.items()]
-    if "mr" in kinds:
-        lines.append(f"DiffNotes: {together.diff_notes:,} (with file position metadata)")
-    counts = {name: getattr(together, name) for name in together.__struct_fields__}
-    return {**counts, "by_type": found}, lines
-
-
-def _count_events(database: Database, kinds: list[Kind], project_id: int | None) -> Counted:
-    found = {kind: count_events(database, kind, project_id) for kind in kinds}
-    by_kind = {name: sum(counts[name] for counts in found.values()) for name in found[kinds[0]]}
-    total = sum(by_kind.values())
-    data = {
-        "total": total,
-        "by_kind": by_kind,
-        "by_type": {kind: sum(counts.values()) for kind, counts in found.items()},
-    }
-    return data, [f"{_title('Events', kinds)}: {total:,}", *_breakdown(by_kind)]
-
-
-_CHILDREN: dict[str, Callable[[Database, list[Kind], int | None], Counted]] = {
-    "discussions": _count_discussions,
-    "notes": _count_notes,
-    "events": _count_events,
-}
-
-
-def _title(what: str, kinds: list[Kind]) -> str:
-    return what if len(kinds) > 1 else f"{_SHORT[kinds[0]]} {what}"
-
-
-def _tell_notes(title: str, count: NoteCount) -> str:
+def _tell_notes(title: str, count: NoteCounts) -> str:
     return f"{title}: {count.total:,} (excluding {count.system:,} system notes)"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tidelore.cli.output.render import ago, instant, when
+from tidelore.cli.output.render import ago, instant
 from tidelore.core.clock import format_instant
 from tidelore.core.text import block, one_line, shorten
 from tidelore.store.reading.posts import PostDetails, PostRow
@@ -55,11 +55,6 @@ def post_data(view: PostDetails) -> dict[str, Any]:
         "replies_total": view.replies_total,
         "reposters": view.reposters,
     }
-
-
-def post_row(row: PostRow) -> list[str]:
-    """Return a post as a row of a table."""
-    return [when(row.sort_at), row.kind, f"@{row.author}", row.text or row.alt_text, row.uri]
 
 
 def post_lines(view: PostDetails, columns: int) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from tidelore import __version__
+from tidelore.app.answers import encode_hook
 from tidelore.cli.command import Choices, Invocation
 from tidelore.cli.output.table import on_terminal
 from tidelore.core.clock import SystemClock, describe_age, format_instant
@@ -72,6 +73,26 @@ def instant(instant_ms: int | None) -> str | None:
     return None if instant_ms is None else format_instant(instant_ms)
 
 
+def choose_fields(text: str | None, shape: type[Struct]) -> frozenset[str]:
+    """Return the fields that --fields names; all of them without it."""
+    known = shape.__struct_fields__
+    if text is None:
+        return frozenset(known)
+    chosen = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not chosen or chosen - set(known):
+        raise UserError(
+            f"invalid value for --fields: {', '.join(sorted(chosen - set(known))) or 'no field given'}",
+            fix="use any of: " + ", ".join(known),
+            fields=text,
+        )
+    return chosen
+
+
+def only_fields(item: Struct, chosen: frozenset[str]) -> dict[str, Any]:
+    """Return the chosen fields of a Struct."""
+    return {name: getattr(item, name) for name in item.__struct_fields__ if name in chosen}
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun."""
     if count == 1:
@@ -102,7 +123,7 @@ def _meta(choices: Choices, command: str) -> dict[str, Any]:
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    encoded = msgspec.json.encode(document, enc_hook=str)
+    encoded = msgspec.json.encode(document, enc_hook=encode_hook)
     if not encoded.isascii() or b"\\u00" in encoded:
         encoded = msgspec.json.encode(_without_hidden(msgspec.json.decode(encoded)))
     # Written as bytes: JSON is UTF-8 regardless of the terminal's encoding.
