@@ -10,17 +10,20 @@ from typing import Any
 
 import click
 
+from tidelore.app.showing import ShownIssue, ShownMergeRequest, ShownPost, ShowRequest, show_item, show_post
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
-from tidelore.cli.output.posts import post_data, post_lines
-from tidelore.cli.output.render import Output
+from tidelore.cli.output.posts import post_lines
+from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page
 from tidelore.cli.output.table import page_columns
-from tidelore.core.errors import UserError
-from tidelore.core.references import Kind, parse_post_reference, parse_reference
-from tidelore.store.reading.conversations import read_conversation, resolve
-from tidelore.store.reading.posts import read_post, resolve_post
+from tidelore.core.references import Kind
 
 
-@click.command("post", cls=LoreCommand, example="lore show post https://bsky.app/profile/alice.bsky.social/post/3kabc")
+@click.command(
+    "post",
+    cls=LoreCommand,
+    example="lore show post https://bsky.app/profile/alice.bsky.social/post/3kabc",
+    answer=ShownPost,
+)
 @click.argument("reference", metavar="REF")
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
@@ -35,27 +38,11 @@ def post_command(
     """
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
-    meant = parse_post_reference(reference)
-    database = invocation.open_store()
-    try:
-        view = read_post(database, resolve_post(database, meant))
-    finally:
-        database.close()
+    chosen = choose_fields(fields, ShownPost)
+    post = show_post(invocation.app(), reference)
     if in_browser:
-        from tidelore.cli.output.render import open_page
-
-        open_page(view.post.url)
-    data = post_data(view)
-    names = list(data) if fields is None else [name.strip() for name in fields.split(",") if name.strip()]
-    unknown = [name for name in names if name not in data]
-    if unknown or not names:
-        raise UserError(
-            f"invalid value for --fields: {', '.join(unknown) or 'no field given'}",
-            fix="use any of: " + ", ".join(data),
-            fields=fields,
-        )
-    lines = () if invocation.choices.robot else post_lines(view, page_columns())
-    return Output({name: data[name] for name in data if name in names}, lines)
+        open_page(post.web_url)
+    return Output(only_fields(post, chosen), () if invocation.choices.robot else post_lines(post, page_columns()))
 
 
 @click.group(
@@ -88,7 +75,7 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@show_command.command("issue", cls=LoreCommand, example="lore show issue 'group/project#12'")
+@show_command.command("issue", cls=LoreCommand, example="lore show issue 'group/project#12'", answer=ShownIssue)
 @_shared_options
 @click.pass_context
 def issue_command(ctx: click.Context, /, **wanted: Any) -> Output:
@@ -100,7 +87,9 @@ def issue_command(ctx: click.Context, /, **wanted: Any) -> Output:
     return _show(ctx, "issue", files=False, **wanted)
 
 
-@show_command.command("mr", cls=LoreCommand, example="lore show mr 'group/project!12' --files")
+@show_command.command(
+    "mr", cls=LoreCommand, example="lore show mr 'group/project!12' --files", answer=ShownMergeRequest
+)
 @click.option("--files", is_flag=True, help="Include the changed files.")
 @_shared_options
 @click.pass_context
@@ -126,36 +115,14 @@ def _show(
     as_json: bool,
     in_browser: bool,
 ) -> Output:
-    from tidelore.cli.output.conversations import ShownParts, conversation_data, conversation_lines
+    from tidelore.cli.output.conversations import item_lines
 
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
-    meant = parse_reference(reference, kind)
-    default = invocation.app().config.default_project
-    database = invocation.open_store()
-    try:
-        parent_id = resolve(database, kind, meant, project=project, default=default)
-        talk = read_conversation(database, kind, parent_id)
-    finally:
-        database.close()
-    view = ShownParts(system=system, files=files, last=last, columns=page_columns())
-    data = _chosen(conversation_data(talk, view), fields)
+    chosen = choose_fields(fields, ShownMergeRequest if kind == "mr" else ShownIssue)
+    request = ShowRequest(kind=kind, reference=reference, project=project, system=system, last=last)
+    item = show_item(invocation.app(), request)
     if in_browser:
-        from tidelore.cli.output.render import open_page
-
-        open_page(talk.parent.web_url)
-    return Output(data, () if invocation.choices.robot else conversation_lines(talk, view))
-
-
-def _chosen(data: dict[str, Any], fields: str | None) -> dict[str, Any]:
-    if fields is None:
-        return data
-    names = [name.strip() for name in fields.split(",") if name.strip()]
-    unknown = [name for name in names if name not in data]
-    if unknown or not names:
-        raise UserError(
-            f"invalid value for --fields: {', '.join(unknown) or 'no field given'}",
-            fix="use any of: " + ", ".join(data),
-            fields=fields,
-        )
-    return {name: data[name] for name in data if name in names}
+        open_page(item.web_url)
+    lines = () if invocation.choices.robot else item_lines(item, page_columns(), with_files=files)
+    return Output(only_fields(item, chosen), lines)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tidelore.app.showing import ChangedFile
 from tidelore.cli.output.conversations import describe_duration, describe_file
-from tidelore.core.model import FileChangeRecord
 from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden
 from tidelore.store.reading.conversations import NoteRow, place
 
@@ -46,7 +46,7 @@ def test_a_review_note_position_is_shown_as_path_and_lines(position: dict[str, A
     ],
 )
 def test_a_changed_file_is_shown_with_the_letter_of_its_change(flags: tuple[bool, bool, bool], shown: str) -> None:
-    assert describe_file(FileChangeRecord("a", "b", *flags)) == shown
+    assert describe_file(ChangedFile("a", "b", *flags)) == shown
 
 
 @pytest.mark.parametrize(

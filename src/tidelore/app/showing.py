@@ -1,0 +1,385 @@
+"""Show one stored issue, merge request or post with its conversation.
+
+Reads the local database only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.listing import ListedPost, listed_post
+from tidelore.app.wiring import App
+from tidelore.core.references import Kind, parse_post_reference, parse_reference
+from tidelore.store.database.port import Database
+from tidelore.store.reading.conversations import (
+    Conversation,
+    IssueRow,
+    MergeRequestRow,
+    NoteRow,
+    Thread,
+    read_conversation,
+    resolve,
+)
+from tidelore.store.reading.posts import PostRow, read_post, resolve_post
+
+
+class NotePosition(Struct, frozen=True):
+    """The position of a note in a diff."""
+
+    type: Annotated[str | None, means("text, image or file")]
+    old_path: Annotated[str | None, means("the file's path before")]
+    new_path: Annotated[str | None, means("the file's path after")]
+    old_line: Annotated[int | None, means("the line before, or null")]
+    new_line: Annotated[int | None, means("the line after, or null")]
+    range_start: Annotated[int | None, means("the first line of several, or null")]
+    range_end: Annotated[int | None, means("the last line of several, or null")]
+    base_sha: Annotated[str | None, means("the commit the branches have in common")]
+    start_sha: Annotated[str | None, means("the commit compared with")]
+    head_sha: Annotated[str | None, means("the commit commented on")]
+
+    @property
+    def text(self) -> str:
+        """The position as text, such as `src/auth/login.ts:45-48`.
+
+        A removed line is a line of the old file; a renamed file is shown with both names.
+        """
+        old, new = self.old_path, self.new_path
+        if self.new_line is None and self.old_line is not None:
+            path, line = old or new, self.old_line
+        else:
+            path = f"{old} -> {new}" if old and new and old != new else new or old
+            line = self.new_line or 0
+        if self.range_start is not None and self.range_end is not None and self.range_start < self.range_end:
+            return f"{path}:{self.range_start}-{self.range_end}"
+        return f"{path}:{line}" if line else path or ""
+
+
+class ShownNote(Struct, frozen=True, kw_only=True):
+    """One note of a discussion."""
+
+    id: Annotated[int, means("id on the server")]
+    type: Annotated[str | None, means("DiffNote, DiscussionNote, or null")]
+    system: Annotated[bool, means("whether it is a system note")]
+    internal: Annotated[bool, means("whether it is an internal note, visible to project members only")]
+    author: Annotated[str | None, means("who wrote it")]
+    body: Annotated[str, means("its Markdown source")]
+    created_at: Annotated[Instant, means("when it was written")]
+    updated_at: Annotated[Instant, means("when it was last edited")]
+    resolvable: Annotated[bool, means("whether it can be resolved")]
+    resolved: Annotated[bool, means("whether it is")]
+    resolved_by: Annotated[str | None, means("who resolved it, or null")]
+    resolved_at: Annotated[Instant | None, means("when, or null")]
+    position: Annotated[NotePosition | None, means("null, or its position in the diff")]
+
+    @property
+    def place(self) -> str | None:
+        """The position in the diff as text, or None."""
+        return None if self.position is None else self.position.text
+
+
+class ShownDiscussion(Struct, frozen=True):
+    """A discussion with its notes in order."""
+
+    id: Annotated[str, means("id on the server")]
+    individual: Annotated[bool, means("whether it is a single note")]
+    resolvable: Annotated[bool, means("whether it can be resolved")]
+    resolved: Annotated[bool, means("whether it is")]
+    notes: list[ShownNote]
+
+
+class ItemEvents(Struct, frozen=True):
+    """How many events of each kind an item has."""
+
+    state: Annotated[int, means("how often it was closed, reopened or merged")]
+    label: Annotated[int, means("how often a label was added or removed")]
+    milestone: Annotated[int, means("how often a milestone was added or removed")]
+
+
+class ShownItem(Struct, frozen=True, kw_only=True):
+    """What issues and merge requests have in common."""
+
+    project: Annotated[str, means("the project's path")]
+    iid: Annotated[int, means("its number in the project")]
+    reference: Annotated[str | None, means("its full reference, such as group/project#12 or group/project!12")]
+    title: Annotated[str, means("its title")]
+    state: Annotated[str, means("its state")]
+    author: Annotated[str | None, means("who wrote it")]
+    assignees: Annotated[tuple[str, ...], means("its assignees")]
+    labels: Annotated[tuple[str, ...], means("its labels")]
+    milestone: Annotated[str | None, means("its milestone, or null")]
+    created_at: Annotated[Instant, means("when it was created")]
+    updated_at: Annotated[Instant, means("when it was last updated")]
+    closed_at: Annotated[Instant | None, means("when it was closed, or null")]
+    deleted_at: Annotated[Instant | None, means("when it was found deleted, or null")]
+    web_url: Annotated[str | None, means("its address")]
+    description: Annotated[str | None, means("its Markdown source")]
+    events: ItemEvents
+    discussions: list[ShownDiscussion]
+    discussions_total: Annotated[int, means("how many discussions there are, including those hidden by --notes")]
+    discussions_read: Annotated[bool, means("whether they were ever read")]
+    discussions_fresh: Annotated[bool, means("whether they are up to date with this version")]
+    discussions_error: Annotated[str | None, means("why the last read failed, or null")]
+
+
+class ClosingMergeRequest(Struct, frozen=True):
+    """A merge request that closes the issue."""
+
+    project: Annotated[str, means("where a merge request that closes it belongs")]
+    iid: Annotated[int, means("its number there")]
+    title: Annotated[str, means("its title")]
+    state: Annotated[str, means("its state")]
+    web_url: Annotated[str | None, means("its address")]
+
+
+class ShownIssue(ShownItem, frozen=True, kw_only=True):
+    """The answer of `lore show issue`."""
+
+    type: Annotated[str | None, means("issue, incident, task and the like")]
+    status: Annotated[str | None, means("its work item status, or null")]
+    status_category: Annotated[str | None, means("the category of that status, or null")]
+    confidential: Annotated[bool, means("whether it is confidential")]
+    discussion_locked: Annotated[bool, means("whether only members may comment")]
+    due_date: Annotated[str | None, means("when it is due, or null")]
+    time_estimate_seconds: Annotated[int, means("its time estimate")]
+    time_spent_seconds: Annotated[int, means("its time spent")]
+    closed_by: list[ClosingMergeRequest]
+
+
+class ClosedIssue(Struct, frozen=True):
+    """An issue that the merge request closes."""
+
+    key: Annotated[str, means("the id of an issue it closes; of another tracker, its key")]
+    iid: Annotated[int | None, means("its number, or null")]
+    reference: Annotated[str | None, means("its full reference, or null")]
+    title: Annotated[str | None, means("its title")]
+    web_url: Annotated[str | None, means("its address")]
+
+
+class ChangedFile(Struct, frozen=True):
+    """A file that the merge request changes."""
+
+    old_path: Annotated[str, means("a changed file's path before, at the newest head that was read")]
+    new_path: Annotated[str, means("its path after")]
+    new_file: Annotated[bool, means("whether it is new")]
+    renamed_file: Annotated[bool, means("whether it was renamed")]
+    deleted_file: Annotated[bool, means("whether it was deleted")]
+
+
+class ShownMergeRequest(ShownItem, frozen=True, kw_only=True):
+    """The answer of `lore show mr`."""
+
+    draft: Annotated[bool, means("whether it is a draft")]
+    reviewers: Annotated[tuple[str, ...], means("who is asked to review it")]
+    source_branch: Annotated[str | None, means("the branch it comes from")]
+    target_branch: Annotated[str | None, means("the branch it goes to")]
+    head_sha: Annotated[str | None, means("its newest commit")]
+    merge_status: Annotated[str | None, means("detailed_merge_status of GitLab")]
+    merged_by: Annotated[str | None, means("who merged it, or null")]
+    merged_at: Annotated[Instant | None, means("when it was merged, or null")]
+    closes_issues: list[ClosedIssue]
+    files: list[ChangedFile]
+
+
+class ShowRequest(Struct, frozen=True, kw_only=True):
+    """Which item to show, and which of its discussions: with system notes, only the `last` ones."""
+
+    kind: Kind
+    reference: str
+    project: str | None = None
+    system: bool = False
+    last: int | None = None
+
+
+def show_item(app: App, request: ShowRequest) -> ShownIssue | ShownMergeRequest:
+    """Return an issue or merge request with its discussions."""
+    meant = parse_reference(request.reference, request.kind)
+    default = app.config.default_project
+    with app.reading() as database:
+        row_id = resolve(database, request.kind, meant, project=request.project, default=default)
+        return read_item(database, request.kind, row_id, system=request.system, last=request.last)
+
+
+def read_item(
+    database: Database, kind: Kind, row_id: int, *, system: bool = False, last: int | None = None
+) -> ShownIssue | ShownMergeRequest:
+    """Read an issue or merge request with its discussions."""
+    talk = read_conversation(database, kind, row_id)
+    threads = _spoken(talk.threads, system=system)
+    chosen = threads if last is None else threads[max(len(threads) - last, 0) :]
+    shared = _shared(talk, chosen, len(threads))
+    if isinstance(talk.parent, MergeRequestRow):
+        return _merge_request(talk, talk.parent, shared)
+    return _issue(talk, talk.parent, shared)
+
+
+def _shared(talk: Conversation, threads: list[ShownDiscussion], total: int) -> dict[str, Any]:
+    parent = talk.parent
+    return {
+        "project": talk.project,
+        "iid": parent.iid,
+        "reference": parent.references_full,
+        "title": parent.title,
+        "state": parent.state,
+        "author": parent.author_username,
+        "assignees": talk.assignees,
+        "labels": talk.labels,
+        "milestone": parent.milestone_title,
+        "created_at": instant(parent.created_at),
+        "updated_at": instant(parent.updated_at),
+        "closed_at": instant(parent.closed_at),
+        "deleted_at": instant(parent.deleted_at),
+        "web_url": parent.web_url,
+        "description": parent.description,
+        "events": ItemEvents(**talk.events),
+        "discussions": threads,
+        "discussions_total": total,
+        "discussions_read": parent.discussions_read,
+        "discussions_fresh": parent.discussions_fresh,
+        "discussions_error": parent.discussions_error,
+    }
+
+
+def _issue(talk: Conversation, parent: IssueRow, shared: dict[str, Any]) -> ShownIssue:
+    return ShownIssue(
+        **shared,
+        type=parent.issue_type,
+        status=parent.status_name,
+        status_category=parent.status_category,
+        confidential=bool(parent.confidential),
+        discussion_locked=bool(parent.discussion_locked),
+        due_date=parent.due_date,
+        time_estimate_seconds=parent.time_estimate_seconds,
+        time_spent_seconds=parent.time_spent_seconds,
+        closed_by=[copy_fields(ClosingMergeRequest, row) for row in talk.closed_by],
+    )
+
+
+def _merge_request(talk: Conversation, parent: MergeRequestRow, shared: dict[str, Any]) -> ShownMergeRequest:
+    return ShownMergeRequest(
+        **shared,
+        draft=bool(parent.draft),
+        reviewers=talk.reviewers,
+        source_branch=parent.source_branch,
+        target_branch=parent.target_branch,
+        head_sha=parent.head_sha,
+        merge_status=parent.detailed_merge_status,
+        merged_by=parent.merge_user_username,
+        merged_at=instant(parent.merged_at),
+        closes_issues=[
+            ClosedIssue(row.issue_key, row.issue_iid, row.reference, row.title, row.web_url) for row in talk.closes
+        ],
+        files=[copy_fields(ChangedFile, file) for file in talk.files],
+    )
+
+
+def _spoken(threads: Sequence[Thread], *, system: bool) -> list[ShownDiscussion]:
+    """Return the discussions that have a shown note, with these notes."""
+    found = []
+    for thread in threads:
+        notes = [_note(note) for note in thread.notes if system or not note.is_system]
+        if notes:
+            flags = (bool(thread.individual_note), bool(thread.resolvable), bool(thread.resolved))
+            found.append(ShownDiscussion(thread.remote_id, *flags, notes))
+    return found
+
+
+def _note(note: NoteRow) -> ShownNote:
+    return ShownNote(
+        id=note.remote_id,
+        type=note.note_type,
+        system=bool(note.is_system),
+        internal=bool(note.is_internal),
+        author=note.author_username,
+        body=note.body,
+        created_at=instant(note.created_at),
+        updated_at=instant(note.updated_at),
+        resolvable=bool(note.resolvable),
+        resolved=bool(note.resolved),
+        resolved_by=note.resolved_by,
+        resolved_at=instant(note.resolved_at),
+        position=_position(note) if note.is_placed else None,
+    )
+
+
+def _position(note: NoteRow) -> NotePosition:
+    return NotePosition(
+        note.position_type,
+        note.position_old_path,
+        note.position_new_path,
+        note.position_old_line,
+        note.position_new_line,
+        note.position_line_range_start,
+        note.position_line_range_end,
+        note.position_base_sha,
+        note.position_start_sha,
+        note.position_head_sha,
+    )
+
+
+class PostLink(Struct, frozen=True):
+    """A link in a post."""
+
+    url: Annotated[str, means("a link, normalised")]
+    raw: Annotated[str, means("the link as it was written")]
+    title: Annotated[str | None, means("the title on its card, or null")]
+    description: Annotated[str | None, means("the description on its card, or null")]
+
+
+class BriefPost(Struct, frozen=True):
+    """A post near the shown one."""
+
+    uri: Annotated[str, means("its address")]
+    kind: Annotated[str, means("its kind")]
+    author: Annotated[str, means("its author")]
+    text: Annotated[str, means("its text")]
+    created_at: Annotated[Instant, means("when it was written")]
+    web_url: Annotated[str | None, means("its page")]
+
+
+class ShownPost(ListedPost, frozen=True, kw_only=True):
+    """The answer of `lore show post`."""
+
+    cid: Annotated[str, means("the version that is stored")]
+    reply_root: Annotated[str | None, means("the address of the post its thread begins with, or null")]
+    indexed_at: Annotated[Instant | None, means("when the network indexed it, or null")]
+    embed: Annotated[str | None, means("what is embedded: images, external, record and the like, or null")]
+    links: list[PostLink]
+    parent: Annotated[BriefPost | None, means("null, or the parent post")]
+    quoted: Annotated[BriefPost | None, means("null, or the post it quotes")]
+    replies: Annotated[list[BriefPost], means("its replies, the oldest first, at most 50")]
+    replies_total: Annotated[int, means("how many replies are stored")]
+    reposters: Annotated[tuple[str, ...], means("who reposted it")]
+
+
+def show_post(app: App, reference: str) -> ShownPost:
+    """Return a post with its links and replies."""
+    meant = parse_post_reference(reference)
+    with app.reading() as database:
+        return read_shown_post(database, resolve_post(database, meant))
+
+
+def read_shown_post(database: Database, post_id: int) -> ShownPost:
+    """Read a post with its links and replies."""
+    view = read_post(database, post_id)
+    return copy_fields(
+        ShownPost,
+        listed_post(view.post),
+        cid=view.post.cid,
+        reply_root=view.post.reply_root,
+        indexed_at=instant(view.post.indexed_at),
+        embed=view.post.embed_kind,
+        links=[copy_fields(PostLink, link) for link in view.links],
+        parent=None if view.parent is None else _brief(view.parent),
+        quoted=None if view.quoted is None else _brief(view.quoted),
+        replies=[_brief(reply) for reply in view.replies],
+        replies_total=view.replies_total,
+        reposters=view.reposters,
+    )
+
+
+def _brief(row: PostRow) -> BriefPost:
+    return BriefPost(row.uri, row.kind, row.author, row.text, instant(row.created_at), row.url)
