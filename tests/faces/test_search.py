@@ -9,7 +9,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.cli.search import CHARACTERS_PER_TOKEN
+from tidelore.app.searching import CHARACTERS_PER_TOKEN
 from tidelore.core.text import width
 from tidelore.search.results import ThreadResult
 

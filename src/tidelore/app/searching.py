@@ -1,0 +1,284 @@
+"""Search the local copy, and find threads similar to one.
+
+Searches by words without a network; by meaning with the embeddings that are stored. A page that exceeds its token
+budget is cut; it always contains one item, whose snippet is emptied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.app.answers import Instant, copy_fields, encode_hook, means
+from tidelore.app.documents import rank_by_meaning
+from tidelore.app.wiring import App
+from tidelore.core.content import digest
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.extras import extra_missing, require
+from tidelore.core.references import (
+    KINDS,
+    SIGNS,
+    Kind,
+    Reference,
+    parse_post_reference,
+    parse_reference,
+    parse_since,
+)
+from tidelore.search import find as finding
+from tidelore.search.find import SearchRequest, SearchResults
+from tidelore.search.query import Query, parse_query, resolve_filters
+from tidelore.store.database.port import Database
+
+if TYPE_CHECKING:
+    from tidelore.core.references import PostReference
+    from tidelore.search.find import SearchMode
+
+MODES = finding.MODES
+CHARACTERS_PER_TOKEN = 4
+_ENVELOPE = 200
+"""Characters reserved for the envelope around `data` and for a longer continuation token."""
+_THREAD_TYPES: dict[Kind, str] = {"issue": "issue", "mr": "merge_request"}
+
+
+class FoundThread(Struct, frozen=True, kw_only=True):
+    """A thread that matches, and its best matching text."""
+
+    reference: Annotated[
+        str, means("reference of the thread: group/project#12, group/project!12, or the address of a post")
+    ]
+    type: Annotated[str, means("issue, mr or post")]
+    project: Annotated[str | None, means("the project's path, or null for a post")]
+    iid: Annotated[int | None, means("its number in the project, or null for a post")]
+    title: Annotated[str, means("its title; of a post, its author")]
+    state: Annotated[str, means("its state; of a post, its kind")]
+    labels: Annotated[tuple[str, ...], means("its labels")]
+    found_in: Annotated[str, means("where in it: issue or mr (its description), discussion, or post")]
+    author: Annotated[str | None, means("author of the matching text")]
+    updated_at: Annotated[Instant, means("last update of the matching text")]
+    web_url: Annotated[str | None, means("URL of the matching text, or null")]
+    snippet: Annotated[str, means("best matching part, on one line")]
+    highlights: Annotated[
+        tuple[tuple[int, int], ...], means("matches in the snippet: start, end; empty for `lore similar`")
+    ]
+    further: Annotated[int, means("number of further matches in the thread")]
+    score: Annotated[
+        float, means("its score, comparable within one answer only; for `lore similar` the cosine similarity")
+    ]
+    ranks: Annotated[dict[str, int], means("its rank in each ranking: lexical, semantic")]
+
+
+class TermCount(Struct, frozen=True):
+    """A word or phrase of the query."""
+
+    text: Annotated[str, means("a word or phrase, rarest first")]
+    documents: Annotated[int, means("number of documents that contain it")]
+
+
+class TermGate(Struct, frozen=True):
+    """The words by which documents were selected before they were scored."""
+
+    terms: Annotated[list[str], means("the words that selected candidates; empty if everything was scored")]
+    needs_all: Annotated[bool, means("whether all of them were required")]
+
+
+class Explanation(Struct, frozen=True):
+    """How results were ranked."""
+
+    terms: list[TermCount]
+    gates: list[TermGate]
+    names: Annotated[tuple[str, ...], means("identifiers that were searched by name too")]
+
+
+class SearchPage(Struct, frozen=True, kw_only=True):
+    """The answer of `lore search`."""
+
+    items: list[FoundThread]
+    total: Annotated[int, means("number of matching threads")]
+    total_is_lower_bound: Annotated[bool, means("whether more threads match than were ranked")]
+    start: Annotated[int, means("number of threads before this page")] = 0
+    next: Annotated[str | None, means("the token for --after, or null on the last page")] = None
+    truncated: Annotated[bool, means("whether --max-tokens cut the page short")] = False
+    mode: Annotated[str, means("the mode that was used")]
+    notice: Annotated[str | None, means("a limitation of this search, or null")]
+    explain: Annotated[Explanation | None, means("null, or how the results were ranked")] = None
+
+
+class SimilarThreads(Struct, frozen=True):
+    """The answer of `lore similar`."""
+
+    items: list[FoundThread]
+    total: Annotated[int, means("number of items")]
+    next: Annotated[None, means("null")] = None
+
+
+class SearchQuestion(Struct, frozen=True, kw_only=True):
+    """A query with its options. `max_tokens` limits the page as JSON with only these `fields` of the items."""
+
+    text: str
+    mode: SearchMode = "hybrid"
+    type: str | None = None
+    project: str | None = None
+    author: str | None = None
+    state: str | None = None
+    since: str | None = None
+    path: str | None = None
+    labels: tuple[str, ...] = ()
+    limit: int = 10
+    after: str | None = None
+    explain: bool = False
+    max_tokens: int | None = None
+    fields: frozenset[str] = frozenset(FoundThread.__struct_fields__)
+
+
+def search(app: App, question: SearchQuestion) -> SearchPage:
+    """Return one page of matching threads, the best first."""
+    query = parse_query(question.text)
+    written = _filters(query, question)
+    start = _read_token(question.after, query, written) if question.after else 0
+    with app.reading() as database:
+        asked = resolve_filters(database, written, lambda text: parse_since(text, app.clock.now_ms()))
+        request = SearchRequest(query=query, wanted=asked, mode=question.mode, limit=question.limit, start=start)
+        meaning = rank_by_meaning(app, database, query.text if request.mode != "lexical" else "")
+        if meaning.extra is not None and request.mode == "semantic":
+            raise extra_missing(meaning.extra, "search by meaning")
+        found = finding.find(database, request, meaning.ranker, meaning.notice)
+    page = search_page(found, query, start=start, explain=question.explain)
+    if question.max_tokens is not None:
+        page = _fitted(page, question.max_tokens, question.fields)
+    end = start + len(page.items)
+    return replace(page, next=f"{end}-{_mark(query, written)}" if end < page.total else None)
+
+
+def search_page(found: SearchResults, query: Query, *, start: int = 0, explain: bool = False) -> SearchPage:
+    """Return results as a page."""
+    return SearchPage(
+        items=[copy_fields(FoundThread, thread) for thread in found.threads],
+        total=found.total,
+        total_is_lower_bound=found.is_cut,
+        start=start,
+        mode=found.mode,
+        notice="; ".join(found.notices) or None,
+        explain=_explanation(found, query) if explain else None,
+    )
+
+
+def _explanation(found: SearchResults, query: Query) -> Explanation:
+    lexical = found.lexical
+    if lexical is None:
+        return Explanation([], [], query.names)
+    return Explanation(
+        [TermCount(entry.term.text, entry.documents) for entry in lexical.counted],
+        [TermGate([term.text for term in gate.terms], gate.needs_all) for gate in lexical.gates],
+        query.names,
+    )
+
+
+def _filters(query: Query, question: SearchQuestion) -> list[tuple[str, str]]:
+    """Return the filters of the query merged with those given as options."""
+    names = ("type", "project", "author", "state", "since", "path")
+    options = [(name, getattr(question, name)) for name in names if getattr(question, name) is not None]
+    return [*query.fields, *options, *(("label", label) for label in question.labels)]
+
+
+def _read_token(text: str, query: Query, written: Sequence[tuple[str, str]]) -> int:
+    """Return the position of a continuation token; raise UserError for a token of another query."""
+    place, _, mark = text.partition("-")
+    if not (place.isascii() and place.isdecimal() and len(place) < 10):
+        raise UserError(f"invalid value for --after: {text!r}", fix="use `data.next` of the previous page", after=text)
+    if mark != _mark(query, written):
+        raise UserError(
+            "--after was created by a different query", fix="repeat the query with the same filters", after=text
+        )
+    return int(place)
+
+
+def _mark(query: Query, written: Sequence[tuple[str, str]]) -> str:
+    asked = (query.terms, query.excluded, query.names, sorted(set(written)))
+    return digest(msgspec.json.encode(asked)).hex()[:8]
+
+
+def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
+    """Return a page with as many items as the budget allows."""
+    room = max_tokens * CHARACTERS_PER_TOKEN - _ENVELOPE - _size(replace(page, items=[]))
+    kept: list[FoundThread] = []
+    for item in page.items:
+        room -= _size({name: getattr(item, name) for name in fields})
+        if room < 0:
+            kept += [] if kept else [replace(item, snippet="", highlights=())]
+            return replace(page, items=kept, truncated=True)
+        kept.append(item)
+    return page
+
+
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value, enc_hook=encode_hook).decode()) + 1
+
+
+def find_similar(app: App, reference: str, project: str | None = None, limit: int = 10) -> SimilarThreads:
+    """Return the threads whose text is nearest in meaning to an issue, merge request or post."""
+    require("vectors", "`lore similar`", ["numpy"])
+    from tidelore.search import semantic
+    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.store.reading.posts import resolve_post
+
+    post = _post_reading(reference)
+    meant = {} if post is not None else _readings(reference)
+    with app.reading() as database:
+        if post is not None:
+            thread = ThreadKey("post", resolve_post(database, post))
+        else:
+            kind, row_id = _resolved(database, reference, meant, project, app.config.default_project)
+            thread = ThreadKey(_THREAD_TYPES[kind], row_id)
+        threads = semantic.find_similar(database, thread, limit)
+    return SimilarThreads([copy_fields(FoundThread, thread) for thread in threads], len(threads))
+
+
+def _post_reading(reference: str) -> PostReference | None:
+    """Return the parsed post reference, or None if it is something else."""
+    try:
+        return parse_post_reference(reference)
+    except UserError:
+        return None
+
+
+def _readings(reference: str) -> dict[Kind, Reference]:
+    """Return the possible meanings of a reference: a bare number can be an issue or a merge request."""
+    found: dict[Kind, Reference] = {}
+    refused: UserError | None = None
+    for kind in KINDS:
+        try:
+            found[kind] = parse_reference(reference, kind)
+        except UserError as error:
+            refused = error
+    if not found and refused is not None:
+        raise UserError(
+            f"could not parse {reference!r} as an issue, merge request or post",
+            fix="use #12 for an issue, !12 for a merge request, group/project!12, a URL, or at://… for a post",
+            reference=reference,
+        )
+    return found
+
+
+def _resolved(
+    database: Database, reference: str, meant: dict[Kind, Reference], project: str | None, default: str
+) -> tuple[Kind, int]:
+    from tidelore.store.reading.conversations import resolve
+
+    rows: dict[Kind, int] = {}
+    missing: NotFound | None = None
+    for kind, reading in meant.items():
+        try:
+            rows[kind] = resolve(database, kind, reading, project=project, default=default)
+        except NotFound as error:
+            missing = missing or error
+    if not rows and missing is not None:
+        raise missing
+    if len(rows) > 1:
+        both = " or ".join(f"'{SIGNS[kind]}{reading.iid}'" for kind, reading in meant.items())
+        raise UserError(f"{reference} is both an issue and a merge request", fix=f"use {both}", reference=reference)
+    ((kind, row_id),) = rows.items()
+    return kind, row_id
