@@ -112,13 +112,10 @@ def told_as_documented(command: str, *answers: Any, only: str = "", also: frozen
 
     Of a command that answers in several shapes: those whose meaning says `only`, and those in `also`.
     """
-    from tests.faces.test_documented_shapes import paths
+    from tests.faces.test_documented_shapes import differences
 
     known = {path for path, meaning in read_schema(command).items() if only in meaning or path in also}
-    objects = {path for path in known if any(other.startswith((f"{path}.", f"{path}[]")) for other in known)}
-    found = {path for answer in answers for path in paths(answer, known)}
-    differing = sorted((found | objects) ^ known)
-    assert not differing, f"{command}: not told, or not documented: {differing}"
+    assert differences(known, answers) == [], command
 
 
 def failed(done: Outcome, exit_code: int, error: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The fields of robot mode are those the reference names, in both directions."""
+"""The fields of robot mode are those that `lore robot-docs` names, in both directions."""
 
 from __future__ import annotations
 
@@ -6,25 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.architecture.reference import fields, sections
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
-CURSOR = fields(sections("commands.md")["lore cursors show"])
-SCOPE = {
-    path.removeprefix("scopes[].")
-    for path in fields(sections("commands.md")["lore ingest"])
-    if path.startswith("scopes[].")
-}
-SHARED = {"scrubbed[]": SCOPE, "cursors[]": CURSOR, "items[]": CURSOR, "reset": CURSOR}
-
-
-def documented(command: str) -> set[str]:
-    """The paths of a command, those given by reference spelled out."""
-    found: set[str] = set()
-    for path in fields(sections("commands.md")[f"lore {command}"]):
-        shared = SHARED.get(path)
-        found |= {path} if shared is None else {f"{path}.{inner}" for inner in shared}
-    return found
+from tidelore.cli.robot_docs import read_schema
 
 
 def paths(value: Any, known: set[str], here: str = "") -> Iterator[str]:
@@ -42,12 +26,31 @@ def paths(value: Any, known: set[str], here: str = "") -> Iterator[str]:
         yield here
 
 
-def compare(command: str, *answers: Any) -> None:
-    known = documented(command)
-    # A field that holds either null or an object is named by itself and by what is inside.
-    objects = {path for path in known if any(other.startswith(f"{path}.") for other in known)}
+def empty(value: Any, known: set[str], here: str = "") -> Iterator[str]:
+    """Every path that holds nothing: null, or an empty list or object, so that what is inside cannot be seen."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            free = f"{here}.*" if here else "*"
+            yield from empty(inner, known, free if free in known else f"{here}.{key}" if here else key)
+    elif isinstance(value, list) and value:
+        for inner in value:
+            yield from empty(inner, known, f"{here}[]")
+    elif value is None or value in ([], {}):
+        yield here
+
+
+def differences(known: set[str], answers: tuple[Any, ...]) -> list[str]:
+    """The paths that are told and not documented, or documented and not told although there is something to tell."""
     found = {path for answer in answers for path in paths(answer, known)}
-    assert found | objects == known
+    hollow = {path for answer in answers for path in empty(answer, known)}
+    # A field that holds either null or an object is named by itself and by what is inside.
+    objects = {path for path in known if any(other.startswith((f"{path}.", f"{path}[]")) for other in known)}
+    hidden = {path for path in known for above in hollow if path.startswith((f"{above}.", f"{above}[]"))}
+    return sorted((found - known) | (known - found - objects - hidden))
+
+
+def compare(command: str, *answers: Any) -> None:
+    assert differences(set(read_schema(command)), answers) == []
 
 
 @pytest.fixture

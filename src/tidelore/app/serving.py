@@ -17,8 +17,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.app.dashboard import ServiceSummary
 from tidelore.app.service_jobs import build_jobs, follows_somebody
-from tidelore.core.errors import ConfigError, DatabaseUnreachable, LeaseLost, StorageFailed, TideloreError
+from tidelore.app.status import job_entry
+from tidelore.core.errors import (
+    ConfigError,
+    DatabaseUnreachable,
+    LeaseLost,
+    PartialSuccess,
+    StorageFailed,
+    TideloreError,
+)
 from tidelore.service.control import Control
 from tidelore.service.http_server import StatusServer, build_pages
 from tidelore.service.status import LEASE
@@ -174,6 +183,26 @@ class ServiceReport(Struct):
     errors: dict[str, TideloreError]
     ended: int
     seconds: float
+
+    @property
+    def summary(self) -> ServiceSummary:
+        """What `lore service` answers."""
+        jobs = [job_entry(job) for job in self.jobs]
+        return ServiceSummary(seconds=round(self.seconds, 3), ended=self.ended, jobs=jobs)
+
+    @property
+    def error(self) -> TideloreError | None:
+        """The error of a service that ran each job once: the only one, or a partial success."""
+        errors = list(self.errors.values())
+        if not errors:
+            return None
+        if len(errors) == 1 and len(self.jobs) == 1:
+            return errors[0]
+        return PartialSuccess(
+            f"{len(errors)} of {len(self.jobs)} jobs failed",
+            fix=errors[0].fix or "`lore status` shows the errors",
+            failed=[{"job": name, "code": error.code, "message": error.message} for name, error in self.errors.items()],
+        )
 
 
 async def serve(

@@ -7,85 +7,22 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tidelore.app.dashboard import ServiceSummary, SourcesOverview, dashboard
 from tidelore.cli.command import Invocation, LoreCommand, invocation_of
-from tidelore.cli.output.render import Output, instant, plural
-from tidelore.cli.status import budget_data, job_data
+from tidelore.cli.output.render import Output, plural
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
 
 if TYPE_CHECKING:
     from tidelore.app.serving import ServiceReport
     from tidelore.app.wiring import App
-    from tidelore.core.errors import TideloreError
-    from tidelore.service.panels import Dashboard, SourcePanel
-    from tidelore.store.work.runs import RunRecord
 
 
-def dashboard_output(invocation: Invocation) -> Output:
-    """Return the overview as data, read from the database; no service is started."""
-    from tidelore.service.panels import read_dashboard
-
-    app = invocation.app()
-    database = invocation.open_store()
-    try:
-        return Output(dashboard_data(read_dashboard(database, app.config, app.clock.now_ms())))
-    finally:
-        database.close()
-
-
-def dashboard_data(glance: Dashboard) -> dict[str, Any]:
-    """Return the overview as data."""
-    row = glance.service.holder
-    holder = None if row is None else row.holder
-    served = row is not None and holder is not None
-    return {
-        "read_at": instant(glance.now_ms),
-        "service": {
-            "running": served,
-            "host": holder.host if holder is not None else None,
-            "pid": holder.pid if holder is not None else None,
-            "command": row.command if row is not None else None,
-            "since": instant(row.acquired_at) if row is not None else None,
-        },
-        "sources": [_source(source) for source in glance.sources],
-        "running": [_run(run) for run in glance.runs],
-        "requests_by_minute": [round(amount, 3) for amount in glance.requests],
-        "items_by_minute": [round(amount, 3) for amount in glance.items],
-        "waiting": {
-            "events": glance.events,
-            "answers": glance.answers,
-            "blocked": glance.blocked,
-            "documents": glance.documents,
-            "quarantined": glance.quarantined,
-        },
-    }
-
-
-def _source(source: SourcePanel) -> dict[str, Any]:
-    names = ("name", "kind", "state", "lag_seconds", "bound_seconds", "fresh", "due", "scopes", "behind", "requests")
-    return {name: getattr(source, name) for name in (*names, "error")} | budget_data(source.left)
-
-
-def _run(run: RunRecord) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "command": run.command,
-        "phase": run.phase,
-        "started_at": instant(run.started_at),
-        "heartbeat_at": instant(run.heartbeat_at),
-        "stored": run.issues_ingested + run.mrs_ingested,
-        "requests": run.requests,
-        "done": run.progress_done,
-        "total": run.progress_total,
-        "note": run.progress_note,
-    }
-
-
-@click.command("service", cls=LoreCommand, example="lore service --once")
+@click.command("service", cls=LoreCommand, example="lore service --once", answer=ServiceSummary)
 @click.option("--once", is_flag=True, help="Run every job once, then exit; streams are skipped.")
 @click.option(
     "--for",
@@ -122,37 +59,13 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
         config_file=config_path(choices.config, os.environ),
         on_settings=log_as_asked,
     )
-    return Output(_data(report), _lines(report), _verdict(report) if once else None)
-
-
-def _data(report: ServiceReport) -> dict[str, Any]:
-    return {
-        "seconds": round(report.seconds, 3),
-        "ended": report.ended,
-        "jobs": [job_data(job) for job in report.jobs],
-    }
+    return Output(report.summary, _lines(report), report.error if once else None)
 
 
 def _lines(report: ServiceReport) -> list[str]:
     lines = [f"{name}: {error.message}" for name, error in sorted(report.errors.items())]
     jobs = plural(len(report.jobs), "job")
     return [*lines, f"{jobs}, {plural(report.ended, 'job run')} in {report.seconds:.1f} s"]
-
-
-def _verdict(report: ServiceReport) -> TideloreError | None:
-    """Return the error of `--once`: the only one, or a partial success."""
-    from tidelore.core.errors import PartialSuccess
-
-    errors = list(report.errors.values())
-    if not errors:
-        return None
-    if len(errors) == 1 and len(report.jobs) == 1:
-        return errors[0]
-    return PartialSuccess(
-        f"{len(errors)} of {len(report.jobs)} jobs failed",
-        fix=errors[0].fix or "`lore status` shows the errors",
-        failed=[{"job": name, "code": error.code, "message": error.message} for name, error in report.errors.items()],
-    )
 
 
 THEME = click.option(
@@ -163,7 +76,7 @@ THEME = click.option(
 )
 
 
-@click.command("console", cls=LoreCommand, example="lore console --theme dark")
+@click.command("console", cls=LoreCommand, example="lore console --theme dark", answer=SourcesOverview)
 @THEME
 @click.pass_context
 def console_command(ctx: click.Context, theme: str) -> Output:
@@ -175,7 +88,7 @@ def console_command(ctx: click.Context, theme: str) -> Output:
     """
     invocation = invocation_of(ctx)
     if invocation.choices.robot:
-        return dashboard_output(invocation)
+        return Output(dashboard(invocation.app()))
     app = watched_app(invocation, "console")
     from tidelore.cli.output.logs import set_up_logging
     from tidelore.console.app import run_console
@@ -209,7 +122,7 @@ def watched_app(invocation: Invocation, name: str) -> App:
     return invocation.app()
 
 
-@click.command("top", cls=LoreCommand, example="lore top")
+@click.command("top", cls=LoreCommand, example="lore top", answer=SourcesOverview)
 @THEME
 @click.pass_context
 def top_command(ctx: click.Context, theme: str) -> Output:
@@ -219,7 +132,7 @@ def top_command(ctx: click.Context, theme: str) -> Output:
     """
     invocation = invocation_of(ctx)
     if invocation.choices.robot:
-        return dashboard_output(invocation)
+        return Output(dashboard(invocation.app()))
     app = watched_app(invocation, "top")
     from tidelore.console.app import run_top
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tidelore.app.status import ItemOutcome, ListedRun
 from tidelore.cli.command import Invocation
 from tidelore.cli.output.render import plural
 from tidelore.core.text import block, one_line
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress
     from tidelore.core.progress import Progress as Stage
-    from tidelore.store.work.runs import RunRecord, RunView
     from tidelore.sync.report import ChildReport, EntityOutcome, RunReport, ScopeReport, SurgicalReport
     from tidelore.sync.surgical_preflight import SurgicalFlags
 
@@ -219,7 +219,7 @@ def _child(child: ChildReport) -> dict[str, Any]:
     return {**known, **tally, "unavailable": child.unavailable, "seen": dict(child.seen)}
 
 
-def describe_progress(run: RunView | RunRecord) -> str | None:
+def describe_progress(run: ListedRun) -> str | None:
     """Return the progress of a run, or where it stopped; None if it has reported no progress."""
     if run.progress_done is None:
         return None
@@ -228,7 +228,7 @@ def describe_progress(run: RunView | RunRecord) -> str | None:
     return f"{run.phase if run.status == 'running' else 'stopped at'} {run.progress_done:,}{of_all}{about}"
 
 
-def running_lines(runs: Iterable[RunView], columns: int) -> list[str]:
+def running_lines(runs: Iterable[ListedRun], columns: int) -> list[str]:
     """Return the progress of each active run, one per line."""
     lines = []
     for run in runs:
@@ -359,7 +359,7 @@ def surgical_data(report: SurgicalReport) -> dict[str, Any]:
     }
 
 
-def outcome_line(outcome: EntityOutcome) -> str:
+def outcome_line(outcome: ItemOutcome | EntityOutcome) -> str:
     """Return the outcome of one item."""
     if outcome.stale_skipped:
         fate = "skipped: the stored version is newer"
@@ -370,7 +370,7 @@ def outcome_line(outcome: EntityOutcome) -> str:
     return f"{outcome.reference}: {fate}"
 
 
-def failure_lines(outcomes: Sequence[EntityOutcome]) -> list[str]:
+def failure_lines(outcomes: Sequence[ItemOutcome | EntityOutcome]) -> list[str]:
     """Return one line for each failure."""
     return [
         f"  {failure.reference} {failure.stage}: {failure.code}, {one_line(failure.message)}"

@@ -16,6 +16,7 @@ from typing import Any
 import click
 from msgspec import Struct
 
+from tidelore.app.answers import encode_hook
 from tidelore.core.text import one_line, shorten, shorten_start, width
 
 _WIDEST_PROSE = 120
@@ -104,7 +105,7 @@ def table(
 
 def fields(values: Mapping[str, Any]) -> list[str]:
     """Return named values, one on each line: aligned on a terminal, separated by a tab in a pipe."""
-    shown = [(name, "-" if value is None else one_line(str(value))) for name, value in values.items()]
+    shown = [(name, "-" if value is None else one_line(encode_hook(value))) for name, value in values.items()]
     if not on_terminal():
         return [f"{name}\t{value}" for name, value in shown]
     margin = max((len(name) for name, _ in shown), default=0)
