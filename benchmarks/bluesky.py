@@ -23,7 +23,7 @@ from benchmarks.findings import Finding
 from benchmarks.followed import CONCURRENCY, cycle, follow, follower, network, peak_of_cycles, stream_rate
 from benchmarks.network import Crowd, Text, build, habit_of, happen, write_texts
 from benchmarks.scale import Scale
-from tidelore.app.bluesky import open_network
+from tidelore.app.accounts import open_network
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import RemotePermanent

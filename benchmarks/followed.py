@@ -21,7 +21,7 @@ from msgspec import Struct
 from benchmarks.memory import peak_mb
 from benchmarks.network import BEHIND_MS, Crowd
 from benchmarks.workplace import ROOT, served
-from tidelore.app.bluesky import poll_accounts, stream_accounts
+from tidelore.app.accounts import poll_accounts, stream_accounts
 from tidelore.app.wiring import App
 from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import parse_config

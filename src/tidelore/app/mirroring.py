@@ -76,7 +76,7 @@ async def scrub(app: App, project: str | None, budget: int, *, force: bool = Fal
 
     With `project`, only this project is verified.
     """
-    from tidelore.app.bluesky import scrub_accounts
+    from tidelore.app.accounts import scrub_accounts
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.mirror import MirrorRequest
 

@@ -237,7 +237,7 @@ class _Polling:
         self._resolve_at = float("-inf") if app.config.bluesky.accounts else NEVER
 
     async def run(self) -> JobResult:
-        from tidelore.app.bluesky import open_network
+        from tidelore.app.accounts import open_network
         from tidelore.sync.account_poll import PollRequest, poll
 
         if not self._is_due():
@@ -273,7 +273,7 @@ def _verdict(report: PollReport) -> TideloreError | None:
 
 
 async def _stream(app: App) -> JobResult:
-    from tidelore.app.bluesky import stream_accounts
+    from tidelore.app.accounts import stream_accounts
     from tidelore.sync.account_stream import StreamReport, StreamRequest
 
     await stream_accounts(app, StreamRequest(documents=False), StreamReport())

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tidelore.app.activity import (
+from tidelore.app.listing import (
     FileChange,
     FileDiscussion,
     FileRequest,

@@ -261,7 +261,7 @@ def _judge(report: AuditReport) -> TideloreError | None:
 
 
 def _compare_accounts(invocation: Invocation, account: str | None) -> AuditReport:
-    from tidelore.app.bluesky import audit_accounts
+    from tidelore.app.accounts import audit_accounts
     from tidelore.app.wiring import run_until_signalled
 
     with progress(invocation) as on_progress:
@@ -269,7 +269,7 @@ def _compare_accounts(invocation: Invocation, account: str | None) -> AuditRepor
 
 
 def _repair_accounts(invocation: Invocation, account: str | None, force: bool) -> PollReport:  # noqa: FBT001
-    from tidelore.app.bluesky import poll_accounts
+    from tidelore.app.accounts import poll_accounts
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.account_poll import PollRequest
 

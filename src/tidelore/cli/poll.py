@@ -261,7 +261,7 @@ def bluesky_command(ctx: click.Context, /, **wanted: Any) -> Output:
 
 def poll_followed(invocation: Invocation, app: App, request: AccountRequest) -> Output:
     """Poll Bluesky and return the report; also used by `lore sync`."""
-    from tidelore.app.bluesky import poll_accounts
+    from tidelore.app.accounts import poll_accounts
     from tidelore.app.wiring import run_until_signalled
     from tidelore.sync.report import poll_verdict
 
@@ -405,7 +405,7 @@ def stream_bluesky_command(ctx: click.Context, seconds: float | None, force: boo
     server can no longer replay what was missed, the accounts become due for `lore poll bluesky`. Polls may run at the
     same time.
     """
-    from tidelore.app.bluesky import stream_accounts
+    from tidelore.app.accounts import stream_accounts
     from tidelore.app.wiring import run_until_signalled
     from tidelore.core.errors import Cancelled
     from tidelore.sync.account_stream import StreamReport, StreamRequest

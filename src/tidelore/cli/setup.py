@@ -160,7 +160,7 @@ def _bluesky(app: App, *, offline: bool) -> list[Finding]:
 
     findings: list[Finding] = []
     if not offline:
-        from tidelore.app.bluesky import diagnose_network
+        from tidelore.app.accounts import diagnose_network
         from tidelore.app.wiring import run_until_signalled
 
         findings += run_until_signalled(diagnose_network(app))

@@ -117,7 +117,7 @@ class Stage:
     async def come_to_rest(self) -> None:
         """Let a day pass in which nothing happens, and read and verify everything once more."""
         from tidelore.app import feedback_polling as polling
-        from tidelore.app.bluesky import poll_accounts
+        from tidelore.app.accounts import poll_accounts
         from tidelore.sources.ports import RESOURCES
         from tidelore.sync.account_poll import PollRequest
         from tidelore.sync.mirror import MirrorRequest

@@ -19,7 +19,7 @@ from tests.properties.inprocess import (
     WorldTransport,
 )
 
-from tidelore.app.bluesky import follow_accounts, open_network, poll_accounts
+from tidelore.app.accounts import follow_accounts, open_network, poll_accounts
 from tidelore.core.config import Config, parse_config
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database

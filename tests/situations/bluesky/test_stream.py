@@ -12,7 +12,7 @@ import pytest
 from tests.properties.inprocess import Killed, Reaper
 from tests.situations.bluesky.house import DAY, Waters, configured
 
-from tidelore.app.bluesky import stream_accounts
+from tidelore.app.accounts import stream_accounts
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.sources.bluesky.stream_protocol import (
