@@ -41,7 +41,7 @@ def test_feedback_next_gives_the_documented_fields_and_readable_text(talk: Follo
     talk.poll()
     event = talk.take()
     assert event is not None
-    told_as_documented("feedback next", {"event": event})
+    told_as_documented("feedback next", {"event": event, "of_closed": 0})
     told_as_documented("feedback peek", talk.robot("feedback", "peek").data)
     told_as_documented("feedback nack", talk.robot("feedback", "nack", "--lease", event["lease_id"], *FLOW).data)
     told_as_documented("feedback ack", talk.robot("feedback", "ack", str(event["id"])).data)

@@ -1,4 +1,4 @@
-"""Use-cases of events: take the next one, optionally waiting and polling; acknowledge it or report a failure.
+"""Use-cases of events: take the next one, optionally waiting and polling; acknowledge it, report a failure, reply.
 
 Needs no lease: an event is claimed by its row. A failing poll does not end the wait, unless it can never succeed
 (missing or rejected credentials, invalid configuration).
@@ -7,26 +7,133 @@ Needs no lease: an event is claimed by its row. A failing poll does not end the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
+from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.feedback_tracking import Reply, reply, repo_and_number, repo_of_either
+from tidelore.app.sources import find_followed, open_hub
+from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import GitHubHost, RepoSettings, github_host, repo_settings
-from tidelore.core.errors import ConfigError, CredentialsMissing, CredentialsRejected, LockHeld, NotFound, TideloreError
+from tidelore.core.errors import (
+    ConfigError,
+    CredentialsMissing,
+    CredentialsRejected,
+    LockHeld,
+    NotFound,
+    TideloreError,
+    UserError,
+)
 from tidelore.core.process import ProcessIdentity
 from tidelore.feedback.delivery import fail, next_event, succeed
 from tidelore.feedback.events import reconsider
-from tidelore.feedback.repositories import ConfiguredRepo
+from tidelore.feedback.repositories import ConfiguredRepo, choose_repo, choose_repos
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, find_configured, list_projects
-from tidelore.store.work.events import EventRow, count_of_ended, find_event
+from tidelore.store.work import events as stored
+from tidelore.store.work.events import EventRow, PendingCount, count_of_ended, find_event
+from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, find_tracked
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
+    from tidelore.feedback.outbox import AnswerRequest, PostedAnswer
 
 LOOK_SECONDS = 1.0
 """How often the database is checked while a consumer waits."""
 _HOPELESS = (CredentialsMissing, CredentialsRejected, ConfigError)
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """An event: a version of a comment to be processed."""
+
+    id: Annotated[int, means("its number here")]
+    repo: Annotated[str, means("the repository")]
+    event_key: Annotated[str, means("the version of the comment: thread, kind, id and update time")]
+    thread_number: Annotated[int, means("the thread that orders it")]
+    pr_number: Annotated[int | None, means("the pull request, or null")]
+    issue_number: Annotated[int | None, means("its source issue, or null")]
+    kind: Annotated[str, means("issue_comment, review_comment, review_summary or issue_followups")]
+    comment_id: Annotated[int, means("the comment; of issue_followups the last one")]
+    author: Annotated[str | None, means("who wrote it")]
+    body: Annotated[str, means("its text")]
+    path: Annotated[str | None, means("review_comment: the file")]
+    line: Annotated[int | None, means("review_comment: the line, or null")]
+    side: Annotated[str | None, means("review_comment: LEFT or RIGHT")]
+    commit_sha: Annotated[str | None, means("the commit it was written for, or null")]
+    in_reply_to: Annotated[int | None, means("review_comment: the first comment of its thread, or null")]
+    review_id: Annotated[int | None, means("the review it belongs to, or null")]
+    review_state: Annotated[str | None, means("review_summary: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
+    url: Annotated[str | None, means("its web address")]
+    attempts: Annotated[int, means("number of failed attempts")]
+    last_error: Annotated[str | None, means("last error, or null")]
+    leased_by: Annotated[str | None, means("last consumer, or null")]
+    pr_status: Annotated[
+        str | None,
+        means("status of its pull request: awaiting_feedback, blocked, merged or closed; null without one"),
+    ]
+    created_at: Annotated[Instant, means("when it was written")]
+    updated_at: Annotated[Instant, means("when this version was written")]
+    ingested_at: Annotated[Instant, means("when it was stored")]
+    processed_at: Annotated[Instant | None, means("when it was done, or null")]
+    next_attempt_at: Annotated[Instant | None, means("earliest retry after a failure, or null")]
+    leased_until: Annotated[Instant | None, means("end of its lease, or null")]
+
+    @property
+    def thread(self) -> str:
+        """The thread it belongs to."""
+        return f"{self.repo}#{self.thread_number}"
+
+    @property
+    def is_of_closed(self) -> bool:
+        """Whether its pull request is merged or closed."""
+        return self.pr_status in TERMINAL
+
+
+class TakenEvent(Event, frozen=True, kw_only=True):
+    """An event with its lease, which only the consumer that takes it gets."""
+
+    lease_id: Annotated[str | None, means("the lease, for ack and nack")]
+
+
+class NextEvent(Struct, frozen=True):
+    """The answer of `lore feedback next`."""
+
+    event: Annotated[TakenEvent | None, means("null, or the event")]
+    of_closed: Annotated[
+        int, means("without an event: unprocessed events of merged and closed pull requests, see --include-closed")
+    ] = 0
+
+
+class PendingEvents(Struct, frozen=True):
+    """The answer of `lore feedback peek`."""
+
+    items: Annotated[list[Event], means("the events")]
+    total: Annotated[int, means("number of items")]
+    next: Annotated[None, means("null: raise --limit for more")] = None
+
+
+class ProcessedEvent(Struct, frozen=True):
+    """The answer of `lore feedback ack`."""
+
+    event: Annotated[Event, means("the event")]
+
+
+class FailedEvent(Struct, frozen=True):
+    """The answer of `lore feedback nack`."""
+
+    event: Annotated[Event, means("the event")]
+    blocked: Annotated[bool, means("whether its pull request is blocked")]
+
+
+class PostedReply(Struct, frozen=True):
+    """The answer of `lore feedback reply` and `comment`."""
+
+    answer: Annotated[Reply, means("the reply")]
+
+
+def event(row: EventRow) -> Event:
+    """Return an event as an answer."""
+    return copy_fields(Event, row, repo=row.repo_full_name, leased_until=instant(row.leased_until))
 
 
 class TakeRequest(Struct, frozen=True):
@@ -138,6 +245,91 @@ class _Taking:
         return overall_error(poll_error(done.report), done.actions)
 
 
+def take_next(
+    app: App,
+    repo: str | None = None,
+    pr: str | None = None,
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+    poll: bool = False,
+    include_closed: bool = False,
+) -> NextEvent:
+    """Take the oldest ready event; with `wait`, wait until there is one."""
+    if timeout is not None and not wait:
+        raise UserError("--timeout requires --wait", fix="add --wait, or remove --timeout")
+    places, number = choose_repos(app.config, repo) if pr is None else [], None
+    if pr is not None:
+        place, number = repo_and_number(app.config, repo, pr)
+        places = [place]
+    request = TakeRequest(places, number, wait, timeout, poll, include_closed)
+    row = run_until_signalled(take_event(app, request), "no event was taken")
+    if row is None:
+        return NextEvent(None, count_of_closed(app, request))
+    return NextEvent(copy_fields(TakenEvent, event(row), lease_id=row.lease_id))
+
+
+def peek(app: App, repo: str | None = None, pr: str | None = None, limit: int = 20) -> PendingEvents:
+    """Return unprocessed events without taking one."""
+    number: int | None = None
+    place = None
+    if pr is not None:
+        place, number = repo_and_number(app.config, repo, pr)
+    elif repo is not None:
+        place = choose_repo(app.config, repo)
+    with app.reading() as database:
+        ids = None if place is None else [find_followed(database, place).id]
+        rows = stored.peek(database, pr=number, project_ids=ids, limit=limit)
+        counts = stored.pending_counts(database, app.clock.now_ms())
+    total = sum(count.pending for count in counts if _is_meant(count, ids, number))
+    return PendingEvents([event(row) for row in rows], total)
+
+
+def _is_meant(count: PendingCount, ids: list[int] | None, number: int | None) -> bool:
+    return (ids is None or count.project_id in ids) and number in (None, count.thread_number)
+
+
+def acknowledge(app: App, handle: int | str) -> ProcessedEvent:
+    """Mark an event, named by its number or its lease, as done."""
+    with app.reading() as database:
+        return ProcessedEvent(event(ack_event(database, handle, app.clock.now_ms())))
+
+
+def report_failure(app: App, handle: int | str, error: str) -> FailedEvent:
+    """Mark an event, named by its number or its lease, as failed."""
+    with app.reading() as database:
+        row = nack_event(app, database, handle, error)
+        pull = None if row.pr_number is None else find_tracked(database, row.project_id, row.pr_number)
+    return FailedEvent(event(row), pull is not None and pull.status == BLOCKED)
+
+
+class ReplyRequest(Struct, frozen=True, kw_only=True):
+    """A reply or comment on a thread; one comment is posted per `token_key`, whatever the text."""
+
+    repo: str | None = None
+    pr: str | None = None
+    issue: str | None = None
+    body: str
+    source: Literal["reply", "comment"]
+    reply_to: int | None = None
+    token_key: str | None = None
+
+
+def post_reply(app: App, request: ReplyRequest) -> tuple[PostedReply, TideloreError | None]:
+    """Post a reply exactly once; also return the error if it could not be confirmed."""
+    from tidelore.feedback.outbox import AnswerRequest
+
+    if request.pr is not None and request.issue is not None:
+        raise UserError("--pr and --issue cannot be combined", fix="pass only one of them")
+    place, pull, issue = repo_of_either(app.config, request.repo, request.pr, request.issue)
+    kind: Literal["pr", "issue"] = "issue" if pull is None else "pr"
+    number = pull if pull is not None else issue or 0
+    answering = AnswerRequest(kind, number, request.body, request.source, request.reply_to, request.token_key)
+    fate = "the reply may be stored; `lore poll github` completes it, and repeating the command posts it only once"
+    posted = run_until_signalled(post_answer(app, place, answering), fate)
+    return PostedReply(reply(posted.row)), posted.error
+
+
 def ack_event(database: Database, handle: int | str, now_ms: int) -> EventRow:
     """Mark an event as done."""
     return succeed(database, handle, now_ms)
@@ -167,3 +359,12 @@ def _number(lease: str) -> int:
 def _settings(app: App, project: ProjectRow) -> RepoSettings:
     """Return a repository's settings, or the defaults if it is no longer configured."""
     return repo_settings(github_host(app.config, project.source) or GitHubHost(), project.configured)
+
+
+async def post_answer(app: App, place: ConfiguredRepo, answering: AnswerRequest) -> PostedAnswer:
+    """Store a reply and send it; if it could not be confirmed, the next poll settles it."""
+    from tidelore.feedback.outbox import post
+
+    async with open_hub(app, [place]) as hub:
+        project = await hub.project(place)
+        return await post(hub.database, hub.source(place), project, place.host, answering, app.clock, app.seam)
