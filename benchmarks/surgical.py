@@ -24,8 +24,7 @@ from benchmarks.reads import settle
 from benchmarks.scale import Scale
 from benchmarks.workplace import app_of, copy_world, served_world
 from benchmarks.world_server import PROJECT, Contents
-from tidelore.app.documents import document
-from tidelore.app.mirroring import surgical_sync
+from tidelore.app.mirroring import document, surgical_sync
 from tidelore.embedding.embedder import Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.store.reading.vector_models import VectorModel, ensure_model

@@ -14,7 +14,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.unit.embedding.model_server import MODEL, ModelServer
 
-from tidelore.app.documents import Meaning, rank_by_meaning
+from tidelore.app.searching import Meaning, rank_by_meaning
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config

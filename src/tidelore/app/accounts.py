@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Struct
 
 from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.reports import (
+    AccountsPlan,
+    ChosenAccount,
+    PolledAccounts,
+    StreamSummary,
+    polled_accounts,
+    stream_summary,
+)
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import Config
-from tidelore.core.errors import NotFound, PartialSuccess, TideloreError
+from tidelore.core.errors import Cancelled, NotFound, PartialSuccess, TideloreError
 from tidelore.core.references import FileNames, MemberList, clean_name, parse_target
 from tidelore.core.text import one_line
 from tidelore.store.database.port import Database, Transaction
@@ -349,6 +357,17 @@ def _changed(rows: Sequence[AccountRow], ids: Sequence[int]) -> list[ChangedAcco
     return [ChangedAccount(row.did, row.handle, row.id in ids) for row in rows]
 
 
+class AccountsPoll(Struct, frozen=True, kw_only=True):
+    """The options of a poll; without `accounts` it reads those that are due, with `everyone` also the others."""
+
+    accounts: tuple[str, ...] = ()
+    everyone: bool = False
+    full: bool = False
+    force: bool = False
+    documents: bool = True
+    account_seconds: float = 120.0
+
+
 class OpenNetwork(Struct, frozen=True):
     """The Bluesky network and the store, opened for one command."""
 
@@ -391,6 +410,73 @@ async def poll_accounts(
             on_progress,
             make_documents=make_documents_if_free,
         )
+
+
+def poll_followed(
+    app: App, request: AccountsPoll, on_progress: Callable[[Progress], None]
+) -> tuple[PolledAccounts, TideloreError | None]:
+    """Poll accounts; also return the error of a poll that could not read everything."""
+    from tidelore.sync.report import poll_verdict
+
+    report = run_until_signalled(poll_accounts(app, _poll_request(request), on_progress))
+    return polled_accounts(report), poll_verdict(report)
+
+
+def plan_followed(app: App, request: AccountsPoll) -> AccountsPlan:
+    """Return which accounts a poll would read, without lock or network."""
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.account_poll import chosen_accounts
+
+    database = app.open_store()
+    try:
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore poll bluesky")
+        rows = chosen_accounts(shop, _poll_request(request))
+    finally:
+        database.close()
+    chosen = [copy_fields(ChosenAccount, row, mode=row.mode or app.config.bluesky.mode) for row in rows]
+    return AccountsPlan(accounts=len(chosen), chosen=chosen)
+
+
+def follows_accounts(app: App) -> bool:
+    """Return whether accounts are configured or followed."""
+    if app.config.bluesky.accounts:
+        return True
+    try:
+        database = app.open_store()
+    except NotFound:
+        return False
+    try:
+        return bool(stored.count_accounts(database))
+    finally:
+        database.close()
+
+
+def _poll_request(request: AccountsPoll) -> PollRequest:
+    from tidelore.sync.account_poll import PollRequest
+
+    return copy_fields(PollRequest, request, scrub_budget=None, verify=False)
+
+
+def stream_posts(
+    app: App,
+    seconds: float | None,
+    on_progress: Callable[[Progress], None],
+    *,
+    force: bool = False,
+    documents: bool = True,
+) -> tuple[StreamSummary, TideloreError | None]:
+    """Stream posts until the time is up or a signal; also return the error if it was interrupted."""
+    from tidelore.sync.account_stream import StreamReport, StreamRequest
+
+    report = StreamReport()
+    interrupted: Cancelled | None = None
+    try:
+        run_until_signalled(
+            stream_accounts(app, StreamRequest(seconds, force, documents=documents), report, on_progress)
+        )
+    except Cancelled as error:
+        interrupted = error
+    return stream_summary(report), interrupted
 
 
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
-from tidelore.app.answers import Instant, copy_fields, instant, means
-from tidelore.app.feedback_tracking import Reply, reply, repo_and_number, repo_of_either
+from tidelore.app.answers import copy_fields, means
+from tidelore.app.feedback_tracking import Event, Reply, event, reply, repo_and_number, repo_of_either
 from tidelore.app.sources import find_followed, open_hub
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import GitHubHost, RepoSettings, github_host, repo_settings
@@ -33,7 +33,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, find_configured, list_projects
 from tidelore.store.work import events as stored
 from tidelore.store.work.events import EventRow, PendingCount, count_of_ended, find_event
-from tidelore.store.work.tracked_pull_requests import BLOCKED, TERMINAL, find_tracked
+from tidelore.store.work.tracked_pull_requests import BLOCKED, find_tracked
 
 if TYPE_CHECKING:
     from tidelore.feedback.outbox import AnswerRequest, PostedAnswer
@@ -41,52 +41,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 """How often the database is checked while a consumer waits."""
 _HOPELESS = (CredentialsMissing, CredentialsRejected, ConfigError)
-
-
-class Event(Struct, frozen=True, kw_only=True):
-    """An event: a version of a comment to be processed."""
-
-    id: Annotated[int, means("its number here")]
-    repo: Annotated[str, means("the repository")]
-    event_key: Annotated[str, means("the version of the comment: thread, kind, id and update time")]
-    thread_number: Annotated[int, means("the thread that orders it")]
-    pr_number: Annotated[int | None, means("the pull request, or null")]
-    issue_number: Annotated[int | None, means("its source issue, or null")]
-    kind: Annotated[str, means("issue_comment, review_comment, review_summary or issue_followups")]
-    comment_id: Annotated[int, means("the comment; of issue_followups the last one")]
-    author: Annotated[str | None, means("who wrote it")]
-    body: Annotated[str, means("its text")]
-    path: Annotated[str | None, means("review_comment: the file")]
-    line: Annotated[int | None, means("review_comment: the line, or null")]
-    side: Annotated[str | None, means("review_comment: LEFT or RIGHT")]
-    commit_sha: Annotated[str | None, means("the commit it was written for, or null")]
-    in_reply_to: Annotated[int | None, means("review_comment: the first comment of its thread, or null")]
-    review_id: Annotated[int | None, means("the review it belongs to, or null")]
-    review_state: Annotated[str | None, means("review_summary: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
-    url: Annotated[str | None, means("its web address")]
-    attempts: Annotated[int, means("number of failed attempts")]
-    last_error: Annotated[str | None, means("last error, or null")]
-    leased_by: Annotated[str | None, means("last consumer, or null")]
-    pr_status: Annotated[
-        str | None,
-        means("status of its pull request: awaiting_feedback, blocked, merged or closed; null without one"),
-    ]
-    created_at: Annotated[Instant, means("when it was written")]
-    updated_at: Annotated[Instant, means("when this version was written")]
-    ingested_at: Annotated[Instant, means("when it was stored")]
-    processed_at: Annotated[Instant | None, means("when it was done, or null")]
-    next_attempt_at: Annotated[Instant | None, means("earliest retry after a failure, or null")]
-    leased_until: Annotated[Instant | None, means("end of its lease, or null")]
-
-    @property
-    def thread(self) -> str:
-        """The thread it belongs to."""
-        return f"{self.repo}#{self.thread_number}"
-
-    @property
-    def is_of_closed(self) -> bool:
-        """Whether its pull request is merged or closed."""
-        return self.pr_status in TERMINAL
 
 
 class TakenEvent(Event, frozen=True, kw_only=True):
@@ -129,11 +83,6 @@ class PostedReply(Struct, frozen=True):
     """The answer of `lore feedback reply` and `comment`."""
 
     answer: Annotated[Reply, means("the reply")]
-
-
-def event(row: EventRow) -> Event:
-    """Return an event as an answer."""
-    return copy_fields(Event, row, repo=row.repo_full_name, leased_until=instant(row.leased_until))
 
 
 class TakeRequest(Struct, frozen=True):

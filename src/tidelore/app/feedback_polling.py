@@ -7,22 +7,120 @@ hosts where a reply of ours was not observed yet, so a poll by feeds without cha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
+from tidelore.app.answers import copy_fields, means
+from tidelore.app.feedback_tracking import Event, OperatorCommand, Reply, event, operator_command, reply
+from tidelore.app.reports import ReportedError, reported_error
 from tidelore.app.sources import Hub, open_hub
+from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.errors import RemoteError, TideloreError
+from tidelore.core.progress import OnProgress, Progress
+from tidelore.feedback.events import describe_ignored
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repos
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work.runs import count_later_requests
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
     from tidelore.feedback.actions import ActionReport, HostActions, KnownRepo, OnEvent
     from tidelore.feedback.audit import FeedbackAuditReport, RepoAudit
     from tidelore.feedback.polling import RepoTarget
     from tidelore.feedback.report import FeedbackPollReport, RepoReport
+    from tidelore.store.work.events import EventRow
+
+
+class PollEffects(Struct, frozen=True, kw_only=True):
+    """What the comments of a repository led to."""
+
+    events: Annotated[int, means("new events")]
+    deduped: Annotated[int, means("events that were stored already")]
+    tokens: Annotated[int, means("replies confirmed by this poll")]
+    commands: Annotated[int, means("operator commands, including rejected ones")]
+    followups: Annotated[int, means("comments on source issues that will be batched")]
+    planned: Annotated[int, means("planned replies: rejections and redirects")]
+
+
+class IgnoredComments(Struct, frozen=True):
+    """Comments that became no event because of their author."""
+
+    reason: Annotated[str, means("why comments became no event: not_allowed, bot or deleted_account")]
+    comments: Annotated[int, means("number of comments that this poll ignored")]
+    accounts: Annotated[int, means("number of their authors")]
+
+    @property
+    def text(self) -> str:
+        """How many comments were ignored, and why."""
+        return describe_ignored(self.reason, self.comments, self.accounts)
+
+
+class SurfaceCounts(Struct, frozen=True, kw_only=True):
+    """What was read of one list."""
+
+    surface: Annotated[str, means("what was read, such as issue_comments or pr_review_summaries")]
+    requests: Annotated[int, means("requests it took")]
+    pages: Annotated[int, means("pages that were read")]
+    fetched: Annotated[int, means("comments on them")]
+    new: Annotated[int, means("new versions")]
+    replayed: Annotated[int, means("versions that were already stored")]
+
+
+class PollFailure(Struct, frozen=True):
+    """A failure that did not stop the poll."""
+
+    where: Annotated[str, means("what could not be read or done: a thread, a repository or a host")]
+    code: Annotated[str, means("the error's code")]
+    message: Annotated[str, means("what happened")]
+    retryable: Annotated[bool, means("whether a retry can help")]
+
+
+class PolledRepo(Struct, frozen=True, kw_only=True):
+    """What a poll read of one repository."""
+
+    source: Annotated[str, means("the configured host")]
+    repo: Annotated[str, means("the repository")]
+    mode: Annotated[str | None, means("how it was read, repo or thread, or null if nothing is tracked")]
+    requests: Annotated[int, means("requests that reading took")]
+    unfinished: Annotated[int, means("thread lists that are not read to the end; the next poll continues")]
+    tracked: Annotated[list[int], means("pull requests tracked by rule since this poll")]
+    moved: Annotated[list[str], means("status changes of pull requests, as text")]
+    effects: PollEffects
+    ignored: list[IgnoredComments]
+    surfaces: list[SurfaceCounts]
+    failures: list[PollFailure]
+    error: Annotated[ReportedError | None, means("null, or why it could not be read")]
+
+
+class PolledRepos(Struct, frozen=True, kw_only=True):
+    """The answer of `lore poll github`."""
+
+    run_id: Annotated[int, means("the run; see lore sync-runs")]
+    requests: Annotated[int, means("requests sent, including retries and replies")]
+    seconds: Annotated[float, means("duration in seconds")]
+    repos: list[PolledRepo]
+    commands: Annotated[list[OperatorCommand], means("commands that were applied")]
+    sent: Annotated[list[Reply], means("replies that were sent or tried")]
+    handled: Annotated[list[Event], means("events the handler was run for")]
+    troubles: list[PollFailure]
+
+
+class PlannedRepo(Struct, frozen=True, kw_only=True):
+    """A repository that a poll would read."""
+
+    source: Annotated[str, means("the configured host")]
+    base_url: Annotated[str, means("--dry-run: the address of the host")]
+    repo: Annotated[str, means("the repository")]
+    fetch: Annotated[str, means("--dry-run: auto, repo or thread")]
+    incremental: Annotated[bool, means("--dry-run: whether only what changed is read")]
+    handler: Annotated[list[str], means("--dry-run: the program that would be run, with its arguments")]
+
+
+class ReposPlan(Struct, frozen=True, kw_only=True):
+    """The answer of `lore poll github --dry-run`."""
+
+    dry_run: Annotated[bool, means("--dry-run: true")] = True
+    repos: list[PlannedRepo]
 
 
 class FeedbackPollRequest(Struct, frozen=True):
@@ -42,6 +140,76 @@ class PollOutcome(Struct):
     actions: ActionReport
     requests: int = 0
     seconds: float = 0.0
+
+
+def poll_repositories(
+    app: App, request: FeedbackPollRequest, on_progress: OnProgress
+) -> tuple[PolledRepos, TideloreError | None]:
+    """Poll GitHub; also return the error of a poll that could not read everything."""
+    from tidelore.feedback.actions import overall_error
+    from tidelore.feedback.report import poll_error
+
+    def on_repo(found: RepoReport) -> None:
+        count = found.effects["events"]
+        told = f"{count:,} new event{'' if count == 1 else 's'}" if found.error is None else "failed"
+        on_progress(Progress(found.repo, "comments", 1, 1, told))
+
+    def on_event(row: EventRow) -> None:
+        told = "done" if row.processed_at is not None else "failed"
+        on_progress(Progress(row.repo_full_name, "handler", 0, None, f"event {row.id} {told}"))
+
+    outcome = run_until_signalled(poll_github(app, request, on_repo, on_event))
+    return _polled(outcome), overall_error(poll_error(outcome.report), outcome.actions)
+
+
+def plan_repositories(app: App, request: FeedbackPollRequest) -> ReposPlan:
+    """Return which repositories a poll would read."""
+    return ReposPlan(
+        repos=[
+            PlannedRepo(
+                source=place.host.name,
+                base_url=place.host.base_url,
+                repo=place.name,
+                fetch=place.settings.fetch,
+                incremental=place.settings.incremental and not request.full,
+                handler=list(place.settings.handler) if request.handler else [],
+            )
+            for place in choose_repos(app.config, request.repo)
+        ]
+    )
+
+
+def _polled(outcome: PollOutcome) -> PolledRepos:
+    actions = outcome.actions
+    return PolledRepos(
+        run_id=outcome.report.run_id,
+        requests=outcome.requests,
+        seconds=round(outcome.seconds, 3),
+        repos=[_repo(found) for found in outcome.report.repos],
+        commands=[operator_command(row) for row in actions.commands],
+        sent=[reply(row) for row in actions.sent],
+        handled=[event(row) for row in actions.handled],
+        troubles=[_failure(trouble.where, trouble.error) for trouble in actions.troubles],
+    )
+
+
+def _repo(found: RepoReport) -> PolledRepo:
+    return copy_fields(
+        PolledRepo,
+        found,
+        mode=found.mode or None,
+        effects=PollEffects(**{name: found.effects[name] for name in PollEffects.__struct_fields__}),
+        ignored=[
+            IgnoredComments(reason, sum(authors.values()), len(authors)) for reason, authors in found.ignored.items()
+        ],
+        surfaces=[copy_fields(SurfaceCounts, tally, surface=name) for name, tally in found.surfaces.items()],
+        failures=[_failure(where, error) for where, error in found.failures.items()],
+        error=reported_error(found.error),
+    )
+
+
+def _failure(where: str, error: TideloreError) -> PollFailure:
+    return PollFailure(where, error.code, error.message, error.retryable)
 
 
 async def poll_github(

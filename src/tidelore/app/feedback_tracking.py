@@ -18,7 +18,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import PollCursor, list_poll_cursors
 from tidelore.store.mirror.projects import ProjectRow, find_configured
 from tidelore.store.work import tracked_pull_requests as tracked
-from tidelore.store.work.events import PendingCount, list_events, pending_counts
+from tidelore.store.work.events import EventRow, PendingCount, list_events, pending_counts
 from tidelore.store.work.followed_issues import IssueCursor, followed_issues
 from tidelore.store.work.operator_commands import CommandRow, list_commands
 from tidelore.store.work.outbox import OutboxRow, list_outbox
@@ -152,6 +152,52 @@ class Reply(Struct, frozen=True, kw_only=True):
         return f"{self.repo}#{self.number}"
 
 
+class Event(Struct, frozen=True, kw_only=True):
+    """An event: a version of a comment to be processed."""
+
+    id: Annotated[int, means("its number here")]
+    repo: Annotated[str, means("the repository")]
+    event_key: Annotated[str, means("the version of the comment: thread, kind, id and update time")]
+    thread_number: Annotated[int, means("the thread that orders it")]
+    pr_number: Annotated[int | None, means("the pull request, or null")]
+    issue_number: Annotated[int | None, means("its source issue, or null")]
+    kind: Annotated[str, means("issue_comment, review_comment, review_summary or issue_followups")]
+    comment_id: Annotated[int, means("the comment; of issue_followups the last one")]
+    author: Annotated[str | None, means("who wrote it")]
+    body: Annotated[str, means("its text")]
+    path: Annotated[str | None, means("review_comment: the file")]
+    line: Annotated[int | None, means("review_comment: the line, or null")]
+    side: Annotated[str | None, means("review_comment: LEFT or RIGHT")]
+    commit_sha: Annotated[str | None, means("the commit it was written for, or null")]
+    in_reply_to: Annotated[int | None, means("review_comment: the first comment of its thread, or null")]
+    review_id: Annotated[int | None, means("the review it belongs to, or null")]
+    review_state: Annotated[str | None, means("review_summary: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
+    url: Annotated[str | None, means("its web address")]
+    attempts: Annotated[int, means("number of failed attempts")]
+    last_error: Annotated[str | None, means("last error, or null")]
+    leased_by: Annotated[str | None, means("last consumer, or null")]
+    pr_status: Annotated[
+        str | None,
+        means("status of its pull request: awaiting_feedback, blocked, merged or closed; null without one"),
+    ]
+    created_at: Annotated[Instant, means("when it was written")]
+    updated_at: Annotated[Instant, means("when this version was written")]
+    ingested_at: Annotated[Instant, means("when it was stored")]
+    processed_at: Annotated[Instant | None, means("when it was done, or null")]
+    next_attempt_at: Annotated[Instant | None, means("earliest retry after a failure, or null")]
+    leased_until: Annotated[Instant | None, means("end of its lease, or null")]
+
+    @property
+    def thread(self) -> str:
+        """The thread it belongs to."""
+        return f"{self.repo}#{self.thread_number}"
+
+    @property
+    def is_of_closed(self) -> bool:
+        """Whether its pull request is merged or closed."""
+        return self.pr_status in tracked.TERMINAL
+
+
 class OperatorCommand(Struct, frozen=True, kw_only=True):
     """A command that an operator wrote in a comment."""
 
@@ -270,6 +316,11 @@ def pending_pull(row: TrackedPr, waiting: Pending) -> PendingPull:
 def reply(row: OutboxRow) -> Reply:
     """Return a reply as an answer."""
     return copy_fields(Reply, row, repo=row.repo_full_name, number=row.scope_number)
+
+
+def event(row: EventRow) -> Event:
+    """Return an event as an answer."""
+    return copy_fields(Event, row, repo=row.repo_full_name, leased_until=instant(row.leased_until))
 
 
 def operator_command(row: CommandRow) -> OperatorCommand:

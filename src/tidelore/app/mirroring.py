@@ -1,4 +1,5 @@
-"""Use-cases of mirrored projects: sync, scrub, surgical sync, audit, and the checks of `lore doctor`.
+"""Run the stages of commands on mirrored projects: sync, scrub, surgical sync, audit, documents,
+embeddings, diagnosis.
 
 Opens the configured hosts and the store, and runs the stages of the command with them.
 """
@@ -8,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tidelore.app.documents import store_vectors
 from tidelore.app.wiring import App
 from tidelore.core.config import forge_hosts
 from tidelore.core.errors import NotFound, TideloreError
@@ -17,8 +17,9 @@ from tidelore.store.mirror.projects import ProjectRow, list_projects
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-    from tidelore.core.progress import EmbedReport, Progress
+    from tidelore.core.progress import DocumentReport, EmbedReport, Progress
     from tidelore.http.response import RequestMetric
+    from tidelore.store.work.session import Workshop
     from tidelore.sync.audit import AuditReport
     from tidelore.sync.diagnosis import Finding
     from tidelore.sync.mirror import MirrorRequest
@@ -269,3 +270,79 @@ def _identity_check(app: App, source: str) -> Callable[[str, int], None]:
             check_identity(stored[configured], remote_id, configured)
 
     return check
+
+
+async def document(
+    app: App, *, full: bool, force: bool, on_progress: Callable[[Progress], None] = lambda _progress: None
+) -> DocumentReport:
+    """Generate the documents of items marked as changed; sends no requests."""
+    from tidelore.documents.generation import make_documents
+    from tidelore.store.mirror.documents import mark_all
+    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.sync.report import also_to_ledger
+
+    database = app.open_store()
+    try:
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore generate-docs", app.insists)
+        async with open_session(shop, force=force, phase="docs", note="full" if full else None) as session:
+            if full:
+                mark_all(database, session.lease, app.clock.now_ms())
+            report = await make_documents(session, also_to_ledger(session, on_progress))
+            session.warnings = report.failed
+            return report
+    finally:
+        database.close()
+
+
+async def embed(
+    app: App,
+    *,
+    full: bool = False,
+    only: Sequence[int] | None = None,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+) -> EmbedReport:
+    """Compute missing embeddings, without a lease; if none can be computed, the report contains the reason."""
+    from tidelore.core.progress import EmbedReport
+    from tidelore.store.work.session import Workshop
+
+    made = EmbedReport()
+    database = app.open_store()
+    try:
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore embed", app.insists)
+        await store_vectors(app, shop, made, full=full, only=only, on_progress=on_progress)
+    finally:
+        database.close()
+    return made
+
+
+async def store_vectors(
+    app: App,
+    shop: Workshop,
+    made: EmbedReport,
+    *,
+    full: bool = False,
+    only: Sequence[int] | None = None,
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """Open the embedder and store embeddings; the report is updated while it runs."""
+    from tidelore.core.errors import ExtraMissing, UserError
+    from tidelore.embedding.embedder import Unavailable
+    from tidelore.embedding.registry import open_embedder
+
+    try:
+        embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
+        if embedder is None:
+            made.notice = 'embeddings are disabled (embedding.provider = "none")'
+            return
+        if isinstance(embedder, Unavailable):
+            failure = UserError if embedder.extra is None else ExtraMissing
+            raise failure(embedder.reason, fix=embedder.fix, extra=embedder.extra)
+        # Imported late: without an embedder numpy may be missing too.
+        from tidelore.documents.embed import embed_documents
+
+        try:
+            await embed_documents(shop, embedder, only, on_progress, full=full, report=made)
+        finally:
+            await embedder.aclose()
+    except UserError as error:
+        made.notice, made.error = error.message, error

@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, copy_fields, encode_hook, means
-from tidelore.app.documents import rank_by_meaning
-from tidelore.app.wiring import App
+from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.content import digest
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.extras import extra_missing, require
@@ -36,6 +35,7 @@ from tidelore.store.database.port import Database
 if TYPE_CHECKING:
     from tidelore.core.references import PostReference
     from tidelore.search.find import SearchMode
+    from tidelore.search.semantic import MeaningRanker
 
 MODES = finding.MODES
 CHARACTERS_PER_TOKEN = 4
@@ -282,3 +282,48 @@ def _resolved(
         raise UserError(f"{reference} is both an issue and a merge request", fix=f"use {both}", reference=reference)
     ((kind, row_id),) = rows.items()
     return kind, row_id
+
+
+class Meaning(Struct, frozen=True):
+    """The semantic ranker, or why there is none; `extra` is set if an extra is not installed."""
+
+    ranker: MeaningRanker | None = None
+    notice: str | None = None
+    extra: str | None = None
+
+
+def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
+    """Return the semantic ranker for a query; anything missing is reported as a notice."""
+    from tidelore.core.errors import RemoteError
+    from tidelore.core.extras import install_command
+    from tidelore.embedding.embedder import InProcess, Unavailable
+    from tidelore.embedding.registry import missing_extra, open_embedder
+    from tidelore.store.reading.vector_models import has_vectors
+
+    if app.config.embedding.provider == "none" or not text.strip():
+        return Meaning()
+    extra = missing_extra(app.config.embedding)
+    if extra is not None:
+        reason = f"the extra {extra!r} is not installed ({install_command(extra)})"
+        return Meaning(notice=reason, extra=extra)
+    if not has_vectors(database):
+        return Meaning()
+    embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
+    if embedder is None or isinstance(embedder, Unavailable):
+        return Meaning(notice=None if embedder is None else embedder.reason)
+    from tidelore.search.semantic import make_ranker, make_ranker_async
+
+    async def ask() -> MeaningRanker | None:
+        try:
+            return await make_ranker_async(database, embedder, text)
+        finally:
+            await embedder.aclose()
+
+    try:
+        within = isinstance(embedder, InProcess)
+        ranker = make_ranker(database, embedder, text) if within else run_until_signalled(ask(), "nothing was changed")
+    except RemoteError as error:
+        return Meaning(notice=error.message)
+    if ranker is None:
+        return Meaning(notice="embeddings were made with another model; run `lore embed`")
+    return Meaning(ranker)

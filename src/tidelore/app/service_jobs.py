@@ -159,7 +159,7 @@ async def _keep_ledger(app: App) -> JobResult:
 
 
 async def _make_documents(app: App) -> JobResult:
-    from tidelore.app.documents import document
+    from tidelore.app.mirroring import document
     from tidelore.store.mirror.documents import due_sources
 
     database = app.open_store()
@@ -186,7 +186,7 @@ class _Embedding:
         return done
 
     async def _embed(self) -> JobResult:
-        from tidelore.app.documents import embed
+        from tidelore.app.mirroring import embed
         from tidelore.store.reading.totals import lacks_vectors
 
         database = self._app.open_store()

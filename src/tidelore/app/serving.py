@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.dashboard import ServiceSummary
+from tidelore.app.positions import ServiceSummary
 from tidelore.app.service_jobs import build_jobs, follows_somebody
 from tidelore.app.status import job_entry
 from tidelore.core.errors import (

@@ -110,6 +110,11 @@ class App(Struct, frozen=True):
         finally:
             database.close()
 
+    def note_synced(self) -> None:
+        """Report the end of the last successful sync, after a command that has changed it."""
+        with self.reading():
+            pass
+
     def new_patience(self) -> Patience:
         """Return the time limits of connections; SQLite has its own."""
         storage = self.config.storage

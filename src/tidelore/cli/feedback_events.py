@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from tidelore.app.feedback_events import (
-    Event,
     FailedEvent,
     NextEvent,
     PendingEvents,
@@ -26,6 +25,7 @@ from tidelore.app.feedback_events import (
     report_failure,
     take_next,
 )
+from tidelore.app.feedback_tracking import Event
 from tidelore.app.wiring import App
 from tidelore.cli.command import Invocation, LoreCommand, invocation_of
 from tidelore.cli.output.logs import set_up_logging

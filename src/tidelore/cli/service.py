@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelore.app.dashboard import ServiceSummary, SourcesOverview, dashboard
+from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
 from tidelore.cli.command import Invocation, LoreCommand, invocation_of
 from tidelore.cli.output.render import Output, plural
 from tidelore.core.errors import UserError

@@ -6,216 +6,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from msgspec import UNSET
 
+from tidelore.app.reports import DocumentCounts, EmbedCounts, MirrorRun, RefreshedItems
+from tidelore.app.syncing import (
+    STAGES,
+    ItemsPlan,
+    PollRun,
+    Polls,
+    SyncOutcome,
+    SyncPlan,
+    SyncRequest,
+    SyncRun,
+    compute_embeddings,
+    generate_documents,
+    ingest,
+    plan_sync,
+    run_sync,
+)
 from tidelore.cli.command import LoreCommand, invocation_of
-from tidelore.cli.output.logs import set_up_logging
+from tidelore.cli.feedback_events import logged_app
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.runs import (
-    STAGES,
-    SURGICAL_STAGES,
-    embed_data,
+    STAGE_NAMES,
     embed_line,
     progress,
-    report_data,
     report_lines,
-    surgical_data,
     surgical_lines,
-    sync_data,
     sync_lines,
 )
-from tidelore.core.config import forge_hosts
-from tidelore.core.errors import Cancelled, NotFound, PartialSuccess, TideloreError
-from tidelore.core.references import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tidelore.app.wiring import App
-    from tidelore.cli.command import Invocation
-    from tidelore.core.config import Config
-    from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
 
 
-def plan_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags, left_out: Collection[str]) -> Output:
-    """Return what would be fetched, without database and network."""
-    from tidelore.sync.projects import check_configured
-    from tidelore.sync.surgical_preflight import select
-
-    check_configured(app.config)
-    # Without the database, groups and renamed projects are not known, so names are used as given.
-    choices = select(app.config, [], asked, flags.project)
-    skipped = {"ingest", "dependents", "docs", "embed"} if flags.preflight_only else set(left_out)
-    stages = [name for name in SURGICAL_STAGES if name not in {*skipped, "scrub"}]
-    targets = [
-        {
-            "entity_type": outcome.entity_type,
-            "iid": outcome.iid,
-            "reference": outcome.reference,
-            "source": outcome.source,
-        }
-        for outcome in (choice.begin() for choice in choices)
-    ]
-    lines = ["Dry run. Would fetch:"]
-    lines += [f"  {target['reference']} from {target['source']}" for target in targets]
-    lines.append(f"  stages: {', '.join(SURGICAL_STAGES[name] for name in stages)}")
-    return Output({"dry_run": True, "targets": targets, "stages": stages, "left_out": sorted(left_out)}, lines)
-
-
-def refresh_items(
-    invocation: Invocation,
-    app: App,
-    asked: Sequence[RequestedItem],
-    flags: SurgicalFlags,
-    *,
-    force: bool,
-    wait_seconds: float,
-) -> Output:
-    """Refresh the named items, or those that an earlier run left."""
-    from tidelore.app.mirroring import surgical_sync
-    from tidelore.app.wiring import run_until_signalled
-    from tidelore.sync.report import SurgicalReport, surgical_verdict
-
-    report = SurgicalReport()
-    error: TideloreError | None = None
-    try:
-        with progress(invocation) as on_progress:
-            work = surgical_sync(
-                app, asked, flags, report, force=force, wait_seconds=wait_seconds, on_progress=on_progress
-            )
-            run_until_signalled(work, "stored data is kept")
-        error = surgical_verdict(report)
-    except TideloreError as stopped:
-        if report.run_id is None:
-            raise
-        error = stopped
-        error.details.setdefault("run_id", report.run_id)
-    invocation.open_store().close()  # reads the time of the last sync for the output
-    return Output(surgical_data(report), surgical_lines(report, flags), error)
-
-
-def mirrors_projects(config: Config) -> bool:
-    """Return whether a project or group of a forge is configured to be mirrored."""
-    return bool(forge_hosts(config))
-
-
-def polled_sources(app: App) -> list[str]:
-    """Return which of GitHub and Bluesky are configured for polling."""
-    config = app.config
-    found = ["github"] if any(host.repos for host in config.github) else []
-    return [*found, "bluesky"] if config.bluesky.accounts or _follows(app) else found
-
-
-def plan_polls(app: App, sources: list[str]) -> Output:
-    """Return what a sync would poll, without lock or network."""
-    from tidelore.app.feedback_polling import FeedbackPollRequest
-    from tidelore.cli.poll import plan_bluesky, plan_github
-    from tidelore.sync.account_poll import PollRequest as AccountRequest
-
-    plans: dict[str, Callable[[], Output]] = {
-        "github": lambda: plan_github(app.config, FeedbackPollRequest()),
-        "bluesky": lambda: plan_bluesky(app, AccountRequest(())),
-    }
-    answers = {name: plans[name]() for name in sources}
-    data = {"dry_run": True, "polled": {name: answer.data for name, answer in answers.items()}}
-    return Output(data, [line for answer in answers.values() for line in answer.lines])
-
-
-def run_polls(
-    invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
-) -> Output:
-    """Poll each source; a failing source does not stop the others."""
-    from tidelore.app.feedback_polling import FeedbackPollRequest
-    from tidelore.cli.poll import poll_followed, poll_repositories
-    from tidelore.sync.account_poll import PollRequest as AccountRequest
-
-    force, full = bool(wanted["force"]), bool(wanted["full"])
-    polls: dict[str, Callable[[], Output]] = {
-        "github": lambda: poll_repositories(invocation, app, FeedbackPollRequest(full=full, force=force)),
-        "bluesky": lambda: poll_followed(
-            invocation, app, AccountRequest((), full=full, force=force, documents="docs" not in left_out)
-        ),
-    }
-    data: dict[str, Any] = {}
-    lines: list[str] = []
-    errors: list[TideloreError] = []
-    for name in sources:
-        try:
-            answer = polls[name]()
-        except Cancelled:
-            raise
-        except TideloreError as error:
-            answer = Output(None, [f"{name}: {error.message}"], error)
-        data[name] = answer.data
-        lines += answer.lines
-        errors += [] if answer.error is None else [answer.error]
-    if mirrors_projects(app.config):
-        # The mirroring that follows embeds the documents of all sources.
-        return Output(data, lines, errors[0] if errors else None)
-    made = _embed(app) if "bluesky" in sources and "embed" not in left_out else None
-    if made is not None:
-        lines += made.lines
-    invocation.open_store().close()  # reads the time of the last sync for the output
-    whole = {"polled": data, "embeddings": None if made is None else made.data}
-    return Output(whole, lines, errors[0] if errors else None)
-
-
-def sync_everything(
-    invocation: Invocation, app: App, sources: list[str], left_out: set[str], wanted: Mapping[str, Any]
-) -> Output:
-    """Poll GitHub and Bluesky, then mirror the forges; a failing source does not stop the others."""
-    from msgspec.structs import replace
-
-    polled = run_polls(invocation, app, sources, left_out, wanted)
-    app = replace(app, config=_without(app.config, left_out))
-    try:
-        mirrored = _sync(invocation, app, left_out, wanted)
-    except TideloreError as error:
-        if isinstance(error, Cancelled) or polled.error is not None:
-            raise
-        mirrored = Output({}, [f"mirror: {error.message}"], error)
-    errors = [answer.error for answer in (mirrored, polled) if answer.error is not None]
-    data = {**mirrored.data, "polled": polled.data}
-    return Output(data, [*polled.lines, "", *mirrored.lines], _combined(errors))
-
-
-def _combined(errors: Sequence[TideloreError]) -> TideloreError | None:
-    """Return the error of a sync of several sources: a partial success if one failed and the others were synced."""
-    if len(errors) != 1 or isinstance(errors[0], PartialSuccess):
-        return errors[0] if errors else None
-    error = errors[0]
-    return PartialSuccess(
-        f"{error.message}; the other sources are synced",
-        fix=error.fix,
-        failed=[{"code": error.code, "message": error.message, **error.details}],
-    )
-
-
-def _embed(app: App) -> Output:
-    from tidelore.app.documents import embed
-    from tidelore.app.wiring import run_until_signalled
-
-    made = run_until_signalled(embed(app))
-    return Output(embed_data(made), [f"Embeddings: {embed_line(made) if made.model else made.notice}"])
-
-
-def _follows(app: App) -> bool:
-    from tidelore.store.mirror.accounts import count_accounts
-
-    try:
-        database = app.open_store()
-    except NotFound:
-        return False
-    try:
-        return bool(count_accounts(database))
-    finally:
-        database.close()
-
-
-@click.command("sync", cls=LoreCommand, example="lore sync --project group/project")
+@click.command(
+    "sync",
+    cls=LoreCommand,
+    example="lore sync --project group/project",
+    answer=(SyncRun, PollRun, RefreshedItems, SyncPlan, ItemsPlan),
+)
 @click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
 @click.option(
     "--issue",
@@ -263,107 +93,70 @@ def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
     With --issue and --mr, refreshes only the named items (at most 100). If one of them cannot be fetched, nothing is
     stored.
     """
-    from tidelore.sync.surgical_preflight import SurgicalFlags, check_flags, read_asked
-
     invocation = invocation_of(ctx)
-    asked = [read_asked(text, kind) for kind in KINDS for text in wanted[kind]]
-    flags = SurgicalFlags(**{name: wanted[name] for name in SurgicalFlags.__struct_fields__})
-    check_flags(flags, asked)
-    app = invocation.app()
-    left_out = {name for name in ("events", "file_changes", "status", "docs", "embed") if wanted[f"no_{name}"]}
-    if app.config.embedding.provider == "none":
-        left_out.add("embed")
-    surgical = bool(asked) or flags.retry_failed is not None
-    polled = [] if surgical or flags.project else polled_sources(app)
-    mirrored = mirrors_projects(app.config) or not polled
-    if flags.dry_run and surgical:
-        return plan_items(app, asked, flags, left_out)
-    if flags.dry_run:
-        plans = [_plan(app.config, flags.project, left_out)] if mirrored else []
-        plans += [plan_polls(app, polled)] if polled else []
-        return Output(
-            {key: value for plan in plans for key, value in plan.data.items()},
-            [line for plan in plans for line in plan.lines],
-        )
-    from msgspec.structs import replace
-
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
-    if polled and mirrored:
-        return sync_everything(invocation, app, polled, left_out, wanted)
-    if polled:
-        return run_polls(invocation, app, polled, left_out, wanted)
-    app = replace(app, config=_without(app.config, left_out))
-    if surgical:
-        flags = replace(flags, no_embed="embed" in left_out)
-        return refresh_items(invocation, app, asked, flags, force=wanted["force"], wait_seconds=wanted["wait"])
-    return _sync(invocation, app, left_out, wanted)
-
-
-def _sync(invocation: Invocation, app: App, left_out: set[str], wanted: Mapping[str, Any]) -> Output:
-    from tidelore.app.mirroring import sync
-    from tidelore.app.wiring import run_until_signalled
-    from tidelore.sources.ports import RESOURCES
-    from tidelore.sync.mirror import MirrorRequest
-    from tidelore.sync.report import run_verdict
-
-    request = MirrorRequest(
-        RESOURCES,
-        wanted["project"],
-        full=wanted["full"],
-        force=wanted["force"],
-        wait_seconds=wanted["wait"],
-        statuses="status" not in left_out,
-        documents="docs" not in left_out,
-    )
+    request = SyncRequest(**wanted)
+    if request.dry_run:
+        plan = plan_sync(invocation.app(), request)
+        return Output(plan, _items_plan_lines(plan) if isinstance(plan, ItemsPlan) else _plan_lines(plan))
     with progress(invocation) as on_progress:
-        report, made = run_until_signalled(
-            sync(app, request, embedding="embed" not in left_out, on_progress=on_progress)
-        )
-    invocation.open_store().close()  # reads the time of the last sync for the output
-    return Output(sync_data(report, made), sync_lines(report, made), run_verdict(report.scopes, report.scrubbed))
+        outcome = run_sync(logged_app(invocation), request, on_progress)
+    return Output(outcome.answer, _outcome_lines(outcome, request), outcome.error)
 
 
-def _without(config: Config, left_out: set[str]) -> Config:
-    """Return the settings with some kinds of child items disabled for every project."""
-    from msgspec.structs import replace
-
-    names = {"events": "fetch_resource_events", "file_changes": "fetch_mr_diffs"}
-    off: Mapping[str, Any] = {names[name]: False for name in left_out & names.keys()}
-    if not off:
-        return config
-    hosts = tuple(
-        replace(host, overrides=tuple(replace(override, **off) for override in host.overrides))
-        for host in config.gitlab
-    )
-    return replace(config, sync=replace(config.sync, **off), gitlab=hosts)
-
-
-def _plan(config: Config, project: str | None, left_out: set[str]) -> Output:
-    from tidelore.sync.projects import check_configured
-
-    check_configured(config)
-    hosts = [
-        {"source": host.name, "base_url": host.base_url, "projects": list(host.projects), "groups": list(host.groups)}
-        for host in forge_hosts(config)
-    ]
-    stages = [name for name in STAGES if name not in left_out]
-    lines = ["Dry run. A sync would read:"]
-    for host in hosts:
-        named = [*host["projects"], *(f"{group}/*" for group in host["groups"])]
-        lines.append(f"  {host['source']} ({host['base_url']}): {', '.join(named)}")
-    if project:
-        lines.append(f"  only project {project!r}")
-    lines.append(f"  stages: {', '.join(STAGES[name] for name in stages)}")
-    kinds = sorted(name.replace("_", " ") for name in left_out - STAGES.keys())
-    if kinds:
-        lines.append(f"  skipped: {', '.join(kinds)}")
-    data = {"dry_run": True, "hosts": hosts, "project": project, "stages": stages, "left_out": sorted(left_out)}
-    return Output(data, lines)
+def _outcome_lines(outcome: SyncOutcome, request: SyncRequest) -> list[str]:
+    answer = outcome.answer
+    if isinstance(answer, RefreshedItems):
+        return surgical_lines(answer, request.retry_failed)
+    lines = _poll_lines(answer.polled, outcome.failed) if answer.polled is not UNSET else []
+    if isinstance(answer, SyncRun):
+        return [*lines, *([""] if lines else []), *sync_lines(answer)]
+    if "mirror" in outcome.failed:
+        return [*lines, "", f"mirror: {outcome.failed['mirror']}"]
+    made = answer.embeddings
+    if made is UNSET or made is None:
+        return lines
+    return [*lines, f"Embeddings: {embed_line(made) if made.model else made.notice}"]
 
 
-@click.command("ingest", cls=LoreCommand, example="lore ingest --type issues")
+def _poll_lines(polled: Polls, failed: dict[str, str]) -> list[str]:
+    from tidelore.cli.poll import accounts_lines, repos_lines
+
+    lines = []
+    if polled.github is not UNSET:
+        lines += [f"github: {failed['github']}"] if polled.github is None else repos_lines(polled.github)
+    if polled.bluesky is not UNSET:
+        lines += [f"bluesky: {failed['bluesky']}"] if polled.bluesky is None else accounts_lines(polled.bluesky)
+    return lines
+
+
+def _items_plan_lines(plan: ItemsPlan) -> list[str]:
+    lines = ["Dry run. Would fetch:"]
+    lines += [f"  {target.reference} from {target.source}" for target in plan.targets]
+    names = STAGE_NAMES | {"ingest": "items"}
+    return [*lines, f"  stages: {', '.join(names[name] for name in plan.stages)}"]
+
+
+def _plan_lines(plan: SyncPlan) -> list[str]:
+    from tidelore.cli.poll import accounts_plan_lines, repos_plan_lines
+
+    lines = []
+    if plan.hosts is not UNSET and plan.stages is not UNSET and plan.left_out is not UNSET:
+        lines.append("Dry run. A sync would read:")
+        for host in plan.hosts:
+            named = [*host.projects, *(f"{group}/*" for group in host.groups)]
+            lines.append(f"  {host.source} ({host.base_url}): {', '.join(named)}")
+        if plan.project:
+            lines.append(f"  only project {plan.project!r}")
+        lines.append(f"  stages: {', '.join(STAGE_NAMES[name] for name in plan.stages)}")
+        kinds = [name.replace("_", " ") for name in plan.left_out if name not in STAGES]
+        lines += [f"  skipped: {', '.join(kinds)}"] if kinds else []
+    if plan.polled is not UNSET:
+        lines += [] if plan.polled.github is UNSET else repos_plan_lines(plan.polled.github)
+        lines += [] if plan.polled.bluesky is UNSET else accounts_plan_lines(plan.polled.bluesky)
+    return lines
+
+
+@click.command("ingest", cls=LoreCommand, example="lore ingest --type issues", answer=MirrorRun)
 @click.option(
     "--type",
     "resource",
@@ -389,24 +182,21 @@ def ingest_command(
     Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
     merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
     """
-    from tidelore.app.mirroring import mirror
-    from tidelore.app.wiring import run_until_signalled
-    from tidelore.sync.mirror import MirrorRequest
-    from tidelore.sync.report import run_verdict
-
     invocation = invocation_of(ctx)
-    app = invocation.app()
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
-    request = MirrorRequest((resource,), project, full=full, force=force, statuses=not no_status)
     with progress(invocation) as on_progress:
-        report = run_until_signalled(mirror(app, request, f"lore ingest --type {resource}", on_progress))
-    invocation.open_store().close()  # reads the time of the last sync for the output
-    return Output(report_data(report), report_lines(report, resource), run_verdict(report.scopes, report.scrubbed))
+        run, error = ingest(
+            logged_app(invocation),
+            resource,
+            on_progress,
+            project=project,
+            full=full,
+            force=force,
+            statuses=not no_status,
+        )
+    return Output(run, report_lines(run, resource), error)
 
 
-@click.command("generate-docs", cls=LoreCommand, example="lore generate-docs --full")
+@click.command("generate-docs", cls=LoreCommand, example="lore generate-docs --full", answer=DocumentCounts)
 @click.option("--full", is_flag=True, help="Check every item, not only changed ones.")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
@@ -415,31 +205,14 @@ def generate_docs_command(ctx: click.Context, full: bool, force: bool) -> Output
 
     `lore sync` does this too. Unchanged documents are not rewritten.
     """
-    from tidelore.app.documents import document
-    from tidelore.app.wiring import run_until_signalled
-    from tidelore.core.errors import PartialSuccess
-
     invocation = invocation_of(ctx)
-    app = invocation.app()
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
     with progress(invocation) as on_progress:
-        made = run_until_signalled(document(app, full=full, force=force, on_progress=on_progress))
-    invocation.open_store().close()
-    data = {name: getattr(made, name) for name in ("regenerated", "unchanged", "removed", "failed")}
+        made, error = generate_documents(logged_app(invocation), on_progress, full=full, force=force)
     line = f"{plural(made.regenerated, 'document')} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
-    error = None
-    if made.failed:
-        error = PartialSuccess(
-            f"{plural(made.failed, 'source')} could not be converted to a document; will retry",
-            fix="run `lore check` and report its output",
-            failed=made.failed,
-        )
-    return Output(data, [line], error)
+    return Output(made, [line], error)
 
 
-@click.command("embed", cls=LoreCommand, example="lore embed")
+@click.command("embed", cls=LoreCommand, example="lore embed", answer=EmbedCounts)
 @click.option("--full", is_flag=True, help="Recompute all embeddings.")
 @click.pass_context
 def embed_command(ctx: click.Context, full: bool) -> Output:  # noqa: FBT001
@@ -447,19 +220,9 @@ def embed_command(ctx: click.Context, full: bool) -> Output:  # noqa: FBT001
 
     `lore sync` does this too. Takes no lock, so other commands may run at the same time.
     """
-    from tidelore.app.documents import embed
-    from tidelore.app.wiring import run_until_signalled
-
     invocation = invocation_of(ctx)
-    app = invocation.app()
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
     with progress(invocation) as on_progress:
-        made = run_until_signalled(
-            embed(app, full=full, on_progress=on_progress), "embeddings computed so far are stored"
-        )
-    invocation.open_store().close()
+        made, error = compute_embeddings(logged_app(invocation), on_progress, full=full)
     lines = [f"{embed_line(made)} in {made.seconds:.1f} s"] if made.model else []
-    lines += [f"note: {made.notice}"] if made.notice and made.error is None else []
-    return Output(embed_data(made), lines, made.error)
+    lines += [f"note: {made.notice}"] if made.notice and error is None else []
+    return Output(made, lines, error)

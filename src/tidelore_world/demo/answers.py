@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tidelore.app.documents import document, embed, rank_by_meaning
-from tidelore.app.mirroring import surgical_sync
+from tidelore.app.mirroring import document, embed, surgical_sync
+from tidelore.app.searching import rank_by_meaning
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.cli.output.render import plural
 from tidelore_world.demo.text import FATE

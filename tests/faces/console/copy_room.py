@@ -12,7 +12,7 @@ from tests.databases.samples import issue, merge_request
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note, placed
 from tests.support.manual_clock import ManualClock
 
-from tidelore.app.documents import document
+from tidelore.app.mirroring import document
 from tidelore.app.wiring import App
 from tidelore.core.config import parse_config
 from tidelore.core.model import ProjectRecord

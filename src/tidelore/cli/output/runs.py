@@ -1,4 +1,4 @@
-"""Render runs as text and as data: reports of sync, ingest and scrub, stages and progress.
+"""Render runs as text: reports of sync, ingest and scrub, stages and progress.
 
 Also draws progress bars on a terminal while a run goes on; elsewhere they are silent.
 """
@@ -6,23 +6,22 @@ Also draws progress bars on a terminal while a run goes on; elsewhere they are s
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidelore.app.reports import DocumentCounts, EmbedCounts, MirrorRun, RefreshedItems, ScopeCounts, seen_children
 from tidelore.app.status import ItemOutcome, ListedRun
 from tidelore.cli.command import Invocation
 from tidelore.cli.output.render import plural
 from tidelore.core.text import block, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress
+    from tidelore.app.syncing import SyncRun
+    from tidelore.core.progress import OnProgress
     from tidelore.core.progress import Progress as Stage
-    from tidelore.sync.report import ChildReport, EntityOutcome, RunReport, ScopeReport, SurgicalReport
-    from tidelore.sync.surgical_preflight import SurgicalFlags
 
 
 NOUNS = {"issues": "issue", "merge_requests": "MR"}
@@ -45,67 +44,49 @@ CHILD_NAMES = {
 }
 
 
-def report_data(report: RunReport) -> dict[str, Any]:
-    """Return a report as data."""
-    return {
-        "run_id": report.run_id,
-        "requests": report.requests,
-        "seconds": round(report.seconds, 3),
-        "crashed_runs_closed": report.crashed_runs,
-        "lease": report.taken_over,
-        "scopes": [_scope(scope) for scope in report.scopes],
-        "scrubbed": [_scope(scope) for scope in report.scrubbed],
-    }
-
-
-def report_lines(report: RunReport, resource: str) -> list[str]:
+def report_lines(report: MirrorRun, resource: str) -> list[str]:
     """Return the summary of an ingestion."""
     noun = NOUNS.get(resource, resource)
     lines = [f"Ingesting {resource.replace('_', ' ')}..."]
-    lines += [f"  run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs]
+    lines += [f"  run {run_id}: marked as crashed, its process is gone" for run_id in report.crashed_runs_closed]
     lines += [f"  {scope.project}: {_found_line(scope, noun)}" for scope in report.scopes]
     lines += _children_lines(report.scopes, noun)
-    tallies = [scope.tally for scope in report.scopes]
-    seen = seen_of(report.scopes)
-    fetched = sum(t.created + t.changed for t in tallies)
+    seen = seen_children(report.scopes)
+    fetched = sum(scope.created + scope.changed for scope in report.scopes)
     system = seen["system_notes"]
     lines.append(
         f"Total: {plural(fetched, noun)}, {plural(seen['discussions'], 'discussion')}, {plural(seen['notes'], 'note')} "
         f"(excluding {plural(system, 'system note')})"
     )
-    unchanged = sum(talk.unchanged for scope in report.scopes if (talk := _conversation(scope)) is not None)
+    unchanged = sum(talk.unchanged for scope in report.scopes if (talk := scope.conversation) is not None)
     if unchanged:
         lines.append(f"Skipped discussion sync for {unchanged:,} unchanged {noun if unchanged == 1 else noun + 's'}.")
     lines.append(
-        f"{plural(sum(t.created for t in tallies), f'new {noun}')}, {sum(t.changed for t in tallies):,} changed, "
-        f"{sum(t.replayed for t in tallies):,} already stored; "
+        f"{plural(sum(scope.created for scope in report.scopes), f'new {noun}')}, "
+        f"{sum(scope.changed for scope in report.scopes):,} changed, "
+        f"{sum(scope.replayed for scope in report.scopes):,} already stored; "
         f"{plural(report.requests, 'request')} in {report.seconds:.1f} s"
     )
     return lines + [line for line in scrub_lines(report) if report.scrubbed]
 
 
-def _children_lines(scopes: Sequence[ScopeReport], noun: str) -> list[str]:
+def _children_lines(scopes: Sequence[ScopeCounts], noun: str) -> list[str]:
     """Return what was fetched for changed items."""
-    due = sum(talk.due for scope in scopes if (talk := _conversation(scope)) is not None)
+    due = sum(talk.due for scope in scopes if (talk := scope.conversation) is not None)
     lines = [f"Fetching discussions ({plural(due, noun)} with updates)..."] if due else []
     for scope in scopes:
-        done = _conversation(scope)
-        seen, behind = seen_of([scope]), _behind(scope)
-        if done is not None and (any(seen.values()) or done.tally.fetched):
+        done = scope.conversation
+        seen, behind = seen_children([scope]), _behind(scope)
+        if done is not None and (any(seen.values()) or done.fetched):
             diffs = f" ({plural(seen['diff_notes'], 'DiffNote')})" if seen["diff_notes"] else ""
             parts = [plural(seen["discussions"], "discussion"), plural(seen["notes"], "note") + diffs]
             parts += [plural(seen[key], word) for key, word in EXTRAS.items() if seen[key]]
-            lines.append(f"  {scope.project}: {plural(done.tally.fetched, noun)} -> {', '.join(parts)}")
+            lines.append(f"  {scope.project}: {plural(done.fetched, noun)} -> {', '.join(parts)}")
         lines += [f"  {scope.project}: {line}" for line in behind]
     return lines
 
 
-def _conversation(scope: ScopeReport) -> ChildReport | None:
-    """Return the kind of children in which people talk: each forge has its own."""
-    return scope.children.get("discussions") or scope.children.get("comments")
-
-
-def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
+def trouble_lines(scopes: Sequence[ScopeCounts]) -> list[str]:
     """Return what was skipped, what failed and what is due."""
     lines = []
     for scope in scopes:
@@ -116,45 +97,37 @@ def trouble_lines(scopes: Sequence[ScopeReport]) -> list[str]:
     return lines
 
 
-def _behind(scope: ScopeReport) -> list[str]:
+def _behind(scope: ScopeCounts) -> list[str]:
     """Return which details of a list's items failed, are in quarantine, or are fetched again later."""
     noun = _PARENTS.get(scope.surface.rpartition(".")[2], "item")
     lines = []
-    for child in scope.children.values():
+    for child in scope.children:
         word = CHILD_NAMES.get(child.kind, child.kind.replace("_", " "))
         if child.unavailable is not None:
             lines.append(f"{word}: unavailable in this project ({child.unavailable}); `lore sync-status` shows more")
-        if child.tally.failed:
-            lines.append(f"{plural(child.tally.failed, noun)}: failed to fetch {word}; will retry")
-        if child.tally.quarantined:
-            lines.append(f"{child.tally.quarantined:,} {word} in quarantine; stored versions are kept")
-        if child.tally.waiting:
+        if child.failed:
+            lines.append(f"{plural(child.failed, noun)}: failed to fetch {word}; will retry")
+        if child.quarantined:
+            lines.append(f"{child.quarantined:,} {word} in quarantine; stored versions are kept")
+        if child.waiting:
             told = f"{word} changed just now; will be fetched again after the settle time"
-            lines.append(f"{plural(child.tally.waiting, noun)}: {told}")
+            lines.append(f"{plural(child.waiting, noun)}: {told}")
     return lines
 
 
-def seen_of(scopes: Sequence[ScopeReport]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for scope in scopes:
-        for child in scope.children.values():
-            total.update(child.seen)
-    return total
-
-
-def scrub_lines(report: RunReport) -> list[str]:
+def scrub_lines(report: MirrorRun) -> list[str]:
     """Return the summary of a verification."""
     if not report.scrubbed:
         return ["Nothing to verify yet; run `lore sync` or `lore poll bluesky` first"]
-    read_scopes = [scope for scope in report.scrubbed if scope.tally.pages]
+    read_scopes = [scope for scope in report.scrubbed if scope.pages]
     lists = [scope for scope in read_scopes if scope.account is None]
     accounts = [scope for scope in read_scopes if scope.account is not None]
     lines = [_verified_line(lists, "stored item", f"in {plural(len(lists), 'list')}")] if lists else []
     lines += [_verified_line(accounts, "post", f"of {plural(len(accounts), 'account')}")] if accounts else []
-    children = [child.tally for scope in report.scrubbed for child in scope.children.values()]
-    read = sum(tally.fetched for tally in children)
+    children = [child for scope in report.scrubbed for child in scope.children]
+    read = sum(child.fetched for child in children)
     if read:
-        corrected = sum(tally.changed for tally in children)
+        corrected = sum(child.changed for child in children)
         lines.append(f"Verified the children of {plural(read, 'item')}: {corrected:,} corrected")
     lines += [
         f"  {scope.project}: {_found_line(scope, '')}"
@@ -164,59 +137,32 @@ def scrub_lines(report: RunReport) -> list[str]:
     return lines
 
 
-def _verified_line(scopes: Sequence[ScopeReport], noun: str, where: str) -> str:
-    verified = sum(scope.tally.fetched for scope in scopes)
-    changed = sum(scope.tally.created + scope.tally.changed for scope in scopes)
-    gone = sum(scope.tally.gone for scope in scopes)
+def _verified_line(scopes: Sequence[ScopeCounts], noun: str, where: str) -> str:
+    verified = sum(scope.fetched for scope in scopes)
+    changed = sum(scope.created + scope.changed for scope in scopes)
+    gone = sum(scope.gone for scope in scopes)
     return f"Verified {plural(verified, noun)} {where}: {changed:,} corrected, {gone:,} deleted remotely"
 
 
-def _found_line(scope: ScopeReport, noun: str) -> str:
+def _found_line(scope: ScopeCounts, noun: str) -> str:
     if scope.error is not None:
         return f"failed: {scope.error.message}"
     if scope.skipped is not None:
         return f"skipped: {scope.skipped}"
-    tally = scope.tally
-    parts = [f"{plural(tally.created + tally.changed, noun)} fetched"]
-    if tally.changed:
-        parts.append(f"{tally.changed:,} of them updated")
-    if scope.links.labels_created:
-        parts.append(f"{plural(scope.links.labels_created, 'new label')}")
-    if scope.links.assignees:
-        parts.append(plural(scope.links.assignees, "assignee"))
-    if scope.links.reviewers:
-        parts.append(plural(scope.links.reviewers, "reviewer"))
-    if tally.quarantined:
-        parts.append(f"{tally.quarantined:,} in quarantine")
-    if tally.cursor_reset:
-        parts.append(f"cursor reset ({tally.cursor_reset})")
+    parts = [f"{plural(scope.created + scope.changed, noun)} fetched"]
+    if scope.changed:
+        parts.append(f"{scope.changed:,} of them updated")
+    if scope.labels_created:
+        parts.append(f"{plural(scope.labels_created, 'new label')}")
+    if scope.assignees:
+        parts.append(plural(scope.assignees, "assignee"))
+    if scope.reviewers:
+        parts.append(plural(scope.reviewers, "reviewer"))
+    if scope.quarantined:
+        parts.append(f"{scope.quarantined:,} in quarantine")
+    if scope.cursor_reset:
+        parts.append(f"cursor reset ({scope.cursor_reset})")
     return ", ".join(parts)
-
-
-def _scope(scope: ScopeReport) -> dict[str, Any]:
-    tally = {name: getattr(scope.tally, name) for name in scope.tally.__struct_fields__}
-    links = {name: getattr(scope.links, name) for name in scope.links.__struct_fields__}
-    error = None
-    if scope.error is not None:
-        error = {"code": scope.error.code, "message": scope.error.message, "retryable": scope.error.retryable}
-    return {
-        "source": scope.source,
-        "surface": scope.surface,
-        "project": scope.project,
-        "account": scope.account,
-        **tally,
-        **links,
-        "children": [_child(child) for child in scope.children.values()],
-        "skipped": scope.skipped,
-        "warnings": scope.warnings,
-        "error": error,
-    }
-
-
-def _child(child: ChildReport) -> dict[str, Any]:
-    tally = {name: getattr(child.tally, name) for name in child.tally.__struct_fields__}
-    known = {"kind": child.kind, "due": child.due, "unchanged": child.unchanged}
-    return {**known, **tally, "unavailable": child.unavailable, "seen": dict(child.seen)}
 
 
 def describe_progress(run: ListedRun) -> str | None:
@@ -238,7 +184,8 @@ def running_lines(runs: Iterable[ListedRun], columns: int) -> list[str]:
     return lines
 
 
-STAGES = {
+STAGE_NAMES = {
+    "preflight": "preflight",
     "ingest": "lists",
     "dependents": "children",
     "scrub": "verification",
@@ -262,22 +209,16 @@ def stage_line(name: str, told: str, seconds: float, *, troubled: bool) -> str:
     return f"{icon} {name:<13} {told}  ({seconds:.1f} s)"
 
 
-def documents_data(made: DocumentReport | None) -> dict[str, Any] | None:
-    """Return the result of the document stage as data."""
-    names = ("regenerated", "unchanged", "removed", "failed")
-    return None if made is None else {name: getattr(made, name) for name in names}
-
-
-def documents_line(made: DocumentReport) -> str:
+def documents_line(made: DocumentCounts) -> str:
     """Return the result of the document stage on one line."""
     return f"{made.regenerated:,} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
 
 
-def notice_lines(made: EmbedReport | None) -> list[str]:
+def notice_lines(made: EmbedCounts | None) -> list[str]:
     """Return why embeddings are missing, and the remedy."""
     if made is None or made.notice is None:
         return []
-    return [f"  {made.notice}", *([f"  {made.error.fix}"] if made.error is not None and made.error.fix else [])]
+    return [f"  {made.notice}", *([f"  {made.fix}"] if made.fix else [])]
 
 
 @contextmanager
@@ -311,16 +252,7 @@ def progress(invocation: Invocation) -> Iterator[OnProgress]:
         yield on_progress
 
 
-_COUNTS = ("embedded", "chunks", "unchanged", "removed", "failed")
-
-
-def embed_data(made: EmbedReport) -> dict[str, Any]:
-    """Return the result of the embedding stage as data."""
-    counts = {name: getattr(made, name) for name in _COUNTS}
-    return {"model": made.model, **counts, "notice": made.notice}
-
-
-def embed_line(made: EmbedReport) -> str:
+def embed_line(made: EmbedCounts) -> str:
     """Return the result of the embedding stage on one line."""
     parts = [f"{plural(made.embedded, 'document')} embedded ({plural(made.chunks, 'embedding')})"]
     parts.append(f"{made.unchanged:,} unchanged")
@@ -331,35 +263,7 @@ def embed_line(made: EmbedReport) -> str:
     return ", ".join(parts)
 
 
-SURGICAL_STAGES: Mapping[str, str] = {"preflight": "preflight", **STAGES, "ingest": "items"}
-
-
-def surgical_data(report: SurgicalReport) -> dict[str, Any]:
-    """Return a report as data."""
-    from tidelore.sync.report import plain
-
-    return {
-        "run_id": report.run_id,
-        "completion_status": report.completion_status,
-        "preflight_only": report.preflight_only,
-        "requested_count": report.requested_count,
-        "fetched_count": report.fetched_count,
-        "processed_count": report.processed_count,
-        "skipped_stale": len(report.skipped_stale_iids),
-        "skipped_stale_iids": report.skipped_stale_iids,
-        "entity_failures": [plain(failure) for failure in report.entity_failures],
-        "entity_outcomes": [plain(outcome) for outcome in report.entity_outcomes],
-        "children": dict(report.children),
-        "documents": documents_data(report.documents),
-        "embeddings": None if report.embeddings is None else embed_data(report.embeddings),
-        "stage_timings_ms": report.stage_timings_ms,
-        "recovery_actions": report.recovery_actions,
-        "requests": report.requests,
-        "seconds": round(report.seconds, 3),
-    }
-
-
-def outcome_line(outcome: ItemOutcome | EntityOutcome) -> str:
+def outcome_line(outcome: ItemOutcome) -> str:
     """Return the outcome of one item."""
     if outcome.stale_skipped:
         fate = "skipped: the stored version is newer"
@@ -370,7 +274,7 @@ def outcome_line(outcome: ItemOutcome | EntityOutcome) -> str:
     return f"{outcome.reference}: {fate}"
 
 
-def failure_lines(outcomes: Sequence[ItemOutcome | EntityOutcome]) -> list[str]:
+def failure_lines(outcomes: Sequence[ItemOutcome]) -> list[str]:
     """Return one line for each failure."""
     return [
         f"  {failure.reference} {failure.stage}: {failure.code}, {one_line(failure.message)}"
@@ -379,13 +283,14 @@ def failure_lines(outcomes: Sequence[ItemOutcome | EntityOutcome]) -> list[str]:
     ]
 
 
-def surgical_lines(report: SurgicalReport, flags: SurgicalFlags) -> list[str]:
+def surgical_lines(report: RefreshedItems, retried: int | None) -> list[str]:
     """Return one line per stage, then failures and how to continue, then the cost."""
     if report.run_id is None:
-        return [f"Run {flags.retry_failed}: nothing to retry."]
+        return [f"Run {retried}: nothing to retry."]
     told, troubled = _surgical_results(report), _surgical_troubles(report)
+    names = STAGE_NAMES | {"ingest": "items"}
     lines = [
-        stage_line(SURGICAL_STAGES[name], told[name], took / 1000, troubled=troubled[name])
+        stage_line(names[name], told[name], took / 1000, troubled=troubled[name])
         for name, took in report.stage_timings_ms.items()
     ]
     lines += failure_lines(report.entity_outcomes)
@@ -396,10 +301,11 @@ def surgical_lines(report: SurgicalReport, flags: SurgicalFlags) -> list[str]:
     return lines
 
 
-def _surgical_results(report: SurgicalReport) -> dict[str, str]:
+def _surgical_results(report: RefreshedItems) -> dict[str, str]:
     outcomes = report.entity_outcomes
-    stale = len(report.skipped_stale_iids)
-    seen = [plural(report.children[key], word) for key, word in CHILDREN.items() if report.children[key]]
+    stale = report.skipped_stale
+    counts = [(report.children.get(key, 0), word) for key, word in CHILDREN.items()]
+    seen = [plural(count, word) for count, word in counts if count]
     return {
         "preflight": f"{_items([one for one in outcomes if one.fetched])} fetched",
         "ingest": f"{_items([one for one in outcomes if one.ingested])} stored"
@@ -412,7 +318,7 @@ def _surgical_results(report: SurgicalReport) -> dict[str, str]:
     }
 
 
-def _surgical_troubles(report: SurgicalReport) -> dict[str, bool]:
+def _surgical_troubles(report: RefreshedItems) -> dict[str, bool]:
     outcomes = report.entity_outcomes
     return {
         "preflight": any(outcome.fetch_failure for outcome in outcomes),
@@ -423,38 +329,30 @@ def _surgical_troubles(report: SurgicalReport) -> dict[str, bool]:
     }
 
 
-def _items(outcomes: Sequence[EntityOutcome]) -> str:
+def _items(outcomes: Sequence[ItemOutcome]) -> str:
     issues = sum(outcome.entity_type == "issue" for outcome in outcomes)
     parts = [plural(issues, "issue")] if issues or not outcomes else []
     return ", ".join([*parts, *([plural(len(outcomes) - issues, "MR")] if len(outcomes) > issues else [])])
 
 
-def sync_data(report: RunReport, made: EmbedReport | None) -> dict[str, Any]:
-    data = report_data(report)
-    data["documents"] = documents_data(report.documents)
-    data["embeddings"] = None if made is None else embed_data(made)
-    data["stage_timings_ms"] = {name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()}
-    return data
-
-
-def _children(report: RunReport) -> str:
+def _children(report: SyncRun) -> str:
     """Return how many child items were fetched, and for how many items that failed or has to be repeated."""
-    seen = seen_of(report.scopes)
-    children = [child for scope in report.scopes for child in scope.children.values()]
+    seen = seen_children(report.scopes)
+    children = [child for scope in report.scopes for child in scope.children]
     parts = [plural(seen[key], word) for key, word in CHILDREN.items() if seen[key]]
-    failed = sum(child.tally.failed for child in children)
-    waiting = sum(child.tally.waiting for child in children)
+    failed = sum(child.failed for child in children)
+    waiting = sum(child.waiting for child in children)
     parts += [f"{failed:,} failed"] if failed else []
     parts += [f"{waiting:,} not settled"] if waiting else []
     due = any(child.due for child in children if child.unavailable is None)
     return ", ".join(parts) or ("none found" if due else "none due")
 
 
-def sync_lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
+def sync_lines(report: SyncRun) -> list[str]:
     """Return one line per stage, then the problems, then the cost."""
-    tallies = [scope.tally for scope in report.scopes]
+    scopes, vectors = report.scopes, report.embeddings
     told = {
-        "ingest": f"{sum(t.created for t in tallies):,} new, {sum(t.changed for t in tallies):,} changed",
+        "ingest": f"{sum(one.created for one in scopes):,} new, {sum(one.changed for one in scopes):,} changed",
         "dependents": _children(report),
         "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "no stored items yet",
     }
@@ -464,14 +362,14 @@ def sync_lines(report: RunReport, vectors: EmbedReport | None) -> list[str]:
         told["embed"] = embed_line(vectors) if vectors.model else "none made"
     troubled = {
         "ingest": any(scope.error for scope in report.scopes),
-        "dependents": any(child.tally.failed for scope in report.scopes for child in scope.children.values()),
+        "dependents": any(child.failed for scope in report.scopes for child in scope.children),
         "scrub": any(scope.error for scope in report.scrubbed),
         "docs": report.documents is not None and report.documents.failed > 0,
         "embed": vectors is not None and vectors.notice is not None,
     }
     lines = [
-        stage_line(STAGES[name], told[name], seconds, troubled=troubled[name])
-        for name, seconds in report.stage_seconds.items()
+        stage_line(STAGE_NAMES[name], told[name], took / 1000, troubled=troubled[name])
+        for name, took in report.stage_timings_ms.items()
     ]
     lines += trouble_lines(report.scopes)
     lines += notice_lines(vectors)
