@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     )
 
 
+CHILD_NAMES = {
+    "closes_issues": "closing issues",
+    "resource_events": "events",
+    "diffs": "changed files",
+    "threads": "the state of review threads",
+}
+"""The kinds of children that are called by another name."""
+
+
 class ReportedError(Struct, frozen=True):
     """An error that did not stop the command."""
 

@@ -1,4 +1,4 @@
-"""Use-cases of configured sources: list them, open GitHub hosts for one command, accept a replaced repository.
+"""Use-cases of configured sources: list and diagnose them, open GitHub hosts, accept a replaced repository.
 
 `open_hub` opens the hosts and the store for the repositories of one command, and imports what only open hosts need.
 When a repository is replaced, the rows of the former one stay under its current name and are no longer polled.
@@ -6,23 +6,31 @@ When a repository is replaced, the rows of the former one stay under its current
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from tidelore.core.errors import NotFound, RemoteNotFound
+from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.reports import CHILD_NAMES
+from tidelore.app.wiring import App, run_until_signalled
+from tidelore.core.clock import format_instant
+from tidelore.core.config import Bluesky, Config
+from tidelore.core.errors import ConfigError, NotFound, RemoteNotFound, TideloreError
 from tidelore.core.references import match_one
+from tidelore.feedback.events import describe_ignored
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.repositories import ConfiguredRepo
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.projects import ProjectRow, find_configured
+from tidelore.store.mirror.accounts import count_accounts
+from tidelore.store.mirror.child_progress import list_refusals
+from tidelore.store.mirror.feedback_writer import count_ignored
+from tidelore.store.mirror.projects import ProjectRow, find_configured, list_projects
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
-    from tidelore.core.config import Config
     from tidelore.sources.github.source import GitHubSource
+    from tidelore.sync.diagnosis import Finding
     from tidelore.sync.report import RequestCount
 
 
@@ -84,15 +92,65 @@ def find_followed(database: Database, place: ConfiguredRepo) -> ProjectRow:
 
 
 class SourceEntry(Struct, frozen=True):
-    """A project of a host. `remote_id` is None if the project was never requested."""
+    """A project of a host."""
 
-    source: str
-    kind: str
-    base_url: str
-    configured: str
-    path: str | None
-    remote_id: int | None
-    updated_at: int | None
+    source: Annotated[str, means("the configured host")]
+    kind: Annotated[str, means("gitlab or github")]
+    base_url: Annotated[str, means("its base_url")]
+    configured: Annotated[str, means("the project as configured")]
+    path: Annotated[str | None, means("the name it has now, or null if it was not read yet")]
+    remote_id: Annotated[int | None, means("its id on the host, or null if it was not read yet")]
+    updated_at: Annotated[Instant | None, means("when the host last described it, or null")]
+
+
+class SourceList(Struct, frozen=True):
+    """The answer of `lore sources`."""
+
+    items: list[SourceEntry]
+    total: Annotated[int, means("number of items")]
+    next: Annotated[None, means("null: the list is complete")] = None
+
+
+class FormerRepository(Struct, frozen=True):
+    """The repository that a name stood for before."""
+
+    path: Annotated[str, means("the name under which its stored data is kept")]
+    remote_id: Annotated[int, means("its id")]
+
+
+class AcceptedRepository(Struct, frozen=True, kw_only=True):
+    """The answer of `lore sources accept`."""
+
+    source: Annotated[str, means("the configured host")]
+    configured: Annotated[str, means("the repository as configured")]
+    path: Annotated[str, means("the name it has now")]
+    remote_id: Annotated[int, means("its id from now on")]
+    former: Annotated[
+        FormerRepository | None,
+        means("the repository that the name stood for, or null if the id is unchanged"),
+    ]
+
+
+class WrittenConfig(Struct, frozen=True):
+    """The answer of `lore init`."""
+
+    path: Annotated[str, means("path of the file")]
+    projects: Annotated[list[str], means("the projects in it")]
+
+
+class DiagnosisFinding(Struct, frozen=True):
+    """The result of one check."""
+
+    subject: Annotated[str, means("what was checked")]
+    ok: Annotated[bool, means("whether it is in order")]
+    detail: Annotated[str, means("what was found")]
+    fix: Annotated[str | None, means("what to do, or null")]
+
+
+class Diagnosis(Struct, frozen=True):
+    """The answer of `lore doctor`."""
+
+    findings: list[DiagnosisFinding]
 
 
 class Accepted(Struct, frozen=True):
@@ -102,8 +160,14 @@ class Accepted(Struct, frozen=True):
     former: ProjectRow | None
 
 
-def list_sources(config: Config, projects: Sequence[ProjectRow]) -> list[SourceEntry]:
+def list_sources(app: App) -> SourceList:
     """Return every configured project, and the stored projects of configured hosts."""
+    config = app.config
+    try:
+        with app.reading() as database:
+            projects = list_projects(database)
+    except NotFound:
+        projects = []
     hosts = [("gitlab", host.name, host.base_url, host.projects) for host in config.gitlab]
     hosts += [("github", host.name, host.base_url, tuple(repo.name for repo in host.repos)) for host in config.github]
     found: list[SourceEntry] = []
@@ -111,9 +175,17 @@ def list_sources(config: Config, projects: Sequence[ProjectRow]) -> list[SourceE
         stored = {row.configured: row for row in projects if row.source == name}
         for project in sorted({*configured, *stored}):
             row = stored.get(project)
-            known = (None, None, None) if row is None else (row.path, row.remote_id, row.updated_at)
+            known = (None, None, None) if row is None else (row.path, row.remote_id, instant(row.updated_at))
             found.append(SourceEntry(name, kind, base_url, project, *known))
-    return found
+    return SourceList(found, len(found))
+
+
+def accept(app: App, source: str, path: str, *, force: bool = False) -> AcceptedRepository:
+    """Accept the repository that now has the configured name."""
+    place = choose_repository(app.config, source, path)
+    done = run_until_signalled(accept_repository(app, place, force=force), "nothing was changed")
+    former = None if done.former is None else copy_fields(FormerRepository, done.former)
+    return copy_fields(AcceptedRepository, done.project, former=former)
 
 
 def choose_repository(config: Config, source: str, path: str) -> ConfiguredRepo:
@@ -150,7 +222,7 @@ async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = Fa
                 rename_repository(tx, known, former_path)
                 set_configured(tx, known, former_path)
                 project = store_repository(tx, hub.database, source.name, place.name, record, now)
-        former = next(row for row in _projects(hub) if row.id == known.id)
+        former = next(row for row in list_projects(hub.database) if row.id == known.id)
         return Accepted(project, former)
 
 
@@ -162,7 +234,108 @@ async def _name_now(hub: Hub, place: ConfiguredRepo, known: ProjectRow) -> str:
         return f"{known.path}@{known.remote_id}"
 
 
-def _projects(hub: Hub) -> list[ProjectRow]:
-    from tidelore.store.mirror.projects import list_projects
+def diagnose_setup(app: App, config_file: str, *, offline: bool = False) -> tuple[Diagnosis, TideloreError | None]:
+    """Check the configuration, the database and every source; also return the error of the first problem."""
+    from tidelore.app.mirroring import diagnose
 
-    return list_projects(hub.database)
+    findings = [_check_configuration(app.config, config_file), _check_database(app)]
+    if (app.config.gitlab or app.config.github) and not offline:
+        findings += run_until_signalled(diagnose(app))
+    findings += _check_bluesky(app, offline=offline)
+    findings += _stored_findings(app)
+    told = [
+        DiagnosisFinding(found.subject, found.ok, found.detail, None if found.error is None else found.error.fix)
+        for found in findings
+    ]
+    return Diagnosis(told), next((finding.error for finding in findings if finding.error is not None), None)
+
+
+def _check_configuration(config: Config, file: str) -> Finding:
+    import stat
+    from pathlib import Path
+
+    from tidelore.sync.diagnosis import Finding
+
+    path = Path(file)
+    if not path.exists():
+        return Finding("configuration", True, f"no file at {path}, using defaults (create one with `lore init`)")
+    bits = stat.S_IMODE(path.stat().st_mode)
+    runs_program = any(host.handler or any(repo.handler for repo in host.repos) for host in config.github)
+    # A user who can write the file can also configure a program to run. A group often contains only the user, so
+    # group access is a problem only if a program is configured.
+    if bits & (0o022 if runs_program else 0o002):
+        what = " and it names a program to run" if runs_program else ""
+        problem = ConfigError(
+            f"other users can change the configuration{what}", fix=f"chmod 600 {path}", file=str(path)
+        )
+        return Finding("configuration", False, f"{path}: {problem.message} (mode {bits:04o})", problem)
+    return Finding("configuration", True, str(path))
+
+
+def _check_database(app: App) -> Finding:
+    import stat
+    from pathlib import Path
+
+    from tidelore.sync.diagnosis import Finding, trouble
+
+    try:
+        database = app.open_store()
+    except NotFound:
+        return Finding("database", True, f"no file at {app.address} yet; `lore sync` creates it")
+    except TideloreError as error:
+        return trouble("database", error)
+    dialect = database.dialect
+    database.close()
+    if dialect == "sqlite" and stat.S_IMODE(Path(app.address).stat().st_mode) & 0o077:
+        problem = TideloreError("other users can read the file", fix=f"chmod 600 {app.address}")
+        return Finding("database", False, f"{app.address}: other users can read the file", problem)
+    return Finding("database", True, f"{dialect}, schema up to date")
+
+
+def _check_bluesky(app: App, *, offline: bool) -> list[Finding]:
+    """Check Bluesky if accounts are followed there or its settings were changed."""
+    from tidelore.app.accounts import diagnose_network
+    from tidelore.sync.diagnosis import examine_accounts, examine_stream
+
+    followed = None
+    with _usable_store(app) as database:
+        if database is not None and count_accounts(database):
+            followed = examine_accounts(database)
+    if followed is None and app.config.bluesky == Bluesky():
+        return []
+    findings = [] if offline else run_until_signalled(diagnose_network(app))
+    return [*findings, examine_stream(app.config.bluesky), *([] if followed is None else [followed])]
+
+
+def _stored_findings(app: App) -> list[Finding]:
+    """Return the children that servers refuse for whole projects, and the comments ignored because of their author."""
+    from tidelore.sync.diagnosis import Finding
+
+    findings: list[Finding] = []
+    with _usable_store(app) as database:
+        if database is None:
+            return []
+        names = {project.id: f"{project.source} {project.path}" for project in list_projects(database)}
+        for one in list_refusals(database):
+            kind = CHILD_NAMES.get(one.kind, one.kind.replace("_", " "))
+            told = f"unavailable ({one.error}); next attempt {format_instant(one.next_attempt_at)}"
+            subject = f"{names[one.project_id]} {one.parent_kind.replace('_', ' ')}"
+            findings.append(Finding(subject, True, f"{kind}: {told}"))
+        for ignored in count_ignored(database):
+            told = describe_ignored(ignored.reason, ignored.comments, ignored.accounts)
+            findings.append(Finding(names[ignored.project_id], True, told))
+    return findings
+
+
+@contextmanager
+def _usable_store(app: App) -> Iterator[Database | None]:
+    """Open the database until the block ends; None if that is not possible, which another check reports."""
+    try:
+        database = app.open_store()
+    except TideloreError:
+        yield None
+        return
+    try:
+        yield database
+    finally:
+        database.close()

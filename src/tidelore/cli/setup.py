@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
-from tidelore.cli.output.logs import set_up_logging
-from tidelore.cli.output.render import Output, instant
-from tidelore.cli.output.runs import CHILD_NAMES
+from tidelore.app.sources import (
+    AcceptedRepository,
+    Diagnosis,
+    SourceEntry,
+    SourceList,
+    WrittenConfig,
+    accept,
+    diagnose_setup,
+    list_sources,
+)
+from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.feedback_events import logged_app
+from tidelore.cli.output.render import Output
 from tidelore.cli.output.table import Column, table
-from tidelore.core.config import Config, config_path, parse_config
-from tidelore.core.errors import ConfigError, NotFound, StorageFailed, TideloreError, UserError
+from tidelore.core.config import config_path, parse_config
+from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tidelore.app.sources import Accepted, SourceEntry
-    from tidelore.app.wiring import App
-    from tidelore.store.mirror.projects import ProjectRow
-    from tidelore.sync.diagnosis import Finding
 
 
 TEMPLATE = """\
@@ -44,7 +47,12 @@ projects = [{projects}]
 """
 
 
-@click.command("init", cls=LoreCommand, example="lore init --gitlab-url https://gitlab.com --project group/project")
+@click.command(
+    "init",
+    cls=LoreCommand,
+    example="lore init --gitlab-url https://gitlab.com --project group/project",
+    answer=WrittenConfig,
+)
 @click.option(
     "--gitlab-url",
     default="https://gitlab.com",
@@ -92,7 +100,7 @@ def init_command(
     if not projects:
         lines.append("Add your projects under [[gitlab]], then:")
     lines += [f"  export {token_env}=…", "  lore doctor", "  lore sync", "  lore search 'words to find'"]
-    return Output({"path": str(path), "projects": list(projects)}, lines)
+    return Output(WrittenConfig(str(path), list(projects)), lines)
 
 
 def _quoted(text: str) -> str:
@@ -114,7 +122,7 @@ def _write(path: Path, content: bytes) -> None:
         ) from None
 
 
-@click.command("doctor", cls=LoreCommand, example="lore doctor --offline")
+@click.command("doctor", cls=LoreCommand, example="lore doctor --offline", answer=Diagnosis)
 @click.option("--offline", is_flag=True, help="Skip checks that need the network.")
 @click.pass_context
 def doctor_command(ctx: click.Context, offline: bool) -> Output:  # noqa: FBT001
@@ -123,157 +131,13 @@ def doctor_command(ctx: click.Context, offline: bool) -> Output:  # noqa: FBT001
     Prints a remedy for each problem. The exit code is that of the first problem.
     """
     invocation = invocation_of(ctx)
-    app = invocation.app()
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
-    findings = [_configuration(invocation, app.config), _database(app)]
-    if (app.config.gitlab or app.config.github) and not offline:
-        from tidelore.app.mirroring import diagnose
-        from tidelore.app.wiring import run_until_signalled
-
-        findings += run_until_signalled(diagnose(app))
-    findings += _bluesky(app, offline=offline)
-    findings += _refused(app)
-    findings += _ignored(app)
+    file = config_path(invocation.choices.config, os.environ)
+    found, problem = diagnose_setup(logged_app(invocation), file, offline=offline)
     lines = []
-    for finding in findings:
+    for finding in found.findings:
         lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")
-        if finding.error is not None and finding.error.fix:
-            lines.append(f"      fix: {finding.error.fix}")
-    data = [
-        {"subject": f.subject, "ok": f.ok, "detail": f.detail, "fix": f.error.fix if f.error else None}
-        for f in findings
-    ]
-    problem = next((finding.error for finding in findings if finding.error is not None), None)
-    return Output({"findings": data}, lines, problem)
-
-
-def _bluesky(app: App, *, offline: bool) -> list[Finding]:
-    """Check Bluesky if accounts are followed there or its settings were changed."""
-    from tidelore.core.config import Bluesky
-
-    followed = _followed(app)
-    if followed is None and app.config.bluesky == Bluesky():
-        return []
-    from tidelore.sync.diagnosis import examine_stream
-
-    findings: list[Finding] = []
-    if not offline:
-        from tidelore.app.accounts import diagnose_network
-        from tidelore.app.wiring import run_until_signalled
-
-        findings += run_until_signalled(diagnose_network(app))
-    findings.append(examine_stream(app.config.bluesky))
-    return findings if followed is None else [*findings, followed]
-
-
-def _followed(app: App) -> Finding | None:
-    try:
-        database = app.open_store()
-    except TideloreError:
-        return None
-    try:
-        from tidelore.store.mirror.accounts import count_accounts
-
-        if not count_accounts(database):
-            return None
-        from tidelore.sync.diagnosis import examine_accounts
-
-        return examine_accounts(database)
-    finally:
-        database.close()
-
-
-def _refused(app: App) -> list[Finding]:
-    """Return the child items that a server refuses for a whole project."""
-    from tidelore.sync.diagnosis import Finding
-
-    try:
-        database = app.open_store()
-    except TideloreError:
-        return []
-    try:
-        from tidelore.store.mirror.child_progress import list_refusals
-        from tidelore.store.mirror.projects import list_projects
-
-        projects = {project.id: project for project in list_projects(database)}
-        findings = []
-        for one in list_refusals(database):
-            project = projects[one.project_id]
-            name = CHILD_NAMES.get(one.kind, one.kind.replace("_", " "))
-            told = f"unavailable ({one.error}); next attempt {instant(one.next_attempt_at)}"
-            subject = f"{project.source} {project.path} {one.parent_kind.replace('_', ' ')}"
-            findings.append(Finding(subject, True, f"{name}: {told}"))
-        return findings
-    finally:
-        database.close()
-
-
-def _ignored(app: App) -> list[Finding]:
-    """Return how many comments of configured repositories were ignored because of their author."""
-    from tidelore.sync.diagnosis import Finding
-
-    try:
-        database = app.open_store()
-    except TideloreError:
-        return []
-    try:
-        from tidelore.feedback.events import describe_ignored
-        from tidelore.store.mirror.feedback_writer import count_ignored
-        from tidelore.store.mirror.projects import list_projects
-
-        projects = {project.id: project for project in list_projects(database)}
-        return [
-            Finding(
-                f"{projects[one.project_id].source} {projects[one.project_id].path}",
-                True,
-                describe_ignored(one.reason, one.comments, one.accounts),
-            )
-            for one in count_ignored(database)
-        ]
-    finally:
-        database.close()
-
-
-def _configuration(invocation: Invocation, config: Config) -> Finding:
-    from pathlib import Path
-
-    from tidelore.sync.diagnosis import Finding
-
-    path = Path(config_path(invocation.choices.config, os.environ))
-    if not path.exists():
-        return Finding("configuration", True, f"no file at {path}, using defaults (create one with `lore init`)")
-    bits = stat.S_IMODE(path.stat().st_mode)
-    runs_program = any(host.handler or any(repo.handler for repo in host.repos) for host in config.github)
-    # A user who can write the file can also configure a program to run. A group often contains only the user, so
-    # group access is a problem only if a program is configured.
-    if bits & (0o022 if runs_program else 0o002):
-        what = " and it names a program to run" if runs_program else ""
-        problem = ConfigError(
-            f"other users can change the configuration{what}", fix=f"chmod 600 {path}", file=str(path)
-        )
-        return Finding("configuration", False, f"{path}: {problem.message} (mode {bits:04o})", problem)
-    return Finding("configuration", True, str(path))
-
-
-def _database(app: App) -> Finding:
-    from pathlib import Path
-
-    from tidelore.sync.diagnosis import Finding, trouble
-
-    try:
-        database = app.open_store()
-    except NotFound:
-        return Finding("database", True, f"no file at {app.address} yet; `lore sync` creates it")
-    except TideloreError as error:
-        return trouble("database", error)
-    dialect = database.dialect
-    database.close()
-    if dialect == "sqlite" and stat.S_IMODE(Path(app.address).stat().st_mode) & 0o077:
-        problem = TideloreError("other users can read the file", fix=f"chmod 600 {app.address}")
-        return Finding("database", False, f"{app.address}: other users can read the file", problem)
-    return Finding("database", True, f"{dialect}, schema up to date")
+        lines += [f"      fix: {finding.fix}"] if finding.fix else []
+    return Output(found, lines, problem)
 
 
 @click.group(
@@ -282,6 +146,7 @@ def _database(app: App) -> Finding:
     invoke_without_command=True,
     params=global_options(),
     example="lore sources",
+    answer=SourceList,
 )
 @click.pass_context
 def sources_command(ctx: click.Context) -> Output | None:
@@ -292,16 +157,13 @@ def sources_command(ctx: click.Context) -> Output | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
-    from tidelore.app.sources import list_sources
-
-    invocation = invocation_of(ctx)
-    entries = list_sources(invocation.app().config, _stored(invocation))
-    items = [_entry_data(entry) for entry in entries]
-    lines = _entry_table(entries) if entries else ["No projects are configured."]
-    return Output({"items": items, "total": len(items), "next": None}, lines)
+    found = list_sources(invocation_of(ctx).app())
+    return Output(found, _entry_table(found.items) if found.items else ["No projects are configured."])
 
 
-@sources_command.command("accept", cls=LoreCommand, example="lore sources accept github owner/repo")
+@sources_command.command(
+    "accept", cls=LoreCommand, example="lore sources accept github owner/repo", answer=AcceptedRepository
+)
 @click.argument("source")
 @click.argument("path")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
@@ -313,42 +175,12 @@ def accept_command(ctx: click.Context, source: str, path: str, force: bool) -> O
     REPOSITORY_REPLACED. Stored data of the former repository is kept under the name it has now and is no longer updated
     unless that name is configured.
     """
-    from tidelore.app.sources import accept_repository, choose_repository
-    from tidelore.app.wiring import run_until_signalled
-
-    invocation = invocation_of(ctx)
-    app = invocation.app()
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
-    place = choose_repository(app.config, source, path)
-    done = run_until_signalled(accept_repository(app, place, force=force), "nothing was changed")
-    return Output(_accepted_data(done), [_accepted_line(done)])
-
-
-def _stored(invocation: Invocation) -> list[ProjectRow]:
-    from tidelore.store.mirror.projects import list_projects
-
-    try:
-        database = invocation.open_store()
-    except NotFound:
-        return []
-    try:
-        return list_projects(database)
-    finally:
-        database.close()
-
-
-def _entry_data(entry: SourceEntry) -> dict[str, Any]:
-    return {
-        "source": entry.source,
-        "kind": entry.kind,
-        "base_url": entry.base_url,
-        "configured": entry.configured,
-        "path": entry.path,
-        "remote_id": entry.remote_id,
-        "updated_at": instant(entry.updated_at),
-    }
+    done = accept(logged_app(invocation_of(ctx)), source, path, force=force)
+    name, former = one_line(done.configured), done.former
+    if former is None:
+        return Output(done, [f"{name} has the known id {done.remote_id}; nothing to accept."])
+    kept = f"stored data of id {former.remote_id} is kept as {one_line(former.path)}"
+    return Output(done, [f"{name} is id {done.remote_id} from now on; {kept}."])
 
 
 def _entry_table(entries: list[SourceEntry]) -> list[str]:
@@ -363,22 +195,3 @@ def _entry_table(entries: list[SourceEntry]) -> list[str]:
         for entry in entries
     ]
     return table(["SOURCE", "PROJECT", "ID", "NAME NOW", Column("HOST", optional=True)], rows)
-
-
-def _accepted_data(done: Accepted) -> dict[str, Any]:
-    former = done.former
-    return {
-        "source": done.project.source,
-        "configured": done.project.configured,
-        "path": done.project.path,
-        "remote_id": done.project.remote_id,
-        "former": None if former is None else {"path": former.path, "remote_id": former.remote_id},
-    }
-
-
-def _accepted_line(done: Accepted) -> str:
-    name, former = one_line(done.project.configured), done.former
-    if former is None:
-        return f"{name} has the known id {done.project.remote_id}; nothing to accept."
-    kept = f"stored data of id {former.remote_id} is kept as {one_line(former.path)}"
-    return f"{name} is id {done.project.remote_id} from now on; {kept}."

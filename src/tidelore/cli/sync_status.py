@@ -23,10 +23,11 @@ from tidelore.app.positions import (
     show_position,
     sync_status,
 )
+from tidelore.app.reports import CHILD_NAMES
 from tidelore.app.status import ListedRun
 from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, ago, instant, plural
-from tidelore.cli.output.runs import CHILD_NAMES, running_lines
+from tidelore.cli.output.runs import running_lines
 from tidelore.cli.output.table import Column, fields, page_columns, table
 
 QUARANTINE_SHOWN = 10

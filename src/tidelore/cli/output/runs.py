@@ -10,7 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tidelore.app.reports import DocumentCounts, EmbedCounts, MirrorRun, RefreshedItems, ScopeCounts, seen_children
+from tidelore.app.reports import (
+    CHILD_NAMES,
+    DocumentCounts,
+    EmbedCounts,
+    MirrorRun,
+    RefreshedItems,
+    ScopeCounts,
+    seen_children,
+)
 from tidelore.app.status import ItemOutcome, ListedRun
 from tidelore.cli.command import Invocation
 from tidelore.cli.output.render import plural
@@ -36,12 +44,6 @@ EXTRAS = {
 }
 
 _PARENTS = {"issues": "issue", "merge_requests": "merge request"}
-CHILD_NAMES = {
-    "closes_issues": "closing issues",
-    "resource_events": "events",
-    "diffs": "changed files",
-    "threads": "the state of review threads",
-}
 
 
 def report_lines(report: MirrorRun, resource: str) -> list[str]:
