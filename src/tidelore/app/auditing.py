@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.app import mirroring
 from tidelore.app.accounts import audit_accounts, poll_accounts
@@ -13,6 +14,7 @@ from tidelore.app.feedback_polling import AuditOutcome, audit_github
 from tidelore.app.mirroring import audit, mirror
 from tidelore.app.reports import MirrorRun, ReportedError, mirror_run, reported_error
 from tidelore.app.wiring import App, run_until_signalled
+from tidelore.core.config import forge_hosts, only_forge
 from tidelore.core.errors import TideloreError
 from tidelore.core.progress import OnProgress, Progress
 
@@ -32,7 +34,7 @@ class ComparedList(Struct, frozen=True, kw_only=True):
 
     source: Annotated[str, means("the configured host")]
     surface: Annotated[
-        str, means("the list: gitlab.issues, gitlab.merge_requests, bluesky.author_feed or bluesky.records")
+        str, means("the list: gitlab.issues, github.merge_requests, bluesky.author_feed or bluesky.records")
     ]
     project: Annotated[str, means("the project's path, or the account's handle")]
     synced_at: Annotated[Instant | None, means("when this list was last read, or null")]
@@ -159,6 +161,7 @@ class EventComparison(Struct, frozen=True, kw_only=True):
     missing: list[MissingEvent]
     gone: list[GoneEvent]
     repair: Annotated[EventRepair | None, means("null, or what --repair did")] = None
+    mirrored: Annotated[Comparison | None, means("github: the comparison of mirrored repositories, or null")] = None
 
     def totals(self, surface: str | None = None) -> CommentCounts:
         """Return the counts of all threads, of one list if given."""
@@ -181,12 +184,14 @@ def scrub(
 
 
 def audit_projects(
-    app: App, project: str | None, on_progress: OnProgress, *, repair: bool = False, force: bool = False
+    app: App, forge: str, project: str | None, on_progress: OnProgress, *, repair: bool = False, force: bool = False
 ) -> tuple[Comparison, TideloreError | None]:
-    """Compare projects with their hosts, and repair differences if asked; also return the error of the result."""
+    """Compare projects of a forge with their hosts, and repair differences if asked; also return the error."""
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.audit import audit_verdict
     from tidelore.sync.mirror import MirrorRequest
+
+    app = replace(app, config=only_forge(app.config, forge))
 
     def compare() -> AuditReport:
         return run_until_signalled(audit(app, project, on_progress), "nothing was changed")
@@ -241,6 +246,17 @@ def _compared(app: App, report: AuditReport, repair: Repair | None = None) -> Co
 def _list(scope: ScopeAudit) -> ComparedList:
     counts = {verdict: scope.counts[verdict] for verdict in VERDICTS}
     return copy_fields(ComparedList, scope, **counts, unread=len(scope.unread), error=reported_error(scope.error))
+
+
+def audit_repositories(
+    app: App, repo: str | None, on_progress: OnProgress, *, repair: bool = False, force: bool = False
+) -> tuple[EventComparison, TideloreError | None]:
+    """Compare mirrored repositories and events with GitHub, and repair if asked; also return the error."""
+    events, error = audit_events(app, repo, on_progress, repair=repair, force=force)
+    if not forge_hosts(only_forge(app.config, "github")):
+        return events, error
+    mirrored, difference = audit_projects(app, "github", repo, on_progress, repair=repair, force=force)
+    return replace(events, mirrored=mirrored), difference or error
 
 
 def audit_events(

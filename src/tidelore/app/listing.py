@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, copy_fields, instant, means, page_token
 from tidelore.app.wiring import App
-from tidelore.core.references import KINDS, Kind
+from tidelore.core.references import KINDS, Kind, sign_of
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family, count_by_state, count_deleted
 from tidelore.store.mirror.projects import match_project
@@ -39,6 +39,7 @@ class ListedItem(Struct, frozen=True, kw_only=True):
 
     project: Annotated[str, means("the project's path")]
     iid: Annotated[int, means("its number in the project")]
+    reference: Annotated[str, means("its full reference, such as group/project#12 or group/project!12")]
     title: Annotated[str, means("its title")]
     state: Annotated[str, means("its state")]
     author: Annotated[str | None, means("who wrote it")]
@@ -125,7 +126,7 @@ class PostRequest(PostFilter, frozen=True, kw_only=True):
 def list_issues(app: App, request: ListRequest) -> IssueList:
     """Return one page of issues."""
     rows, total, token = _list(app, ISSUES, request)
-    return IssueList([ListedIssue(**_shared(row), status=row.status_name) for row in rows], total, token)
+    return IssueList([ListedIssue(**_shared(row, "issue"), status=row.status_name) for row in rows], total, token)
 
 
 def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
@@ -133,7 +134,10 @@ def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
     rows, total, token = _list(app, MERGE_REQUESTS, request)
     items = [
         ListedMergeRequest(
-            **_shared(row), draft=bool(row.draft), source_branch=row.source_branch, target_branch=row.target_branch
+            **_shared(row, "mr"),
+            draft=bool(row.draft),
+            source_branch=row.source_branch,
+            target_branch=row.target_branch,
         )
         for row in rows
     ]
@@ -155,10 +159,11 @@ def _list(app: App, family: Family, request: ListRequest) -> tuple[list[ListedPa
     return found.items, found.total, page_token(found.next)
 
 
-def _shared(row: ListedParent) -> dict[str, Any]:
+def _shared(row: ListedParent, kind: Kind) -> dict[str, Any]:
     return {
         "project": row.project,
         "iid": row.iid,
+        "reference": f"{row.project}{sign_of(kind, row.references_short)}{row.iid}",
         "title": row.title,
         "state": row.state,
         "author": row.author_username,

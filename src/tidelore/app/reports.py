@@ -32,7 +32,7 @@ CHILD_NAMES = {
     "closes_issues": "closing issues",
     "resource_events": "events",
     "diffs": "changed files",
-    "threads": "the state of review threads",
+    "threads": "review threads",
 }
 """The kinds of children that are called by another name."""
 

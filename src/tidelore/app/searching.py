@@ -275,6 +275,10 @@ def _resolved(
             rows[kind] = resolve(database, kind, reading, project=project, default=default)
         except NotFound as error:
             missing = missing or error
+        except UserError:
+            # `#12` names an issue, and a merge request only where it is stored under that sign.
+            if kind == "issue" or not reading.is_hashed:
+                raise
     if not rows and missing is not None:
         raise missing
     if len(rows) > 1:

@@ -70,10 +70,13 @@ class ShownNote(Struct, frozen=True, kw_only=True):
     created_at: Annotated[Instant, means("when it was written")]
     updated_at: Annotated[Instant, means("when it was last edited")]
     resolvable: Annotated[bool, means("whether it can be resolved")]
-    resolved: Annotated[bool, means("whether it is")]
+    resolved: Annotated[bool | None, means("whether it is, or null if that is unknown")]
     resolved_by: Annotated[str | None, means("who resolved it, or null")]
     resolved_at: Annotated[Instant | None, means("when, or null")]
     position: Annotated[NotePosition | None, means("null, or its position in the diff")]
+    url: Annotated[str | None, means("its address, or null where the forge sends none")]
+    association: Annotated[str | None, means("the author's relation to the repository, or null")]
+    review_state: Annotated[str | None, means("of a review: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
 
     @property
     def place(self) -> str | None:
@@ -87,7 +90,7 @@ class ShownDiscussion(Struct, frozen=True):
     id: Annotated[str, means("id on the server")]
     individual: Annotated[bool, means("whether it is a single note")]
     resolvable: Annotated[bool, means("whether it can be resolved")]
-    resolved: Annotated[bool, means("whether it is")]
+    resolved: Annotated[bool | None, means("whether it is, or null if that is unknown")]
     notes: list[ShownNote]
 
 
@@ -280,11 +283,16 @@ def _spoken(threads: Sequence[Thread], *, system: bool) -> list[ShownDiscussion]
     """Return the discussions that have a shown note, with these notes."""
     found = []
     for thread in threads:
-        notes = [_note(note) for note in thread.notes if system or not note.is_system]
+        notes = [_note(note) for note in thread.notes if (system or not note.is_system) and _says_something(note)]
         if notes:
-            flags = (bool(thread.individual_note), bool(thread.resolvable), bool(thread.resolved))
+            flags = (bool(thread.individual_note), bool(thread.resolvable), _known(thread.resolved))
             found.append(ShownDiscussion(thread.remote_id, *flags, notes))
     return found
+
+
+def _says_something(note: NoteRow) -> bool:
+    """Return False for a review without a text and a decision, which only holds its comments together."""
+    return bool(note.body) or note.review_state not in (None, "COMMENTED") or bool(note.is_system)
 
 
 def _note(note: NoteRow) -> ShownNote:
@@ -298,11 +306,18 @@ def _note(note: NoteRow) -> ShownNote:
         created_at=instant(note.created_at),
         updated_at=instant(note.updated_at),
         resolvable=bool(note.resolvable),
-        resolved=bool(note.resolved),
+        resolved=_known(note.resolved),
         resolved_by=note.resolved_by,
         resolved_at=instant(note.resolved_at),
         position=_position(note) if note.is_placed else None,
+        url=note.url,
+        association=note.author_association,
+        review_state=note.review_state,
     )
+
+
+def _known(flag: int | None) -> bool | None:
+    return None if flag is None else bool(flag)
 
 
 def _position(note: NoteRow) -> NotePosition:

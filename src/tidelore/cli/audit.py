@@ -15,9 +15,9 @@ from tidelore.app.auditing import (
     ComparedList,
     Comparison,
     EventComparison,
-    audit_events,
     audit_followed,
     audit_projects,
+    audit_repositories,
     scrub,
 )
 from tidelore.app.reports import MirrorRun
@@ -42,9 +42,9 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
     One request verifies up to 100 items. `lore sync`, `lore ingest` and `lore poll` spend a small share of their
     requests on the same check.
 
-    Verifies GitLab projects and Bluesky accounts. If both are configured, each gets half of the budget, and what one
-    of them does not need goes to the other. A post is marked as deleted only if the account's own server says that it
-    does not exist; an account that cannot be reached keeps its posts.
+    Verifies the projects of GitLab and GitHub, and Bluesky accounts. If both are configured, projects and accounts get
+    half of the budget each, and what one of them does not need goes to the other. A post is marked as deleted only if
+    the account's own server says that it does not exist; an account that cannot be reached keeps its posts.
     """
     app = logged_app(invocation_of(ctx))
     run, error = scrub(app, budget=None if everything else budget, project=project, force=force)
@@ -84,10 +84,13 @@ def audit_command(ctx: click.Context, /, source: str, project: str | None, **wan
     app = logged_app(invocation)
     with progress(invocation) as on_progress:
         if source == "github":
-            events, error = audit_events(app, project, on_progress, repair=repair, force=force)
-            return Output(events, _event_lines(events, limit, shadow=wanted["shadow"]), error)
-        compare = audit_followed if source == "bluesky" else audit_projects
-        found, error = compare(app, project, on_progress, repair=repair, force=force)
+            events, error = audit_repositories(app, project, on_progress, repair=repair, force=force)
+            lines = _lines(events.mirrored, limit) if events.mirrored is not None else []
+            return Output(events, [*lines, *_event_lines(events, limit, shadow=wanted["shadow"])], error)
+        if source == "gitlab":
+            found, error = audit_projects(app, source, project, on_progress, repair=repair, force=force)
+        else:
+            found, error = audit_followed(app, project, on_progress, repair=repair, force=force)
     return Output(found, _lines(found, limit), error)
 
 

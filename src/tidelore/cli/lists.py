@@ -218,9 +218,9 @@ def _lines(found: IssueList | MergeRequestList) -> list[str]:
 
 def _row(item: ListedItem) -> list[str]:
     title = one_line(item.title) if item.deleted_at is None else "(deleted)"
-    sign, middle = "#", ", ".join(item.labels)
+    number, middle = item.reference.removeprefix(item.project), ", ".join(item.labels)
     if isinstance(item, ListedMergeRequest):
-        sign, middle = "!", f"{item.target_branch} <- {item.source_branch}"
+        middle = f"{item.target_branch} <- {item.source_branch}"
         title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}" if item.draft else title
     author = f"@{item.author}" if item.author else "-"
-    return [item.project, f"{sign}{item.iid}", title, item.state, author, middle, when(item.updated_at)]
+    return [item.project, number, title, item.state, author, middle, when(item.updated_at)]

@@ -25,6 +25,7 @@ from tidelore.console.screen import ListScreen, filter_line
 from tidelore.console.style import age, clean_text, fields, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
+from tidelore.core.references import sign_of
 from tidelore.core.text import harmless
 from tidelore.search.find import SearchResults
 from tidelore.search.results import ThreadResult
@@ -60,7 +61,7 @@ def result_text(found: ThreadResult) -> Text:
 def _conversation(talk: Conversation, columns: int, titled: bool) -> Text:  # noqa: FBT001
     parent = talk.parent
     is_merge = isinstance(parent, MergeRequestRow)
-    sign = "!" if is_merge else "#"
+    sign = sign_of("mr" if is_merge else "issue", parent.references_full)
     text = Text()
     if titled:
         text.append(f"{talk.project}{sign}{parent.iid}  {clean_text(parent.title)}\n\n", "bold")

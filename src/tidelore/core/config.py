@@ -331,7 +331,8 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
 class ForgeHost(Struct, frozen=True):
     """What is mirrored of one configured host: its projects by name, and all projects of its groups.
 
-    `web_url` is the address of its web pages. `kind` is the name of its forge.
+    `web_url` is the address of its web pages. `kind` is the name of its forge, `sign` what it writes before the number
+    of a merge request.
     """
 
     kind: str
@@ -341,6 +342,7 @@ class ForgeHost(Struct, frozen=True):
     projects: tuple[str, ...]
     groups: tuple[str, ...]
     include_archived: bool
+    sign: str = "!"
 
 
 def forge_hosts(config: Config) -> list[ForgeHost]:
@@ -352,7 +354,7 @@ def forge_hosts(config: Config) -> list[ForgeHost]:
     for one in config.github:
         mirrored = tuple(repo.name for repo in one.repos if (repo.mirror or one.mirror) == "all")
         web = _web_address(one.base_url)
-        hosts.append(ForgeHost("github", one.name, one.base_url, web, mirrored, one.orgs, one.include_archived))
+        hosts.append(ForgeHost("github", one.name, one.base_url, web, mirrored, one.orgs, one.include_archived, "#"))
     return [host for host in hosts if host.projects or host.groups]
 
 
@@ -363,6 +365,11 @@ def only_hosts(config: Config, names: Collection[str]) -> Config:
         gitlab=tuple(host for host in config.gitlab if host.name in names),
         github=tuple(host for host in config.github if host.name in names),
     )
+
+
+def only_forge(config: Config, kind: str) -> Config:
+    """Return the configuration with only the mirrored hosts of one forge."""
+    return only_hosts(config, {host.name for host in forge_hosts(config) if host.kind == kind})
 
 
 def forge_host(config: Config, source: str) -> ForgeHost | None:

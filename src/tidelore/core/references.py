@@ -63,6 +63,13 @@ def parse_since(text: str, now_ms: int) -> int:
 Kind = Literal["issue", "mr"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SIGNS: dict[Kind, str] = {"issue": "#", "mr": "!"}
+
+
+def sign_of(kind: Kind, reference: str | None) -> str:
+    """Return the sign before a number: that of the forge's own reference, because GitHub writes # for both kinds."""
+    return "#" if reference is not None and "!" not in reference else SIGNS[kind]
+
+
 NOUNS: dict[Kind, str] = {"issue": "an issue", "mr": "a merge request"}
 
 _NUMBER = r"([0-9]{1,18})"
@@ -77,21 +84,28 @@ _ADDRESSES = tuple(rf"(https?://[^/\s?#]+/({_PATH})){parting}{_ITEM_PAGE}" for p
 
 
 class Reference(Struct, frozen=True):
-    """A parsed reference: a number, the project if it was named, and the project's URL if one was given."""
+    """A parsed reference: a number, the project if it was named, and the project's URL if one was given.
+
+    `is_hashed`: written with `#`, which names an issue, and on GitHub a pull request too.
+    """
 
     iid: int
     project: str | None = None
     address: str | None = None
+    is_hashed: bool = False
 
 
 def parse_reference(text: str, kind: Kind) -> Reference:
-    """Parse a reference to an issue ('issue') or a merge request ('mr')."""
+    """Parse a reference to an issue ('issue') or a merge request ('mr').
+
+    Whether `#12` may name a merge request depends on its forge, so that is left to who resolves it.
+    """
     word = text.strip()
     found = read_reference(word)
     if found is not None:
         meant, reference = found
-        if meant not in (None, kind):
-            raise _wrong_kind(word, kind, reference)
+        if meant not in (None, kind) and not reference.is_hashed:
+            raise wrong_kind(word, kind, reference)
         return reference
     sign = SIGNS[kind]
     raise UserError(
@@ -116,7 +130,7 @@ def _read_written(word: str) -> tuple[Kind | None, Reference] | None:
     if match is None:
         return None
     kind = next((kind for kind in KINDS if SIGNS[kind] == match[2]), None)
-    return kind, Reference(int(match[3]), match[1])
+    return kind, Reference(int(match[3]), match[1], is_hashed=match[2] == "#")
 
 
 def _read_address(word: str) -> tuple[Kind | None, Reference] | None:
@@ -127,7 +141,8 @@ def _read_address(word: str) -> tuple[Kind | None, Reference] | None:
     return None
 
 
-def _wrong_kind(word: str, kind: Kind, reference: Reference) -> UserError:
+def wrong_kind(word: str, kind: Kind, reference: Reference) -> UserError:
+    """Return the error for a reference that names an item of the other kind."""
     # Quoted, because `#`, `!`, `?` and `&` are special characters in shells.
     again = f"'{word}'" if reference.project else str(reference.iid)
     return UserError(

@@ -74,7 +74,7 @@ def compose_thread(thread: ThreadSource) -> Document:
         paths=tuple(paths),
         identifiers=identifiers((*paths, content)),
         content=content,
-        url=f"{parent.url}#note_{first.remote_id}" if parent.url else None,
+        url=first.url or (f"{parent.url}#note_{first.remote_id}" if parent.url else None),
         created_at=first.created_at,
         updated_at=max(note.updated_at for note in notes),
     )

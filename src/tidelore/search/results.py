@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence, Set
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.references import sign_of
 from tidelore.core.text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
 from tidelore.store.reading.documents import DocumentRow, ThreadKey
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 
 _MARKS = re.compile(f"([{OPENING}{CLOSING}])")
-_SIGNS = {"issue": "#", "merge_request": "!"}
 _LONGEST_SNIPPET = 600
 _BEFORE_HIT = 200
 _TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "post": "post"}
@@ -133,10 +133,14 @@ def _shortened(snippet: Snippet) -> Snippet:
     return Snippet(f"{before}{text}{after}", tuple((start, end) for start, end in shown if start < end))
 
 
+def _sign(row: DocumentRow) -> str:
+    return sign_of("mr" if row.thread_type == "merge_request" else "issue", row.references_short)
+
+
 def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> ThreadResult:
     """Return the search result of a thread."""
     return ThreadResult(
-        reference=row.uri or f"{row.project}{_SIGNS[row.thread_type]}{row.iid}",
+        reference=row.uri or f"{row.project}{_sign(row)}{row.iid}",
         type=_TYPES[row.thread_type],
         project=row.project,
         iid=row.iid,

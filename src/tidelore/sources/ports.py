@@ -48,7 +48,7 @@ class Resource(Struct, frozen=True):
     `newest_first`: the list has no filter by time and is read from its newest update. `keeps` are columns that the list
     does not contain and must not overwrite. `asides` are read for many items at once, apart from the other children.
     `by_columns` are kinds of children that only change together with certain columns: files with the head, for example.
-    `has_sides`: the list of issues also contains the issue side of merge requests.
+    `has_sides`: the list of issues also contains the issue side of merge requests. `sign` precedes a number.
     """
 
     children: tuple[str, ...]
@@ -57,6 +57,7 @@ class Resource(Struct, frozen=True):
     asides: tuple[str, ...] = ()
     by_columns: tuple[str, ...] = ()
     has_sides: bool = False
+    sign: str = "#"
 
 
 class ProjectSource(Protocol):

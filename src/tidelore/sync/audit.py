@@ -25,7 +25,6 @@ from tidelore.core.errors import (
 )
 from tidelore.core.model import ListedRecord, Rejected
 from tidelore.core.progress import OnProgress, Progress, silent
-from tidelore.core.references import SIGNS
 from tidelore.engine.ports import Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
 from tidelore.sources.ports import RESOURCES
@@ -124,7 +123,7 @@ def audit_verdict(report: AuditReport) -> TideloreError | None:
     if counts:
         return IntegrityError(
             f"the local copy differs from the server: {describe(counts)}",
-            fix="run `lore sync` to fetch recent changes; `lore audit gitlab --repair` corrects the rest",
+            fix="run `lore sync` to fetch recent changes; with --repair this command corrects the rest",
             **{verdict: counts[verdict] for verdict in VERDICTS},
         )
     failed = [(scope, scope.error) for scope in report.scopes if scope.error is not None]
@@ -145,7 +144,6 @@ def audit_verdict(report: AuditReport) -> TideloreError | None:
     )
 
 
-_SIGNS = {"issues": SIGNS["issue"], "merge_requests": SIGNS["mr"]}
 _NOT_HELD = 0
 """The row id used for a project that is not stored: no rows have it."""
 
@@ -300,7 +298,8 @@ class ListComparison:
         self._scope.differences.append(found)
 
     def _refer(self, iid: int | None) -> str:
-        return self._scope.project if iid is None else f"{self._scope.project}{_SIGNS[self._target.resource]}{iid}"
+        sign = self._target.source.resources[self._target.resource].sign
+        return self._scope.project if iid is None else f"{self._scope.project}{sign}{iid}"
 
     def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
         self._on_progress(Progress(self._scope.project, stage, done, total, note))

@@ -22,7 +22,7 @@ from tidelore.core.errors import (
     TideloreError,
 )
 from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
-from tidelore.core.references import SIGNS, Kind
+from tidelore.core.references import Kind
 from tidelore.engine.child_sync import ChildTally
 from tidelore.engine.intake import Tally
 from tidelore.http.limits import Budget
@@ -493,8 +493,3 @@ def surgical_verdict(report: SurgicalReport) -> PartialSuccess | None:
 def _flag(outcome: EntityOutcome) -> str:
     # Quoted, because `#` and `!` are special in shells.
     return f"--{ENTITY_KINDS[outcome.entity_type]} '{outcome.reference}'"
-
-
-def reference_of(path: str, kind: Kind, iid: int) -> str:
-    """Return the short reference of an item, such as `group/project#12`."""
-    return f"{path}{SIGNS[kind]}{iid}"

@@ -43,7 +43,6 @@ from tidelore.sync.report import (
     FETCH,
     EntityOutcome,
     read_outcomes,
-    reference_of,
     to_retry,
 )
 
@@ -66,10 +65,11 @@ class ChosenItem(Struct, frozen=True):
     source: str
     configured: str
     path: str
+    sign: str = ""
 
     @property
     def reference(self) -> str:
-        return reference_of(self.path, self.kind, self.iid)
+        return f"{self.path}{self.sign or SIGNS[self.kind]}{self.iid}"
 
     def begin(self) -> EntityOutcome:
         """Return the initial outcome of this item."""
@@ -100,14 +100,20 @@ def read_asked(text: str, kind: Kind) -> RequestedItem:
             value=text,
         )
     meant, reference = found
-    if meant not in (None, kind):
-        raise UserError(
-            f"--{kind} {text!r} names {NOUNS[other_kind(kind)]}",
-            fix=f"use --{other_kind(kind)} '{word}'",
-            option=f"--{kind}",
-            value=text,
-        )
-    return RequestedItem(kind, reference)
+    requested = RequestedItem(kind, reference)
+    if meant not in (None, kind) and not reference.is_hashed:
+        raise _other_kind(requested, text)
+    return requested
+
+
+def _other_kind(asked: RequestedItem, text: str | None = None) -> UserError:
+    word = text or f"{asked.reference.project or ''}#{asked.reference.iid}"
+    return UserError(
+        f"--{asked.kind} {word!r} names {NOUNS[other_kind(asked.kind)]}",
+        fix=f"use --{other_kind(asked.kind)} '{word.strip()}'",
+        option=f"--{asked.kind}",
+        value=word,
+    )
 
 
 def check_flags(flags: SurgicalFlags, asked: Sequence[RequestedItem]) -> None:
@@ -159,7 +165,11 @@ def select(
     found = {}
     for one in asked:
         chosen = _place(config, known, one, project)
-        choice = ChosenItem(one.kind, one.reference.iid, chosen.source, chosen.configured, chosen.path)
+        host = forge_host(config, chosen.source)
+        if one.kind == "mr" and one.reference.is_hashed and (host is None or host.sign != "#"):
+            raise _other_kind(one)
+        sign = host.sign if host is not None and one.kind == "mr" else ""
+        choice = ChosenItem(one.kind, one.reference.iid, chosen.source, chosen.configured, chosen.path, sign)
         found[choice.source, choice.configured, choice.kind, choice.iid] = choice
     _check_count(len(found))
     return list(found.values())
@@ -189,10 +199,16 @@ def choose_again(config: Config, run: RunRecord) -> list[ChosenItem]:
             outcome.iid,
             outcome.source,
             outcome.project,
-            outcome.reference[: outcome.reference.rindex(SIGNS[ENTITY_KINDS[outcome.entity_type]])],
+            *_split(outcome.reference),
         )
         for outcome in outcomes
     ]
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """Return the path and the sign of a full reference."""
+    at = max(reference.rfind(sign) for sign in SIGNS.values())
+    return reference[:at], reference[at]
 
 
 def _check_count(count: int) -> None:

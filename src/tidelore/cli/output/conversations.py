@@ -15,6 +15,7 @@ from tidelore.app.showing import (
     ShownNote,
 )
 from tidelore.core.clock import format_instant
+from tidelore.core.references import Kind, sign_of
 from tidelore.core.text import block, one_line
 
 _RULE = "=" * 80
@@ -23,7 +24,8 @@ _STEP = "  "
 
 def item_lines(item: ShownIssue | ShownMergeRequest, columns: int, *, with_files: bool = False) -> list[str]:
     """Return the whole page."""
-    name = f"Merge Request !{item.iid}" if isinstance(item, ShownMergeRequest) else f"Issue #{item.iid}"
+    kind: tuple[str, Kind] = ("Merge Request", "mr") if isinstance(item, ShownMergeRequest) else ("Issue", "issue")
+    name = f"{kind[0]} {sign_of(kind[1], item.reference)}{item.iid}"
     deleted = click.style(" [DELETED]", fg="red") if item.deleted_at is not None else ""
     title = f": {one_line(item.title)}" if item.title else ""
     lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE]
@@ -97,7 +99,10 @@ def _planning(item: ShownIssue) -> Iterator[tuple[str, str | None]]:
 
 def _links(item: ShownIssue | ShownMergeRequest) -> Iterator[tuple[str, str | None]]:
     if isinstance(item, ShownIssue):
-        found = [f"{'' if by.project == item.project else by.project}!{by.iid} ({by.state})" for by in item.closed_by]
+        sign = sign_of("mr", item.reference)
+        found = [
+            f"{'' if by.project == item.project else by.project}{sign}{by.iid} ({by.state})" for by in item.closed_by
+        ]
         yield "Closed By", ", ".join(found)
         yield "Discussion", "locked" if item.discussion_locked else None
     else:
@@ -149,7 +154,7 @@ def _caveats(item: ShownItem) -> list[str]:
 
 def _discussion(discussion: ShownDiscussion, columns: int) -> list[str]:
     first, *replies = discussion.notes
-    lines = _note_lines(first, "", columns, _STEP, resolved=discussion.resolved)
+    lines = _note_lines(first, "", columns, _STEP, resolved=bool(discussion.resolved))
     for reply in replies:
         # A reply has the same position as its thread; show it only if it differs.
         lines += ["", *_note_lines(reply, first.place or "", columns, _STEP * 2)]
@@ -162,6 +167,7 @@ def _note_lines(note: ShownNote, known_place: str, columns: int, indent: str, *,
         f"[{one_line(where)}]" if where and where != known_place else "",
         "[SYSTEM]" if note.system else "",
         "[INTERNAL]" if note.internal else "",
+        f"[{one_line(note.review_state)}]" if note.review_state not in (None, "COMMENTED") else "",
         click.style("[RESOLVED]", fg="green") if resolved else "",
     ]
     head = " ".join([click.style(_person(note.author), fg="cyan"), f"({_day(note.created_at)})"])

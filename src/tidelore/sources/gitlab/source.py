@@ -30,7 +30,9 @@ class GitLabSource:
     resources: Mapping[str, Resource] = MappingProxyType(
         {
             "issues": Resource(("discussions", "resource_events"), asides=("status",)),
-            "merge_requests": Resource(("discussions", "resource_events", "closes_issues", "diffs", "reviewers")),
+            "merge_requests": Resource(
+                ("discussions", "resource_events", "closes_issues", "diffs", "reviewers"), sign="!"
+            ),
         }
     )
     feeds: Mapping[str, str] = MappingProxyType({})

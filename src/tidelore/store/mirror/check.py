@@ -191,7 +191,7 @@ _OF_THE_REST = (
 _THREADS = (
     "SELECT t.id FROM discussions t LEFT JOIN issues i ON i.id = t.issue_id"
     " LEFT JOIN merge_requests r ON r.id = t.merge_request_id WHERE i.deleted_at IS NULL AND r.deleted_at IS NULL"
-    " AND EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = t.id AND n.is_system = 0)"
+    " AND EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = t.id AND n.is_system = 0 AND n.body <> '')"
 )
 _SOURCES = (
     ("issue", "SELECT id FROM issues WHERE deleted_at IS NULL"),

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import FileChangeRecord
-from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind
+from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, sign_of, wrong_kind
 from tidelore.store.database.port import Database, Row
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
@@ -28,6 +28,7 @@ class ResolveCandidate(Struct, frozen=True):
     configured: str
     web_url: str | None
     deleted: int
+    references_short: str | None
 
 
 def resolve(
@@ -36,6 +37,10 @@ def resolve(
     """Return the id of the referenced row; `project` is a project named in addition to the reference."""
     named = _named_project(database, reference, project)
     found = _candidates(database, kind, reference.iid, named)
+    if kind == "mr" and reference.is_hashed:
+        found = [one for one in found if sign_of(kind, one.references_short) == "#"]
+        if not found:
+            raise wrong_kind(f"{reference.project or ''}#{reference.iid}", kind, reference)
     if not found:
         raise _missing(database, kind, reference.iid, named)
     chosen = prefer(found, default)
@@ -74,7 +79,8 @@ def _candidates(database: Database, kind: Kind, iid: int, project: ProjectRow | 
     narrowed = "" if project is None else " AND p.id = :project_id"
     # CROSS JOIN keeps this order in SQLite: one index lookup per project, regardless of the size of the copy.
     rows = database.read(
-        "SELECT t.id, p.id, p.path, p.configured, p.web_url, CASE WHEN t.deleted_at IS NULL THEN 0 ELSE 1 END"
+        "SELECT t.id, p.id, p.path, p.configured, p.web_url, CASE WHEN t.deleted_at IS NULL THEN 0 ELSE 1 END,"
+        " t.references_short"
         f" FROM projects p CROSS JOIN {FAMILIES[kind].table} t"
         f" WHERE t.project_id = p.id AND t.iid = :iid{narrowed}",
         {"iid": iid} if project is None else {"iid": iid, "project_id": project.id},
@@ -189,7 +195,7 @@ class NoteRow(Struct, frozen=True):
     created_at: int
     updated_at: int
     resolvable: int
-    resolved: int
+    resolved: int | None
     resolved_by: str | None
     resolved_at: int | None
     position_old_path: str | None
@@ -202,6 +208,9 @@ class NoteRow(Struct, frozen=True):
     position_base_sha: str | None
     position_start_sha: str | None
     position_head_sha: str | None
+    url: str | None
+    author_association: str | None
+    review_state: str | None
 
     @property
     def is_placed(self) -> bool:
@@ -215,7 +224,7 @@ class Thread(Struct, frozen=True):
     remote_id: str
     individual_note: int
     resolvable: int
-    resolved: int
+    resolved: int | None
     notes: tuple[NoteRow, ...]
 
 
@@ -283,7 +292,7 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
     (source, project, *values) = database.read(
         f"SELECT p.source, p.path, {_parent_columns(shape)} FROM {family.table} t"
         " JOIN projects p ON p.id = t.project_id LEFT JOIN child_sync c ON c.project_id = t.project_id"
-        " AND c.parent_kind = :kind AND c.kind = 'discussions' AND c.parent_id = t.id WHERE t.id = :id",
+        " AND c.parent_kind = :kind AND c.kind IN ('discussions', 'comments') AND c.parent_id = t.id WHERE t.id = :id",
         {"id": parent_id, "kind": family.table},
     )[0]
     parent: IssueRow | MergeRequestRow = shape(*values)

@@ -53,6 +53,7 @@ class NoteSource(Struct, frozen=True):
     range_start: int | None
     range_end: int | None
     is_internal: int = 0
+    url: str | None = None
 
 
 class ThreadSource(Struct, frozen=True):
@@ -94,7 +95,7 @@ def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> di
 
 
 def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSource]:
-    """Return those of these discussions that exist, have a live parent, and contain a user note."""
+    """Return those of these discussions that exist, have a live parent, and contain a user note with a text."""
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
         f"SELECT id, issue_id, merge_request_id FROM discussions WHERE id {database.among('ids')}", wanted
@@ -110,8 +111,8 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
         database.read(
             "SELECT discussion_id, remote_id, author_username, body, created_at, updated_at, position_old_path,"
             " position_new_path, position_old_line, position_new_line, position_line_range_start,"
-            " position_line_range_end, is_internal"
-            f" FROM notes WHERE discussion_id {database.among('ids')} AND is_system = 0"
+            " position_line_range_end, is_internal, url"
+            f" FROM notes WHERE discussion_id {database.among('ids')} AND is_system = 0 AND body <> ''"
             " ORDER BY discussion_id, position",
             wanted,
         )
@@ -250,6 +251,7 @@ class DocumentRow(Struct, frozen=True):
     labels: str
     url: str | None
     updated_at: int
+    references_short: str | None
 
 
 class Readiness(NamedTuple):
@@ -272,7 +274,8 @@ def read_documents(database: Database, ids: Sequence[int]) -> dict[int, Document
     """Return these documents; one whose thread is no longer stored is left out."""
     rows = database.read(
         "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid), o.uri, d.title, d.state,"
-        " d.author_username, d.labels, d.url, d.updated_at FROM documents d LEFT JOIN projects p ON p.id = d.project_id"
+        " d.author_username, d.labels, d.url, d.updated_at, COALESCE(i.references_short, m.references_short)"
+        " FROM documents d LEFT JOIN projects p ON p.id = d.project_id"
         " LEFT JOIN issues i ON d.thread_type = 'issue' AND i.id = d.thread_id"
         " LEFT JOIN merge_requests m ON d.thread_type = 'merge_request' AND m.id = d.thread_id"
         " LEFT JOIN posts o ON d.thread_type = 'post' AND o.id = d.thread_id"

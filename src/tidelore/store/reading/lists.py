@@ -71,6 +71,7 @@ class ListedParent(Struct, frozen=True):
     updated_at: int
     deleted_at: int | None
     web_url: str | None
+    references_short: str | None
     draft: int
     source_branch: str | None
     target_branch: str | None
@@ -101,7 +102,8 @@ def list_parents(database: Database, family: Family, wanted: ListFilter) -> List
     # Read one more row than requested, to find out whether there is a next page.
     rows = database.read(
         "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
-        f" t.updated_at, t.deleted_at, t.web_url, {own} FROM {family.table} t JOIN projects p ON p.id = t.project_id"
+        f" t.updated_at, t.deleted_at, t.web_url, t.references_short, {own}"
+        f" FROM {family.table} t JOIN projects p ON p.id = t.project_id"
         f" WHERE {where} ORDER BY {column} {direction}, t.id {direction} LIMIT :limit",
         {**params, "limit": wanted.limit + 1},
     )
@@ -165,7 +167,8 @@ def _talk(database: Database, family: Family, ids: list[int]) -> dict[int, Discu
     """Count the discussions of one page. Uses indexes only, so the cost depends on the length of the page."""
     rows = database.read(
         f"SELECT d.{family.parent_column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
-        " AND n.is_system = 0) THEN 1 ELSE 0 END), SUM(d.resolvable * (1 - d.resolved)) FROM discussions d"
+        " AND n.is_system = 0) THEN 1 ELSE 0 END), SUM(d.resolvable * (1 - COALESCE(d.resolved, 1)))"
+        " FROM discussions d"
         f" WHERE d.{family.parent_column} {database.among('ids')} GROUP BY d.{family.parent_column}",
         {"ids": database.integers(ids)},
     )
