@@ -376,6 +376,20 @@ def test_a_scrub_spends_half_of_its_budget_on_accounts_if_projects_are_configure
     assert {one["account"] for one in only["scrubbed"]} == {None}
 
 
+def test_a_scrub_with_github_and_bluesky_verifies_both(followed: Desk) -> None:
+    github = followed.world.github
+    github.create_repo("port/crane")
+    github.create_issue("port/crane", "The crane stops at night")
+    followed.config.write_text(
+        followed.config.read_text() + f'\n[[github]]\nbase_url = "{followed.url}"\nrepos = ["port/crane"]\n'
+    )
+    assert followed.robot("sync").code == 0
+    verified = followed.robot("scrub", "--all").data["scrubbed"]
+    assert {(one["source"], one["project"]) for one in verified} == {
+        ("github", "port/crane"), ("bluesky", ALICE), ("bluesky", BOB),
+    }  # fmt: skip
+
+
 def test_a_scrub_skips_accounts_that_are_not_shown_any_more_and_leaves_them_to_the_next_poll(followed: Desk) -> None:
     followed.world.bluesky.deactivate(BOB)
     done = followed.run("scrub", "--all")

@@ -87,7 +87,7 @@ async def scrub(app: App, project: str | None, budget: int, *, force: bool = Fal
 
     if project is not None:
         return await projects_with(budget)
-    if not any(host.projects or host.groups for host in app.config.gitlab):
+    if not forge_hosts(app.config):
         accounts = await scrub_accounts(app, budget, force=force)
         # Without projects and without accounts the error says what to configure.
         return accounts or await projects_with(budget)

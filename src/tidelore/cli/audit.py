@@ -42,9 +42,9 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
     One request verifies up to 100 items. `lore sync`, `lore ingest` and `lore poll` spend a small share of their
     requests on the same check.
 
-    Verifies the projects of GitLab and GitHub, and Bluesky accounts. If both are configured, projects and accounts get
-    half of the budget each, and what one of them does not need goes to the other. A post is marked as deleted only if
-    the account's own server says that it does not exist; an account that cannot be reached keeps its posts.
+    Verifies the mirrored projects and the Bluesky accounts. If there are both, each gets half of the budget, and what
+    one of them does not need goes to the other. A post is marked as deleted only if the account's own server says that
+    it does not exist; an account that cannot be reached keeps its posts.
     """
     app = logged_app(invocation_of(ctx))
     run, error = scrub(app, budget=None if everything else budget, project=project, force=force)
