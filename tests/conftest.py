@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.databases.migrated_file import lay_out
+from tests.support.first_collection import compiled_once
 from tests.support.manual_clock import ManualClock
 from tests.support.memory import memory_folder
 from tests.support.proven import ROOT, SUITES, is_proven
@@ -37,6 +38,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if suite in SUITES and not os.environ.get("TIDELORE_DEEP") and not asked_for and is_proven(suite):
         return True
     return None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the first worker compile the tests of a fresh clone for all."""
+    with compiled_once(ROOT / "tests"):
+        return (yield)
 
 
 def pytest_collection_finish() -> None:
