@@ -1,6 +1,6 @@
 """The base of all commands: global options, command classes with an example in their help, and `Invocation`.
 
-`Invocation` gives a command the application, the database and the global options. `lore --robot CMD` and `lore CMD
+`Invocation` gives a command the application and the global options. `lore --robot CMD` and `lore CMD
 --robot` mean the same.
 """
 
@@ -16,8 +16,6 @@ import click
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import load_config
-from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.store.database.port import Database
 
 GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
 
@@ -28,7 +26,7 @@ class Choices:
     def __init__(
         self,
         *,
-        seam: Crashpoint = no_seam,
+        seam: Callable[[Any], None] = lambda _seam: None,
         robot: bool = False,
         verbose: bool = False,
     ) -> None:
@@ -48,7 +46,7 @@ class Choices:
 
 
 class Invocation:
-    """One invocation of the program: gives a command the application, the database and the global options."""
+    """One invocation of the program: gives a command the application and the global options."""
 
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
@@ -59,14 +57,6 @@ class Invocation:
         return App(
             load_config(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
         )
-
-    def open_store(self) -> Database:
-        """Open the database for reading and remember when it was last synced."""
-        from tidelore.store.work.runs import last_success_at
-
-        database = self.app().open_store()
-        self.choices.synced_at = last_success_at(database)
-        return database
 
     @property
     def interactive(self) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
@@ -16,7 +17,6 @@ from tidelore import __version__
 from tidelore.cli.command import Choices, Invocation, LoreCommand, LoreGroup, command_path, global_options
 from tidelore.cli.output.render import Output, render_error, render_output
 from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
-from tidelore.engine.crashpoint import Crashpoint, no_seam
 
 COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
@@ -114,7 +114,7 @@ def lore() -> None:
     pass
 
 
-def main(argv: Sequence[str], seam: Crashpoint = no_seam) -> int:
+def main(argv: Sequence[str], seam: Callable[[Any], None] = lambda _seam: None) -> int:
     """Run one command and return its exit code. `seam` lets crash tests stop at a named point."""
     choices = Choices(seam=seam, robot="--robot" in argv, verbose="--verbose" in argv or "-v" in argv)
     try:
@@ -179,7 +179,7 @@ def _explain(problem: BaseException, choices: Choices) -> TideloreError:
 def _print_traceback() -> None:
     import traceback
 
-    from tidelore.http.redaction import redact
+    from tidelore.core.redaction import redact
 
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
 

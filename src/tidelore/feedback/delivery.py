@@ -29,9 +29,9 @@ from tidelore.core.clock import Clock, format_instant
 from tidelore.core.concurrency import gather
 from tidelore.core.config import HANDLER_ENV, RepoSettings
 from tidelore.core.errors import ConfigError, IllegalTransition, LockHeld
+from tidelore.core.redaction import redact
 from tidelore.feedback.events import batch_event
 from tidelore.feedback.lifecycle import HANDLER_FAILED, block_pull
-from tidelore.http.redaction import redact
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.events import EventRow, ack, find_event, lease_next, nack

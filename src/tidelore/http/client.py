@@ -22,10 +22,10 @@ import msgspec
 from tidelore import __version__
 from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.errors import CredentialsMissing, RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.redaction import redact
 from tidelore.http.failures import FailureRules, excerpt, outcome_of
 from tidelore.http.limits import Governor, backoff_seconds, parse_http_date
 from tidelore.http.pagination import Origin, Params
-from tidelore.http.redaction import redact
 from tidelore.http.response import Outcome, RequestMetric, Response, decode
 from tidelore.http.transport import (
     Address,

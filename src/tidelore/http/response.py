@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Raw
 
 from tidelore.core.errors import RemotePermanent, RemoteTransient
+from tidelore.core.redaction import redact
 from tidelore.http.limits import UNKNOWN, Budget
-from tidelore.http.redaction import redact
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|"', re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

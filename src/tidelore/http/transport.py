@@ -18,7 +18,7 @@ from typing import Literal
 import httpx2
 
 from tidelore.core.errors import ConfigError
-from tidelore.http.redaction import redact
+from tidelore.core.redaction import redact
 from tidelore.http.response import Headers
 from tidelore.http.tls import AddressRefused, PublicBackend, add_authority, find_proxy, is_untrusted
 

@@ -12,7 +12,7 @@ import msgspec
 from tidelore.core.clock import format_instant
 from tidelore.core.config import Config
 from tidelore.core.errors import ConfigError
-from tidelore.http.redaction import RedactFilter
+from tidelore.core.redaction import RedactFilter
 
 
 class JsonFormatter(logging.Formatter):

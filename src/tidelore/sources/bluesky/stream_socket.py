@@ -17,9 +17,9 @@ from websockets.typing import Subprotocol
 
 from tidelore import __version__
 from tidelore.core.errors import ConfigError, RateLimited, RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.redaction import redact
 from tidelore.http.failures import excerpt
 from tidelore.http.limits import parse_http_date
-from tidelore.http.redaction import redact
 from tidelore.http.tls import add_authority, find_proxy, is_untrusted
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024

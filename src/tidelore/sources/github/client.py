@@ -15,9 +15,9 @@ from msgspec import Raw
 
 from tidelore.core.errors import CredentialsRejected, RemoteNotFound
 from tidelore.core.model import ProjectRecord, RepositoryRecord
+from tidelore.core.redaction import redact
 from tidelore.http.client import HttpClient
 from tidelore.http.failures import unclear_write
-from tidelore.http.redaction import redact
 from tidelore.http.response import Response
 from tidelore.sources.github.payloads import App, Comparison, Repository, User
 from tidelore.sources.github.transform import transform_repository

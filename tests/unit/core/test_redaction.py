@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.http.redaction import MASK, RedactFilter, redact
+from tidelore.core.redaction import MASK, RedactFilter, redact
 
 SECRET = "s3cr3t/value+=x"
 
