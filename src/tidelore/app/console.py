@@ -1,4 +1,4 @@
-"""Use-cases of the console: the service in a thread, the changes a user may make, search, and reading a thread.
+"""Use-cases of the console: the service in a thread, what the screens show, and the changes a user may make.
 
 Every change is also available as a command; each opens what it needs and returns a one-line message.
 Search uses keywords, and embeddings only if the model runs in this process: typing never causes a network call.
@@ -6,38 +6,58 @@ Search uses keywords, and embeddings only if the model runs in this process: typ
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.app.accounts import Account, account
+from tidelore.app.answers import copy_fields
+from tidelore.app.feedback_tracking import Event, PendingPull, Reply, event, pending_pull, reply
+from tidelore.app.positions import ServiceState, SourcesOverview, read_sources, service_state
+from tidelore.app.searching import FoundThread, SearchPage, search_page
+from tidelore.app.showing import ShownIssue, ShownMergeRequest, ShownPost, read_item, read_shown_post
+from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
+from tidelore.app.wiring import App
 from tidelore.core.errors import LockHeld, TideloreError, UserError
 from tidelore.core.references import KINDS, parse_post_reference, parse_reference, parse_since
-from tidelore.search.find import SearchMode, SearchRequest, SearchResults, find
+from tidelore.engine import ledger
+from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.query import Query, parse_query, resolve_filters
-from tidelore.search.results import ThreadResult
 from tidelore.service.control import Control
+from tidelore.service.panels import read_feedback_panel
+from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
-from tidelore.store.reading.conversations import Conversation, read_conversation, resolve
-from tidelore.store.reading.posts import PostDetails, read_post, resolve_post
+from tidelore.store.reading.conversations import resolve
+from tidelore.store.reading.posts import resolve_post
+from tidelore.store.work import activity
+from tidelore.store.work.runs import UNFINISHED
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
     from tidelore.embedding.embedder import Embedder
     from tidelore.feedback.repositories import ConfiguredRepo
     from tidelore.search.semantic import MeaningRanker
     from tidelore.store.database.port import Transaction
-    from tidelore.store.mirror.accounts import AccountRow
-    from tidelore.store.work.events import EventRow
-    from tidelore.store.work.service_records import JobRow
-    from tidelore.store.work.tracked_pull_requests import TrackedPr
 
 
+PHASES = ledger.PHASES
+"""The phases of a run, in their order."""
 STOP_SECONDS = 4.0
 """How long the service may take to stop cleanly before it is asked to stop at once."""
+_JOBS = {
+    "lore sync": ("sync", ""),
+    "lore ingest": ("sync", ""),
+    "lore poll github": ("poll", "github:"),
+    "lore poll bluesky": ("poll", "bluesky:"),
+    "lore stream bluesky": ("stream", "bluesky:"),
+    "lore generate-docs": ("documents", ""),
+    "lore embed": ("embeddings", ""),
+}
+"""The jobs that do the work of a command: their kind, and the prefix of their names."""
+_IN_PROCESS = frozenset({"local", "minilm"})
 
 
 class ServiceThread:
@@ -88,6 +108,8 @@ class ServiceThread:
             self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
+        import asyncio
+
         from tidelore.app.serving import ServeRequest, serve
 
         try:
@@ -100,137 +122,131 @@ class ServiceThread:
             )
 
 
-class ConsoleActions:
-    """The changes that a user can make on the screens."""
+class BarStatus(Struct, frozen=True):
+    """What the bar on top of every screen shows: the service, its jobs, and which sources are stale.
+
+    `watched`: whether any source has a staleness bound.
+    """
+
+    service: ServiceState
+    jobs: list[JobEntry]
+    stale: list[str]
+    watched: bool
+    now_ms: int
+
+
+class BoardPull(PendingPull, frozen=True, kw_only=True):
+    """A tracked pull request on the feedback screen; its ids are those of its rows."""
+
+    id: int
+    project_id: int
+
+
+class FeedbackBoard(Struct, frozen=True):
+    """Tracked pull requests, blocked ones first, pending events, and replies."""
+
+    pulls: list[BoardPull]
+    events: list[Event]
+    answers: list[Reply]
+
+
+class ConsoleViews:
+    """Reads what the screens show, over one connection of its own; used from a single thread.
+
+    The connection is opened by the first view; after `close` the next view opens another one.
+    """
 
     def __init__(self, app: App) -> None:
         self._app = app
-
-    def unblock(self, pull: TrackedPr) -> str:
-        """Unblock a pull request; its current head is requested from the host."""
-        from tidelore.app.feedback_tracking import unblock
-
-        row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
-        return f"{row.repo_full_name}#{row.pr_number} is tracked again"
-
-    def pause_pull(self, pull: TrackedPr) -> str:
-        """Pause the events of a pull request, or resume them if paused."""
-        from tidelore.store.work.tracked_pull_requests import set_paused
-
-        self._change(lambda tx, now: set_paused(tx, pull.id, not pull.paused, now))
-        done = "delivered again" if pull.paused else "paused"
-        return f"{pull.repo_full_name}#{pull.pr_number}: its events are {done}"
-
-    def retry_thread(self, event: EventRow) -> str:
-        """Make the pending events of a thread available at once and reset their failures."""
-        from tidelore.store.work.events import retry_now
-
-        count = self._change(lambda tx, _now: retry_now(tx, event.project_id, event.thread_number))
-        return f"{event.repo_full_name}#{event.thread_number}: retrying {count} pending"
-
-    def pause_account(self, account: AccountRow) -> str:
-        """Pause an account, or resume it if paused."""
-        from tidelore.store.mirror.accounts import pause_account, resume_account
-
-        if account.state == "paused":
-            self._change(lambda tx, now: resume_account(tx, account.id, now))
-            return f"@{account.handle} is polled again"
-        self._change(lambda tx, now: pause_account(tx, account.id, "paused in the console", now))
-        return f"@{account.handle} is paused"
-
-    def retry_run(self, run_id: int) -> str:
-        """Retry the items that a surgical run left; sends requests to their hosts."""
-        from tidelore.app.mirroring import surgical_sync
-        from tidelore.sync.report import SurgicalReport
-        from tidelore.sync.surgical_preflight import SurgicalFlags
-
-        report = SurgicalReport()
-        asyncio.run(surgical_sync(self._app, (), SurgicalFlags(retry_failed=run_id), report, force=False))
-        if report.run_id is None:
-            return f"run {run_id}: nothing to retry"
-        failed = len(report.entity_failures)
-        told = f", {failed} failed" if failed else ""
-        return f"run {report.run_id}: {report.processed_count} of {report.requested_count} refreshed{told}"
-
-    def run_now(self, service: ServiceThread, jobs: Sequence[JobRow]) -> str:
-        """Run jobs now. An account poll reads only due accounts, so all accounts are made due first."""
-        from tidelore.app.service_jobs import BLUESKY
-        from tidelore.store.mirror.accounts import followed_dids, make_due
-
-        if not service.running:
-            raise UserError("the service of this console has stopped", fix="restart the console")
-        if any((job.source, job.kind) == (BLUESKY, "poll") for job in jobs):
-            with self._store() as database:
-                everybody = followed_dids(database)
-                with database.transaction() as tx:
-                    make_due(tx, everybody, self._app.clock.now_ms())
-        service.run_now([job.name for job in jobs])
-        return f"{jobs[0].name if len(jobs) == 1 else f'{len(jobs)} jobs'}: due now"
-
-    def _place(self, pull: TrackedPr) -> ConfiguredRepo:
-        from tidelore.feedback.repositories import choose_repos
-        from tidelore.store.mirror.projects import list_projects
-
-        with self._store() as database:
-            project = next(row for row in list_projects(database) if row.id == pull.project_id)
-        for place in choose_repos(self._app.config, None):
-            if (place.host.name, place.name) == (project.source, project.configured):
-                return place
-        raise UserError(f"{project.path} is no longer configured", fix="list it under [[github.repos]]")
-
-    def _change(self, change: Callable[[Transaction, int], int]) -> int:
-        with self._store() as database, database.transaction() as tx:
-            return change(tx, self._app.clock.now_ms())
-
-    @contextmanager
-    def _store(self) -> Iterator[Database]:
-        database = self._app.open_store()
-        try:
-            yield database
-        finally:
-            database.close()
-
-
-_IN_PROCESS = frozenset({"local", "minilm"})
-
-
-class ConsoleSearch:
-    """Searches threads; used from a single thread of the process."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
+        self._opened: Database | None = None
         self._embedder: Embedder | None = None
-        self._opened = False
+        self._embedder_opened = False
 
-    def by_words(self, database: Database, text: str, limit: int) -> SearchResults:
+    @property
+    def _database(self) -> Database:
+        if self._opened is None:
+            self._opened = self._app.open_store()
+        return self._opened
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def bar(self, now_ms: int) -> BarStatus:
+        """Return the service and the health of the sources."""
+        found = read_service(self._database, now_ms)
+        stale = [one.source for one in found.health.sources if not one.ok]
+        jobs = [job_entry(job) for job in found.jobs]
+        return BarStatus(service_state(found), jobs, stale, bool(found.health.sources), now_ms)
+
+    def sources(self, now_ms: int) -> SourcesOverview:
+        """Return the overview of all sources."""
+        return read_sources(self._app, self._database, now_ms)
+
+    def feedback(self, now_ms: int) -> FeedbackBoard:
+        """Return tracked pull requests, events and replies."""
+        panel = read_feedback_panel(self._database, now_ms)
+        pulls = [
+            copy_fields(BoardPull, pending_pull(row, panel.waiting), id=row.id, project_id=row.project_id)
+            for row in panel.pulls
+        ]
+        return FeedbackBoard(pulls, [event(row) for row in panel.events], [reply(row) for row in panel.answers])
+
+    def accounts(self, part: str) -> list[Account]:
+        """Return accounts whose handle contains a text, up to a limit."""
+        return [account(row, self._app.config) for row in activity.accounts(self._database, part)]
+
+    def runs(self, limit: int, *, unfinished: bool = False) -> list[ShownRun]:
+        """Return the newest runs first; `unfinished` selects those that were not completed."""
+        read = activity.newest_unfinished if unfinished else activity.newest_runs
+        return [shown_run(run) for run in read(self._database, limit)]
+
+    def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownPost:
+        """Return the issue, merge request or post a result leads to."""
+        database = self._database
+        if found.type == "post":
+            return read_shown_post(database, resolve_post(database, parse_post_reference(found.reference)))
+        kind = next(kind for kind in KINDS if kind == found.type)
+        try:
+            row_id = resolve(database, kind, parse_reference(found.reference, kind))
+        except UserError:
+            # Two hosts have a project with this path; the URL distinguishes them.
+            if found.web_url is None:
+                raise
+            row_id = resolve(database, kind, parse_reference(found.web_url, kind))
+        return read_item(database, kind, row_id)
+
+    def by_words(self, text: str, limit: int) -> SearchPage:
         """Search by keywords only."""
-        return self._find(database, parse_query(text), "lexical", None, limit)
+        return self._find(parse_query(text), "lexical", None, limit)
 
-    def by_meaning(self, database: Database, text: str, limit: int) -> SearchResults | None:
+    def by_meaning(self, text: str, limit: int) -> SearchPage | None:
         """Search by keywords and by meaning; None if that is not possible without a network call."""
         query = parse_query(text)
-        ranker = self._ranker(database, query.text)
-        return None if ranker is None else self._find(database, query, "hybrid", ranker, limit)
+        ranker = self._ranker(query.text)
+        return None if ranker is None else self._find(query, "hybrid", ranker, limit)
 
-    def _find(
-        self, database: Database, query: Query, mode: SearchMode, ranker: MeaningRanker | None, limit: int
-    ) -> SearchResults:
+    def _find(self, query: Query, mode: SearchMode, ranker: MeaningRanker | None, limit: int) -> SearchPage:
+        database = self._database
         wanted = resolve_filters(database, query.fields, lambda text: parse_since(text, self._app.clock.now_ms()))
-        return find(database, SearchRequest(query=query, wanted=wanted, mode=mode, limit=limit), ranker)
+        request = SearchRequest(query=query, wanted=wanted, mode=mode, limit=limit)
+        return search_page(find(database, request, ranker), query)
 
-    def _ranker(self, database: Database, text: str) -> MeaningRanker | None:
+    def _ranker(self, text: str) -> MeaningRanker | None:
         from tidelore.store.reading.vector_models import has_vectors
 
-        if not text.strip() or not has_vectors(database):
+        if not text.strip() or not has_vectors(self._database):
             return None
-        if not self._opened:
-            self._opened = True
+        if not self._embedder_opened:
+            self._embedder_opened = True
             self._embedder = self._open_embedder()
         if self._embedder is None:
             return None
         from tidelore.search.semantic import make_ranker
 
-        return make_ranker(database, self._embedder, text)
+        return make_ranker(self._database, self._embedder, text)
 
     def _open_embedder(self) -> Embedder | None:
         from tidelore.embedding.embedder import Unavailable
@@ -243,16 +259,100 @@ class ConsoleSearch:
         return None if isinstance(embedder, Unavailable) else embedder
 
 
-def read_thread(database: Database, found: ThreadResult) -> Conversation | PostDetails:
-    """Return the issue, merge request or post a result leads to."""
-    if found.type == "post":
-        return read_post(database, resolve_post(database, parse_post_reference(found.reference)))
-    kind = next(kind for kind in KINDS if kind == found.type)
-    try:
-        row_id = resolve(database, kind, parse_reference(found.reference, kind))
-    except UserError:
-        # Two hosts have a project with this path; the URL distinguishes them.
-        if found.web_url is None:
-            raise
-        row_id = resolve(database, kind, parse_reference(found.web_url, kind))
-    return read_conversation(database, kind, row_id)
+def jobs_again(run: ShownRun, jobs: Iterable[JobEntry]) -> list[str]:
+    """Return the service jobs that complete an unfinished run; none for a run of single items."""
+    if run.status not in UNFINISHED or run.mode != "standard":
+        return []
+    known = next((known for command, known in _JOBS.items() if f"{run.command} ".startswith(f"{command} ")), None)
+    if known is None:
+        return []
+    kind, prefix = known
+    return [job.name for job in jobs if job.kind == kind and job.name.startswith(prefix)]
+
+
+class ConsoleActions:
+    """The changes that a user can make on the screens."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    def unblock(self, pull: BoardPull) -> str:
+        """Unblock a pull request; its current head is requested from the host."""
+        import asyncio
+
+        from tidelore.app.feedback_tracking import unblock
+
+        row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
+        return f"{row.repo_full_name}#{row.pr_number} is tracked again"
+
+    def pause_pull(self, pull: BoardPull) -> str:
+        """Pause the events of a pull request, or resume them if paused."""
+        from tidelore.store.work.tracked_pull_requests import set_paused
+
+        self._change(lambda tx, now: set_paused(tx, pull.id, not pull.paused, now))
+        return f"{pull.reference}: its events are {'delivered again' if pull.paused else 'paused'}"
+
+    def retry_thread(self, chosen: Event) -> str:
+        """Make the pending events of a thread available at once and reset their failures."""
+        from tidelore.store.work.events import find_event, retry_now
+
+        with closing(self._app.open_store()) as database, database.transaction() as tx:
+            row = find_event(database, chosen.id)
+            count = retry_now(tx, row.project_id, row.thread_number)
+        return f"{chosen.thread}: retrying {count} pending"
+
+    def pause_account(self, chosen: Account) -> str:
+        """Pause an account, or resume it if paused."""
+        from tidelore.app.accounts import pause_accounts, resume_accounts
+
+        if chosen.state == "paused":
+            resume_accounts(self._app, [chosen.did])
+            return f"@{chosen.handle} is polled again"
+        pause_accounts(self._app, [chosen.did], "paused in the console")
+        return f"@{chosen.handle} is paused"
+
+    def retry_run(self, run_id: int) -> str:
+        """Retry the items that a surgical run left; sends requests to their hosts."""
+        import asyncio
+
+        from tidelore.app.mirroring import surgical_sync
+        from tidelore.sync.report import SurgicalReport
+        from tidelore.sync.surgical_preflight import SurgicalFlags
+
+        report = SurgicalReport()
+        asyncio.run(surgical_sync(self._app, (), SurgicalFlags(retry_failed=run_id), report, force=False))
+        if report.run_id is None:
+            return f"run {run_id}: nothing to retry"
+        failed = len(report.entity_failures)
+        told = f", {failed} failed" if failed else ""
+        return f"run {report.run_id}: {report.processed_count} of {report.requested_count} refreshed{told}"
+
+    def run_now(self, service: ServiceThread, jobs: Sequence[JobEntry]) -> str:
+        """Run jobs now. An account poll reads only due accounts, so all accounts are made due first."""
+        from tidelore.app.service_jobs import BLUESKY
+        from tidelore.store.mirror.accounts import followed_dids, make_due
+
+        if not service.running:
+            raise UserError("the service of this console has stopped", fix="restart the console")
+        if any((job.source, job.kind) == (BLUESKY, "poll") for job in jobs):
+            with closing(self._app.open_store()) as database:
+                everybody = followed_dids(database)
+                with database.transaction() as tx:
+                    make_due(tx, everybody, self._app.clock.now_ms())
+        service.run_now([job.name for job in jobs])
+        return f"{jobs[0].name if len(jobs) == 1 else f'{len(jobs)} jobs'}: due now"
+
+    def _place(self, pull: BoardPull) -> ConfiguredRepo:
+        from tidelore.feedback.repositories import choose_repos
+        from tidelore.store.mirror.projects import list_projects
+
+        with closing(self._app.open_store()) as database:
+            project = next(row for row in list_projects(database) if row.id == pull.project_id)
+        for place in choose_repos(self._app.config, None):
+            if (place.host.name, place.name) == (project.source, project.configured):
+                return place
+        raise UserError(f"{project.path} is no longer configured", fix="list it under [[github.repos]]")
+
+    def _change(self, change: Callable[[Transaction, int], int]) -> int:
+        with closing(self._app.open_store()) as database, database.transaction() as tx:
+            return change(tx, self._app.clock.now_ms())

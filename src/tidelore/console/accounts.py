@@ -10,12 +10,11 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
+from tidelore.app.accounts import Account
+from tidelore.app.console import ConsoleViews
 from tidelore.console.screen import ListScreen
 from tidelore.console.style import age, clean_text, duration, fields, state_label, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
-from tidelore.store.database.port import Database
-from tidelore.store.mirror.accounts import AccountRow
-from tidelore.store.work import activity
 
 ACCOUNTS = (
     TableColumn("ACCOUNT", yields="end"),
@@ -38,10 +37,10 @@ class AccountsScreen(ListScreen):
     def tables(self) -> Iterable[RowTable]:
         yield RowTable(ACCOUNTS, id="accounts", title="Accounts", empty=EMPTY)
 
-    def question(self, database: Database, now_ms: int) -> list[AccountRow]:  # noqa: ARG002
-        return activity.accounts(database, self.query_one("#filter", Input).value.strip().removeprefix("@"))
+    def question(self, views: ConsoleViews, now_ms: int) -> list[Account]:  # noqa: ARG002
+        return views.accounts(self.query_one("#filter", Input).value.strip().removeprefix("@"))
 
-    def show(self, answer: list[AccountRow], now_ms: int) -> None:
+    def show(self, answer: list[Account], now_ms: int) -> None:
         table = self.query_one("#accounts", RowTable)
         table.empty = "No account matches; Esc clears the filter." if self.query_one("#filter", Input).value else EMPTY
         table.set_lines([_line(account, now_ms) for account in answer])
@@ -52,7 +51,7 @@ class AccountsScreen(ListScreen):
         self.reload_now()
 
     def detail(self, line: TableRow) -> Text:
-        account: AccountRow = line.record
+        account: Account = line.record
         return fields(
             [
                 ("Account", f"@{account.handle}"),
@@ -60,9 +59,9 @@ class AccountsScreen(ListScreen):
                 ("DID", account.did),
                 ("State", state_label(account.state)[0]),
                 ("Why", clean_text(account.reason)),
-                ("Mode", account.mode or "default (bluesky.mode)"),
+                ("Mode", account.mode),
                 ("Poll interval", duration(account.interval_seconds)),
-                ("Next", timestamp(account.next_poll_at) if account.state != "paused" else None),
+                ("Next", timestamp(account.next_poll_at)),
                 ("Last poll", timestamp(account.last_polled_at)),
                 ("Last post", timestamp(account.last_post_at)),
                 ("Posts fetched", f"{account.posts_fetched_count:,}"),
@@ -85,7 +84,7 @@ class AccountsScreen(ListScreen):
         if line is None:
             self.notify("Select an account first.", severity="warning")
             return
-        account: AccountRow = line.record
+        account: Account = line.record
         actions = self.backend.actions
         resumes = account.state == "paused"
         self.change(
@@ -97,14 +96,14 @@ class AccountsScreen(ListScreen):
         )
 
 
-def _line(account: AccountRow, now_ms: int) -> TableRow:
+def _line(account: Account, now_ms: int) -> TableRow:
     word, tone = state_label(account.state)
-    paused = account.state == "paused"
-    due = account.next_poll_at <= now_ms
+    due = account.next_poll_at
+    told = "—" if due is None else "now" if due <= now_ms else age(due, now_ms)
     cells = (
         Cell(f"@{clean_text(account.handle)}", "strong"),
         Cell(word, tone),
-        Cell("—" if paused else "now" if due else age(account.next_poll_at, now_ms), "", account.next_poll_at),
+        Cell(told, "", due or 0),
         Cell(age(account.last_polled_at, now_ms), "", -(account.last_polled_at or 0)),
         Cell(age(account.last_post_at, now_ms), "", -(account.last_post_at or 0)),
         Cell(f"{account.posts_fetched_count:,}", "", account.posts_fetched_count),

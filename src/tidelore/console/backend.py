@@ -12,9 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from tidelore.app.console import ConsoleSearch
+from tidelore.app.console import ConsoleViews
 from tidelore.core.errors import TideloreError
-from tidelore.store.database.port import Database
 
 if TYPE_CHECKING:
     from tidelore.app.console import ConsoleActions, ServiceThread
@@ -26,35 +25,27 @@ T = TypeVar("T")
 
 
 class BackgroundReader:
-    """Runs database queries one after another in a background thread."""
+    """Reads views one after another in a background thread."""
 
-    def __init__(self, open_store: Callable[[], Database], name: str) -> None:
-        self._open_store = open_store
+    def __init__(self, app: App, name: str) -> None:
+        self._views = ConsoleViews(app)
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-        self._database: Database | None = None
 
-    async def ask(self, question: Callable[[Database], T]) -> T:
+    async def ask(self, question: Callable[[ConsoleViews], T]) -> T:
         """Run a query and return its result; a query that was cancelled while it waited is not run."""
         return await asyncio.wrap_future(self._executor.submit(self._answer, question))
 
     def close(self) -> None:
         """Close the connection after the running query."""
-        self._executor.submit(self._give_back)
+        self._executor.submit(self._views.close)
         self._executor.shutdown(wait=True)
 
-    def _answer(self, question: Callable[[Database], T]) -> T:
-        if self._database is None:
-            self._database = self._open_store()
+    def _answer(self, question: Callable[[ConsoleViews], T]) -> T:
         try:
-            return question(self._database)
+            return question(self._views)
         except TideloreError:
-            self._give_back()
+            self._views.close()
             raise
-
-    def _give_back(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
 
 
 class Backend:
@@ -67,9 +58,8 @@ class Backend:
         self.logbook = logbook
         self.service = service
         self.actions = actions
-        self.reader = BackgroundReader(app.open_store, "reader")
-        self.search_reader = BackgroundReader(app.open_store, "search-reader")
-        self.finder = ConsoleSearch(app)
+        self.reader = BackgroundReader(app, "reader")
+        self.search_reader = BackgroundReader(app, "search-reader")
         self._acting = ThreadPoolExecutor(max_workers=1, thread_name_prefix="actions")
 
     @property

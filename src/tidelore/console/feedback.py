@@ -8,15 +8,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from tidelore.app.console import BoardPull, ConsoleViews, FeedbackBoard
+from tidelore.app.feedback_tracking import BLOCKED, Event, Reply
 from tidelore.console.screen import ListScreen
 from tidelore.console.style import age, clean_text, fields, state_label, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.text import harmless
-from tidelore.service.panels import FeedbackPanel, read_feedback_panel
-from tidelore.store.database.port import Database
-from tidelore.store.work.events import EventRow, PendingCount
-from tidelore.store.work.outbox import OutboxRow
-from tidelore.store.work.tracked_pull_requests import BLOCKED, TrackedPr
 
 PULLS = (
     TableColumn("PULL REQUEST", yields="beginning"),
@@ -68,12 +65,12 @@ class FeedbackScreen(ListScreen):
             table.display = place == 0
             yield table
 
-    def question(self, database: Database, now_ms: int) -> FeedbackPanel:
-        return read_feedback_panel(database, now_ms)
+    def question(self, views: ConsoleViews, now_ms: int) -> FeedbackBoard:
+        return views.feedback(now_ms)
 
-    def show(self, answer: FeedbackPanel, now_ms: int) -> None:
+    def show(self, answer: FeedbackBoard, now_ms: int) -> None:
         found = {
-            "pulls": [_pull_line(pull, answer, now_ms) for pull in answer.pulls],
+            "pulls": [_pull_line(pull, now_ms) for pull in answer.pulls],
             "events": [_event_line(event, now_ms) for event in answer.events],
             "answers": [_answer_line(row, now_ms) for row in answer.answers],
         }
@@ -86,20 +83,19 @@ class FeedbackScreen(ListScreen):
 
     def detail(self, line: TableRow) -> Text:
         record = line.record
-        if isinstance(record, TrackedPr):
+        if isinstance(record, BoardPull):
             return _pull_detail(record, self.backend.now_ms, self.room)
-        tell = _event_detail if isinstance(record, EventRow) else _answer_detail
+        tell = _event_detail if isinstance(record, Event) else _answer_detail
         return tell(record, self.room)
 
     def address(self, line: TableRow) -> str | None:
-        return line.record.url if isinstance(line.record, TrackedPr | EventRow) else None
+        return line.record.url if isinstance(line.record, BoardPull | Event) else None
 
     def reference(self, line: TableRow) -> str | None:
         record = line.record
-        if isinstance(record, TrackedPr):
-            return f"{record.repo_full_name}#{record.pr_number}"
-        number = record.thread_number if isinstance(record, EventRow) else record.scope_number
-        return f"{record.repo_full_name}#{number}"
+        if isinstance(record, BoardPull):
+            return record.reference
+        return str(record.thread)
 
     def action_next_list(self) -> None:
         """Show the next list."""
@@ -120,7 +116,7 @@ class FeedbackScreen(ListScreen):
             return
         actions = self.backend.actions
         self.change(
-            f"Unblock {pull.repo_full_name}#{pull.pr_number}?",
+            f"Unblock {pull.reference}?",
             f"Blocked: {clean_text(pull.blocked_reason)}. Fetches its head from GitHub, then delivers pending events.",
             lambda: "" if actions is None else actions.unblock(pull),
         )
@@ -132,7 +128,7 @@ class FeedbackScreen(ListScreen):
             self.notify("Select a pull request first.", severity="warning")
             return
         actions = self.backend.actions
-        name = f"{pull.repo_full_name}#{pull.pr_number}"
+        name = pull.reference
         self.change(
             f"Resume delivery of events for {name}?" if pull.paused else f"Pause delivery of events for {name}?",
             "Events are stored while it is paused and delivered after it is resumed.",
@@ -142,27 +138,26 @@ class FeedbackScreen(ListScreen):
     def action_retry(self) -> None:
         """Make the pending events of a thread available at once."""
         line = self.table.line
-        if line is None or not isinstance(line.record, EventRow):
+        if line is None or not isinstance(line.record, Event):
             self.notify("Select an event first (press v to show events).", severity="warning")
             return
         event, actions = line.record, self.backend.actions
         self.change(
-            f"Retry the events of {event.repo_full_name}#{event.thread_number} now?",
+            f"Retry the events of {event.thread} now?",
             "Resets the attempt counters of the pending events in this thread.",
             lambda: "" if actions is None else actions.retry_thread(event),
         )
 
-    def _chosen_pull(self) -> TrackedPr | None:
+    def _chosen_pull(self) -> BoardPull | None:
         line = self.table.line
-        return line.record if line is not None and isinstance(line.record, TrackedPr) else None
+        return line.record if line is not None and isinstance(line.record, BoardPull) else None
 
 
-def _pull_line(pull: TrackedPr, talk: FeedbackPanel, now_ms: int) -> TableRow:
-    waiting = talk.waiting.get((pull.project_id, pull.pr_number))
-    pending, at_work = _counts(waiting)
+def _pull_line(pull: BoardPull, now_ms: int) -> TableRow:
+    pending, at_work = pull.pending - pull.in_flight, pull.in_flight
     word, tone = state_label("paused" if pull.paused and pull.status != BLOCKED else pull.status)
     cells = (
-        Cell(f"{pull.repo_full_name}#{pull.pr_number}", "strong"),
+        Cell(pull.reference, "strong"),
         Cell(word, tone),
         Cell(f"{pending:,}", "warn" if pending else "dim", pending),
         Cell(f"{at_work:,}", "" if at_work else "dim", at_work),
@@ -172,13 +167,9 @@ def _pull_line(pull: TrackedPr, talk: FeedbackPanel, now_ms: int) -> TableRow:
     return TableRow(f"{pull.project_id}#{pull.pr_number}", cells, pull)
 
 
-def _counts(waiting: PendingCount | None) -> tuple[int, int]:
-    return (0, 0) if waiting is None else (waiting.pending - waiting.in_flight, waiting.in_flight)
-
-
-def _event_line(event: EventRow, now_ms: int) -> TableRow:
+def _event_line(event: Event, now_ms: int) -> TableRow:
     cells = (
-        Cell(f"{event.repo_full_name}#{event.thread_number}", "strong"),
+        Cell(event.thread, "strong"),
         Cell(event.kind.replace("_", " ")),
         Cell(clean_text(event.author, 30)),
         Cell(age(event.updated_at, now_ms), "", now_ms - event.updated_at),
@@ -188,11 +179,11 @@ def _event_line(event: EventRow, now_ms: int) -> TableRow:
     return TableRow(str(event.id), cells, event)
 
 
-def _answer_line(row: OutboxRow, now_ms: int) -> TableRow:
+def _answer_line(row: Reply, now_ms: int) -> TableRow:
     word, tone = state_label(row.status)
     cells = (
         Cell(str(row.id), "", row.id),
-        Cell(f"{row.repo_full_name}#{row.scope_number}", "strong"),
+        Cell(row.thread, "strong"),
         Cell(word, tone),
         Cell(row.source.replace("_", " ")),
         Cell(age(row.created_at, now_ms), "", now_ms - row.created_at),
@@ -202,17 +193,17 @@ def _answer_line(row: OutboxRow, now_ms: int) -> TableRow:
     return TableRow(str(row.id), cells, row)
 
 
-def _pull_detail(pull: TrackedPr, now_ms: int, columns: int) -> Text:
+def _pull_detail(pull: BoardPull, now_ms: int, columns: int) -> Text:
     told = fields(
         [
-            ("Pull request", f"{pull.repo_full_name}#{pull.pr_number}"),
+            ("Pull request", pull.reference),
             ("Title", clean_text(pull.title)),
             ("Status", f"{state_label(pull.status)[0]} since {timestamp(pull.entered_at)}"),
             ("Blocked", clean_text(pull.blocked_reason)),
             ("Paused", "yes (events are not delivered)" if pull.paused else None),
             ("Author", clean_text(pull.author)),
             ("Branch", clean_text(pull.branch)),
-            ("Head", pull.last_seen_head_sha),
+            ("Head", pull.head_sha),
             ("Source issue", None if pull.issue_number is None else f"#{pull.issue_number}"),
             ("Tracked by", pull.tracked_by),
             ("Changed", f"{age(pull.pull_updated_at, now_ms)} ago" if pull.pull_updated_at else None),
@@ -222,15 +213,15 @@ def _pull_detail(pull: TrackedPr, now_ms: int, columns: int) -> Text:
     )
     if pull.status == BLOCKED:
         told.append("\nNext step\n", "bold")
-        told.append(f"lore feedback blocked unblock --pr {pull.repo_full_name}#{pull.pr_number}")
+        told.append(f"lore feedback blocked unblock --pr {pull.reference}")
     return told
 
 
-def _event_detail(event: EventRow, columns: int) -> Text:
+def _event_detail(event: Event, columns: int) -> Text:
     where = f"{event.path}:{event.line}" if event.path and event.line else event.path
     told = fields(
         [
-            ("Thread", f"{event.repo_full_name}#{event.thread_number}"),
+            ("Thread", event.thread),
             ("Kind", event.kind.replace("_", " ")),
             ("Author", clean_text(event.author)),
             ("Place", clean_text(where)),
@@ -248,11 +239,11 @@ def _event_detail(event: EventRow, columns: int) -> Text:
     return told
 
 
-def _answer_detail(row: OutboxRow, columns: int) -> Text:
+def _answer_detail(row: Reply, columns: int) -> Text:
     told = fields(
         [
             ("Answer", str(row.id)),
-            ("Thread", f"{row.repo_full_name}#{row.scope_number}"),
+            ("Thread", row.thread),
             ("Status", state_label(row.status)[0]),
             ("From", row.source.replace("_", " ")),
             ("Planned", timestamp(row.created_at)),

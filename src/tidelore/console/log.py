@@ -23,13 +23,12 @@ from textual.events import Resize
 from textual.widget import Widget
 from textual.widgets import Input, RichLog
 
+from tidelore.app.console import ConsoleViews
+from tidelore.app.status import ListedRun
 from tidelore.console.screen import ConsoleScreen, filter_line
 from tidelore.console.style import clean_text, tones
 from tidelore.core.clock import format_instant
-from tidelore.http.redaction import RedactFilter
-from tidelore.store.database.port import Database
-from tidelore.store.work import activity
-from tidelore.store.work.runs import RunRecord
+from tidelore.core.redaction import RedactFilter
 
 KEPT = 2_000
 _TAIL_BYTES = 256_000
@@ -78,14 +77,13 @@ def read_tail(path: str) -> list[LogEntry]:
     return [_parse(line) for line in whole[-KEPT:] if line.strip()]
 
 
-def entries_of_runs(runs: Iterable[RunRecord]) -> list[LogEntry]:
+def entries_of_runs(runs: Iterable[ListedRun]) -> list[LogEntry]:
     """Return starts and ends of runs as log entries, oldest first."""
     entries: list[tuple[int, LogEntry]] = []
     for run in runs:
         entries.append((run.started_at, _happened(run.started_at, "info", f"run {run.id} started: {run.command}")))
         if run.finished_at is not None:
-            stored = run.issues_ingested + run.mrs_ingested
-            told = f"run {run.id} {run.status}: {run.command}, {stored:,} stored, {run.requests:,} requests"
+            told = f"run {run.id} {run.status}: {run.command}, {run.stored:,} stored, {run.requests:,} requests"
             grave = "info" if run.status == "succeeded" else "error" if run.status == "failed" else "warning"
             error = f": {run.error}" if run.error else ""
             entries.append((run.finished_at, _happened(run.finished_at, grave, told + error)))
@@ -141,15 +139,13 @@ class LogScreen(ConsoleScreen):
         self._entries: list[LogEntry] = []
         self._shown: list[LogEntry] = []
 
-    def question(self, database: Database, now_ms: int) -> tuple[str, list[LogEntry]]:  # noqa: ARG002
+    def question(self, views: ConsoleViews, now_ms: int) -> tuple[str, list[LogEntry]]:  # noqa: ARG002
         file = self.backend.app.config.log.file
         if self.backend.service is not None and not self.backend.service.elsewhere:
             return "this process", self.backend.logbook.entries()
         if file:
             return file, read_tail(file)
-        return "the run history (set log.file to see the log of another process)", entries_of_runs(
-            activity.newest_runs(database, _LEDGER)
-        )
+        return "the run history (set log.file to see the log of another process)", entries_of_runs(views.runs(_LEDGER))
 
     def show(self, answer: tuple[str, list[LogEntry]], now_ms: int) -> None:  # noqa: ARG002
         origin, self._entries = answer

@@ -14,15 +14,13 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Sparkline, Static
 
+from tidelore.app.console import ConsoleViews
+from tidelore.app.positions import MOST, ActiveRun, SourceOverview, SourcesOverview
+from tidelore.app.status import JobEntry, RateLimit, ShownRun
 from tidelore.console.runs import RUNNING, RUNS, ledger_line, run_line
 from tidelore.console.screen import ListScreen, filter_line
 from tidelore.console.style import age, capped_count, clean_text, duration, state_label
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
-from tidelore.service.panels import Dashboard, SourcePanel, read_dashboard
-from tidelore.store.database.port import Database
-from tidelore.store.work.activity import MOST
-from tidelore.store.work.runs import RunRecord
-from tidelore.store.work.service_records import BudgetRow, JobRow
 
 JOBS = (
     TableColumn("JOB"),
@@ -46,7 +44,7 @@ class JobsScreen(ModalScreen[None]):
         Binding("q,enter", "dismiss", "Close", show=False, priority=True),
     ]
 
-    def __init__(self, source: SourcePanel, now_ms: int, run: Callable[[JobRow], None] | None = None) -> None:
+    def __init__(self, source: SourceOverview, now_ms: int, run: Callable[[JobEntry], None] | None = None) -> None:
         super().__init__()
         self._source = source
         self._now_ms = now_ms
@@ -65,7 +63,7 @@ class JobsScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         self.tell([self._source], self._now_ms)
 
-    def tell(self, sources: Iterable[SourcePanel], now_ms: int) -> None:
+    def tell(self, sources: Iterable[SourceOverview], now_ms: int) -> None:
         """Show the current jobs; if the source is gone, keep the last ones."""
         source = next((one for one in sources if one.name == self._source.name), None)
         table = self.query(RowTable)
@@ -90,7 +88,7 @@ class JobsScreen(ModalScreen[None]):
             self.query_one(RowTable).sort_next()
 
 
-def job_line(job: JobRow, now_ms: int) -> TableRow:
+def job_line(job: JobEntry, now_ms: int) -> TableRow:
     """Return a job as a row."""
     word, tone = state_label(job.state)
     due = "—" if job.due_at is None else "now" if job.due_at <= now_ms else age(job.due_at, now_ms)
@@ -155,15 +153,15 @@ class OverviewScreen(ListScreen):
         yield RowTable(RUNS, id="newest", title="Recent runs", empty="No runs yet.")
         yield Static("", id="waiting")
 
-    def question(self, database: Database, now_ms: int) -> Dashboard:
-        return read_dashboard(database, self.backend.app.config, now_ms)
+    def question(self, views: ConsoleViews, now_ms: int) -> SourcesOverview:
+        return views.sources(now_ms)
 
-    def show(self, answer: Dashboard, now_ms: int) -> None:
+    def show(self, answer: SourcesOverview, now_ms: int) -> None:
         self.query_one("#sources", RowTable).set_lines([source_line(source) for source in answer.sources])
-        self.query_one("#running", RowTable).set_lines([run_line(run, now_ms) for run in answer.runs])
-        self.query_one("#newest", RowTable).set_lines([ledger_line(run, now_ms) for run in answer.newest])
-        self.query_one("#asked", ActivityChart).tell(answer.requests)
-        self.query_one("#stored", ActivityChart).tell(answer.items)
+        self.query_one("#running", RowTable).set_lines([run_line(run, now_ms) for run in answer.running])
+        self.query_one("#newest", RowTable).set_lines([ledger_line(run, now_ms) for run in answer.recent])
+        self.query_one("#asked", ActivityChart).tell(answer.requests_by_minute)
+        self.query_one("#stored", ActivityChart).tell(answer.items_by_minute)
         self.query_one("#waiting", Static).update(waiting_line(answer))
         if isinstance(self.app.screen, JobsScreen):
             self.app.screen.tell(answer.sources, now_ms)
@@ -176,7 +174,7 @@ class OverviewScreen(ListScreen):
         """Do nothing: the jobs of a source are shown in a dialog."""
 
     def reference(self, line: TableRow) -> str | None:
-        return f"lore sync-runs show {line.key}" if isinstance(line.record, RunRecord) else line.key
+        return f"lore sync-runs show {line.key}" if isinstance(line.record, ShownRun | ActiveRun) else line.key
 
     @on(DataTable.RowSelected, "#sources")
     def _show_jobs(self) -> None:
@@ -196,7 +194,7 @@ class OverviewScreen(ListScreen):
             self.ask_to_run(line.record.jobs, line.record.name)
 
 
-def source_line(source: SourcePanel) -> TableRow:
+def source_line(source: SourceOverview) -> TableRow:
     """Return a source as a row."""
     word, tone = state_label(source.state)
     lag = duration(source.lag_seconds)
@@ -207,29 +205,31 @@ def source_line(source: SourcePanel) -> TableRow:
         Cell(duration(source.bound_seconds), "dim", source.bound_seconds or 0.0),
         Cell(f"{source.due}/{source.scopes}", "warn" if source.due else "", source.due),
         Cell(capped_count(source.behind, MOST), "warn" if source.behind else "", source.behind),
-        left_cell(source.left),
+        left_cell(source),
         Cell(f"{source.requests:,}", "", source.requests),
         Cell(clean_text(source.error, 120), "bad" if source.error else "dim"),
     )
     return TableRow(source.name, cells, source)
 
 
-def left_cell(left: BudgetRow | None) -> Cell:
+def left_cell(limit: RateLimit) -> Cell:
     """Return the remaining requests of a rate limit; an unknown limit is not coloured as a problem."""
+    left = limit.requests_left
     if left is None:
         return Cell("—", "dim", inf)
-    of_all = "" if left.allowed is None else f"/{left.allowed:,}"
-    return Cell(f"{left.remaining:,}{of_all}", "warn" if left.is_low else "", left.remaining)
+    of_all = "" if limit.requests_allowed is None else f"/{limit.requests_allowed:,}"
+    return Cell(f"{left:,}{of_all}", "warn" if limit.is_low else "", left)
 
 
-def waiting_line(answer: Dashboard) -> str:
+def waiting_line(answer: SourcesOverview) -> str:
     """Return the pending work on one line."""
+    work = answer.waiting
     found = (
-        (answer.events, "event pending", "events pending", "$text-warning"),
-        (answer.answers, "answer being sent", "answers being sent", "$text-warning"),
-        (answer.blocked, "pull request blocked", "pull requests blocked", "$text-error"),
-        (answer.documents, "document to generate", "documents to generate", "$text-muted"),
-        (answer.quarantined, "in quarantine", "in quarantine", "$text-warning"),
+        (work.events, "event pending", "events pending", "$text-warning"),
+        (work.answers, "answer being sent", "answers being sent", "$text-warning"),
+        (work.blocked, "pull request blocked", "pull requests blocked", "$text-error"),
+        (work.documents, "document to generate", "documents to generate", "$text-muted"),
+        (work.quarantined, "in quarantine", "in quarantine", "$text-warning"),
     )
     parts = [
         f"[{tone}]{capped_count(count, MOST)} {one if count == 1 else several}[/]"

@@ -8,15 +8,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from tidelore.app.console import PHASES, ConsoleViews, jobs_again
+from tidelore.app.positions import ActiveRun
+from tidelore.app.status import ShownRun
 from tidelore.console.screen import ListScreen
 from tidelore.console.style import age, clean_text, duration, fields, state_label, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
-from tidelore.engine.ledger import PHASES
-from tidelore.service.status import jobs_again, recovery_actions
-from tidelore.store.database.port import Database
-from tidelore.store.work import activity
-from tidelore.store.work.runs import RunRecord
-from tidelore.sync.report import read_outcomes
 
 RUNNING = (
     TableColumn("RUN", right=True, descending=True),
@@ -33,52 +30,54 @@ _SILENT_MS = 120_000
 """A run without a heartbeat for longer than this is highlighted."""
 
 
-def run_line(run: RunRecord, now_ms: int) -> TableRow:
+def run_line(run: ActiveRun, now_ms: int) -> TableRow:
     """Return an active run as a row."""
     silent = now_ms - run.heartbeat_at
     cells = (
         Cell(str(run.id), "strong", run.id),
         Cell(run.command.removeprefix("lore ")),
         Cell(run.phase),
-        Cell(progress_cell(run), "", how_far(run)),
+        Cell(progress_cell(run.phase, run.done, run.total), "", how_far(run.phase, run.done, run.total)),
         Cell(f"{run.requests:,}", "" if run.requests else "dim", run.requests),
         Cell(age(run.started_at, now_ms), "", now_ms - run.started_at),
         Cell(age(run.heartbeat_at, now_ms), "warn" if silent > _SILENT_MS else "dim", silent),
-        Cell(work_text(run), "dim"),
+        Cell(work_text(run.note, run.stored), "dim"),
     )
     return TableRow(str(run.id), cells, run)
 
 
-def how_far(run: RunRecord) -> float:
+def how_far(phase: str, done: int | None, total: int | None) -> float:
     """Return the share that is done: of the current phase if its total is known, else of all phases."""
-    if run.progress_total:
-        return min((run.progress_done or 0) / run.progress_total, 1.0)
-    return _step(run) / len(PHASES)
+    return min((done or 0) / total, 1.0) if total else _step(phase) / len(PHASES)
 
 
-def progress_cell(run: RunRecord) -> str:
+def progress_cell(phase: str, done: int | None, total: int | None) -> str:
     """Return the progress of a run as a bar with numbers."""
-    if run.progress_total:
-        told = f"{run.progress_done or 0:,}/{run.progress_total:,}"
-    elif run.progress_done:
-        told = f"{run.progress_done:,} read"
+    if total:
+        told = f"{done or 0:,}/{total:,}"
+    elif done:
+        told = f"{done:,} read"
     else:
-        told = f"phase {_step(run)}/{len(PHASES)}"
+        told = f"phase {_step(phase)}/{len(PHASES)}"
     # Rounded down, so that only a finished phase has a full bar.
-    full = int(_BAR * how_far(run))
+    full = int(_BAR * how_far(phase, done, total))
     return f"{'█' * full}{'░' * (_BAR - full)} {told}"
 
 
-def work_text(run: RunRecord) -> str:
+def work_text(note: str | None, stored: int) -> str:
     """Return what a run is working on, or else how much it has stored so far."""
-    if run.progress_note:
-        return clean_text(run.progress_note, 120)
-    stored = run.issues_ingested + run.mrs_ingested
+    if note:
+        return clean_text(note, 120)
     return f"{stored:,} stored" if stored else "—"
 
 
-def _step(run: RunRecord) -> int:
-    return PHASES.index(run.phase) + 1 if run.phase in PHASES else 1
+def _progress(run: ShownRun) -> str:
+    done = progress_cell(run.phase, run.progress_done, run.progress_total)
+    return f"{done} · {work_text(run.progress_note, run.stored)}"
+
+
+def _step(phase: str) -> int:
+    return PHASES.index(phase) + 1 if phase in PHASES else 1
 
 
 RUNS = (
@@ -109,10 +108,10 @@ class RunsScreen(ListScreen):
     def tables(self) -> Iterable[RowTable]:
         yield RowTable(RUNS, id="runs", title="Runs")
 
-    def question(self, database: Database, now_ms: int) -> list[RunRecord]:  # noqa: ARG002
-        return activity.newest_unfinished(database, _MOST) if self.unfinished else activity.newest_runs(database, _MOST)
+    def question(self, views: ConsoleViews, now_ms: int) -> list[ShownRun]:  # noqa: ARG002
+        return views.runs(_MOST, unfinished=self.unfinished)
 
-    def show(self, answer: list[RunRecord], now_ms: int) -> None:
+    def show(self, answer: list[ShownRun], now_ms: int) -> None:
         table = self.query_one("#runs", RowTable)
         table.border_title = "Unsuccessful runs" if self.unfinished else "Runs"
         table.empty = "No unsuccessful runs." if self.unfinished else "No runs yet. Start one with `lore sync`."
@@ -120,7 +119,7 @@ class RunsScreen(ListScreen):
         self.update_detail()
 
     def detail(self, line: TableRow) -> Text:
-        run: RunRecord = line.record
+        run: ShownRun = line.record
         trouble = _trouble(run)
         if not trouble:
             return fields([*_head(run), *_facts(run)], self.room)
@@ -137,13 +136,13 @@ class RunsScreen(ListScreen):
     def action_recover(self) -> None:
         """Copy the command that completes the selected run."""
         line = self.table.line
-        actions = [] if line is None else recovery_actions(line.record)
+        actions = [] if line is None else line.record.recovery_actions
         self.copy_text(actions[-1] if actions else None)
 
     def action_retry(self) -> None:
         """Retry the unfinished work of the selected run."""
         line = self.table.line
-        actions = [] if line is None else recovery_actions(line.record)
+        actions = [] if line is None else line.record.recovery_actions
         if line is None or not actions:
             self.notify("Nothing to retry in this run.", severity="warning")
             return
@@ -158,9 +157,9 @@ class RunsScreen(ListScreen):
             lambda: "" if own_actions is None else own_actions.retry_run(run_id),
         )
 
-    def _run_again(self, run: RunRecord, command: str) -> None:
+    def _run_again(self, run: ShownRun, command: str) -> None:
         """Run the jobs that complete a run, if the service runs in this process."""
-        jobs = [] if self.standing is None else self.standing.service.jobs
+        jobs = [] if self.standing is None else self.standing.jobs
         names = jobs_again(run, jobs) if self.served else []
         if names:
             why = f"Same as `{command}`, to finish the work of run {run.id}."
@@ -171,11 +170,10 @@ class RunsScreen(ListScreen):
             )
 
 
-def ledger_line(run: RunRecord, now_ms: int) -> TableRow:
+def ledger_line(run: ShownRun, now_ms: int) -> TableRow:
     """Return a run as a row."""
     word, tone = state_label(run.status)
-    took = None if run.finished_at is None else (run.finished_at - run.started_at) / 1000
-    stored = run.issues_ingested + run.mrs_ingested
+    took, stored = run.seconds, run.stored
     cells = (
         Cell(str(run.id), "strong", run.id),
         Cell(run.command.removeprefix("lore ")),
@@ -190,22 +188,22 @@ def ledger_line(run: RunRecord, now_ms: int) -> TableRow:
     return TableRow(str(run.id), cells, run)
 
 
-def _trouble(run: RunRecord) -> Text:
+def _trouble(run: ShownRun) -> Text:
     """Return the problems of a run and their remedy; empty for a complete run."""
-    failures = [failure for outcome in read_outcomes(run.outcomes_json) for failure in outcome.failures]
+    failures = [failure for outcome in run.entity_outcomes or () for failure in outcome.failures]
     parts = {
         "Error": [clean_text(run.error, 2000)] if run.error else [],
         f"Failures ({len(failures):,})": [
             f"✖ {failure.reference} {failure.stage}: {failure.code} {clean_text(failure.message, 300)}"
             for failure in failures
         ],
-        "Next steps": [f"  {action}" for action in recovery_actions(run)],
+        "Next steps": [f"  {action}" for action in run.recovery_actions],
     }
     told = [Text.assemble((f"{name}\n", "bold"), "\n".join([*lines, ""])) for name, lines in parts.items() if lines]
     return Text("\n").join(told)
 
 
-def _head(run: RunRecord) -> list[tuple[str, str | None]]:
+def _head(run: ShownRun) -> list[tuple[str, str | None]]:
     word = state_label(run.status)[0]
     return [
         ("Run", f"{run.id}, {run.mode}" if run.mode != "standard" else str(run.id)),
@@ -214,11 +212,11 @@ def _head(run: RunRecord) -> list[tuple[str, str | None]]:
     ]
 
 
-def _facts(run: RunRecord) -> list[tuple[str, str | None]]:
+def _facts(run: ShownRun) -> list[tuple[str, str | None]]:
     return [
         ("Started", timestamp(run.started_at)),
         ("Finished", timestamp(run.finished_at)),
-        ("Progress", f"{progress_cell(run)} · {work_text(run)}" if run.progress_done is not None else None),
+        ("Progress", _progress(run) if run.progress_done is not None else None),
         ("Alive", timestamp(run.heartbeat_at) if run.finished_at is None else None),
         ("Fetched", f"{run.issues_fetched:,} issues, {run.mrs_fetched:,} merge requests"),
         ("Stored", f"{run.issues_ingested:,} issues, {run.mrs_ingested:,} merge requests"),

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from msgspec import Struct
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -21,13 +20,12 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Button, DataTable, Footer, Input, Static
 
+from tidelore.app.console import BarStatus, ConsoleViews
+from tidelore.app.status import JobEntry
 from tidelore.console.backend import Backend
 from tidelore.console.style import clean_text, duration, timestamp
 from tidelore.console.table import RowTable, TableRow
 from tidelore.core.errors import TideloreError
-from tidelore.service.status import ServiceStatus, read_service
-from tidelore.store.database.port import Database
-from tidelore.store.work.service_records import JobRow
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -81,13 +79,6 @@ SERVICE_ACTION = "run_now"
 """The action that needs the service to run in this process."""
 
 
-class BarStatus(Struct, frozen=True):
-    """What the top bar shows on every screen."""
-
-    service: ServiceStatus
-    now_ms: int
-
-
 class TopBar(Static):
     """The bar on top: the screens, the service and its health."""
 
@@ -114,17 +105,18 @@ class TopBar(Static):
             return f"[$text-error]✖ {_plain(clean_text(error.message, 120))}[/][$text-muted]{_plain(fix)}[/]"
         if standing is None:
             return "[$text-muted]… loading[/]"
-        parts = [self._service(standing.service, standing.now_ms), _health(standing.service)]
+        parts = [self._service(standing), _health(standing)]
         parts.append(f"[$text-muted]{timestamp(standing.now_ms)[11:]}[/]")
         if self._backend.actions is None:
             parts.append("[$text-muted]read-only[/]")
         return " [$text-muted]·[/] ".join(part for part in parts if part)
 
-    def _service(self, status: ServiceStatus, now_ms: int) -> str:
-        ours, holder = self._backend.service, status.holder
-        if holder is not None and holder.holder is not None:
-            where = "here" if ours is not None and ours.running else f"pid {holder.holder.pid} on {holder.holder.host}"
-            return f"[$text-success]● service {_plain(where)}, up {duration((now_ms - holder.acquired_at) / 1000)}[/]"
+    def _service(self, standing: BarStatus) -> str:
+        ours, found = self._backend.service, standing.service
+        if found.since is not None:
+            where = "here" if ours is not None and ours.running else f"pid {found.pid} on {found.host}"
+            up = duration((standing.now_ms - found.since) / 1000)
+            return f"[$text-success]● service {_plain(where)}, up {up}[/]"
         if ours is not None and ours.error is not None:
             return f"[$text-error]✖ no service: {_plain(clean_text(ours.error.message, 60))}[/]"
         if ours is not None and ours.running:
@@ -155,7 +147,7 @@ class ConsoleScreen(Screen[None]):
         return ()
 
     @abstractmethod
-    def question(self, database: Database, now_ms: int) -> Any:
+    def question(self, views: ConsoleViews, now_ms: int) -> Any:
         """Read what this screen shows; runs in the reader's thread."""
 
     @abstractmethod
@@ -178,14 +170,14 @@ class ConsoleScreen(Screen[None]):
         now_ms = self.backend.now_ms
         bar = self.query_one(TopBar)
         try:
-            answer, status = await self.backend.reader.ask(
-                lambda database: (self.question(database, now_ms), read_service(database, now_ms))
+            answer, standing = await self.backend.reader.ask(
+                lambda views: (self.question(views, now_ms), views.bar(now_ms))
             )
         except TideloreError as error:
             bar.tell(None, error)
             return
-        self.standing = BarStatus(status, now_ms)
-        bar.tell(self.standing, None)
+        self.standing = standing
+        bar.tell(standing, None)
         self.show(answer, now_ms)
         if self.served != self._was_served:
             # Keys that need the service are shown only while it runs.
@@ -205,7 +197,7 @@ class ConsoleScreen(Screen[None]):
         """Whether the service runs in this process, so that jobs can be started."""
         return self.backend.actions is not None and self.backend.service is not None and self.backend.service.running
 
-    def ask_to_run(self, jobs: Sequence[JobRow], name: str, why: str = "") -> None:
+    def ask_to_run(self, jobs: Sequence[JobEntry], name: str, why: str = "") -> None:
         """Run jobs now after a confirmation; `name` is used in the question if there are several jobs."""
         actions, service = self.backend.actions, self.backend.service
         self.change(
@@ -231,7 +223,7 @@ class ConsoleScreen(Screen[None]):
         await self._reload()
 
 
-def run_consequence(jobs: Sequence[JobRow], why: str = "") -> str:
+def run_consequence(jobs: Sequence[JobEntry], why: str = "") -> str:
     """Return a description of what running these jobs now does."""
     several = f"These jobs run now: {', '.join(job.name for job in jobs)}."
     parts = [why, several if len(jobs) > 1 else "The job runs now."]
@@ -242,11 +234,10 @@ def run_consequence(jobs: Sequence[JobRow], why: str = "") -> str:
     return " ".join(part for part in parts if part)
 
 
-def _health(status: ServiceStatus) -> str:
-    stale = [one.source for one in status.health.sources if not one.ok]
-    if stale:
-        return f"[$text-error]▲ stale: {_plain(', '.join(stale))}[/]"
-    return "[$text-success]all up to date[/]" if status.health.sources and status.holder is not None else ""
+def _health(standing: BarStatus) -> str:
+    if standing.stale:
+        return f"[$text-error]▲ stale: {_plain(', '.join(standing.stale))}[/]"
+    return "[$text-success]all up to date[/]" if standing.watched and standing.service.running else ""
 
 
 def _plain(text: str) -> str:

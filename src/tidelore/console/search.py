@@ -19,7 +19,16 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
-from tidelore.app.console import read_thread
+from tidelore.app.console import ConsoleViews
+from tidelore.app.searching import FoundThread, SearchPage
+from tidelore.app.showing import (
+    BriefPost,
+    ShownDiscussion,
+    ShownIssue,
+    ShownMergeRequest,
+    ShownNote,
+    ShownPost,
+)
 from tidelore.console.backend import Backend
 from tidelore.console.screen import ListScreen, filter_line
 from tidelore.console.style import age, clean_text, fields, timestamp
@@ -27,21 +36,16 @@ from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
 from tidelore.core.references import sign_of
 from tidelore.core.text import harmless
-from tidelore.search.find import SearchResults
-from tidelore.search.results import ThreadResult
-from tidelore.store.database.port import Database
-from tidelore.store.reading.conversations import Conversation, MergeRequestRow, NoteRow, Thread, place
-from tidelore.store.reading.posts import PostDetails, PostRow
 
 _STEP = "    "
 
 
-def thread_text(thread: Conversation | PostDetails, columns: int = 0, *, titled: bool = True) -> Text:
+def thread_text(thread: ShownIssue | ShownMergeRequest | ShownPost, columns: int = 0, *, titled: bool = True) -> Text:
     """Return a whole thread formatted for `columns`; `titled=False` leaves out the title."""
-    return _conversation(thread, columns, titled) if isinstance(thread, Conversation) else _post(thread, columns)
+    return _post(thread, columns) if isinstance(thread, ShownPost) else _item(thread, columns, titled)
 
 
-def result_text(found: ThreadResult) -> Text:
+def result_text(found: FoundThread) -> Text:
     """Return the best snippet of a result, with the matches highlighted."""
     text = Text()
     text.append(f"{found.reference}\n", "bold")
@@ -58,56 +62,51 @@ def result_text(found: ThreadResult) -> Text:
     return text
 
 
-def _conversation(talk: Conversation, columns: int, titled: bool) -> Text:  # noqa: FBT001
-    parent = talk.parent
-    is_merge = isinstance(parent, MergeRequestRow)
-    sign = sign_of("mr" if is_merge else "issue", parent.references_full)
+def _item(item: ShownIssue | ShownMergeRequest, columns: int, titled: bool) -> Text:  # noqa: FBT001
+    sign = sign_of("mr" if isinstance(item, ShownMergeRequest) else "issue", item.reference)
     text = Text()
     if titled:
-        text.append(f"{talk.project}{sign}{parent.iid}  {clean_text(parent.title)}\n\n", "bold")
+        text.append(f"{item.project}{sign}{item.iid}  {clean_text(item.title)}\n\n", "bold")
     facts: list[tuple[str, str | None]] = [
-        ("State", parent.state if parent.deleted_at is None else f"{parent.state}, deleted"),
-        ("Author", _person(parent.author_username)),
-        ("Assignees", ", ".join(map(_person, talk.assignees))),
-        ("Reviewers", ", ".join(map(_person, talk.reviewers))),
-        ("Labels", clean_text(", ".join(talk.labels))),
-        ("Milestone", clean_text(parent.milestone_title)),
-        ("Created", timestamp(parent.created_at)),
-        ("Updated", timestamp(parent.updated_at)),
-        ("Page", clean_text(parent.web_url)),
+        ("State", item.state if item.deleted_at is None else f"{item.state}, deleted"),
+        ("Author", _person(item.author)),
+        ("Assignees", ", ".join(map(_person, item.assignees))),
+        ("Labels", clean_text(", ".join(item.labels))),
+        ("Milestone", clean_text(item.milestone)),
+        ("Created", timestamp(item.created_at)),
+        ("Updated", timestamp(item.updated_at)),
+        ("Page", clean_text(item.web_url)),
     ]
-    if isinstance(parent, MergeRequestRow):
-        facts.insert(1, ("Branch", clean_text(f"{parent.source_branch} → {parent.target_branch}")))
-        facts.append(("Files", f"{len(talk.files):,} changed" if talk.files else None))
+    if isinstance(item, ShownMergeRequest):
+        facts.insert(3, ("Reviewers", ", ".join(map(_person, item.reviewers))))
+        facts.insert(1, ("Branch", clean_text(f"{item.source_branch} → {item.target_branch}")))
+        facts.append(("Files", f"{len(item.files):,} changed" if item.files else None))
     text.append_text(fields(facts, columns))
-    text.append(f"\n{harmless(parent.description or '(no description)').strip()}\n")
-    spoken = [thread for thread in talk.threads if any(not note.is_system for note in thread.notes)]
-    text.append(f"\n{len(spoken):,} discussions\n", "bold")
-    if not parent.discussions_read:
+    text.append(f"\n{harmless(item.description or '(no description)').strip()}\n")
+    text.append(f"\n{item.discussions_total:,} discussions\n", "bold")
+    if not item.discussions_read:
         text.append("not fetched yet\n", "dim")
-    for thread in spoken:
+    for discussion in item.discussions:
         text.append("\n")
-        text.append_text(_discussion(thread))
+        text.append_text(_discussion(discussion))
     return text
 
 
-def _discussion(thread: Thread) -> Text:
+def _discussion(discussion: ShownDiscussion) -> Text:
     text = Text()
-    notes = [note for note in thread.notes if not note.is_system]
-    for at, note in enumerate(notes):
-        text.append_text(_note(note, _STEP if at else "", resolved=bool(thread.resolved) and not at))
+    for at, note in enumerate(discussion.notes):
+        text.append_text(_note(note, _STEP if at else "", resolved=discussion.resolved and not at))
     return text
 
 
-def _note(note: NoteRow, indent: str, *, resolved: bool) -> Text:
+def _note(note: ShownNote, indent: str, *, resolved: bool) -> Text:
     text = Text(indent)
-    text.append(_person(note.author_username), "bold")
+    text.append(_person(note.author), "bold")
     text.append(f"  {timestamp(note.created_at)[:16]}", "dim")
-    if note.is_internal:
+    if note.internal:
         text.append("  [internal]", "bold")
-    where = place(note)
-    if where and not indent:
-        text.append(f"  {clean_text(where)}", "italic")
+    if note.place and not indent:
+        text.append(f"  {clean_text(note.place)}", "italic")
     if resolved:
         text.append("  ✔ resolved", "bold")
     body = "\n".join(f"{indent}{line}" for line in harmless(note.body).strip().split("\n"))
@@ -115,42 +114,41 @@ def _note(note: NoteRow, indent: str, *, resolved: bool) -> Text:
     return text
 
 
-def _post(view: PostDetails, columns: int) -> Text:
-    post = view.post
+def _post(post: ShownPost, columns: int) -> Text:
     text = Text()
     text.append(f"{post.kind.capitalize()} by @{clean_text(post.author)}\n\n", "bold")
     text.append_text(
         fields(
             [
                 ("Address", post.uri),
-                ("Page", clean_text(post.url)),
+                ("Page", clean_text(post.web_url)),
                 ("Written", timestamp(post.created_at)),
                 ("Edited", timestamp(post.edited_at)),
                 ("Deleted", timestamp(post.deleted_at)),
-                ("Answers", _named(view.parent, post.reply_parent)),
-                ("Quotes", _named(view.quoted, post.quoted_uri)),
-                ("Reposts", ", ".join(f"@{clean_text(name)}" for name in view.reposters)),
-                ("Labels", clean_text(post.labels)),
-                ("Tags", clean_text(post.tags)),
+                ("Answers", _named(post.parent, post.reply_to)),
+                ("Quotes", _named(post.quoted, post.quotes)),
+                ("Reposts", ", ".join(f"@{clean_text(name)}" for name in post.reposters)),
+                ("Labels", clean_text("\n".join(post.labels))),
+                ("Tags", clean_text("\n".join(post.tags))),
             ],
             columns,
         )
     )
     text.append(f"\n{harmless(post.text or '(no text)')}\n")
     if post.alt_text:
-        text.append(f"\n{harmless(post.alt_text)}\n", "italic")
-    for link in view.links:
+        text.append(f"\n{harmless(chr(10).join(post.alt_text))}\n", "italic")
+    for link in post.links:
         text.append(f"\n→ {clean_text(link.url, 300)}  {clean_text(link.title) if link.title else ''}")
-    if view.replies_total:
-        text.append(f"\n\n{view.replies_total:,} replies\n", "bold")
-    for reply in view.replies:
+    if post.replies_total:
+        text.append(f"\n\n{post.replies_total:,} replies\n", "bold")
+    for reply in post.replies:
         text.append(f"\n@{clean_text(reply.author)}", "bold")
         text.append(f"  {timestamp(reply.created_at)[:16]}\n", "dim")
         text.append(f"{harmless(reply.text)}\n")
     return text
 
 
-def _named(row: PostRow | None, uri: str | None) -> str | None:
+def _named(row: BriefPost | None, uri: str | None) -> str | None:
     return uri if row is None else f"@{clean_text(row.author)}: {clean_text(row.text, 120)}"
 
 
@@ -174,7 +172,7 @@ class ThreadScreen(Screen[None]):
         Binding("c", "copy", "Copy"),
     ]
 
-    def __init__(self, backend: Backend, found: ThreadResult) -> None:
+    def __init__(self, backend: Backend, found: FoundThread) -> None:
         super().__init__()
         self._backend = backend
         self._found = found
@@ -190,7 +188,7 @@ class ThreadScreen(Screen[None]):
 
     async def _read(self) -> None:
         try:
-            thread = await self._backend.search_reader.ask(lambda database: read_thread(database, self._found))
+            thread = await self._backend.search_reader.ask(lambda views: views.thread(self._found))
         except TideloreError as error:
             text = Text(f"{error.message}\n{error.fix or ''}")
         else:
@@ -246,7 +244,7 @@ class SearchScreen(ListScreen):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._previewed: ThreadResult | None = None
+        self._previewed: FoundThread | None = None
 
     def body(self) -> Iterable[Widget]:
         yield Input(placeholder='keywords, "a phrase", -excluded, label:bug, author:mira, since:7d', id="query")
@@ -255,7 +253,7 @@ class SearchScreen(ListScreen):
         behind = VerticalScroll(Static("", id="detail", markup=False), id="behind")
         yield Container(Vertical(results, id="lists"), behind, id="browse")
 
-    def question(self, database: Database, now_ms: int) -> None:
+    def question(self, views: ConsoleViews, now_ms: int) -> None:
         """Do nothing: results change only when the query changes."""
 
     def show(self, answer: None, now_ms: int) -> None:
@@ -307,29 +305,27 @@ class SearchScreen(ListScreen):
             self.update_detail()
             return
         try:
-            finder = self.backend.finder
-            self._tell(await self.backend.search_reader.ask(lambda database: finder.by_words(database, text, LIMIT)))
-            found = await self.backend.search_reader.ask(lambda database: finder.by_meaning(database, text, LIMIT))
+            self._tell(await self.backend.search_reader.ask(lambda views: views.by_words(text, LIMIT)))
+            found = await self.backend.search_reader.ask(lambda views: views.by_meaning(text, LIMIT))
         except TideloreError as error:
             table.border_title = clean_text(f"{error.message} · {error.fix or ''}", 120).replace("[", "\\[")
             return
         if found is not None:
             self._tell(found)
 
-    def _tell(self, found: SearchResults) -> None:
+    def _tell(self, found: SearchPage) -> None:
         table = self.query_one("#results", RowTable)
-        notices = [said for said in found.notices if "keywords only" not in said]
-        table.empty = notices[0] if notices else "No results."
-        table.set_lines([_line(result, self.backend.now_ms) for result in found.threads])
+        table.empty = found.notice or "No results."
+        table.set_lines([_line(result, self.backend.now_ms) for result in found.items])
         how = "by keyword and meaning" if found.mode == "hybrid" else "by keyword"
-        notice = "".join(f" · {said}" for said in notices if found.threads)
+        notice = f" · {found.notice}" if found.notice and found.items else ""
         table.border_title = f"{found.total:,} found {how}{notice}".replace("[", "\\[")
         self.update_detail()
 
-    async def _preview(self, found: ThreadResult) -> None:
+    async def _preview(self, found: FoundThread) -> None:
         await self.backend.app.clock.sleep(PAUSE_SECONDS)
         try:
-            thread = await self.backend.search_reader.ask(lambda database: read_thread(database, found))
+            thread = await self.backend.search_reader.ask(lambda views: views.thread(found))
         except TideloreError:
             return
         whole = result_text(found)
@@ -338,7 +334,7 @@ class SearchScreen(ListScreen):
         self.query_one("#detail", Static).update(whole)
 
 
-def _line(found: ThreadResult, now_ms: int) -> TableRow:
+def _line(found: FoundThread, now_ms: int) -> TableRow:
     name = found.reference if found.project else f"@{found.author or '?'}"
     told = found.title if found.project else found.snippet
     cells = (

@@ -181,18 +181,6 @@ def _children(database: Database, config: Config, cursor: CursorRow, project: Pr
     return [read_backlog(database, kind, name, project.id) for name in wanted_children(present, settings)]
 
 
-_KINDS = {
-    "lore sync": ("sync", ""),
-    "lore ingest": ("sync", ""),
-    "lore poll github": ("poll", "github:"),
-    "lore poll bluesky": ("poll", "bluesky:"),
-    "lore stream bluesky": ("stream", "bluesky:"),
-    "lore generate-docs": ("documents", ""),
-    "lore embed": ("embeddings", ""),
-}
-"""The jobs that do the work of a command: their kind, and the prefix of their names."""
-
-
 def recovery_actions(run: RunRecord) -> list[str]:
     """Return the commands that complete an unfinished run; none for a run that is complete or still running."""
     before = {"failed": ["lore doctor"], "crashed": ["lore check"]}.get(run.status, [])
@@ -205,14 +193,3 @@ def recovery_actions(run: RunRecord) -> list[str]:
         return []
     # A reset is not repeated as it is: the ledger stores its arguments in the note, not in the command.
     return [*before, "lore cursors list" if run.command == "lore cursors reset" else run.command]
-
-
-def jobs_again(run: RunRecord, jobs: Iterable[JobRow]) -> list[str]:
-    """Return the service jobs that complete an unfinished run; none for a run of single items."""
-    if run.status not in UNFINISHED or run.mode != "standard":
-        return []
-    known = next((known for command, known in _KINDS.items() if f"{run.command} ".startswith(f"{command} ")), None)
-    if known is None:
-        return []
-    kind, prefix = known
-    return [job.name for job in jobs if job.kind == kind and job.name.startswith(prefix)]

@@ -235,15 +235,13 @@ def test_no_colour_is_rendered_when_colours_are_off(copy: App) -> None:
 
 
 def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tidelore.console import overview
-
     asked: list[int] = []
 
     def read(*words: Any) -> object:
         asked.append(1)
         return read_dashboard(*words)
 
-    monkeypatch.setattr(overview, "read_dashboard", read)
+    monkeypatch.setattr("tidelore.app.positions.read_dashboard", read)
 
     async def look(seat: Seat) -> None:
         await seat.go("runs")

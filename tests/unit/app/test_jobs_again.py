@@ -5,22 +5,25 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from tidelore.service.status import jobs_again
-from tidelore.store.work.runs import RunRecord
+from tidelore.app.console import jobs_again
+from tidelore.app.status import ShownRun, job_entry
 from tidelore.store.work.service_records import JobRow
 
 JOBS = [
-    JobRow("gitlab:main", "main", "sync", "", "idle"),
-    JobRow("gitlab:other", "other", "sync", "", "idle"),
-    JobRow("github:hub/a/b", "hub", "poll", "", "idle"),
-    JobRow("answers:hub", "hub", "answers", "", "idle"),
-    JobRow("bluesky:poll", "bluesky", "poll", "", "idle"),
-    JobRow("bluesky:stream", "bluesky stream", "stream", "", "idle"),
-    JobRow("documents", "copy", "documents", "", "idle"),
-    JobRow("embeddings", "embedding", "embeddings", "", "idle"),
+    job_entry(job)
+    for job in (
+        JobRow("gitlab:main", "main", "sync", "", "idle"),
+        JobRow("gitlab:other", "other", "sync", "", "idle"),
+        JobRow("github:hub/a/b", "hub", "poll", "", "idle"),
+        JobRow("answers:hub", "hub", "answers", "", "idle"),
+        JobRow("bluesky:poll", "bluesky", "poll", "", "idle"),
+        JobRow("bluesky:stream", "bluesky stream", "stream", "", "idle"),
+        JobRow("documents", "copy", "documents", "", "idle"),
+        JobRow("embeddings", "embedding", "embeddings", "", "idle"),
+    )
 ]
-FAILED = RunRecord(
-    **dict.fromkeys(RunRecord.__struct_fields__, 0)  # type: ignore[arg-type]
+FAILED = ShownRun(
+    **dict.fromkeys(ShownRun.__struct_fields__, 0)  # type: ignore[arg-type]
     | {"command": "lore sync", "mode": "standard", "status": "failed", "phase": "failed"}
 )
 
