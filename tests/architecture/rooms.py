@@ -20,6 +20,10 @@ STOREYS = (
 """From the ground up. Rooms of one storey do not import each other. The command line stands above the other
 faces, because it starts them."""
 
+FACES = frozenset({"cli", "console", "web", "mcp"})
+FACES_MAY_IMPORT = frozenset({"app", "core", "", *FACES})
+"""The faces see use-cases and their answers, no stored rows, sources or reports. Each other only downward."""
+
 WORLD = "tidelore_world"
 DEMO = "demo"
 """The one folder of the world that may import the product: it shows both together."""
@@ -33,6 +37,15 @@ def misplaced_imports(root: Path) -> list[str]:
         f"{module.path.relative_to(root)}:{line}: {problem}"
         for module, target, line in internal_imports(read_modules(root))
         if (problem := _judge(module, target)) is not None
+    ]
+
+
+def face_imports_below_app(root: Path) -> list[str]:
+    """Return every import of a face that leads past the use-cases into the rooms below them."""
+    return [
+        f"{module.path.relative_to(root)}:{line}: imports {target}; a face imports app and core only"
+        for module, target, line in internal_imports(read_modules(root))
+        if module.room in FACES and target.partition(".")[0] not in FACES_MAY_IMPORT
     ]
 
 

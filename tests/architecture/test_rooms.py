@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.architecture.rooms import (
     circles,
+    face_imports_below_app,
     misplaced_imports,
     product_imports_of_the_world,
     unknown_rooms,
@@ -19,6 +20,10 @@ Plant = Callable[[dict[str, str]], Path]
 
 def test_no_package_imports_one_above_or_beside_it(source: Path) -> None:
     assert misplaced_imports(source) == []
+
+
+def test_faces_import_use_cases_and_core_only(source: Path) -> None:
+    assert face_imports_below_app(source) == []
 
 
 def test_the_product_never_imports_the_simulated_world(source: Path) -> None:
@@ -78,6 +83,24 @@ def test_an_import_in_the_wrong_direction_is_caught(plant: Plant, path: str, tex
 def test_an_import_in_the_right_direction_passes(plant: Plant, path: str, text: str) -> None:
     files = {"core/errors.py": "", "engine/walk.py": ""}
     assert misplaced_imports(plant(files | {path: text})) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "target"),
+    [
+        ("cli/count.py", "from tidelore.store.reading.lists import list_parents", "store.reading.lists"),
+        ("cli/output/runs.py", "if TYPE_CHECKING:\n    from tidelore.sync.report import RunReport", "sync.report"),
+        ("console/log.py", "def f():\n    from tidelore.http import client", "http.client"),
+        ("web/pages.py", "import tidelore.service.status", "service.status"),
+        ("mcp/tools.py", "from tidelore.engine.ledger import PHASES", "engine.ledger"),
+    ],
+)
+def test_an_import_of_a_face_past_the_use_cases_is_caught(plant: Plant, path: str, text: str, target: str) -> None:
+    below = {f"{name.replace('.', '/')}.py": "" for name in ("store.reading.lists", "sync.report", "http.client")}
+    below |= {"service/status.py": "", "engine/ledger.py": "", "app/listing.py": "", "core/text.py": ""}
+    allowed = "from tidelore.app.listing import count\nfrom tidelore.core.text import block\n"
+    found = face_imports_below_app(plant(below | {path: allowed + text, "app/wiring.py": text}))
+    assert [problem.partition(": ")[2] for problem in found] == [f"imports {target}; a face imports app and core only"]
 
 
 def test_an_import_between_product_and_world_is_caught(plant: Plant) -> None:
