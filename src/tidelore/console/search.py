@@ -95,7 +95,7 @@ def _item(item: ShownIssue | ShownMergeRequest, columns: int, titled: bool) -> T
 def _discussion(discussion: ShownDiscussion) -> Text:
     text = Text()
     for at, note in enumerate(discussion.notes):
-        text.append_text(_note(note, _STEP if at else "", resolved=discussion.resolved and not at))
+        text.append_text(_note(note, _STEP if at else "", resolved=bool(discussion.resolved) and not at))
     return text
 
 
