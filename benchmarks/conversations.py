@@ -20,8 +20,8 @@ from benchmarks.mirror import keep_barely, timed
 from benchmarks.scale import Scale
 from benchmarks.workplace import children_stored, copy_world, served_world, stored
 from benchmarks.world_server import Contents
+from tidelore.sources.gitlab.source import GitLabSource
 from tidelore.sources.gitlab.surfaces import LISTS
-from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 
 RATIO_BOUND = 1.5
 FIRST_PASS_BOUND = 1.01
@@ -43,7 +43,7 @@ def least_requests(contents: Contents) -> int:
     """
     pages = ceil(contents.issues / PER_PAGE) + ceil(contents.merge_requests / PER_PAGE)
     statuses = ceil(contents.issues / PER_PAGE)
-    under = contents.issues * _lists_under(ISSUE) + contents.merge_requests * _lists_under(MERGE_REQUEST)
+    under = contents.issues * _lists_under("issues") + contents.merge_requests * _lists_under("merge_requests")
     return 1 + pages + statuses + under
 
 
@@ -117,5 +117,5 @@ def _compare(url: str, folder: Path, recorded: list[str], rounds: int, title: st
     yield Finding("conversations", f"{title}: mirror / floor", mirror / floor, "x", RATIO_BOUND)
 
 
-def _lists_under(kind: ParentKind) -> int:
-    return sum(len(LISTS[name]) for name in kind.children if name != OFF_BY_DEFAULT)
+def _lists_under(resource: str) -> int:
+    return sum(len(LISTS[name]) for name in GitLabSource.resources[resource].children if name != OFF_BY_DEFAULT)

@@ -19,7 +19,7 @@ import apsw
 from benchmarks.world_server import PROJECT, Contents
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
-from tidelore.core.config import parse_config
+from tidelore.core.config import forge_hosts, parse_config
 from tidelore.core.progress import silent
 from tidelore.sources.ports import RESOURCES, Wiring
 from tidelore.sources.registry import open_hosts
@@ -65,12 +65,12 @@ def copy_world(url: str, database: Path, transport: Transport | None = None) -> 
 
     A transport that is handed in is closed with the run: its connections belong to the run's event loop.
     """
-    return _checked(app_of(url, database, transport), lambda app: mirror(app, MirrorRequest(RESOURCES), "lore ingest"))
+    return checked(app_of(url, database, transport), lambda app: mirror(app, MirrorRequest(RESOURCES), "lore ingest"))
 
 
 def copy_lists(url: str, database: Path, transport: Transport | None = None) -> RunReport:
     """Mirror the lists of a served world and leave what hangs on their items: the first stage of a run alone."""
-    return _checked(app_of(url, database, transport), _walk)
+    return checked(app_of(url, database, transport), _walk)
 
 
 def count_children_as_read(database: Path) -> None:
@@ -98,7 +98,8 @@ def app_of(url: str, database: Path, transport: Transport | None = None) -> App:
     return App(parse_config({"gitlab": hosts}), {}, db=str(database), transport=transport)
 
 
-def _checked(app: App, work: Callable[[App], Coroutine[Any, Any, RunReport]]) -> RunReport:
+def checked(app: App, work: Callable[[App], Coroutine[Any, Any, RunReport]]) -> RunReport:
+    """Run a mirroring command; raise the error of a list that could not be read."""
     report = asyncio.run(_closing(app, work))
     for scope in (*report.scopes, *report.scrubbed):
         if scope.error is not None:
@@ -118,7 +119,7 @@ async def _walk(app: App) -> RunReport:
     count = RequestCount()
     wiring = Wiring(app.config, app.clock, app.environ, count, app.transport)
     async with AsyncExitStack() as stack:
-        sources = await open_hosts(app.config.gitlab, wiring, stack)
+        sources = await open_hosts(forge_hosts(app.config), wiring, stack)
         database = app.open_store(create=True)
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, "lore ingest")
