@@ -37,11 +37,12 @@ class Follower(Desk):
         self.world.advance(max(behind, 0.0))
         return self.world.github
 
-    def settle(self, *repos: str, extra: str = "", own: str = "", tail: str = "") -> None:
+    def settle(self, *repos: str, extra: str = "", own: str = "", tail: str = "", mirror: str = "followed") -> None:
         """Write a configuration: `extra` for the host, `own` for each repository, `tail` for the rest."""
         listed = "".join(f'[[github.repos]]\nname = "{repo}"\n{own}\n' for repo in repos)
         self.config.write_text(
-            f'[[github]]\nbase_url = "{self.url}"\nwrite_interval_seconds = 0\nhandler_backoff_seconds = 0\n{extra}\n'
+            f'[[github]]\nbase_url = "{self.url}"\nwrite_interval_seconds = 0\nhandler_backoff_seconds = 0\n'
+            f'mirror = "{mirror}"\n{extra}\n'
             f"{listed}[http]\nmax_retries = 0\ntimeout_seconds = 5\n{tail}"
         )
 

@@ -264,6 +264,7 @@ def everything(follower: Follower) -> None:
     network.post("alice.test", "High tide at noon.")
     follower.settle(
         REPO,
+        mirror="all",
         tail=(
             f'[[gitlab]]\nbase_url = "{follower.url}"\nprojects = ["port/quay"]\n'
             f'[bluesky]\nbase_url = "{follower.url}"\nplc_url = "{follower.url}"\naccounts = ["alice.test"]\n'

@@ -16,9 +16,10 @@ HOST = "https://forge.test"
         ("12", "mr", Reference(12)),
         (" 12 ", "issue", Reference(12)),
         ("!12", "mr", Reference(12)),
-        ("#12", "issue", Reference(12)),
+        ("#12", "issue", Reference(12, is_hashed=True)),
+        ("#12", "mr", Reference(12, is_hashed=True)),
         ("ledger!12", "mr", Reference(12, "ledger")),
-        ("group/sub.group/pro-ject#12", "issue", Reference(12, "group/sub.group/pro-ject")),
+        ("group/sub.group/pro-ject#12", "issue", Reference(12, "group/sub.group/pro-ject", is_hashed=True)),
         ("group/project!12", "mr", Reference(12, "group/project")),
     ],
 )
@@ -56,9 +57,7 @@ def test_a_project_named_like_a_gitlab_page_is_parsed(path: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "remedy"),
     [
-        ("#12", "mr", "`lore show issue 12`"),
         ("!12", "issue", "`lore show mr 12`"),
-        ("group/project#12", "mr", "`lore show issue 'group/project#12'`"),
         (f"{HOST}/g/p/-/issues/12", "mr", f"`lore show issue '{HOST}/g/p/-/issues/12'`"),
         (f"{HOST}/g/p/-/work_items/12", "mr", f"`lore show issue '{HOST}/g/p/-/work_items/12'`"),
         (f"{HOST}/g/p/pull/12", "issue", f"`lore show mr '{HOST}/g/p/pull/12'`"),

@@ -48,7 +48,7 @@ def chosen(*words: str, project: str | None = None, settings: Config | None = No
     ("text", "kind", "reference"),
     [
         ("12", "issue", Reference(12)),
-        (" #12 ", "issue", Reference(12)),
+        (" #12 ", "issue", Reference(12, is_hashed=True)),
         ("!12", "mr", Reference(12)),
         ("port/ledger!12", "mr", Reference(12, "port/ledger")),
         (f"{FORGE}/a/b/-/issues/3", "issue", Reference(3, "a/b", f"{FORGE}/a/b")),
@@ -72,7 +72,6 @@ def test_a_value_that_is_not_a_positive_number_is_refused_naming_the_flag(text: 
     ("text", "kind", "fix"),
     [
         ("port/ledger!3", "issue", "use --mr 'port/ledger!3'"),
-        ("#3", "mr", "use --issue '#3'"),
         (f"{FORGE}/a/b/-/merge_requests/3", "issue", f"use --mr '{FORGE}/a/b/-/merge_requests/3'"),
     ],
 )
@@ -80,6 +79,16 @@ def test_a_reference_of_the_wrong_kind_is_refused_naming_the_right_flag(text: st
     with pytest.raises(UserError) as refused:
         read_asked(text, kind)
     assert (refused.value.fix, refused.value.details["option"]) == (fix, f"--{kind}")
+
+
+def test_a_hash_names_a_merge_request_only_on_a_forge_with_one_sequence_of_numbers() -> None:
+    asked = [read_asked("port/ledger#3", "mr")]
+    with pytest.raises(UserError) as refused:
+        select(config(), [], asked, None)
+    assert (refused.value.fix, refused.value.details["option"]) == ("use --issue 'port/ledger#3'", "--mr")
+    github = parse_config({"github": [{"repos": ["port/ledger"]}]})
+    (choice,) = select(github, [], asked, None)
+    assert (choice.kind, choice.reference) == ("mr", "port/ledger#3")
 
 
 def test_a_plain_number_uses_the_project_option_before_the_default_project() -> None:
@@ -217,7 +226,7 @@ def test_retry_failed_selects_the_failed_items_of_the_run_under_the_current_path
     missing = EntityOutcome("merge_request", 4, "port/books!4", "gitlab", "port/ledger")
     missing.fail("fetch", "TIMEOUT", "no answer")
     assert choose_again(config(), record("surgical", "failed", missing)) == [
-        ChosenItem("mr", 4, "gitlab", "port/ledger", "port/books")
+        ChosenItem("mr", 4, "gitlab", "port/ledger", "port/books", "!")
     ]
 
 

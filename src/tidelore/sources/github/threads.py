@@ -71,8 +71,9 @@ def _query(*lists: str) -> str:
 REVIEW_THREADS = _query(f"threads: {_THREADS}")
 CLOSING_ISSUES = _query(f"closes_issues: {_CLOSING}")
 REVIEWS = _query(_REVIEWS)
-# Each answer in a thread is a review by itself, so there are many, and they cost no points: nothing hangs below them.
-EVERYTHING = _query(f"threads: {_THREADS}", f"closes_issues: {_CLOSING}", _REVIEWS.replace("$first", "50"))
+_MANY = 50
+"""Each answer in a thread is a review by itself, so there are many; nothing hangs below them, so they cost no points."""
+EVERYTHING = _query(f"threads: {_THREADS}", f"closes_issues: {_CLOSING}", _REVIEWS.replace("$first", str(_MANY)))
 AT_ONCE = PageSize(100, 10)
 """Few pull requests have more than ten threads, and a query costs points for every thread that it might find."""
 _ALONE = PageSize(1, 100)
@@ -166,7 +167,7 @@ class PagesOf(Protocol):
 Pages = Mapping[str, Page[ChildRecord]]
 """The children of one pull request by their kind."""
 
-LEFT_OVER = 1500
+LEFT_OVER = 4000
 """How many pages of other kinds to keep for later, at most."""
 
 
@@ -361,7 +362,8 @@ async def read_children(
     waiting = list(dict.fromkeys(node_ids))
     while waiting:
         # The batch may become smaller while it is asked for, so the answer says which ids it covers.
-        batch = await _ask(graphql, waiting, None, document, kinds, route, AT_ONCE)
+        size = PageSize(AT_ONCE.outer, _MANY) if tuple(kinds) == ("reviews",) else AT_ONCE
+        batch = await _ask(graphql, waiting, None, document, kinds, route, size)
         found |= batch
         waiting = waiting[len(batch) :]
     return {

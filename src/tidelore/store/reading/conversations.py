@@ -291,8 +291,7 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
     shape = MergeRequestRow if kind == "mr" else IssueRow
     (source, project, *values) = database.read(
         f"SELECT p.source, p.path, {_parent_columns(shape)} FROM {family.table} t"
-        " JOIN projects p ON p.id = t.project_id LEFT JOIN child_sync c ON c.project_id = t.project_id"
-        " AND c.parent_kind = :kind AND c.kind IN ('discussions', 'comments') AND c.parent_id = t.id WHERE t.id = :id",
+        " JOIN projects p ON p.id = t.project_id WHERE t.id = :id",
         {"id": parent_id, "kind": family.table},
     )[0]
     parent: IssueRow | MergeRequestRow = shape(*values)
@@ -315,7 +314,15 @@ def _columns(alias: str, shape: type[Struct]) -> str:
 
 
 def _parent_columns(shape: type[Struct]) -> str:
-    progress = {"discussions_fetched_for": "c.fetched_for", "discussions_error": "c.last_error"}
+    # Each forge has one of the two kinds.
+    of_talk = (
+        "(SELECT MAX(c.{0}) FROM child_sync c WHERE c.project_id = t.project_id AND c.parent_kind = :kind"
+        " AND c.kind IN ('discussions', 'comments') AND c.parent_id = t.id)"
+    )
+    progress = {
+        "discussions_fetched_for": of_talk.format("fetched_for"),
+        "discussions_error": of_talk.format("last_error"),
+    }
     return ", ".join(progress.get(name, f"t.{name}") for name in shape.__struct_fields__)
 
 
