@@ -72,7 +72,7 @@ REVIEW_THREADS = _query(f"threads: {_THREADS}")
 CLOSING_ISSUES = _query(f"closes_issues: {_CLOSING}")
 REVIEWS = _query(_REVIEWS)
 _MANY = 50
-"""Each answer in a thread is a review by itself, so there are many; nothing hangs below them, so they cost no points."""
+"""Each answer in a thread is a review by itself, so there are many. They cost no points: nothing hangs below them."""
 EVERYTHING = _query(f"threads: {_THREADS}", f"closes_issues: {_CLOSING}", _REVIEWS.replace("$first", str(_MANY)))
 AT_ONCE = PageSize(100, 10)
 """Few pull requests have more than ten threads, and a query costs points for every thread that it might find."""
