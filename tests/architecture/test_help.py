@@ -11,11 +11,12 @@ from pathlib import Path
 import click
 import pytest
 from tests.architecture.command_lines import explain_failure
+from tests.architecture.command_reference import answer_notes, every_page_command
 from tests.architecture.source_tree import read_modules
 
 from tidelore.cli.command import LoreCommand, LoreGroup
 from tidelore.cli.main import COMMANDS, lore
-from tidelore.cli.robot_docs import paragraphs, read_sections
+from tidelore.cli.robot_docs import answer_shapes, paragraphs, read_fields
 from tidelore.core.errors import every_error
 
 LONGEST_SUMMARY = 75
@@ -100,7 +101,8 @@ def test_error_messages_and_fixes_are_in_plain_words(source: Path) -> None:
 
 def test_descriptions_of_robot_fields_are_in_plain_words() -> None:
     failures = []
-    for name, section in read_sections().items():
-        for path, meaning in [*section.fields.items(), *(("note", note) for note in section.notes)]:
+    for name, command in every_page_command().items():
+        told = [*read_fields(*answer_shapes(command)).items(), *(("note", note) for note in answer_notes(command))]
+        for path, meaning in told:
             failures += [f"{name} {path}: {found.group()!r} in {meaning!r}" for found in BANNED.finditer(meaning)]
     assert not failures, "\n".join(failures)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tests.faces.desk import Desk, Outcome
 
-from tidelore.cli.robot_docs import read_schema
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore_world.server import serve
 from tidelore_world.world import World
@@ -106,17 +105,6 @@ def following(folder: Path, read: Callable[[], tuple[str, str]]) -> Iterator[Fol
         desk.pr = world.github.create_pull(REPO, "Count the containers", author=OWNER).number
         desk.settle(REPO)
         yield desk
-
-
-def told_as_documented(command: str, *answers: Any, only: str = "", also: frozenset[str] = frozenset()) -> None:
-    """Compare answers with the fields the reference gives for a command, in both directions.
-
-    Of a command that answers in several shapes: those whose meaning says `only`, and those in `also`.
-    """
-    from tests.faces.test_documented_shapes import differences
-
-    known = {path for path, meaning in read_schema(command).items() if only in meaning or path in also}
-    assert differences(known, answers) == [], command
 
 
 def failed(done: Outcome, exit_code: int, error: str) -> dict[str, Any]:

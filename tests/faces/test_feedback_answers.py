@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.faces.following import REPO, Follower, failed, told_as_documented
+from tests.faces.following import REPO, Follower, failed
+from tests.faces.test_documented_shapes import compare
 
 
 def test_a_repeated_reply_is_posted_once(follower: Follower) -> None:
@@ -17,7 +18,7 @@ def test_a_repeated_reply_is_posted_once(follower: Follower) -> None:
     assert first["status"] == "observed"
     assert len(follower.ours()) == 1
     assert follower.ours()[0].startswith("Done.\n\n<!-- lore-action:")
-    told_as_documented("feedback reply", {"answer": first})
+    compare("feedback reply", {"answer": first})
     follower.answer("Done, too.")
     assert len(follower.ours()) == 2
 

@@ -6,7 +6,8 @@ import json
 import os
 
 import pytest
-from tests.faces.following import REPO, TOKEN, Follower, failed, told_as_documented
+from tests.faces.following import REPO, TOKEN, Follower, failed
+from tests.faces.test_documented_shapes import compare
 
 FLOW = ["--error", "The crane is broken."]
 
@@ -41,10 +42,10 @@ def test_feedback_next_gives_the_documented_fields_and_readable_text(talk: Follo
     talk.poll()
     event = talk.take()
     assert event is not None
-    told_as_documented("feedback next", {"event": event, "of_closed": 0})
-    told_as_documented("feedback peek", talk.robot("feedback", "peek").data)
-    told_as_documented("feedback nack", talk.robot("feedback", "nack", "--lease", event["lease_id"], *FLOW).data)
-    told_as_documented("feedback ack", talk.robot("feedback", "ack", str(event["id"])).data)
+    compare("feedback next", {"event": event, "of_closed": 0})
+    compare("feedback peek", talk.robot("feedback", "peek").data)
+    compare("feedback nack", talk.robot("feedback", "nack", "--lease", event["lease_id"], *FLOW).data)
+    compare("feedback ack", talk.robot("feedback", "ack", str(event["id"])).data)
     shown = talk.run("feedback", "next").out
     assert "Second." in shown
     assert "Lease 2-" in shown
@@ -156,7 +157,7 @@ def test_feedback_metrics_are_printed_as_text_and_as_json(talk: Follower) -> Non
     assert 'action_tokens_total{source="reply",status="observed"} 1.0\n' in shown
     assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"}' in shown
     data = talk.robot("metrics").data
-    told_as_documented("metrics", data)
+    compare("metrics", data)
     values = {found["name"]: found["samples"] for found in data["metrics"]}
     assert values["feedback_events_ingested_total"] == [{"labels": {}, "value": 2}]
     assert not talk.counted(lambda: talk.run("metrics"))

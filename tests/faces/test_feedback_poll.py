@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.faces.following import OTHER, OWNER, REPO, TOKEN, Follower, failed, told_as_documented
+from tests.faces.following import OTHER, OWNER, REPO, TOKEN, Follower, failed
+from tests.faces.test_documented_shapes import compare
 
 
 def events(follower: Follower) -> list[tuple[str, str]]:
@@ -29,7 +30,7 @@ def test_comments_by_the_owner_become_events_once(follower: Follower) -> None:
         ("review_summary", "Not yet."),
     ]
     assert follower.poll()["repos"][0]["effects"]["events"] == 0
-    told_as_documented("poll github", *answers_with_everything(follower, first))
+    compare("poll github", *answers_with_everything(follower, first))
 
 
 def answers_with_everything(follower: Follower, first: dict[str, object]) -> list[object]:

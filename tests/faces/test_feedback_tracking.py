@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.faces.following import OTHER, OWNER, REPO, Follower, failed, told_as_documented
+from tests.faces.following import OTHER, OWNER, REPO, Follower, failed
+from tests.faces.test_documented_shapes import compare
 
 
 def statuses(follower: Follower) -> dict[int, str]:
@@ -72,9 +73,7 @@ def test_comments_on_an_issue_before_its_pull_request_give_one_batched_event(fol
     listed = follower.robot("feedback", "list").data
     assert [found["issue_number"] for found in listed["issues"]] == [issue]
     assert "no pull request yet" in follower.run("feedback", "list").out
-    told_as_documented(
-        "feedback untrack", follower.robot("feedback", "untrack", "--issue", str(issue)).data, untracked(follower)
-    )
+    compare("feedback untrack", follower.robot("feedback", "untrack", "--issue", str(issue)).data, untracked(follower))
     failed(follower.robot("feedback", "untrack", "--issue", str(issue)), 6, "NOT_FOUND")
 
 
@@ -87,7 +86,7 @@ def test_a_source_issue_gets_one_comment_naming_its_pull_request(follower: Follo
     issue = follower.forge.create_issue(REPO, "Count", author=OWNER).number
     done = follower.robot("feedback", "track", "--pr", str(follower.pr), "--issue", str(issue)).data
     assert done["issue"]["pr_number"] == follower.pr
-    told_as_documented("feedback track", done)
+    compare("feedback track", done)
     follower.say("Is it done?", number=issue)
     for _ in range(3):
         follower.poll()
@@ -117,7 +116,7 @@ def test_feedback_show_lists_history_cursors_replies_and_commands(follower: Foll
     follower.say(f"/lore pause pr={follower.pr}")
     follower.poll()
     data = follower.robot("feedback", "show", "--pr", str(follower.pr)).data
-    told_as_documented("feedback show", data)
+    compare("feedback show", data)
     assert data["pull"]["paused"]
     assert [step["to_status"] for step in data["history"]] == ["awaiting_feedback"]
     assert [(found["command"], found["status"]) for found in data["commands"]] == [("pause", "applied")]
@@ -131,7 +130,7 @@ def test_feedback_show_lists_history_cursors_replies_and_commands(follower: Foll
 def test_feedback_list_has_the_documented_fields_and_filters_by_status(follower: Follower) -> None:
     issue = follower.forge.create_issue(REPO).number
     follower.track("--issue", str(issue))
-    told_as_documented("feedback list", follower.robot("feedback", "list").data)
+    compare("feedback list", follower.robot("feedback", "list").data)
     assert follower.robot("feedback", "list", "--status", "merged").data == {
         "items": [],
         "total": 0,
@@ -159,7 +158,7 @@ def test_a_force_push_blocks_and_unblocking_ingests_the_comments_made_meanwhile(
     follower.poll()
     assert follower.robot("feedback", "peek").data["total"] == 1
     listed = follower.robot("feedback", "blocked", "list")
-    told_as_documented("feedback blocked list", listed.data)
+    compare("feedback blocked list", listed.data)
     assert listed.document["meta"]["command"] == "feedback blocked list"
     assert "history_rewritten" in follower.run("feedback", "blocked", "list").out
     failed(follower.robot("feedback", "blocked", "unblock", "--pr", str(follower.pr), "--head-sha", "no"), 2, "USAGE")

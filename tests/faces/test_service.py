@@ -9,7 +9,7 @@ import time
 
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
-from tests.faces.following import told_as_documented
+from tests.faces.test_documented_shapes import compare
 from tests.support.fork_server import ForkedProcess
 
 PATIENCE_SECONDS = 60.0
@@ -46,7 +46,7 @@ def test_a_single_round_updates_every_source_and_reports_it(served: Desk) -> Non
 
 def test_service_commands_answer_with_the_documented_fields(served: Desk) -> None:
     round_ = served.robot("service", "--once").data
-    told_as_documented("service", round_)
+    compare("service", round_)
     assert {job["state"] for job in round_["jobs"]} == {"stopped"}
     told = served.robot("status").data
     assert told["service"] is None
@@ -54,7 +54,7 @@ def test_service_commands_answer_with_the_documented_fields(served: Desk) -> Non
     assert [source["source"] for source in told["sources"]] == ["gitlab"]
     told["service"] = dict.fromkeys(("host", "pid", "command", "since", "heartbeat_at"))
     told["waiting"] |= {"pulls": {"blocked": 1}, "accounts": {"new": 1}}
-    told_as_documented("status", told)
+    compare("status", told)
 
 
 def test_the_remaining_rate_limit_is_shown_and_exported_until_its_reset(served: Desk) -> None:
@@ -70,7 +70,7 @@ def test_the_remaining_rate_limit_is_shown_and_exported_until_its_reset(served: 
     assert f'lore_source_requests_left{{source="gitlab"}} {source["requests_left"]}' in shown
     assert "feedback_events_ingested_total 0.0" in shown
     told = served.robot("metrics").data
-    told_as_documented("metrics", told)
+    compare("metrics", told)
     names = [metric["name"] for metric in told["metrics"]]
     assert names == [line.split()[2] for line in shown.splitlines() if line.startswith("# TYPE ")]
 

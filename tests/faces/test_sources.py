@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.faces.following import OTHER, OWNER, REPO, TOKEN, Follower, failed, told_as_documented
+from tests.faces.following import OTHER, OWNER, REPO, TOKEN, Follower, failed
+from tests.faces.test_documented_shapes import compare
 
 RENAMED = "harborline/books"
 
@@ -35,7 +36,7 @@ def test_sources_lists_configured_projects_with_their_ids_before_and_after_they_
     assert [(item["configured"], item["remote_id"]) for item in before["items"]] == [(OTHER, None), (REPO, None)]
     follower.track("--repo", REPO)
     after = follower.robot("sources").data
-    told_as_documented("sources", before, after)
+    compare("sources", before, after)
     assert {item["configured"]: item["remote_id"] for item in after["items"]} == {
         OTHER: None,
         REPO: follower.world.github.repository(REPO).id,
@@ -71,7 +72,7 @@ def test_an_accepted_repository_is_followed_from_its_beginning_and_the_former_on
     assert done.data["former"] == {"path": RENAMED, "remote_id": old}
     again = replaced.robot("sources", "accept", "github", REPO)
     assert again.data["former"] is None
-    told_as_documented("sources accept", done.data, again.data)
+    compare("sources accept", done.data, again.data)
     assert "nothing to accept" in replaced.run("sources", "accept", "github", "ledger").out
     replaced.track()
     replaced.poll()

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
-from tests.faces.test_documented_shapes import paths
-
-from tidelore.cli.robot_docs import read_schema
+from tests.faces.test_documented_shapes import compare
 
 SHARED = ("run_id", "requests", "seconds", "documents", "embeddings", "stage_timings_ms")
 """What a surgical sync answers with like a plain one."""
@@ -165,12 +163,4 @@ def test_a_surgical_sync_answers_with_the_documented_fields(desk: Desk) -> None:
     desk.query("UPDATE issues SET updated_at = updated_at + 1000000 WHERE iid = 1")
     stale = desk.robot("sync", "--issue", "1", "-p", LEDGER).data
     assert stale["skipped_stale_iids"] == [["issue", 1]]
-    told = read_schema("sync")
-    known = {path for path, meaning in told.items() if meaning.startswith("items:") or path.startswith(SHARED)}
-    known -= {path for path in known if any(other.startswith((f"{path}.", f"{path}[]")) for other in known)}
-    assert {path for data in (partial, failed, stale) for path in leaves(data, known)} == known
-
-
-def leaves(data: dict[str, object], known: set[str]) -> set[str]:
-    """The paths of an answer; what holds an object at other times is named by what is inside."""
-    return {path for path in paths(data, known) if path in known or not any(k.startswith(f"{path}") for k in known)}
+    compare("sync", partial, failed, stale)

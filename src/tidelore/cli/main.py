@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import click
+from msgspec import Struct
 
 from tidelore import __version__
+from tidelore.app.answers import means
 from tidelore.cli.command import Choices, Invocation, LoreCommand, LoreGroup, command_path, global_options
 from tidelore.cli.output.render import Output, render_error, render_output
 from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
@@ -190,7 +192,14 @@ def _usage(error: click.ClickException) -> UserError:
     return UserError(error.format_message(), fix=f"see `{path} --help`")
 
 
-@click.command("completions", cls=LoreCommand, example="lore completions bash")
+class CompletionScript(Struct, frozen=True):
+    """The answer of `lore completions`."""
+
+    shell: Annotated[str, means("the shell")]
+    script: Annotated[str, means("the script")]
+
+
+@click.command("completions", cls=LoreCommand, example="lore completions bash", answer=CompletionScript)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completions_command(shell: str) -> Output:
     """Print a shell completion script.
@@ -203,4 +212,4 @@ def completions_command(shell: str) -> Output:
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(lore, {}, "lore", COMPLETION).source()
-    return Output({"shell": shell, "script": script}, script.splitlines())
+    return Output(CompletionScript(shell, script), script.splitlines())

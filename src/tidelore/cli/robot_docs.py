@@ -1,84 +1,185 @@
 """Describe the command line as data: `lore robot-docs`.
 
-Commands, options and errors are read from the code, the fields of robot answers from `schemas.txt`. A section there
-starts with `[command]`, or `[command] as other` when it has all fields of another command. A line starting with `>`
-is a note for the reference; every other line is a path and its meaning. A meaning may end in `with the fields of
-lore COMMAND`, `of PREFIX` or `of PREFIX of lore COMMAND`: `read_schema` spells these fields out.
+Commands, options and errors are read from the code. The fields of robot answers, their meanings and their JSON schema
+are read from the Structs that the commands return (`answer` of each command). A path names a field: `a.b` is a field of
+an object, `a[]` each element of a list, `a.*` each value of an object with variable keys.
 """
 
 from __future__ import annotations
 
 import inspect
-import pkgutil
-import re
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import click
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from tidelore import __version__
+from tidelore.app.answers import Instant, means
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options
 from tidelore.cli.output.render import Output
-from tidelore.core.errors import EXIT_CODES, IntegrityError, UserError, every_error
+from tidelore.core.errors import EXIT_CODES, UserError, every_error
 
-SCHEMAS = "schemas.txt"
-_HEADING = re.compile(r"\[(?P<name>[a-z -]+)\](?: as (?P<base>[a-z -]+))?")
-_WITH = re.compile(
-    r"\bwith the fields of (?:lore (?P<command>[a-z -]+)|(?P<prefix>\S+)(?: of lore (?P<home>[a-z -]+))?)$"
-)
+JsonSchema = dict[str, Any]
 
 
-class SchemaSection(Struct, frozen=True):
-    """One section of the file, with references as written: `fields` maps paths to meanings."""
-
-    base: str | None
-    notes: list[str]
-    fields: dict[str, str]
+def answer_shapes(command: click.Command) -> tuple[type[Struct], ...]:
+    """Return the Structs that a command may answer with."""
+    answer = getattr(command, "answer", None)
+    return answer if isinstance(answer, tuple) else () if answer is None else (answer,)
 
 
-def read_sections() -> dict[str, SchemaSection]:
-    """Return the sections by command, in the order of the file."""
-    content = pkgutil.get_data("tidelore.cli", SCHEMAS)
-    if content is None:
-        raise IntegrityError(f"{SCHEMAS} is missing from the installation", fix="reinstall tidelore")
-    found: dict[str, SchemaSection] = {}
-    for part in content.decode().strip().split("\n\n"):
-        first, *lines = part.splitlines()
-        heading = _HEADING.fullmatch(first)
-        assert heading is not None, first
-        notes = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
-        pairs = [line.partition(" ") for line in lines if not line.startswith("> ")]
-        fields = {path: meaning for path, _, meaning in pairs}
-        assert len(fields) == len(pairs), f"{first} names a field twice"
-        found[heading["name"]] = SchemaSection(heading["base"], notes, fields)
+def answer_schema(command: click.Command) -> JsonSchema:
+    """Return the JSON schema of a command's `data`."""
+    schemas, parts = _components(answer_shapes(command))
+    return {**(schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}), "$defs": parts}
+
+
+def read_fields(*shapes: type[Struct], elsewhere: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Return every field of these answers with its meaning.
+
+    The fields of Structs in `elsewhere` are not spelled out: it says by their names where they are described.
+    """
+    schemas, parts = _components(shapes)
+    found: dict[str, str] = {}
+    for schema in schemas:
+        shape = parts[schema["$ref"].rpartition("/")[2]]
+        for path, meaning in _inner_fields(shape, parts, "", elsewhere):
+            found.setdefault(path, meaning)
     return found
 
 
-def read_schema(command: str, sections: dict[str, SchemaSection] | None = None) -> dict[str, str]:
-    """Return every field of a command's answer with its meaning, references spelled out."""
-    known = read_sections() if sections is None else sections
-    if command not in known:
-        return {}
-    section = known[command]
-    found = read_schema(section.base, known) if section.base else {}
-    for path, meaning in section.fields.items():
-        found[path] = meaning
-        given = _WITH.search(meaning)
-        if given and given["command"]:
-            found |= {f"{path}.{inner}": told for inner, told in read_schema(given["command"], known).items()}
-        elif given:
-            prefix = f"{given['prefix']}."
-            home = read_schema(given["home"], known) if given["home"] else section.fields
-            found |= {
-                f"{path}.{other.removeprefix(prefix)}": told for other, told in home.items() if other.startswith(prefix)
-            }
-    return found
+def _components(shapes: Collection[type[Struct]]) -> tuple[tuple[JsonSchema, ...], JsonSchema]:
+    return msgspec.json.schema_components(shapes, schema_hook=_schema_of)
 
 
-Described = dict[str, Any]
+def _schema_of(kind: type) -> JsonSchema:
+    if kind is Instant:
+        return {"type": "string", "format": "date-time"}
+    raise NotImplementedError(kind)
+
+
+def _inner_fields(
+    shape: JsonSchema, parts: JsonSchema, prefix: str, elsewhere: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the fields of an object with their meanings, and those of the objects inside."""
+    for name, field in shape.get("properties", {}).items():
+        every = field.get("anyOf", [field])
+        values = [_inside(value) for value in every if value.get("type") != "null"]
+        path, meaning = f"{prefix}{name}", field.get("description", "")
+        described = [elsewhere[part] for _, part in values if part in elsewhere]
+        told = ", ".join(text for text in (meaning, *described) if text)
+        if len(values) < len(every) or len(values) > 1:
+            # A field that may be null, or of several types, is named by itself and by what is inside.
+            yield path, told
+        for suffix, part in values:
+            if told or part not in parts:
+                yield f"{path}{suffix}", told
+            if part in parts and part not in elsewhere:
+                yield from _inner_fields(parts[part], parts, f"{path}{suffix}.", elsewhere)
+
+
+def _inside(value: JsonSchema) -> tuple[str, str]:
+    """Return the end of the path to what a list or an object holds, and the name of the Struct there.
+
+    The name is empty if it holds plain values.
+    """
+    suffix = ""
+    while True:
+        if value.get("type") == "array":
+            suffix, value = f"{suffix}[]", value["items"] or value["prefixItems"][0]
+        elif isinstance(value.get("additionalProperties"), dict):
+            suffix, value = f"{suffix}.*", value["additionalProperties"]
+        else:
+            return suffix, value.get("$ref", "").rpartition("/")[2]
+
+
+class DescribedArgument(Struct, frozen=True, kw_only=True):
+    """An argument of a command."""
+
+    name: Annotated[str, means("its name")]
+    type: Annotated[str, means("string, integer or number")]
+    choices: Annotated[list[str] | None, means("null, or the values it takes")]
+    minimum: Annotated[float | None, means("the smallest value, or null")]
+    maximum: Annotated[float | None, means("the largest value, or null")]
+    required: Annotated[bool, means("whether it is required")]
+    repeatable: Annotated[bool, means("whether it can be repeated")]
+
+
+class DescribedOption(Struct, frozen=True, kw_only=True):
+    """An option of a command."""
+
+    names: Annotated[list[str], means("its spellings")]
+    negations: Annotated[list[str], means("spellings of its negation")]
+    type: Annotated[str, means("boolean (takes no value), string, integer or number")]
+    choices: Annotated[list[str] | None, means("null, or the values it takes")]
+    minimum: Annotated[float | None, means("the smallest value, or null")]
+    maximum: Annotated[float | None, means("the largest value, or null")]
+    required: Annotated[bool, means("whether it is required")]
+    metavar: Annotated[str | None, means("placeholder for its value, or null")]
+    default: Annotated[bool | float | str | list[str] | None, means("default value, or null; a list if repeatable")]
+    repeatable: Annotated[bool, means("whether it can be repeated")]
+    help: Annotated[str, means("what it means")]
+
+
+class DescribedField(Struct, frozen=True):
+    """A field of an answer."""
+
+    path: Annotated[
+        str,
+        means("a field: a.b is a field inside a field, a[] each element of a list, a.* each value of an object"),
+    ]
+    meaning: Annotated[str, means("what it holds")]
+
+
+class DescribedCommand(Struct, frozen=True, kw_only=True):
+    """A command."""
+
+    name: Annotated[str, means("full name: count, list issues")]
+    summary: Annotated[str, means("one-line summary")]
+    help: Annotated[str | UnsetType, means("full help text")] = UNSET
+    usage: Annotated[str | UnsetType, means("how it is called")] = UNSET
+    example: Annotated[str | UnsetType, means("a command line that works")] = UNSET
+    arguments: list[DescribedArgument] | UnsetType = UNSET
+    options: list[DescribedOption] | UnsetType = UNSET
+    output: Annotated[list[DescribedField] | UnsetType, means("the fields of its data")] = UNSET
+    schema: Annotated[dict[str, Any] | UnsetType, means("with --schema: the JSON schema of its data")] = UNSET
+
+
+class DescribedError(Struct, frozen=True):
+    """An error of the program."""
+
+    code: Annotated[str, means("a stable code")]
+    exit_code: Annotated[int, means("its exit code")]
+    retryable: Annotated[bool, means("whether the same command can succeed later without a correction")]
+    meaning: Annotated[str, means("what happened")]
+
+
+class DescribedExitCode(Struct, frozen=True):
+    """An exit code of the program."""
+
+    code: Annotated[int, means("an exit code of the program")]
+    meaning: Annotated[str, means("what it means")]
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """The answer of `lore robot-docs`.
+
+    With COMMAND or `--brief`, only `version` and `commands` are present; with `--brief`, each command has only `name`
+    and `summary`.
+    """
+
+    version: Annotated[str, means("the version of lore")]
+    commands: list[DescribedCommand]
+    global_options: Annotated[list[DescribedOption] | UnsetType, means("the options of every command")] = UNSET
+    envelope: Annotated[list[DescribedField] | UnsetType, means("the fields of every answer")] = UNSET
+    errors: list[DescribedError] | UnsetType = UNSET
+    exit_codes: list[DescribedExitCode] | UnsetType = UNSET
+
+
 _TYPES = {"text": "string", "integer": "integer", "float": "number", "boolean": "boolean"}
 
 
@@ -96,67 +197,45 @@ def every_command(root: click.Group) -> Iterator[tuple[str, click.Command]]:
         yield from ((f"{name} {inner}", found) for inner, found in every_command(command))
 
 
-def describe_briefly(name: str, command: click.Command) -> Described:
-    """Return the name and the summary of a command."""
-    return {"name": name, "summary": paragraphs(command)[0]}
-
-
 def describe_command(
-    name: str, command: click.Command, shared: Collection[str | None], output: Mapping[str, str]
-) -> Described:
+    name: str, command: click.Command, shared: Collection[str | None], *, with_schema: bool = False
+) -> DescribedCommand:
     """Return everything about a command except the options in `shared`, which all commands have."""
     own = [parameter for parameter in command.params if parameter.name not in shared]
-    arguments = [parameter for parameter in own if isinstance(parameter, click.Argument)]
-    options = [parameter for parameter in own if isinstance(parameter, click.Option)]
-    return {
-        **describe_briefly(name, command),
-        "help": "\n\n".join(paragraphs(command)),
-        "usage": _usage(name, command),
-        "example": command.example if isinstance(command, LoreCommand | LoreGroup) else "",
-        "arguments": [_argument(argument) for argument in arguments],
-        "options": [describe_option(option) for option in options],
-        "output": [{"path": path, "meaning": meaning} for path, meaning in output.items()],
-    }
+    fields = read_fields(*answer_shapes(command))
+    return DescribedCommand(
+        name=name,
+        summary=paragraphs(command)[0],
+        help="\n\n".join(paragraphs(command)),
+        usage=_usage(name, command),
+        example=command.example if isinstance(command, LoreCommand | LoreGroup) else "",
+        arguments=[_argument(parameter) for parameter in own if isinstance(parameter, click.Argument)],
+        options=[describe_option(parameter) for parameter in own if isinstance(parameter, click.Option)],
+        output=[DescribedField(path, meaning) for path, meaning in fields.items()],
+        schema=answer_schema(command) if with_schema else UNSET,
+    )
 
 
-def describe_option(option: click.Option) -> Described:
+def describe_option(option: click.Option) -> DescribedOption:
     """Return an option: its spellings, its type and its default."""
-    return {
-        "names": list(option.opts),
+    return DescribedOption(
+        names=list(option.opts),
         # The spellings that negate a flag (`--no-...`), if any.
-        "negations": list(option.secondary_opts),
+        negations=list(option.secondary_opts),
         **_value(option, is_flag=option.is_flag),
-        "metavar": None if option.is_flag else option.make_metavar(click.Context(click.Command("lore"))),
-        "default": _default(option),
-        "repeatable": option.multiple,
-        "help": option.help or "",
-    }
+        metavar=None if option.is_flag else option.make_metavar(click.Context(click.Command("lore"))),
+        default=_default(option),
+        repeatable=option.multiple,
+        help=option.help or "",
+    )
 
 
-def describe_errors() -> list[Described]:
-    """Return every error of the program."""
-    return [
-        {
-            "code": error.code,
-            "exit_code": error.exit_code,
-            "retryable": error.retryable,
-            "meaning": " ".join((inspect.getdoc(error) or "").split()),
-        }
-        for error in every_error()
-    ]
-
-
-def describe_exit_codes() -> list[Described]:
-    """Return every exit code of the program."""
-    return [{"code": code, "meaning": meaning} for code, meaning in EXIT_CODES.items()]
-
-
-def _argument(argument: click.Argument) -> Described:
+def _argument(argument: click.Argument) -> DescribedArgument:
     name = argument.metavar or (argument.name or "").upper()
-    return {"name": name, **_value(argument, is_flag=False), "repeatable": argument.nargs == -1}
+    return DescribedArgument(name=name, **_value(argument, is_flag=False), repeatable=argument.nargs == -1)
 
 
-def _value(parameter: click.Parameter, *, is_flag: bool) -> Described:
+def _value(parameter: click.Parameter, *, is_flag: bool) -> dict[str, Any]:
     kind = parameter.type
     bounds = kind if isinstance(kind, click.IntRange | click.FloatRange) else None
     return {
@@ -210,39 +289,44 @@ _ENVELOPE = {
 }
 
 
-@click.command("robot-docs", cls=LoreCommand, example="lore robot-docs list issues")
+@click.command("robot-docs", cls=LoreCommand, example="lore robot-docs list issues", answer=Manifest)
 @click.argument("words", metavar="COMMAND", nargs=-1)
 @click.option("--brief", is_flag=True, help="Only the name and summary of each command.")
+@click.option("--schema", is_flag=True, help="Include the JSON schema of each command's data.")
 @click.pass_context
-def robot_docs_command(ctx: click.Context, words: tuple[str, ...], brief: bool) -> Output:  # noqa: FBT001
+def robot_docs_command(ctx: click.Context, words: tuple[str, ...], brief: bool, schema: bool) -> Output:  # noqa: FBT001
     """Describe all commands, options, errors and exit codes as JSON.
 
     COMMAND, such as `count` or `list issues`, selects one command or group.
     """
+    if brief and schema:
+        raise UserError("--schema cannot be used with --brief", fix="remove one of them")
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     found = _chosen(dict(every_command(root)), " ".join(words))
-    data: dict[str, Any] = {"version": __version__}
-    if brief:
-        data["commands"] = [describe_briefly(name, command) for name, command in found.items()]
-    else:
-        sections = read_sections()
-        shared = {option.name for option in global_options()}
-        data["commands"] = [
-            describe_command(name, command, shared, read_schema(name, sections)) for name, command in found.items()
-        ]
-    if not brief and not words:
-        data |= _about_all()
-    return Output(data, msgspec.json.format(msgspec.json.encode(data), indent=2).decode().splitlines())
+    shared = {option.name for option in global_options()}
+    commands = [
+        DescribedCommand(name=name, summary=paragraphs(command)[0])
+        if brief
+        else describe_command(name, command, shared, with_schema=schema)
+        for name, command in found.items()
+    ]
+    manifest = Manifest(version=__version__, commands=commands, **({} if brief or words else _about_all()))
+    return Output(manifest, msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode().splitlines())
 
 
 def _about_all() -> dict[str, Any]:
     options = [option for option in global_options() if isinstance(option, click.Option)]
     return {
         "global_options": [describe_option(option) for option in options],
-        "envelope": [{"path": path, "meaning": meaning} for path, meaning in _ENVELOPE.items()],
-        "errors": describe_errors(),
-        "exit_codes": describe_exit_codes(),
+        "envelope": [DescribedField(path, meaning) for path, meaning in _ENVELOPE.items()],
+        "errors": [
+            DescribedError(
+                error.code, error.exit_code, error.retryable, " ".join((inspect.getdoc(error) or "").split())
+            )
+            for error in every_error()
+        ],
+        "exit_codes": [DescribedExitCode(code, meaning) for code, meaning in EXIT_CODES.items()],
     }
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import convert
 from msgspec.structs import asdict
 
 from tidelore.cli.command import LoreCommand, invocation_of
@@ -19,6 +20,7 @@ from tidelore.cli.output.render import Output, plural
 from tidelore.core.errors import UserError
 from tidelore.core.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
+from tidelore_world.demo.shapes import DemoStory, LiveDemo
 from tidelore_world.demo.text import FATE, counted, fill, judge, title, verdict
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ SILENT = ("throttled_note", "delete_note", "push")
 """What happens without a new `updated_at`: a note in the minute after a change, a note deleted, a push."""
 
 
-@click.command("demo", cls=LoreCommand, example="lore demo --seed 7")
+@click.command("demo", cls=LoreCommand, example="lore demo --seed 7", answer=(DemoStory, LiveDemo))
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed of the simulated data.")
 @click.option(
     "--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="Amount of simulated data."
@@ -80,9 +82,8 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()
         data |= story.answer()
-    return Output(
-        {"seed": seed, **data, "comparison": [asdict(found) for found in differences]}, (), judge(differences)
-    )
+    told = {"seed": seed, **data, "comparison": [asdict(found) for found in differences]}
+    return Output(convert(told, DemoStory), (), judge(differences))
 
 
 class Story:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import convert
 from msgspec.structs import asdict, replace
 
 from tidelore.app.mirroring import mirror
@@ -30,6 +31,7 @@ from tidelore.core.extras import require
 from tidelore.core.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
 from tidelore_world.demo.life import Life
+from tidelore_world.demo.shapes import LiveDemo
 from tidelore_world.demo.text import FATE, counted, judge, verdict
 
 if TYPE_CHECKING:
@@ -237,7 +239,7 @@ def _tell(stage: Stage, invocation: Invocation, seed: int, seconds: float) -> Ou
         "held": held,
         "comparison": [asdict(found) for found in differences],
     }
-    return Output(data, (), judge(differences))
+    return Output(convert(data, LiveDemo), (), judge(differences))
 
 
 def _lived(stage: Stage) -> str:

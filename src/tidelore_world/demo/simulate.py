@@ -12,13 +12,14 @@ from tidelore.cli.command import LoreCommand, invocation_of
 from tidelore.cli.output.render import Output, render_output
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.core.errors import UserError
+from tidelore_world.demo.shapes import SimulatedServers
 
 if TYPE_CHECKING:
     from tidelore_world.wire import Request
     from tidelore_world.world import World
 
 
-@click.command("simulate", cls=LoreCommand, example="lore simulate --port 8080")
+@click.command("simulate", cls=LoreCommand, example="lore simulate --port 8080", answer=SimulatedServers)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port; 0 picks a free one.")
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed of the simulated data.")
 @click.option(
@@ -55,8 +56,7 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, start: str |
             f"accounts = {json.dumps(accounts)}",
             f"\nControl: {url}/_sim/",
         ]
-        data = {"url": url, "projects": projects, "repos": repos, "accounts": accounts}
-        render_output(Output(data, lines), invocation, "simulate")
+        render_output(Output(SimulatedServers(url, projects, list(repos), accounts), lines), invocation, "simulate")
 
     try:
         run_forever(world, port, latency_ms / 1000, ready)
