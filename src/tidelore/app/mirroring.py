@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tidelore.app.wiring import App
-from tidelore.core.config import forge_hosts
+from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.core.errors import NotFound, TideloreError
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 
@@ -243,16 +243,15 @@ def _known_projects(app: App) -> list[ProjectRow]:
 
 async def diagnose(app: App) -> list[Finding]:
     """Check the login on every configured host and the access to its configured projects."""
-    from tidelore.sources.github.source import open_github
-    from tidelore.sources.gitlab.source import open_gitlab
-    from tidelore.sync.diagnosis import examine, examine_github
+    from tidelore.sources.registry import open_host
+    from tidelore.sync.diagnosis import examine
 
     wiring = app.wiring(lambda _metric: None)
+    polled = {host.name for host in app.config.github}
     findings: list[Finding] = []
-    for host in app.config.gitlab:
-        findings += await examine(open_gitlab(host, wiring), host)
-    for github in app.config.github:
-        findings += await examine_github(open_github(github, wiring), github, _identity_check(app, github.name))
+    for host in all_hosts(app.config):
+        check = _identity_check(app, host.name) if host.name in polled else None
+        findings += await examine(open_host(host, wiring), host, check)
     return findings
 
 

@@ -16,7 +16,7 @@ from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.reports import CHILD_NAMES
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.clock import format_instant
-from tidelore.core.config import Bluesky, Config
+from tidelore.core.config import Bluesky, Config, all_hosts
 from tidelore.core.errors import ConfigError, NotFound, RemoteNotFound, TideloreError
 from tidelore.core.references import match_one
 from tidelore.feedback.events import describe_ignored
@@ -162,21 +162,18 @@ class Accepted(Struct, frozen=True):
 
 def list_sources(app: App) -> SourceList:
     """Return every configured project, and the stored projects of configured hosts."""
-    config = app.config
     try:
         with app.reading() as database:
             projects = list_projects(database)
     except NotFound:
         projects = []
-    hosts = [("gitlab", host.name, host.base_url, host.projects) for host in config.gitlab]
-    hosts += [("github", host.name, host.base_url, tuple(repo.name for repo in host.repos)) for host in config.github]
     found: list[SourceEntry] = []
-    for kind, name, base_url, configured in hosts:
-        stored = {row.configured: row for row in projects if row.source == name}
-        for project in sorted({*configured, *stored}):
+    for host in all_hosts(app.config):
+        stored = {row.configured: row for row in projects if row.source == host.name}
+        for project in sorted({*host.configured, *stored}):
             row = stored.get(project)
             known = (None, None, None) if row is None else (row.path, row.remote_id, instant(row.updated_at))
-            found.append(SourceEntry(name, kind, base_url, project, *known))
+            found.append(SourceEntry(host.name, host.kind, host.base_url, project, *known))
     return SourceList(found, len(found))
 
 
@@ -239,7 +236,7 @@ def diagnose_setup(app: App, config_file: str, *, offline: bool = False) -> tupl
     from tidelore.app.mirroring import diagnose
 
     findings = [_check_configuration(app.config, config_file), _check_database(app)]
-    if (app.config.gitlab or app.config.github) and not offline:
+    if all_hosts(app.config) and not offline:
         findings += run_until_signalled(diagnose(app))
     findings += _check_bluesky(app, offline=offline)
     findings += _stored_findings(app)

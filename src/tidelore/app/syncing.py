@@ -34,7 +34,7 @@ from tidelore.app.reports import (
     refreshed_items,
 )
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.config import Config, forge_hosts
+from tidelore.core.config import Config, forge_hosts, override_sync
 from tidelore.core.errors import Cancelled, PartialSuccess, TideloreError
 from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import KINDS
@@ -397,13 +397,7 @@ def _without(config: Config, left_out: set[str]) -> Config:
     """Return the settings with some kinds of child items disabled for every project."""
     names = {"events": "fetch_resource_events", "file_changes": "fetch_mr_diffs"}
     off: dict[str, Any] = {names[name]: False for name in left_out & names.keys()}
-    if not off:
-        return config
-    hosts = tuple(
-        replace(host, overrides=tuple(replace(override, **off) for override in host.overrides))
-        for host in config.gitlab
-    )
-    return replace(config, sync=replace(config.sync, **off), gitlab=hosts)
+    return override_sync(config, **off) if off else config
 
 
 def _combined(errors: Sequence[TideloreError]) -> TideloreError | None:

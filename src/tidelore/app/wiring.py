@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from tidelore.core.clock import Clock, SystemClock
-from tidelore.core.config import Config, database_address
+from tidelore.core.config import Config, Host, database_address, load_config
 from tidelore.core.errors import Cancelled, TideloreError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database.migrate import migrate
@@ -62,6 +62,17 @@ class StoredPauses:
 
 
 T = TypeVar("T")
+
+
+def load_settings(explicit: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    """Read and validate the settings, with the tables of every forge in the registry."""
+    return load_config(explicit, environ, _host_tables)
+
+
+def _host_tables() -> Mapping[str, type[Host]]:
+    from tidelore.sources.registry import host_tables
+
+    return host_tables()
 
 
 class App(Struct, frozen=True):

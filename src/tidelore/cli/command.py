@@ -13,9 +13,8 @@ from typing import Any
 
 import click
 
-from tidelore.app.wiring import App
+from tidelore.app.wiring import App, load_settings
 from tidelore.core.clock import SystemClock
-from tidelore.core.config import load_config
 
 GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
 
@@ -55,7 +54,7 @@ class Invocation:
         """Return the application with its settings."""
         choices = self.choices
         return App(
-            load_config(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
+            load_settings(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
         )
 
     @property

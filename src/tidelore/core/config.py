@@ -3,14 +3,19 @@
 Read once, immutable afterwards. Every command imports this module, so it imports little. It rejects unknown and
 mistyped keys (naming the file, the key and the nearest valid one), values out of range, and secrets: a token is
 configured only by the name of its environment variable.
+
+The hosts of a forge are tables under the name of the forge. Those of GitLab and GitHub are declared here; the shapes of
+other forges are passed in, because they are declared with their sources, which this module must not import.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from itertools import groupby
+from types import GenericAlias, MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -88,14 +93,82 @@ class ProjectOverride(Section, frozen=True):
     fetch_mr_diffs: bool | None = None
 
 
-class GitLabHost(Section, frozen=True):
+class ForgeHost(Struct, frozen=True):
+    """What is mirrored of one configured host: its projects by name, and all projects of its groups.
+
+    `web_url` is the address of its web pages. `kind` is the name of its forge, `sign` what it writes before the number
+    of a merge request.
+    """
+
+    kind: str
+    name: str
+    base_url: str
+    web_url: str
+    projects: tuple[str, ...]
+    groups: tuple[str, ...]
+    include_archived: bool
+    sign: str = "!"
+
+
+class Host(Section, frozen=True):
+    """The settings that every host of a forge has. `kind` names its tables, `title` is the forge's name for people."""
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+
+    name: Name
+    base_url: Name
+    token_env: Variable = ""
+    include_archived: bool = False
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        """The projects that are configured by name, whether they are mirrored or not."""
+        raise NotImplementedError
+
+    @property
+    def mirrored(self) -> ForgeHost:
+        """What is mirrored of this host."""
+        raise NotImplementedError
+
+    def check(self, where: str, file: str) -> None:
+        """Raise ConfigError for what the types cannot express; `where` is the key of this table."""
+        raise NotImplementedError
+
+
+class ProjectHost(Host, frozen=True):
+    """A host whose projects and groups are configured by their paths. A new forge derives its own table from this."""
+
+    projects: tuple[Name, ...] = ()
+    groups: tuple[Name, ...] = ()
+    overrides: tuple[ProjectOverride, ...] = ()
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        return self.projects
+
+    @property
+    def web_url(self) -> str:
+        """The address of its web pages, with which the URLs of its items begin."""
+        return self.base_url
+
+    @property
+    def mirrored(self) -> ForgeHost:
+        return ForgeHost(
+            self.kind, self.name, self.base_url, self.web_url, self.projects, self.groups, self.include_archived
+        )
+
+    def check(self, where: str, file: str) -> None:
+        _check_overrides(self, f"{where}.overrides", file)
+
+
+class GitLabHost(ProjectHost, frozen=True):
+    kind = "gitlab"
+    title = "GitLab"
+
     name: Name = "gitlab"
     base_url: Name = "https://gitlab.com"
     token_env: Variable = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
-    projects: tuple[Name, ...] = ()
-    groups: tuple[Name, ...] = ()
-    include_archived: bool = False
-    overrides: tuple[ProjectOverride, ...] = ()
 
 
 class GitHubRepo(Section, frozen=True):
@@ -125,7 +198,10 @@ class GitHubRepo(Section, frozen=True):
     mirror: Literal["all", "followed"] | None = None
 
 
-class GitHubHost(Section, frozen=True):
+class GitHubHost(Host, frozen=True):
+    kind = "github"
+    title = "GitHub"
+
     name: Name = "github"
     base_url: Name = "https://api.github.com"
     token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
@@ -154,9 +230,24 @@ class GitHubHost(Section, frozen=True):
     settle_write_seconds: NotNegative = 30
     write_interval_seconds: NotNegative = 1
     orgs: tuple[Name, ...] = ()
-    include_archived: bool = False
     mirror: Literal["all", "followed"] = "all"
     repos: tuple[GitHubRepo, ...] = ()
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        return tuple(repo.name for repo in self.repos)
+
+    @property
+    def mirrored(self) -> ForgeHost:
+        repos = tuple(repo.name for repo in self.repos if (repo.mirror or self.mirror) == "all")
+        web_url = _web_address(self.base_url)
+        return ForgeHost(self.kind, self.name, self.base_url, web_url, repos, self.orgs, self.include_archived, "#")
+
+    def check(self, where: str, file: str) -> None:
+        _check_repos(self, f"{where}.repos", file)
+        _check_app(self, where, file)
+        for key, listed in _allowed_users(self, where):
+            _check_allowed_users(listed, key, file)
 
 
 class RepoSettings(Struct, frozen=True, kw_only=True):
@@ -236,7 +327,7 @@ class Log(Section, frozen=True):
 
 
 class Config(Section, frozen=True):
-    """The whole configuration, with defaults filled in."""
+    """The whole configuration, with defaults filled in. `others` are the hosts of all forges that have no field."""
 
     default_project: str = ""
     storage: Storage = field(default_factory=Storage)
@@ -248,6 +339,19 @@ class Config(Section, frozen=True):
     embedding: Embedding = field(default_factory=Embedding)
     service: Service = field(default_factory=Service)
     log: Log = field(default_factory=Log)
+    others: tuple[Host, ...] = ()
+
+
+H = TypeVar("H", bound=Host)
+
+HostTables = Callable[[], Mapping[str, type[Host]]]
+"""Returns the shapes of the tables of other forges by name. Called only for a file with a table that is unknown here,
+because finding them takes time that every command would spend."""
+
+
+def no_tables() -> Mapping[str, type[Host]]:
+    """Return no tables of other forges."""
+    return MappingProxyType({})
 
 
 def config_path(explicit: str | None, environ: Mapping[str, str]) -> str:
@@ -264,7 +368,9 @@ def database_address(config: Config, explicit: str | None, environ: Mapping[str,
     return os.path.expanduser(chosen) if chosen else _xdg(environ, "XDG_DATA_HOME", ".local/share", "lore.db")
 
 
-def load_config(explicit: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
+def load_config(
+    explicit: str | None = None, environ: Mapping[str, str] | None = None, tables: HostTables = no_tables
+) -> Config:
     """Read and validate the settings. Without a file use the defaults, unless a path was given explicitly."""
     environ = os.environ if environ is None else environ
     path = config_path(explicit, environ)
@@ -288,7 +394,7 @@ def load_config(explicit: str | None = None, environ: Mapping[str, str] | None =
         raise ConfigError(
             f"{path} is not valid TOML: {error}", fix="correct the syntax error at that line", file=path
         ) from None
-    return parse_config(_overridden(tree, environ), path)
+    return parse_config(_overridden(tree, environ), path, tables)
 
 
 def _with_repo_tables(tree: dict[str, Any]) -> dict[str, Any]:
@@ -306,20 +412,23 @@ def _with_repo_tables(tree: dict[str, Any]) -> dict[str, Any]:
     return {**tree, "github": [expanded(host) for host in hosts]}
 
 
-def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
+def parse_config(tree: dict[str, Any], file: str = "<memory>", tables: HostTables = no_tables) -> Config:
     """Convert a decoded TOML tree to settings, or raise ConfigError with the invalid key and how to correct it."""
     if not tree:
         # Nothing to check. Building the validator is slow, and offline reads must start quickly.
         return Config()
     tree = _with_repo_tables(tree)
-    for key, valid in _unknown_keys(tree, Config, ""):
+    ours = _known_keys(Config)
+    found = tables() if tree.keys() - ours.keys() else no_tables()
+    others = {kind: GenericAlias(tuple, (table, ...)) for kind, table in found.items() if kind not in ours}
+    for key, valid in _unknown_keys(tree, {**ours, **others}, ""):
         raise _unknown_key(key, valid, file)
-    try:
-        config = msgspec.convert(tree, Config)
-    except msgspec.ValidationError as error:
-        message, _, where = str(error).partition(" - at ")
-        key = where.strip("`").removeprefix("$.") or "the top level"
-        raise ConfigError(f"{file}: {key}: {message}", fix=f"correct the value of {key}", file=file, key=key) from None
+    config: Config = _convert({key: value for key, value in tree.items() if key in ours}, Config, "", file)
+    hosts = tuple(
+        host for kind, shape in others.items() if kind in tree for host in _convert(tree[kind], shape, kind, file)
+    )
+    if hosts:
+        config = msgspec.structs.replace(config, others=hosts)
     _check_hosts(config, file)
     if config.embedding.chunk_overlap >= config.embedding.chunk_words:
         key = "embedding.chunk_overlap"
@@ -328,33 +437,29 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>") -> Config:
     return config
 
 
-class ForgeHost(Struct, frozen=True):
-    """What is mirrored of one configured host: its projects by name, and all projects of its groups.
+def _convert(tree: Any, shape: Any, root: str, file: str) -> Any:
+    """Convert a part of the tree, found under the key `root`, and name the whole key of an invalid value."""
+    try:
+        return msgspec.convert(tree, shape)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at ")
+        key = (root + where.strip("`").removeprefix("$")).removeprefix(".") or "the top level"
+        raise ConfigError(f"{file}: {key}: {message}", fix=f"correct the value of {key}", file=file, key=key) from None
 
-    `web_url` is the address of its web pages. `kind` is the name of its forge, `sign` what it writes before the number
-    of a merge request.
-    """
 
-    kind: str
-    name: str
-    base_url: str
-    web_url: str
-    projects: tuple[str, ...]
-    groups: tuple[str, ...]
-    include_archived: bool
-    sign: str = "!"
+def all_hosts(config: Config) -> tuple[Host, ...]:
+    """Return every configured host of a forge."""
+    return (*config.gitlab, *config.github, *config.others)
+
+
+def find_host(config: Config, source: str) -> Host | None:
+    """Return the host with this name, or None."""
+    return next((host for host in all_hosts(config) if host.name == source), None)
 
 
 def forge_hosts(config: Config) -> list[ForgeHost]:
     """Return the hosts of all forges of which something is mirrored."""
-    hosts = [
-        ForgeHost("gitlab", one.name, one.base_url, one.base_url, one.projects, one.groups, one.include_archived)
-        for one in config.gitlab
-    ]
-    for one in config.github:
-        mirrored = tuple(repo.name for repo in one.repos if (repo.mirror or one.mirror) == "all")
-        web = _web_address(one.base_url)
-        hosts.append(ForgeHost("github", one.name, one.base_url, web, mirrored, one.orgs, one.include_archived, "#"))
+    hosts = [host.mirrored for host in all_hosts(config)]
     return [host for host in hosts if host.projects or host.groups]
 
 
@@ -364,6 +469,7 @@ def only_hosts(config: Config, names: Collection[str]) -> Config:
         config,
         gitlab=tuple(host for host in config.gitlab if host.name in names),
         github=tuple(host for host in config.github if host.name in names),
+        others=tuple(host for host in config.others if host.name in names),
     )
 
 
@@ -383,22 +489,34 @@ def _web_address(api_url: str) -> str:
     return plain.removesuffix("/api/v3") if plain.endswith("/api/v3") else plain.replace("://api.", "://", 1)
 
 
-def gitlab_host(config: Config, source: str) -> GitLabHost | None:
-    """Return the GitLab host with this name."""
-    return next((host for host in config.gitlab if host.name == source), None)
-
-
 def sync_settings(config: Config, source: str, project: str) -> Sync:
     """Return the settings for mirroring one project: `[sync]` with the project's overrides."""
-    host = gitlab_host(config, source)
-    found = [entry for entry in host.overrides if entry.project == project] if host is not None else []
+    host = find_host(config, source)
+    overrides = host.overrides if isinstance(host, ProjectHost) else ()
     laid_over = {
         name: value
-        for entry in found
+        for entry in overrides
+        if entry.project == project
         for name in entry.__struct_fields__
         if name != "project" and (value := getattr(entry, name)) is not None
     }
     return msgspec.structs.replace(config.sync, **laid_over)
+
+
+def override_sync(config: Config, **settings: Any) -> Config:
+    """Return the configuration with these settings of `[sync]` for every project."""
+
+    def changed(hosts: tuple[H, ...]) -> tuple[H, ...]:
+        return tuple(_override(host, settings) if isinstance(host, ProjectHost) else host for host in hosts)
+
+    sync = msgspec.structs.replace(config.sync, **settings)
+    return msgspec.structs.replace(config, sync=sync, gitlab=changed(config.gitlab), others=changed(config.others))
+
+
+def _override(host: H, settings: Mapping[str, Any]) -> H:
+    assert isinstance(host, ProjectHost), "only such a host has overrides"
+    overrides = tuple(msgspec.structs.replace(entry, **settings) for entry in host.overrides)
+    return msgspec.structs.replace(host, overrides=overrides)
 
 
 def github_host(config: Config, source: str) -> GitHubHost | None:
@@ -462,10 +580,9 @@ def _toml_value(text: str) -> Any:
         return text
 
 
-def _unknown_keys(tree: Any, shape: type[Struct], path: str) -> Iterator[tuple[str, list[str]]]:
+def _unknown_keys(tree: Any, known: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[str]]]:
     if not isinstance(tree, dict):
         return
-    known = _known_keys(shape)
     for key, value in tree.items():
         here = f"{path}{key}"
         if key not in known:
@@ -473,18 +590,22 @@ def _unknown_keys(tree: Any, shape: type[Struct], path: str) -> Iterator[tuple[s
             continue
         inner = known[key]
         if isinstance(inner, type) and issubclass(inner, Struct):
-            yield from _unknown_keys(value, inner, f"{here}.")
+            yield from _unknown_keys(value, _known_keys(inner), f"{here}.")
         elif get_origin(inner) is tuple and isinstance(value, list):
             element = get_args(inner)[0]
             if isinstance(element, type) and issubclass(element, Struct):
                 for index, entry in enumerate(value):
-                    yield from _unknown_keys(entry, element, f"{here}[{index}].")
+                    yield from _unknown_keys(entry, _known_keys(element), f"{here}[{index}].")
 
 
 @cache
 def _known_keys(shape: type[Struct]) -> dict[str, Any]:
     """Return the keys of a table with their types; reading them from the annotations takes a millisecond."""
-    return {info.name: info.type for info in msgspec.structs.fields(shape)}
+    found = {info.name: info.type for info in msgspec.structs.fields(shape)}
+    if shape is Config:
+        # Each of them has a table under the name of its forge.
+        del found["others"]
+    return found
 
 
 def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
@@ -508,13 +629,15 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
 
 def _check_hosts(config: Config, file: str) -> None:
     """Reject what the types cannot express: invalid URLs, and two hosts with the same name."""
-    if not config.gitlab and not config.github:
-        return
-    hosts = [(f"gitlab[{i}]", host.name, host.base_url) for i, host in enumerate(config.gitlab)]
-    hosts += [(f"github[{i}]", host.name, host.base_url) for i, host in enumerate(config.github)]
+    hosts = [
+        (f"{kind}[{place}]", host)
+        for kind, group in groupby(all_hosts(config), key=lambda host: host.kind)
+        for place, host in enumerate(group)
+    ]
     names: dict[str, str] = {}
-    for where, name, base_url in hosts:
-        if not _is_address(base_url):
+    for where, host in hosts:
+        name = host.name
+        if not _is_address(host.base_url):
             # Do not repeat the value: it may contain a password.
             raise ConfigError(
                 f"{file}: {where}.base_url: not an http(s) URL",
@@ -530,16 +653,11 @@ def _check_hosts(config: Config, file: str) -> None:
                 key=f"{where}.name",
             )
         names[name] = where
-    for index, gitlab in enumerate(config.gitlab):
-        _check_overrides(gitlab, f"gitlab[{index}].overrides", file)
-    for index, github in enumerate(config.github):
-        _check_repos(github, f"github[{index}].repos", file)
-        _check_app(github, f"github[{index}]", file)
-        for key, listed in _allowed_users(github, f"github[{index}]"):
-            _check_allowed_users(listed, key, file)
+    for where, host in hosts:
+        host.check(where, file)
 
 
-def _check_overrides(host: GitLabHost, where: str, file: str) -> None:
+def _check_overrides(host: ProjectHost, where: str, file: str) -> None:
     """Reject an override that would be ignored: a duplicate, or one for a project that is not mirrored."""
     seen: dict[str, str] = {}
     for index, entry in enumerate(host.overrides):

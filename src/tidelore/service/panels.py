@@ -12,7 +12,7 @@ from itertools import accumulate
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.config import Config, sync_settings
+from tidelore.core.config import Config, all_hosts, sync_settings
 from tidelore.service.status import ServiceStatus, SourceHealth, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_progress import wanted_children
@@ -130,7 +130,7 @@ def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[flo
 
 def source_kinds(config: Config) -> dict[str, str]:
     """Return the kind of every configured source by name."""
-    found = {host.name: "GitLab" for host in config.gitlab} | {host.name: "GitHub" for host in config.github}
+    found = {host.name: host.title for host in all_hosts(config)}
     return found | ({"bluesky": "Bluesky"} if config.bluesky.accounts else {})
 
 

@@ -1,65 +1,99 @@
-"""Opens the configured hosts of each kind of source.
+"""The forges: the shape of their tables in the configuration, and the function that opens a host of each.
 
-To add a forge, add a folder beside this file and an entry in `OPENERS`. A host without a token stays in the list as
-closed, with the reason; it is an error only if every host is closed.
+To add a forge, add a folder beside this file and a line to `_FORGES`. Reading the configuration needs the shapes, so
+this module imports no source: the function of a forge is imported when one of its hosts is opened. A host without a
+token stays in the list as closed, with the reason; it is an error only if every host is closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
-from tidelore.core.config import ForgeHost, GitHubHost
-from tidelore.core.errors import CredentialsMissing
-from tidelore.sources.github.source import GitHubSource, open_github
-from tidelore.sources.gitlab.source import GitLabSource, open_gitlab
-from tidelore.sources.ports import ProjectSource, Wiring
+from msgspec import Struct
+
+from tidelore.core.config import ForgeHost, GitHubHost, GitLabHost, Host, find_host
+
+if TYPE_CHECKING:
+    from contextlib import AsyncExitStack
+
+    from tidelore.sources.github.source import GitHubSource
+    from tidelore.sources.ports import ProjectSource, Wiring
+
+    Opened = AbstractAsyncContextManager[ProjectSource]
+    S = TypeVar("S", ProjectSource, GitHubSource)
+
+
+class Forge(Struct, frozen=True):
+    """A forge: the shape of its tables, and where the function is that opens a host (`package.module:function`).
+
+    The function takes a host and a `Wiring` and is an asynchronous context manager of a `ProjectSource`. Without a
+    token it returns a closed source.
+    """
+
+    table: type[Host]
+    opener: str
+
+    def open(self, host: Host, wiring: Wiring) -> Opened:
+        """Import the source and open one of its hosts."""
+        module, _, name = self.opener.partition(":")
+        function: Callable[[Host, Wiring], Opened] = getattr(import_module(module), name)
+        return function(host, wiring)
+
+
+_FORGES: dict[str, Forge] = {
+    forge.table.kind: forge
+    for forge in (
+        Forge(GitLabHost, "tidelore.sources.gitlab.source:open_gitlab"),
+        Forge(GitHubHost, "tidelore.sources.github.source:open_github"),
+    )
+}
+"""A new forge is one more line."""
+
+
+def host_tables() -> Mapping[str, type[Host]]:
+    """Return the shape of the tables of each forge."""
+    return {kind: forge.table for kind, forge in _FORGES.items()}
+
+
+@contextmanager
+def also(forge: Forge) -> Iterator[None]:
+    """Add a forge until the block ends, as a line in `_FORGES` would."""
+    kind = forge.table.kind
+    assert kind not in _FORGES, f"{kind} is already a forge"
+    _FORGES[kind] = forge
+    try:
+        yield
+    finally:
+        del _FORGES[kind]
+
+
+def open_host(host: Host, wiring: Wiring) -> Opened:
+    """Open one host; a host without a token is closed."""
+    return _FORGES[host.kind].open(host, wiring)
 
 
 async def open_hosts(hosts: Sequence[ForgeHost], wiring: Wiring, stack: AsyncExitStack) -> list[ProjectSource]:
     """Open hosts until the stack unwinds. A host without a token stays closed; raise its error if all are closed."""
-    sources = [await OPENERS[host.kind](host.name, wiring, stack) for host in hosts]
-    _refuse_all_closed(sources)
-    return sources
-
-
-async def _gitlab(name: str, wiring: Wiring, stack: AsyncExitStack) -> ProjectSource:
-    host = next(host for host in wiring.config.gitlab if host.name == name)
-    try:
-        return await stack.enter_async_context(open_gitlab(host, wiring))
-    except CredentialsMissing as error:
-        return GitLabSource(host, error, wiring.config, wiring.clock, signed_in=False)
-
-
-async def _github(name: str, wiring: Wiring, stack: AsyncExitStack) -> ProjectSource:
-    host = next(host for host in wiring.config.github if host.name == name)
-    return (await _open_github([host], wiring, stack))[0]
-
-
-Opener = Callable[[str, Wiring, AsyncExitStack], Awaitable[ProjectSource]]
-OPENERS: Mapping[str, Opener] = MappingProxyType({"gitlab": _gitlab, "github": _github})
-"""How the hosts of each forge are opened. A new forge is one more entry."""
+    sources: list[ProjectSource] = []
+    for host in hosts:
+        table = find_host(wiring.config, host.name)
+        assert table is not None, f"{host.name} comes from this configuration"
+        sources.append(await stack.enter_async_context(open_host(table, wiring)))
+    return _refuse_all_closed(sources)
 
 
 async def open_github_hosts(hosts: Sequence[GitHubHost], wiring: Wiring, stack: AsyncExitStack) -> list[GitHubSource]:
     """Open hosts until the stack unwinds. A host without a token stays closed; raise its error if all are closed."""
-    sources = await _open_github(hosts, wiring, stack)
-    _refuse_all_closed(sources)
-    return sources
+    from tidelore.sources.github.source import open_github
+
+    return _refuse_all_closed([await stack.enter_async_context(open_github(host, wiring)) for host in hosts])
 
 
-async def _open_github(hosts: Sequence[GitHubHost], wiring: Wiring, stack: AsyncExitStack) -> list[GitHubSource]:
-    sources: list[GitHubSource] = []
-    for host in hosts:
-        try:
-            sources.append(await stack.enter_async_context(open_github(host, wiring)))
-        except CredentialsMissing as error:
-            sources.append(GitHubSource(host.name, error, wiring.clock))
-    return sources
-
-
-def _refuse_all_closed(sources: Sequence[ProjectSource] | Sequence[GitHubSource]) -> None:
+def _refuse_all_closed(sources: list[S]) -> list[S]:
     closed = [source.closed for source in sources if source.closed is not None]
     if closed and len(closed) == len(sources):
         raise closed[0]
+    return sources

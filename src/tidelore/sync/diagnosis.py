@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tidelore.core.clock import describe_age
 from tidelore.core.concurrency import for_each
-from tidelore.core.config import Bluesky, GitHubHost, GitLabHost
+from tidelore.core.config import Bluesky, Host
 from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError, UserError
 from tidelore.core.references import clean_name
 from tidelore.sources.bluesky.source import NOBODY, BlueskySource
@@ -20,7 +20,6 @@ from tidelore.store.mirror.accounts import NO_HANDLE, count_accounts, list_accou
 from tidelore.store.reading.totals import STATES
 
 if TYPE_CHECKING:
-    from tidelore.sources.github.source import GitHubSource
     from tidelore.sources.ports import Greeting, ProjectSource
 
 
@@ -54,30 +53,14 @@ def _clock(subject: str, greeting: Greeting) -> list[Finding]:
     return [trouble(f"{subject} clock", problem)]
 
 
-async def examine(opening: AbstractAsyncContextManager[ProjectSource], host: GitLabHost) -> list[Finding]:
-    """Check the credentials for a GitLab host, and each configured project and group."""
-    findings: list[Finding] = []
-    subject = f"{host.name} ({host.base_url})"
-    try:
-        async with opening as source:
-            greeting = await source.greet()
-            findings.append(Finding(subject, True, greeting.text))
-            findings += [await _project(source, configured, host) for configured in host.projects]
-            findings += [await _group(source, group, host) for group in host.groups]
-            findings += _clock(subject, greeting)
-    except TideloreError as error:
-        findings.append(trouble(subject, error))
-    return findings
-
-
-async def examine_github(
-    opening: AbstractAsyncContextManager[GitHubSource],
-    host: GitHubHost,
-    check: Callable[[str, int], None] = lambda _configured, _remote_id: None,
+async def examine(
+    opening: AbstractAsyncContextManager[ProjectSource],
+    host: Host,
+    check: Callable[[str, int], None] | None = None,
 ) -> list[Finding]:
-    """Check the credentials for a GitHub host, and each configured repository.
+    """Check the credentials for a host, and each configured project and group.
 
-    `check` raises RemoteError when a configured name does not belong to the repository that is stored under it.
+    `check` raises RemoteError when a configured name does not belong to the project that is stored under it.
     """
     findings: list[Finding] = []
     subject = f"{host.name} ({host.base_url})"
@@ -85,34 +68,32 @@ async def examine_github(
         async with opening as source:
             greeting = await source.greet()
             findings.append(Finding(subject, True, greeting.text))
-            findings += [await _repository(source, repo.name, check) for repo in host.repos]
+            findings += [await _project(source, configured, host, check) for configured in host.configured]
+            findings += [await _group(source, group, host) for group in host.mirrored.groups]
             findings += _clock(subject, greeting)
     except TideloreError as error:
         findings.append(trouble(subject, error))
     return findings
 
 
-async def _repository(source: GitHubSource, configured: str, check: Callable[[str, int], None]) -> Finding:
+async def _project(
+    source: ProjectSource, configured: str, host: Host, check: Callable[[str, int], None] | None
+) -> Finding:
     subject = f"{source.name} {configured}"
     try:
         found = await source.resolve(configured)
-        check(configured, found.remote_id)
+        if check is not None:
+            check(configured, found.remote_id)
     except RemoteError as error:
         return trouble(subject, error)
-    renamed = f", renamed to {found.path}" if found.path.casefold() != configured.casefold() else ""
-    return Finding(subject, True, f"id {found.remote_id}{renamed}{', archived' if found.archived else ''}")
+    names = {found.path.casefold(), str(found.remote_id)}
+    renamed = "" if configured.casefold() in names else f", renamed to {found.path}"
+    # A project that is only polled is read although it is archived.
+    archived = _archived(host) if configured in host.mirrored.projects else ", archived"
+    return Finding(subject, True, f"id {found.remote_id}{renamed}{archived if found.archived else ''}")
 
 
-async def _project(source: ProjectSource, configured: str, host: GitLabHost) -> Finding:
-    subject = f"{source.name} {configured}"
-    try:
-        project = await source.resolve(configured)
-    except RemoteError as error:
-        return trouble(subject, error)
-    return Finding(subject, True, f"id {project.remote_id}" + (_archived(host) if project.archived else ""))
-
-
-async def _group(source: ProjectSource, path: str, host: GitLabHost) -> Finding:
+async def _group(source: ProjectSource, path: str, host: Host) -> Finding:
     subject = f"{source.name} group {path}"
     try:
         projects = await source.group(path)
@@ -123,7 +104,7 @@ async def _group(source: ProjectSource, path: str, host: GitLabHost) -> Finding:
     return Finding(subject, True, count + (f"{_archived(host)}: {', '.join(archived)}" if archived else ""))
 
 
-def _archived(host: GitLabHost) -> str:
+def _archived(host: Host) -> str:
     return ", archived" if host.include_archived else ", archived and skipped"
 
 

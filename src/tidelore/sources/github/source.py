@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock, describe_age
 from tidelore.core.config import GitHubHost
-from tidelore.core.errors import RemoteNotFound, RemotePermanent, TideloreError
+from tidelore.core.errors import CredentialsMissing, RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.core.model import (
     ChildRecord,
     CommentRecord,
@@ -318,10 +318,14 @@ _HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "20
 
 @asynccontextmanager
 async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubSource]:
-    """Open a GitHub host; its connections close with the block."""
+    """Open a GitHub host; its connections close with the block. Without credentials it is closed."""
     config, clock = wiring.config, wiring.clock
-    sign = load_signer(host.private_key_file, "github.private_key_file") if host.app_id else None
-    token = None if sign is not None else _find(host, wiring)
+    try:
+        sign = load_signer(host.private_key_file, "github.private_key_file") if host.app_id else None
+        token = None if sign is not None else _find(host, wiring)
+    except CredentialsMissing as error:
+        yield GitHubSource(host.name, error, clock)
+        return
     secret = token.value if token else None
     async with wiring.http_client(host.name, host.base_url, secret, bearer, _HEADERS) as http:
         identity = None

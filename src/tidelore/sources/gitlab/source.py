@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, GitLabHost
-from tidelore.core.errors import TideloreError
+from tidelore.core.errors import CredentialsMissing, TideloreError
 from tidelore.core.model import ChildRecord, CommentRecord, ListedRecord, ProjectRecord, StatusRecord
 from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import private_token
@@ -104,10 +104,14 @@ class GitLabSource:
 
 @asynccontextmanager
 async def open_gitlab(host: GitLabHost, wiring: Wiring) -> AsyncIterator[GitLabSource]:
-    """Open a GitLab host; its connections close with the block."""
+    """Open a GitLab host; its connections close with the block. Without a token it is closed."""
     tool = ("glab", "config", "get", "token", "--host", urlsplit(host.base_url).hostname or "")
-    token = find_token(host.base_url, host.token_env, tool, wiring.environ, host.name)
     config = wiring.config
+    try:
+        token = find_token(host.base_url, host.token_env, tool, wiring.environ, host.name)
+    except CredentialsMissing as error:
+        yield GitLabSource(host, error, config, wiring.clock, signed_in=False)
+        return
     secret = token.value if token else None
     async with wiring.http_client(host.name, host.base_url, secret, private_token) as http:
         yield GitLabSource(host, GitLabClient(http), config, wiring.clock, signed_in=token is not None)
