@@ -291,6 +291,10 @@ class Document(Struct, frozen=True):
     updated_at: int
 
 
+ISSUE_COMMENT, REVIEW_COMMENT, REVIEW_SUMMARY = "issue_comment", "review_comment", "review_summary"
+"""The kinds of comments: in a conversation, on a line of a diff, and the text of a review."""
+
+
 class CommentRecord(Struct, frozen=True):
     """A comment in a thread: a conversation comment, a review comment on the diff, or the body of a review.
 

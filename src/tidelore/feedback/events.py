@@ -18,13 +18,12 @@ from typing import Literal
 from tidelore.core.clock import format_instant
 from tidelore.core.config import ALLOWED_USERS, RepoSettings
 from tidelore.core.content import digest
-from tidelore.core.model import CommentRecord, Item, Version
+from tidelore.core.model import ISSUE_COMMENT, CommentRecord, Item, Version
 from tidelore.engine.lease import Lease
 from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
 from tidelore.feedback.context import Context, FollowedIssue, read_context
 from tidelore.feedback.report import EVENTS_DEDUPED, EVENTS_INGESTED
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
-from tidelore.sources.github.transform import ISSUE_COMMENT
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.feedback_writer import (
     REDIRECT_SOURCE,

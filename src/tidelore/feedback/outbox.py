@@ -32,12 +32,11 @@ from tidelore.core.errors import (
     RemoteTransient,
     TideloreError,
 )
-from tidelore.core.model import CommentRecord, RemoteId
+from tidelore.core.model import REVIEW_COMMENT, CommentRecord, RemoteId
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import Lister, ListRequest
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
-from tidelore.sources.github.transform import REVIEW_COMMENT
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.feedback_writer import stored_comments
 from tidelore.store.mirror.projects import ProjectRow, list_projects

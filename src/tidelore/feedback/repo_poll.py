@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from tidelore.core.concurrency import gather
 from tidelore.core.config import RepoSettings
-from tidelore.core.model import CommentRecord, Item, Position, Rejected, Scope
+from tidelore.core.model import ISSUE_COMMENT, REVIEW_COMMENT, CommentRecord, Item, Position, Rejected, Scope
 from tidelore.engine.cursor import forward, why_invalid
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import ListRequest, Page
@@ -32,7 +32,6 @@ from tidelore.feedback.report import CatchThreadErrors, RepoReport
 from tidelore.feedback.repositories import RepositoryIdentity
 from tidelore.feedback.scan import Ration, Scanner
 from tidelore.sources.github.source import GitHubSource
-from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
 from tidelore.store.mirror.cursors import load_cursor, poll_scope, save_cursor, upsert_poll_cursor
 from tidelore.store.mirror.projects import ProjectRow, rename_repository
 from tidelore.store.mirror.quarantine import due_entries

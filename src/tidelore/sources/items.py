@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.content import digest
-from tidelore.core.model import Item, Rejected, Version
+from tidelore.core.model import CommentRecord, Item, Rejected, Version, comment_key
+from tidelore.engine.ports import ListRequest, Page, Pages
 from tidelore.http.pagination import next_page
 from tidelore.http.response import Response, outline, read_marker
 
@@ -102,6 +103,21 @@ class ItemReader(Generic[P, R]):
         if b"\\u0000" in payload and record is not None:
             refuse_nul(cast("Struct", record))
         return record
+
+
+class ThreadComments:
+    """The comments of one kind in one thread, as children: their keys say which kind they are of."""
+
+    def __init__(self, comments: Pages[CommentRecord]) -> None:
+        self._comments = comments
+
+    async def fetch(self, request: ListRequest) -> Page[CommentRecord]:
+        page = await self._comments.fetch(request)
+        return replace(page, items=[replace(item, version=_keyed(item)) for item in page.items])
+
+
+def _keyed(item: Item[CommentRecord]) -> Version:
+    return item.version._replace(id=comment_key(item.record.kind, item.record.remote_id))
 
 
 def refuse_nul(record: Struct) -> None:

@@ -16,6 +16,8 @@ from tidelore.core.clock import Clock, describe_age
 from tidelore.core.config import GitHubHost
 from tidelore.core.errors import CredentialsMissing, RemoteNotFound, RemotePermanent, TideloreError
 from tidelore.core.model import (
+    ISSUE_COMMENT,
+    REVIEW_COMMENT,
     ChildRecord,
     CommentRecord,
     EventRecord,
@@ -40,7 +42,7 @@ from tidelore.sources.github.client import GitHubClient, Repo
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
 from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
-from tidelore.sources.github.transform import ISSUE_COMMENT, REVIEW_COMMENT
+from tidelore.sources.items import ThreadComments
 from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
 
 
@@ -222,9 +224,9 @@ class GitHubSource:
         number = parent.iid
         if kind == "comments":
             kinds = (ISSUE_COMMENT,) if resource == "issues" else (ISSUE_COMMENT, REVIEW_COMMENT)
-            return [surfaces.ThreadComments(self.thread(remote_id, each, number)) for each in kinds]
+            return [ThreadComments(self.thread(remote_id, each, number)) for each in kinds]
         if kind == "reviews":
-            by_rest = surfaces.ThreadComments(self.reviews(remote_id, number))
+            by_rest = ThreadComments(self.reviews(remote_id, number))
             return [BatchedReviews(self._batches, parent.node_id, by_rest)]
         if kind == "resource_events":
             return [self.timeline(remote_id, number)]

@@ -14,19 +14,16 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from tidelore.core.clock import format_instant
 from tidelore.core.errors import RemoteNotFound, RemoteTransient
-from tidelore.core.model import CommentRecord, Item, PullRecord, Version, comment_key
+from tidelore.core.model import ISSUE_COMMENT, REVIEW_COMMENT, CommentRecord, PullRecord
 from tidelore.engine.cursor import Validator
-from tidelore.engine.ports import ListRequest, Page, Pages
+from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient, Params, Repo, repo_path
 from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
 from tidelore.sources.github.transform import (
-    ISSUE_COMMENT,
-    REVIEW_COMMENT,
     transform_comment,
     transform_pull,
     transform_review,
@@ -176,21 +173,6 @@ class PullSnapshot:
             server_at=response.server_at,
             validator=Validator(self._address, response.etag) if response.etag else None,
         )
-
-
-class ThreadComments:
-    """The comments of one kind in one thread, as children: their keys say which kind they are of."""
-
-    def __init__(self, comments: Pages[CommentRecord]) -> None:
-        self._comments = comments
-
-    async def fetch(self, request: ListRequest) -> Page[CommentRecord]:
-        page = await self._comments.fetch(request)
-        return replace(page, items=[replace(item, version=_keyed(item)) for item in page.items])
-
-
-def _keyed(item: Item[CommentRecord]) -> Version:
-    return item.version._replace(id=comment_key(item.record.kind, item.record.remote_id))
 
 
 def comment_feed(client: GitHubClient, repo: Repo, kind: str, per_page: int) -> CommentList:

@@ -19,6 +19,7 @@ from msgspec import Raw, Struct
 from tidelore.core.content import digest
 from tidelore.core.errors import AccessRefused, RemoteNotFound, RemotePermanent
 from tidelore.core.model import (
+    REVIEW_SUMMARY,
     ChildRecord,
     ClosedIssueRecord,
     CommentRecord,
@@ -42,7 +43,6 @@ from tidelore.sources.github.graphql import (
     present,
 )
 from tidelore.sources.github.payloads import Number
-from tidelore.sources.github.transform import REVIEW_SUMMARY
 from tidelore.sources.items import instant, refuse_nul, reject
 
 _THREADS = """reviewThreads(first: $first, after: $after) {

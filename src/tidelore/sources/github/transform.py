@@ -9,6 +9,9 @@ import msgspec
 
 from tidelore.core.content import digest
 from tidelore.core.model import (
+    ISSUE_COMMENT,
+    REVIEW_COMMENT,
+    REVIEW_SUMMARY,
     CommentRecord,
     EventRecord,
     FileChangeRecord,
@@ -39,10 +42,6 @@ from tidelore.sources.github.payloads import (
     User,
 )
 from tidelore.sources.items import instant, optional_instant
-
-ISSUE_COMMENT = "issue_comment"
-REVIEW_COMMENT = "review_comment"
-REVIEW_SUMMARY = "review_summary"
 
 _STATES = {"open": "opened"}
 """Our name for a state, where GitHub uses another one."""

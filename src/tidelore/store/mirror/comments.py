@@ -11,7 +11,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelore.core.content import digest
-from tidelore.core.model import CommentRecord, Item, RemoteId, ReviewThreadRecord, Scope, Version, comment_key
+from tidelore.core.model import (
+    ISSUE_COMMENT,
+    REVIEW_COMMENT,
+    REVIEW_SUMMARY,
+    CommentRecord,
+    Item,
+    RemoteId,
+    ReviewThreadRecord,
+    Scope,
+    Version,
+    comment_key,
+)
 from tidelore.engine.whole import in_chunks
 from tidelore.store.database.port import Database, Row, Transaction
 from tidelore.store.mirror.child_progress import kind_params
@@ -20,8 +31,6 @@ from tidelore.store.mirror.documents import SOURCE_TYPES, mark
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.parents import LinkCounts
 from tidelore.store.mirror.payloads import Content, Pack, forget_payloads, store_contents
-
-ISSUE_COMMENT, REVIEW_COMMENT, REVIEW_SUMMARY = "issue_comment", "review_comment", "review_summary"
 
 _DISCUSSION = (
     "remote_id", "project_id", "issue_id", "merge_request_id", "noteable_type", "individual_note", "last_seen_at",
