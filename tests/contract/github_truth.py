@@ -130,7 +130,7 @@ def as_truth(record: Any) -> dict[str, Any]:
     return {
         "id": record.node_id,
         "databaseId": record.remote_id,
-        "number": record.number,
+        "number": record.iid,
         "title": record.title,
         "body": record.body,
         "author": record.author,

@@ -101,7 +101,7 @@ def test_after_a_random_history_every_list_equals_the_truth_although_requests_fa
             told = [entry for entry in forge.truth_timeline(name, row["number"], bench.url) if entry["event"] in EVENTS]
             assert payloads(events) == told
         if repo.has_discussions:
-            topics = await patiently(lambda: walked(source.discussions(node_id("R", repo.id))))
+            topics = await patiently(lambda: walked(source.topics(node_id("R", repo.id))))
             assert [as_truth(record) for record in records(topics)] == without_ghost(true_topics(bench, name))
 
     async def do(source: GitHubSource) -> None:

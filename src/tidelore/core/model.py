@@ -139,13 +139,18 @@ class MergeRequestRecord(Struct, frozen=True):
 
 
 class ProjectRecord(Struct, frozen=True):
-    """A project or repository, as returned by the forge."""
+    """A project or repository, as returned by the forge.
+
+    `node_id` is its global id, where the forge has one. `has_topics`: it has topics, which can be listed by that id.
+    """
 
     remote_id: int
     path: str
     name: str
     web_url: str | None
     archived: bool
+    node_id: str | None = None
+    has_topics: bool = False
 
 
 class NoteRecord(Struct, frozen=True):
@@ -467,7 +472,7 @@ class TopicRecord(Struct, frozen=True):
 
     remote_id: int
     node_id: str
-    number: int
+    iid: int
     title: str
     body: str
     author: str | None

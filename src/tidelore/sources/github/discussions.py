@@ -1,4 +1,4 @@
-"""The Discussions of a repository, read over GraphQL: newest update first, each with all its comments and replies.
+"""The Discussions of a repository, read over GraphQL, each with all its comments and replies.
 
 The REST API has none. A discussion whose comments or replies need more than one page is read to its end before it is
 returned; one comment that cannot be parsed rejects its whole discussion, so that a part never replaces stored rows.
@@ -55,10 +55,10 @@ _TOPIC = (
 )
 _LIMIT = "rateLimit { cost remaining resetAt }"
 TOPICS = (
-    f"""query($id: ID!, $outer: Int!, $inner: Int!, $after: String) {{
+    f"""query($id: ID!, $outer: Int!, $inner: Int!, $after: String, $order: DiscussionOrder!) {{
   {_LIMIT}
   node(id: $id) {{ ... on Repository {{ hasDiscussionsEnabled
-    discussions(first: $outer, after: $after, orderBy: {{field: UPDATED_AT, direction: DESC}}) {{
+    discussions(first: $outer, after: $after, orderBy: $order) {{
       pageInfo {{ hasNextPage endCursor }} nodes {{ ...topic }}
     }} }} }}
 }}
@@ -94,6 +94,8 @@ REPLIES = (
     + _COMMENT
 )
 
+_NEWEST_UPDATE_FIRST = {"field": "UPDATED_AT", "direction": "DESC"}
+_OLDEST_FIRST = {"field": "CREATED_AT", "direction": "ASC"}
 _TOPICS_SIZE = PageSize(10, 12)
 """The largest page that costs one point: a query pays for every page of replies that it might open."""
 _COMMENTS_SIZE = PageSize(100, 20)
@@ -169,17 +171,23 @@ _comment = msgspec.json.Decoder(_Comment)
 
 
 class DiscussionList:
-    """The Discussions of one repository, given by its global id, which does not change when it is renamed."""
+    """The Discussions of one repository, given by its global id, which does not change when it is renamed.
 
-    def __init__(self, graphql: GraphQlClient, repo_node_id: str) -> None:
+    They are listed with the newest update first, or `by_creation`, the oldest first; both are resumed by their token.
+    """
+
+    def __init__(self, graphql: GraphQlClient, repo_node_id: str, *, by_creation: bool = False) -> None:
         self._graphql = graphql
         self._repo = repo_node_id
+        self._by_creation = by_creation
 
     async def fetch(self, request: ListRequest) -> Page[TopicRecord]:
-        """Read one page, the newest update first. Raises FeatureDisabled where Discussions are switched off."""
+        """Read one page. Raises FeatureDisabled where Discussions are switched off."""
+        order = _OLDEST_FIRST if self._by_creation else _NEWEST_UPDATE_FIRST
 
         def variables(size: PageSize) -> dict[str, Any]:
-            return {"id": self._repo, "outer": size.outer, "inner": size.inner, "after": request.token}
+            asked = {"id": self._repo, "outer": size.outer, "inner": size.inner}
+            return {**asked, "after": request.token, "order": order}
 
         def read(answer: GraphQlData) -> tuple[list[bytes], str | None, int | None]:
             found = self._repository(answer).discussions
@@ -235,10 +243,11 @@ class DiscussionList:
         rejected: list[Rejected] = []
         for payload in payloads:
             try:
-                items.append(_item(payload, await self._record(payload)))
+                record = await self._record(payload)
+                items.append(_item(payload, record, record.created_at if self._by_creation else record.updated_at))
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 rejected.append(reject(payload, str(error), "number"))
-        return Page(items=items, rejected=rejected, next_token=following, server_at=server_at)
+        return Page(items=items, rejected=rejected, next_token=following, server_at=server_at, anchored=False)
 
     async def _record(self, payload: bytes) -> TopicRecord:
         """Parse a discussion and read the comments and replies that are not in its payload."""
@@ -286,13 +295,13 @@ class DiscussionList:
         return await self._graphql.ask(document, variables, read, route=route, size=size)
 
 
-def _item(payload: bytes, record: TopicRecord) -> Item[TopicRecord]:
+def _item(payload: bytes, record: TopicRecord, at: int) -> Item[TopicRecord]:
     if b"\\u0000" in payload:
         refuse_nul(record)
     # The payloads of the comments depend on the size of the pages they were read in.
     plain = replace(record, comments=tuple(replace(comment, payload=b"") for comment in record.comments))
     version = Version(record.remote_id, record.updated_at, digest(msgspec.json.encode(plain)))
-    return Item(version, record.updated_at, payload, record)
+    return Item(version, at, payload, record)
 
 
 class _Replied(Struct, frozen=True):
@@ -355,7 +364,7 @@ def _topic_record(topic: _Topic, comments: tuple[TopicCommentRecord, ...]) -> To
     return TopicRecord(
         remote_id=topic.database_id,
         node_id=topic.id,
-        number=topic.number,
+        iid=topic.number,
         title=topic.title,
         body=topic.body,
         author=actor_login(topic.author),

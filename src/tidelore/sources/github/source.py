@@ -270,9 +270,9 @@ class GitHubSource:
         """Return the files that one pull request changes, at most 3,000."""
         return forge_lists.files(self._client, repo_id, number, self._per_page)
 
-    def discussions(self, repo_node_id: str) -> Lister[TopicRecord]:
-        """Return the Discussions of a repository by its global id, the newest update first."""
-        return DiscussionList(self.graphql, repo_node_id)
+    def topics(self, node_id: str, *, by_creation: bool = False) -> Lister[TopicRecord]:
+        """Return the Discussions of a repository by its global id: the newest update first, or by creation."""
+        return DiscussionList(self.graphql, node_id, by_creation=by_creation)
 
     async def compare(self, repo: Repo, base: str, head: str) -> str:
         """Return how a head relates to a base: "ahead", "behind", "diverged" or "identical"."""

@@ -288,6 +288,8 @@ def transform_repository(payload: Repository) -> RepositoryRecord:
         name=payload.name,
         web_url=payload.html_url,
         archived=bool(payload.archived),
+        node_id=payload.node_id,
+        has_topics=bool(payload.has_discussions) and payload.node_id is not None,
     )
     return RepositoryRecord(project, payload.node_id, bool(payload.fork), payload.has_issues, payload.has_discussions)
 

@@ -253,10 +253,11 @@ async def listed(graphql: GraphQlClient) -> Any:
 def test_a_discussion_is_read_with_its_comments() -> None:
     page, server = asked(listed, reply(home(TOPIC, after="t1")))
     (item,) = page.items
-    assert (item.record.number, item.record.author, item.record.state) == (5, "helper[bot]", "opened")
+    assert (item.record.iid, item.record.author, item.record.state) == (5, "helper[bot]", "opened")
     assert [(row.remote_id, row.author, row.parent_id) for row in item.record.comments] == [(14, None, None)]
     assert page.next_token == "t1"
-    assert sent(server) == [{"id": "R_1", "outer": 10, "inner": 12, "after": "t0"}]
+    order = {"field": "UPDATED_AT", "direction": "DESC"}
+    assert sent(server) == [{"id": "R_1", "outer": 10, "inner": 12, "after": "t0", "order": order}]
 
 
 @pytest.mark.parametrize(
@@ -273,7 +274,7 @@ def test_a_discussion_is_read_with_its_comments() -> None:
 def test_a_discussion_with_a_bad_field_is_rejected_alone(bad: dict[str, Any]) -> None:
     page, _ = asked(listed, reply(home(bad, TOPIC | {"number": 6, "databaseId": 10})))
     assert [entry.locator for entry in page.rejected] == ["5"]
-    assert [item.record.number for item in page.items] == [6]
+    assert [item.record.iid for item in page.items] == [6]
 
 
 @pytest.mark.parametrize(
