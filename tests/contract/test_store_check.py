@@ -29,7 +29,7 @@ from tidelore.store.work.runs import RunTable
 CHECKS = [
     "database", "schema", "payloads-intact", "windows", "runs", "vectors", "payloads-present", "content-hash",
     "note-payloads", "times", "watermarks", "children-watermarks", "children-progress",
-    "discussions", "note-order", "children", "posts",
+    "discussions", "note-order", "children", "topic-replies", "topic-tombstones", "posts",
     "shares", "documents", "documents-of-nothing", "vector-owners", "vector-pieces", "vector-places", "labels",
     "quarantine", "gaps", "tracked-history", "event-versions", "events-in-flight", "followups", "outbox", "full-text",
 ]  # fmt: skip
@@ -118,7 +118,7 @@ def test_a_migration_with_a_wrong_checksum_is_found(filled: Database, clock: Man
     assert only(filled, clock, "schema").detail.endswith(": step 1")
 
 
-@pytest.mark.parametrize("table", ["issues", "merge_requests", "discussions"])
+@pytest.mark.parametrize("table", ["issues", "merge_requests", "discussions", "topics"])
 def test_a_row_without_its_payload_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, table: str
 ) -> None:
@@ -325,6 +325,17 @@ def test_a_child_in_another_project_than_its_parent_is_found_for_every_kind(
         if len(found) != 1 or finding is None or finding.count != count or f"{table} " not in finding.detail:
             missed.append((table, above, column, found))
     assert missed == []
+
+
+def test_a_reply_without_its_comment_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+    break_it("DELETE FROM topic_comments WHERE remote_id = 100")
+    found = only(filled, clock, "topic-replies")
+    assert found.count == 1
+
+
+def test_a_comment_of_a_deleted_topic_is_found(filled: Database, clock: ManualClock, break_it: Execute) -> None:
+    break_it("UPDATE topics SET deleted_at = :at WHERE remote_id = 11", at=clock.now_ms())
+    assert only(filled, clock, "topic-tombstones").count == 2
 
 
 def test_a_finding_counts_all_bad_rows_and_names_a_few(filled: Database, clock: ManualClock, break_it: Execute) -> None:

@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from tests.databases.catalogue import columns_of
 
 from tidelore.core.content import digest
-from tidelore.core.model import IssueRecord, Item, MergeRequestRecord, ProjectRecord, Scope, Version
+from tidelore.core.model import (
+    IssueRecord,
+    Item,
+    MergeRequestRecord,
+    ProjectRecord,
+    Scope,
+    TopicCommentRecord,
+    TopicRecord,
+    Version,
+)
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.payloads import unpacked
 from tidelore.store.mirror.projects import ProjectRow, save_project
@@ -19,7 +28,7 @@ TABLES = (
     "projects", "cursors", "gaps", "leases", "sync_runs", "quarantine", "raw_payloads", "labels", "issues",
     "issue_labels", "issue_assignees", "merge_requests", "mr_labels", "mr_assignees", "mr_reviewers",
     "discussions", "notes", "resource_state_events", "resource_label_events", "resource_milestone_events",
-    "mr_closes_issues", "mr_file_changes", "dirty_sources", "documents",
+    "mr_closes_issues", "mr_file_changes", "topics", "topic_comments", "dirty_sources", "documents",
     "embedding_models", "embeddings", "embedding_blocks", "embedding_holes",
     "tracked_prs", "tracked_pr_history", "feedback_comments", "feedback_events", "action_tokens", "outbox",
     "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "poll_costs",
@@ -60,6 +69,26 @@ def merge_request(remote_id: int, updated_at: int = CREATED, **changes: Any) -> 
         closed_at=None, web_url=None, labels=(), assignees=(), reviewers=(),
     )  # fmt: skip
     return _item(replace(record, **changes))
+
+
+def topic(remote_id: int, *comments: TopicCommentRecord, **changes: Any) -> Item[TopicRecord]:
+    record = TopicRecord(
+        remote_id=remote_id, node_id=f"D_{remote_id}", iid=remote_id % 1000, title=f"Topic {remote_id}",
+        body="How do I moor?", author="mira", association="MEMBER", category="Q&A", is_answered=False, answer_id=None,
+        answer_chosen_at=None, upvotes=1, state="opened", state_reason=None, locked=False, created_at=CREATED,
+        updated_at=CREATED, closed_at=None, url=f"https://forge.test/d/{remote_id}", comments=comments,
+    )  # fmt: skip
+    record = replace(record, **changes)
+    payload = repr(record).encode()
+    return Item(Version(remote_id, record.updated_at, digest(payload)), record.updated_at, payload, record)
+
+
+def topic_comment(remote_id: int, body: str = "With a rope.", **changes: Any) -> TopicCommentRecord:
+    record = TopicCommentRecord(
+        remote_id=remote_id, node_id=f"DC_{remote_id}", parent_id=None, author="noor", association="NONE", body=body,
+        is_answer=False, upvotes=0, created_at=CREATED, updated_at=CREATED, deleted_at=None, url=None, payload=b"{}",
+    )  # fmt: skip
+    return replace(record, **changes)
 
 
 def stored_payload(database: Database, payload_id: int) -> bytes:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.databases.feeds import MIRA, NOOR, follow, link, post, share
-from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of
+from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of, topic, topic_comment
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.content import digest
@@ -35,6 +35,7 @@ from tidelore.store.mirror.kinds import PARENT_KINDS, ParentKind
 from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.work.runs import RunTable
 
 
@@ -53,6 +54,9 @@ def fill(database: Database, clock: ManualClock) -> None:
         )
         changes = PageWriter(database, scope_of(project, "gitlab.merge_requests"), MERGE_REQUESTS, clock.now_ms)
         changes.commit(Batch([merge_request(number * 10, labels=("bug",))], Cursor(watermark=Position(0, 0))))
+        topics = PageWriter(database, scope_of(project, "github.topics"), TopicTable(), clock.now_ms)
+        said = [topic_comment(number * 100), topic_comment(number * 100 + 1, parent_id=number * 100)]
+        topics.commit(Batch([topic(number * 10), topic(number * 10 + 1, *said)], Cursor()))
         for kind in PARENT_KINDS.values():
             converse(database, clock, project, kind)
     speak(database, clock)

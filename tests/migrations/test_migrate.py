@@ -20,7 +20,7 @@ from tidelore.store.database.port import Database
 
 VIEWS = {
     *("sync_cursors", "github_comment_poll_cursors", "poll_state"),
-    *("v_issues", "v_merge_requests", "v_threads", "v_notes", "v_posts"),
+    *("v_issues", "v_merge_requests", "v_threads", "v_notes", "v_posts", "v_topics"),
 }
 """Of views only the names of their columns are compared."""
 EXTRA = (

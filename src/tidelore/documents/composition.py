@@ -10,7 +10,15 @@ import re
 
 from tidelore.core.clock import format_instant
 from tidelore.core.model import Document
-from tidelore.store.reading.documents import NoteSource, ParentSource, PostSource, SharedLink, ThreadSource
+from tidelore.store.reading.documents import (
+    NoteSource,
+    ParentSource,
+    PostSource,
+    SharedLink,
+    ThreadSource,
+    TopicCommentSource,
+    TopicSource,
+)
 
 PART = "\n\f\n"
 _RUN = re.compile(r"[\w./:-]+")
@@ -77,6 +85,34 @@ def compose_thread(thread: ThreadSource) -> Document:
         url=first.url or (f"{parent.url}#note_{first.remote_id}" if parent.url else None),
         created_at=first.created_at,
         updated_at=max(note.updated_at for note in notes),
+    )
+
+
+def compose_topic(topic: TopicSource) -> Document:
+    """Return the document of a topic: its text and all its comments, with their authors.
+
+    Its category is a label, so that it can be found and filtered by it.
+    """
+    people = (topic.author_username, *(comment.author_username for comment in topic.comments))
+    parts = [topic.body or "", *(_commented(comment) for comment in topic.comments)]
+    content = without_endless_words(PART.join(part for part in parts if part))
+    return Document(
+        source_type="topic",
+        source_id=topic.id,
+        project_id=topic.project_id,
+        thread_type="topic",
+        thread_id=topic.id,
+        title=without_endless_words(topic.title),
+        state=topic.state,
+        author_username=topic.author_username,
+        participants=tuple(dict.fromkeys(name for name in people if name)),
+        labels=(topic.category,) if topic.category else (),
+        paths=(),
+        identifiers=identifiers((topic.title, content)),
+        content=content,
+        url=topic.url,
+        created_at=topic.created_at,
+        updated_at=topic.updated_at,
     )
 
 
@@ -149,6 +185,12 @@ def place_of(note: NoteSource) -> str | None:
 
 def _linked(link: SharedLink) -> str:
     return "\n".join(part for part in (link.title, link.description, link.url) if part)
+
+
+def _commented(comment: TopicCommentSource) -> str:
+    mark = " [answer]" if comment.is_answer else ""
+    author = comment.author_username or "unknown"
+    return f"@{author} ({format_instant(comment.created_at)[:10]}){mark}: {comment.body}"
 
 
 def _said(note: NoteSource) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tidelore.core.errors import LockHeld
 from tidelore.core.model import Document
 from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
-from tidelore.documents.composition import compose_parent, compose_post, compose_thread
+from tidelore.documents.composition import compose_parent, compose_post, compose_thread, compose_topic
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.mirror.documents import (
     DirtyMark,
@@ -28,7 +28,7 @@ from tidelore.store.mirror.documents import (
     wipe,
     write_documents,
 )
-from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads
+from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads, read_topics
 from tidelore.store.work.session import LEASE, Session, Workshop, acquire_lease
 
 BATCH = 200
@@ -84,6 +84,7 @@ def _compose(shop: Workshop, marks: list[DirtyMark]) -> tuple[list[Document], di
     documents: list[Document] = []
     troubled: dict[DirtyMark, str] = {}
     threads = read_threads(shop.database, [mark.id for mark in marks if mark.type == "discussion"])
+    topics = read_topics(shop.database, [mark.id for mark in marks if mark.type == "topic"])
     posts = read_posts(shop.database, [mark.id for mark in marks if mark.type == "post"])
     parents = {
         kind: read_parents(shop.database, kind, [mark.id for mark in marks if mark.type == kind]) for kind in FAMILIES
@@ -93,6 +94,9 @@ def _compose(shop: Workshop, marks: list[DirtyMark]) -> tuple[list[Document], di
             if mark.type == "discussion":
                 if mark.id in threads:
                     documents.append(compose_thread(threads[mark.id]))
+            elif mark.type == "topic":
+                if mark.id in topics:
+                    documents.append(compose_topic(topics[mark.id]))
             elif mark.type == "post":
                 if mark.id in posts:
                     documents.append(compose_post(posts[mark.id]))

@@ -145,6 +145,7 @@ TYPES = {
     "mr": "merge_request",
     "merge_request": "merge_request",
     "discussion": "discussion",
+    "topic": "topic",
     "post": "post",
 }
 STATES = {"opened": "opened", "open": "opened", "closed": "closed", "merged": "merged", "locked": "locked", "all": None}

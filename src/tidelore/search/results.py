@@ -21,7 +21,7 @@ from tidelore.store.reading.fulltext import CLOSING, OPENING
 _MARKS = re.compile(f"([{OPENING}{CLOSING}])")
 _LONGEST_SNIPPET = 600
 _BEFORE_HIT = 200
-_TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "post": "post"}
+_TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "topic": "topic", "post": "post"}
 
 
 class Snippet(Struct, frozen=True):

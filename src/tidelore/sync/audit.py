@@ -213,9 +213,17 @@ class ListComparison:
         if known is not None:
             return known
         record = listed or await source.resolve(target.configured)
-        archived = int(record.archived)
         return ProjectRow(
-            _NOT_HELD, source.name, record.remote_id, record.path, record.name, target.configured, archived, 0
+            _NOT_HELD,
+            source.name,
+            record.remote_id,
+            record.path,
+            record.name,
+            target.configured,
+            int(record.archived),
+            0,
+            record.node_id,
+            int(record.has_topics),
         )
 
     async def _compare_list(self, project: ProjectRow) -> list[Holding]:

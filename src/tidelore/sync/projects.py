@@ -167,8 +167,8 @@ async def _identify(
 
 
 def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) -> bool:
-    stored = (known.configured, known.path, known.name, bool(known.archived))
-    return stored == (configured, listed.path, listed.name, listed.archived)
+    stored = (known.configured, known.path, known.name, bool(known.archived), known.node_id, bool(known.has_topics))
+    return stored == (configured, listed.path, listed.name, listed.archived, listed.node_id, listed.has_topics)
 
 
 def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:

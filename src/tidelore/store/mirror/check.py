@@ -41,6 +41,8 @@ TIMES = {
     "merge_requests": ("created_at", "updated_at", "last_seen_at", "merged_at", "closed_at", "deleted_at"),
     "discussions": ("first_note_at", "last_note_at", "last_seen_at"),
     "notes": ("created_at", "updated_at", "last_seen_at", "resolved_at"),
+    "topics": ("created_at", "updated_at", "last_seen_at", "closed_at", "answer_chosen_at", "deleted_at"),
+    "topic_comments": ("created_at", "updated_at", "deleted_at"),
     # Authors choose the dates of their posts, so only the times that we set ourselves are checked.
     "posts": ("first_seen_at", "last_seen_at", "edited_at", "deleted_at"),
     "accounts": ("created_at", "updated_at", "last_polled_at"),
@@ -56,7 +58,7 @@ HOMES = (
 """Each table of children with a table of its parents and the column that refers to it."""
 SCOPE = "source || ' ' || surface || ' ' || scope"
 
-_WITH_PAYLOAD = ("issues", "merge_requests", "discussions")
+_WITH_PAYLOAD = ("issues", "merge_requests", "discussions", "topics")
 _PLACED = "(n.position_new_path IS NOT NULL OR n.position_old_path IS NOT NULL)"
 
 
@@ -67,7 +69,7 @@ def _each(parts: Iterable[str]) -> str:
 _OF_PAYLOADS = (
     Rule(
         "payloads-present",
-        "every issue, merge request, discussion and post has its payload",
+        "every issue, merge request, discussion, topic and post has its payload",
         "rows without a payload",
         _each(
             f"SELECT '{table} ' || r.id AS name FROM {table} r LEFT JOIN raw_payloads p ON p.id = r.raw_payload_id"
@@ -164,6 +166,23 @@ _OF_CONVERSATIONS = (
         ),
     ),
 )
+_OF_TOPICS = (
+    Rule(
+        "topic-replies",
+        "every reply in a topic belongs to a comment of the same topic",
+        "replies without their comment",
+        "SELECT 'topic_comments ' || r.id AS name FROM topic_comments r WHERE r.in_reply_to IS NOT NULL AND NOT EXISTS"
+        " (SELECT 1 FROM topic_comments c WHERE c.topic_id = r.topic_id AND c.remote_id = r.in_reply_to"
+        " AND c.in_reply_to IS NULL)",
+    ),
+    Rule(
+        "topic-tombstones",
+        "no deleted topic has a comment",
+        "comments of deleted topics",
+        "SELECT 'topic_comments ' || c.id AS name FROM topic_comments c JOIN topics t ON t.id = c.topic_id"
+        " WHERE t.deleted_at IS NOT NULL",
+    ),
+)
 _OF_THE_REST = (
     Rule(
         "labels",
@@ -197,6 +216,7 @@ _SOURCES = (
     ("issue", "SELECT id FROM issues WHERE deleted_at IS NULL"),
     ("merge_request", "SELECT id FROM merge_requests WHERE deleted_at IS NULL"),
     ("discussion", _THREADS),
+    ("topic", "SELECT id FROM topics WHERE deleted_at IS NULL"),
     ("post", f"SELECT p.id FROM posts p WHERE {DOCUMENTED}"),
 )
 """The sources that must have a document: all that are not deleted.
@@ -207,7 +227,7 @@ _UNMARKED = "NOT EXISTS (SELECT 1 FROM dirty_sources m WHERE m.source_type = '{0
 _OF_DOCUMENTS = (
     Rule(
         "documents",
-        "every issue, merge request, discussion and post has a document or is marked for an update",
+        "every issue, merge request, discussion, topic and post has a document or is marked for an update",
         "items without a document and without a mark",
         _each(
             f"SELECT '{kind} ' || s.id AS name FROM ({live}) s"
@@ -302,7 +322,16 @@ _OF_VECTORS = (
         " + (SELECT COUNT(*) FROM embedding_holes h WHERE h.model_id = m.id)",
     ),
 )
-RULES = (*_OF_PAYLOADS, *_OF_TIME, *_OF_CONVERSATIONS, *_OF_POSTS, *_OF_DOCUMENTS, *_OF_VECTORS, *_OF_THE_REST)
+RULES = (
+    *_OF_PAYLOADS,
+    *_OF_TIME,
+    *_OF_CONVERSATIONS,
+    *_OF_TOPICS,
+    *_OF_POSTS,
+    *_OF_DOCUMENTS,
+    *_OF_VECTORS,
+    *_OF_THE_REST,
+)
 
 
 FEEDBACK_RULES = (

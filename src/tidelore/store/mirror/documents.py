@@ -21,7 +21,7 @@ from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.kinds import ParentKind
 from tidelore.store.work.leases import writing
 
-SOURCE_TYPES = {"issues": "issue", "merge_requests": "merge_request"}
+SOURCE_TYPES = {"issues": "issue", "merge_requests": "merge_request", "topics": "topic"}
 _AGAIN = (
     " ON CONFLICT (source_type, source_id)"
     " DO UPDATE SET queued_at = excluded.queued_at, attempts = 0, last_error = NULL"
@@ -181,6 +181,18 @@ def remove_documents(tx: Transaction, source_type: str, source_ids: Sequence[int
     tx.execute(
         f"DELETE FROM documents WHERE source_type = :type AND source_id {tx.among('ids')}",
         {"type": source_type, "ids": tx.integers(source_ids)},
+    )
+
+
+def remove_documents_of_threads(tx: Transaction, thread_type: str, thread_ids: Sequence[int]) -> None:
+    """Delete the documents of marked threads immediately.
+
+    Documents locked by a concurrent writer are left to their mark: waiting for each other would be a deadlock.
+    """
+    tx.execute(
+        "DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE thread_type = :type"
+        f" AND thread_id {tx.among('ids')}{tx.passing_locked()})",
+        {"type": thread_type, "ids": tx.integers(thread_ids)},
     )
 
 

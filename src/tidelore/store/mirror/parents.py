@@ -26,7 +26,7 @@ from tidelore.store.mirror.child_progress import (
     note_parents,
     synced_parents,
 )
-from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents
+from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents, remove_documents_of_threads
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.payloads import Content, Pack, forget_payloads, store_contents, unpacked
 from tidelore.store.mirror.quarantine import release, release_children
@@ -447,15 +447,10 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
     _remove_discussions(tx, scope.project, kind, buried)
     _remove_links(tx, scope, _FAMILIES[kind.table], buried, remote_ids)
     forget_parents(tx, kind, scope.project, buried)
-    _clear_rows(tx, kind, buried, now_ms)
+    clear_rows(tx, kind.table, _CLEARED[kind.table], buried, now_ms)
     family = _FAMILIES[kind.table]
     forget_payloads(tx, scope.project, family.resource_type, kind.table, [str(key) for key in remote_ids])
-    # Documents locked by a concurrent writer are left to their mark: waiting for each other would be a deadlock.
-    tx.execute(
-        "DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE thread_type = :type"
-        f" AND thread_id {tx.among('ids')}{tx.passing_locked()})",
-        {"type": SOURCE_TYPES[kind.table], "ids": tx.integers(buried)},
-    )
+    remove_documents_of_threads(tx, SOURCE_TYPES[kind.table], buried)
     release_children(tx, scope, [iid for _, iid, _ in rows])
     release(tx, scope, [str(key) for key in remote_ids])
 
@@ -489,7 +484,8 @@ def _remove_links(tx: Transaction, scope: Scope, family: Family, ids: Sequence[i
         )
 
 
-def _clear_rows(tx: Transaction, kind: ParentKind, ids: Sequence[int], now_ms: int) -> None:
+def clear_rows(tx: Transaction, table: str, cleared: str, ids: Sequence[int], now_ms: int) -> None:
+    """Turn rows into tombstones, setting the `cleared` columns; they refer to one empty payload."""
     tx.execute(
         "INSERT INTO raw_payloads (content_hash, project_id, resource_type, remote_id, encoding, payload, fetched_at)"
         " VALUES (:empty, NULL, 'tombstone', '', 'identity', :payload, :now)"
@@ -497,7 +493,7 @@ def _clear_rows(tx: Transaction, kind: ParentKind, ids: Sequence[int], now_ms: i
         {"empty": EMPTY, "payload": b"", "now": now_ms},
     )
     tx.execute(
-        f"UPDATE {kind.table} SET deleted_at = :now, {_CLEARED[kind.table]}, content_hash = :empty,"
+        f"UPDATE {table} SET deleted_at = :now, {cleared}, content_hash = :empty,"
         " raw_payload_id = (SELECT id FROM raw_payloads WHERE remote_id = '' AND content_hash = :empty)"
         f" WHERE id {tx.among('ids')}",
         {"now": now_ms, "empty": EMPTY, "ids": tx.integers(ids)},

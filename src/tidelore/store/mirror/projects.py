@@ -15,7 +15,7 @@ _FILED_BY_NAME = (
     "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",
 )  # fmt: skip
 _FILED_BY_SCOPE = ("cursors", "gaps", "quarantine")
-_FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at"
+_FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at, node_id, has_topics"
 
 
 class ProjectRow(Struct, frozen=True):
@@ -32,15 +32,19 @@ class ProjectRow(Struct, frozen=True):
     configured: str
     archived: int
     updated_at: int
+    node_id: str | None = None
+    has_topics: int = 0
 
 
 def save_project(tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int) -> ProjectRow:
     """Store a new or changed project; a renamed one keeps its row and its history."""
     rows = tx.execute(
-        "INSERT INTO projects (source, remote_id, path, name, web_url, archived, configured, created_at,"
-        " updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived, :configured, :now, :now)"
+        "INSERT INTO projects (source, remote_id, path, name, web_url, archived, configured, node_id, has_topics,"
+        " created_at, updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived, :configured,"
+        " :node_id, :has_topics, :now, :now)"
         " ON CONFLICT (source, remote_id) DO UPDATE SET path = excluded.path, name = excluded.name,"
         " web_url = excluded.web_url, archived = excluded.archived, configured = excluded.configured,"
+        " node_id = excluded.node_id, has_topics = excluded.has_topics,"
         f" updated_at = excluded.updated_at RETURNING {_FIELDS}",
         {
             "source": source,
@@ -50,6 +54,8 @@ def save_project(tx: Transaction, source: str, configured: str, record: ProjectR
             "web_url": record.web_url,
             "archived": int(record.archived),
             "configured": configured,
+            "node_id": record.node_id,
+            "has_topics": int(record.has_topics),
             "now": now_ms,
         },
     )

@@ -165,6 +165,51 @@ def _grouped_notes(rows: Sequence[tuple[Any, ...]]) -> dict[int, tuple[NoteSourc
     return {key: tuple(values) for key, values in found.items()}
 
 
+class TopicCommentSource(Struct, frozen=True):
+    """A comment of a topic, or a reply."""
+
+    author_username: str | None
+    body: str
+    created_at: int
+    is_answer: int
+
+
+class TopicSource(Struct, frozen=True):
+    """A topic and its comments in order, without deleted ones."""
+
+    id: int
+    project_id: int
+    title: str
+    body: str | None
+    state: str
+    author_username: str | None
+    category: str | None
+    url: str | None
+    created_at: int
+    updated_at: int
+    comments: tuple[TopicCommentSource, ...] = ()
+
+
+def read_topics(database: Database, ids: Sequence[int]) -> dict[int, TopicSource]:
+    """Return those of these topics that are not deleted."""
+    if not ids:
+        return {}
+    wanted = {"ids": database.integers(ids)}
+    rows = database.read(
+        "SELECT id, project_id, title, body, state, author_username, category, web_url, created_at, updated_at"
+        f" FROM topics WHERE deleted_at IS NULL AND id {database.among('ids')}",
+        wanted,
+    )
+    comments: defaultdict[int, list[TopicCommentSource]] = defaultdict(list)
+    for topic_id, *values in database.read(
+        "SELECT topic_id, author_username, body, created_at, is_answer FROM topic_comments"
+        f" WHERE topic_id {database.among('ids')} AND deleted_at IS NULL ORDER BY topic_id, position",
+        wanted,
+    ):
+        comments[topic_id].append(TopicCommentSource(*values))
+    return {row[0]: replace(TopicSource(*row), comments=tuple(comments[row[0]])) for row in rows}
+
+
 DOCUMENTED = (
     "p.deleted_at IS NULL AND (p.kind <> 'repost' OR (p.text <> ''"
     " AND NOT EXISTS (SELECT 1 FROM posts o WHERE o.uri = p.subject_uri)"
@@ -230,7 +275,7 @@ def read_posts(database: Database, ids: Sequence[int]) -> dict[int, PostSource]:
 
 
 class ThreadKey(NamedTuple):
-    """The issue, merge request or post a document belongs to."""
+    """The issue, merge request, topic or post a document belongs to."""
 
     type: str
     id: int
@@ -273,13 +318,14 @@ def read_threads_of(database: Database, ids: Sequence[int]) -> dict[int, ThreadK
 def read_documents(database: Database, ids: Sequence[int]) -> dict[int, DocumentRow]:
     """Return these documents; one whose thread is no longer stored is left out."""
     rows = database.read(
-        "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid), o.uri, d.title, d.state,"
+        "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid, t.iid), o.uri, d.title, d.state,"
         " d.author_username, d.labels, d.url, d.updated_at, COALESCE(i.references_short, m.references_short)"
         " FROM documents d LEFT JOIN projects p ON p.id = d.project_id"
         " LEFT JOIN issues i ON d.thread_type = 'issue' AND i.id = d.thread_id"
         " LEFT JOIN merge_requests m ON d.thread_type = 'merge_request' AND m.id = d.thread_id"
+        " LEFT JOIN topics t ON d.thread_type = 'topic' AND t.id = d.thread_id"
         " LEFT JOIN posts o ON d.thread_type = 'post' AND o.id = d.thread_id"
-        f" WHERE COALESCE(i.id, m.id, o.id) IS NOT NULL AND d.id {database.among('ids')}",
+        f" WHERE COALESCE(i.id, m.id, t.id, o.id) IS NOT NULL AND d.id {database.among('ids')}",
         {"ids": database.integers(ids)},
     )
     return {row[0]: DocumentRow(*row) for row in rows}

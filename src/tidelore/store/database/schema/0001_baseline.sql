@@ -13,6 +13,8 @@ CREATE TABLE projects (
     web_url    TEXT,
     archived   INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)),
     configured TEXT NOT NULL,                                            -- name by which the configuration or a group brought it
+    node_id    TEXT,                                                     -- global id, where the forge has one
+    has_topics INTEGER NOT NULL DEFAULT 0 CHECK (has_topics IN (0, 1)),  -- Discussions are switched on
     created_at INTEGER NOT NULL,                                         -- first stored here
     updated_at INTEGER NOT NULL,                                         -- last confirmed by the forge
     UNIQUE (source, remote_id)
@@ -570,9 +572,64 @@ CREATE TABLE post_links (
 CREATE INDEX idx_post_links_shared ON post_links (shared_at, link_id, sharer);
 CREATE INDEX idx_post_links_link ON post_links (link_id, shared_at, sharer);
 
+-- Topics of a project: the Discussions of GitHub.
+CREATE TABLE topics (
+    id                 INTEGER PRIMARY KEY,
+    remote_id          INTEGER NOT NULL,
+    project_id         INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+    iid                INTEGER NOT NULL,                                 -- number inside the project, shared with issues and pull requests
+    node_id            TEXT NOT NULL,                                    -- global id
+    title              TEXT NOT NULL,
+    body               TEXT,
+    author_username    TEXT,
+    author_association TEXT,                                             -- the author's relation to the repository
+    category           TEXT,
+    is_answered        INTEGER CHECK (is_answered IN (0, 1)),            -- NULL in a category without answers
+    answer_remote_id   INTEGER,                                          -- comment that was chosen as the answer
+    answer_chosen_at   INTEGER,
+    upvotes            INTEGER NOT NULL DEFAULT 0,
+    state              TEXT NOT NULL,                                    -- opened or closed
+    state_reason       TEXT,                                             -- why it was closed: resolved, outdated, duplicate
+    locked             INTEGER NOT NULL DEFAULT 0 CHECK (locked IN (0, 1)),
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    closed_at          INTEGER,
+    last_seen_at       INTEGER NOT NULL,
+    deleted_at         INTEGER,                                          -- set on a tombstone: gone on the server
+    web_url            TEXT,
+    content_hash       BLOB NOT NULL,                                    -- version of the topic with all its comments
+    raw_payload_id     INTEGER NOT NULL REFERENCES raw_payloads (id),
+    UNIQUE (project_id, remote_id)
+) STRICT;
+CREATE INDEX idx_topics_project_created ON topics (project_id, created_at);
+CREATE INDEX idx_topics_project_iid ON topics (project_id, iid);
+CREATE INDEX idx_topics_author ON topics (author_username);
+CREATE INDEX idx_topics_live ON topics (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
+CREATE INDEX idx_topics_payload ON topics (raw_payload_id);
+
+-- Comments of topics, and replies to them.
+CREATE TABLE topic_comments (
+    id                 INTEGER PRIMARY KEY,
+    topic_id           INTEGER NOT NULL REFERENCES topics (id) ON DELETE CASCADE,
+    remote_id          INTEGER NOT NULL,
+    node_id            TEXT NOT NULL,                                    -- global id
+    in_reply_to        INTEGER,                                          -- remote id of the comment that a reply belongs to
+    position           INTEGER NOT NULL,                                 -- place in the topic; replies follow their comment
+    author_username    TEXT,
+    author_association TEXT,
+    body               TEXT NOT NULL,
+    is_answer          INTEGER NOT NULL DEFAULT 0 CHECK (is_answer IN (0, 1)),
+    upvotes            INTEGER NOT NULL DEFAULT 0,
+    created_at         INTEGER NOT NULL,
+    updated_at         INTEGER NOT NULL,
+    deleted_at         INTEGER,                                          -- set on a deleted comment that stays because it has replies
+    url                TEXT,
+    UNIQUE (topic_id, remote_id)
+) STRICT;
+
 -- Items whose document must be generated again; written in the transaction that changed them.
 CREATE TABLE dirty_sources (
-    source_type TEXT NOT NULL CHECK (source_type IN ('issue', 'merge_request', 'discussion', 'post')),
+    source_type TEXT NOT NULL CHECK (source_type IN ('issue', 'merge_request', 'discussion', 'topic', 'post')),
     source_id   INTEGER NOT NULL,
     queued_at   INTEGER NOT NULL,
     attempts    INTEGER NOT NULL DEFAULT 0,
@@ -581,14 +638,14 @@ CREATE TABLE dirty_sources (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idx_dirty_sources_queued ON dirty_sources (queued_at, source_type, source_id);
 
--- Searchable text of each issue, merge request, discussion and post.
+-- Searchable text of each issue, merge request, discussion, topic and post.
 CREATE TABLE documents (
     id              INTEGER PRIMARY KEY,
-    source_type     TEXT NOT NULL CHECK (source_type IN ('issue', 'merge_request', 'discussion', 'post')),
+    source_type     TEXT NOT NULL CHECK (source_type IN ('issue', 'merge_request', 'discussion', 'topic', 'post')),
     source_id       INTEGER NOT NULL,
     project_id      INTEGER REFERENCES projects (id) ON DELETE CASCADE,  -- NULL for posts
-    thread_type     TEXT NOT NULL CHECK (thread_type IN ('issue', 'merge_request', 'post')),
-    thread_id       INTEGER NOT NULL,                                    -- issue, merge request or post it belongs to
+    thread_type     TEXT NOT NULL CHECK (thread_type IN ('issue', 'merge_request', 'topic', 'post')),
+    thread_id       INTEGER NOT NULL,                                    -- issue, merge request, topic or post it belongs to
     title           TEXT NOT NULL,
     state           TEXT NOT NULL,
     author_username TEXT,
@@ -990,6 +1047,15 @@ SELECT p.path AS project, d.noteable_type AS item, COALESCE(i.iid, m.iid) AS iid
 FROM notes n JOIN discussions d ON d.id = n.discussion_id JOIN projects p ON p.id = n.project_id
 LEFT JOIN issues i ON i.id = d.issue_id LEFT JOIN merge_requests m ON m.id = d.merge_request_id
 WHERE n.is_system = 0;
+
+-- Topics with readable times.
+CREATE VIEW v_topics AS
+SELECT p.path AS project, t.iid, t.title, t.state, t.category, t.is_answered, t.author_username AS author, t.upvotes,
+       (SELECT COUNT(*) FROM topic_comments c WHERE c.topic_id = t.id AND c.deleted_at IS NULL) AS comments,
+       ISO_TIME(t.created_at) AS created, ISO_TIME(t.updated_at) AS updated, ISO_TIME(t.closed_at) AS closed, t.body,
+       t.web_url
+FROM topics t JOIN projects p ON p.id = t.project_id
+WHERE t.deleted_at IS NULL;
 
 -- Posts with readable times.
 CREATE VIEW v_posts AS
