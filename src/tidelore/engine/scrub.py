@@ -32,31 +32,31 @@ class Scrub(Generic[R]):
 
     def __init__(self, lister: Lister[R], intake: Intake[R]) -> None:
         self._lister = lister
-        self._intake = intake
+        self.intake = intake
         self._guard = PageGuard()
 
     async def stride(self) -> bool:
         """Verify one more page; return whether this completed a cycle over the whole scope."""
-        cursor = self._intake.store.load()
+        cursor = self.intake.store.load()
         census = cursor.census
         page, census = await self._fetch(census)
-        self._intake.seam(Seam.AFTER_FETCH)
+        self.intake.seam(Seam.AFTER_FETCH)
         self._look(page, cursor, census)
         met = {*census.met, *(item.version.id for item in page.items), *(entry.key for entry in page.rejected)}
         last = max((item.at for item in page.items), default=census.after)
         if page.next_token is not None and last <= census.after:
             # More than a page was created in one instant, so missing items are known only after that instant.
             census = replace(census, token=page.next_token, met=tuple(met))
-            self._intake.take(page, replace(cursor, census=census))
+            self.intake.take(page, replace(cursor, census=census))
             return False
         upto = None if page.next_token is None else last
-        held = self._intake.store.held(census.after, upto)
+        held = self.intake.store.held(census.after, upto)
         missing = {key: locator for key, locator in held.items() if not {key, str(key)} & met}
         merged, gone = await _ask(self._lister, page, missing)
         done = len(missing) <= MAX_QUESTIONS
         if done:
             census = _onward(census, upto, page)
-        self._intake.take(merged, replace(cursor, census=census), gone=gone)
+        self.intake.take(merged, replace(cursor, census=census), gone=gone)
         return done and upto is None
 
     async def _fetch(self, census: Census) -> tuple[Page[R], Census]:
@@ -76,7 +76,7 @@ class Scrub(Generic[R]):
             self._guard.look(page)
         except RemotePermanent:
             # Continuing at this token would only repeat the error.
-            self._intake.store.commit(Batch((), replace(cursor, census=replace(census, token=None, met=()))))
+            self.intake.store.commit(Batch((), replace(cursor, census=replace(census, token=None, met=()))))
             raise
 
 

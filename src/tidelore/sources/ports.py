@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config
 from tidelore.core.errors import TideloreError
-from tidelore.core.model import ChildRecord, CommentRecord, ListedRecord, ProjectRecord, StatusRecord
+from tidelore.core.model import (
+    ChildRecord,
+    CommentRecord,
+    ListedRecord,
+    ProjectRecord,
+    StatusRecord,
+    TopicRecord,
+)
 from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.response import RequestMetric, Response
 from tidelore.http.transport import Transport
@@ -40,6 +47,7 @@ def skew_of(response: Response, now_ms: int) -> int:
 
 
 RESOURCES = ("issues", "merge_requests")
+TOPICS = "topics"
 
 
 class Resource(Struct, frozen=True):
@@ -106,6 +114,15 @@ class ProjectSource(Protocol):
 
     async def statuses(self, path: str, iids: Sequence[int], /) -> Mapping[int, StatusRecord | None] | None:
         """Return the status of each issue, None for an issue without one; None alone if the forge has no statuses."""
+        ...
+
+
+@runtime_checkable
+class TopicSource(Protocol):
+    """A forge whose projects may have topics; a `ProjectSource` without them need not know of it."""
+
+    def topics(self, node_id: str, *, by_creation: bool = False) -> Lister[TopicRecord]:
+        """Return the topics of a project by its global id, with their comments: the newest update first, or by creation."""
         ...
 
 

@@ -45,7 +45,9 @@ PROMPT_MS = 2000
 
 def kinds_of(target: ListTarget, settings: Sync) -> tuple[str, ...]:
     """Return the kinds of children to read for a list."""
-    return () if target.is_feed else wanted_children(family_of(target.source, target.resource).kind, settings)
+    if not target.has_parents:
+        return ()
+    return wanted_children(family_of(target.source, target.resource).kind, settings)
 
 
 async def sync_children(
@@ -85,7 +87,7 @@ def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport
             feeds.setdefault((target.source.name, report.home.id), {})[target.resource] = report.opened_at
     for target, report in pairs:
         home = report.home
-        if target.is_feed or home is None or not target.source.feeds:
+        if not target.has_parents or home is None or not target.source.feeds:
             continue
         read_at = feeds.get((target.source.name, home.id), {})
         if read_at.keys() == target.source.feeds.keys():
@@ -248,7 +250,7 @@ class _StatusProject(Struct):
 
 
 def _has_statuses(target: ListTarget) -> bool:
-    return not target.is_feed and STATUS_KIND in target.source.resources[target.resource].asides
+    return target.has_parents and STATUS_KIND in target.source.resources[target.resource].asides
 
 
 class StatusStage:

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from tidelore.core.clock import Clock
 from tidelore.core.concurrency import gather
 from tidelore.core.config import sync_settings
-from tidelore.core.errors import FeatureDisabled, RemoteError, RemoteNotFound
-from tidelore.core.model import ListedRecord, Scope
+from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, RemoteNotFound
+from tidelore.core.model import ListedRecord, Scope, TopicRecord
 from tidelore.core.progress import OnProgress, Progress
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
@@ -32,7 +32,7 @@ from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
 from tidelore.http.limits import SourceOutages
-from tidelore.sources.ports import ProjectSource, Resource
+from tidelore.sources.ports import TOPICS, ProjectSource, Resource, TopicSource
 from tidelore.store.mirror.child_writer import reset_watermarks
 from tidelore.store.mirror.comments import CommentTable
 from tidelore.store.mirror.cursors import reset_cursor
@@ -40,6 +40,7 @@ from tidelore.store.mirror.issue_sides import IssuesWithSides
 from tidelore.store.mirror.page_writer import ItemTable, PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, was_renamed
+from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.work.session import Session
 from tidelore.sync.comment_parents import NeedsParents, ParentFetcher
 from tidelore.sync.projects import ListTarget, look_up, reason_to_skip, refresh_project, resolve_project
@@ -178,9 +179,11 @@ class _Ingestion(Struct):
         reports: list[ScopeReport] = []
         for target in group:
             report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
-            # An item whose parent is not stored yet would be fetched with its parent, one request each.
-            report.error = next((before.error for before in reports if before.error is not None), None)
-            report.list_left = report.error is None and any(before.list_left for before in reports)
+            # An item whose parent is not stored yet would be fetched with its parent, one request each. Topics need
+            # no other list, only a project that can be read.
+            needed = [] if target.is_topics and any(before.home is not None for before in reports) else reports
+            report.error = next((before.error for before in needed if before.error is not None), None)
+            report.list_left = report.error is None and any(before.list_left for before in needed)
             if report.error is None and not report.list_left:
                 await self._read(target, report)
             reports.append(report)
@@ -195,13 +198,13 @@ class _Ingestion(Struct):
                 return
             try:
                 await self._walk(target, report)
-            except FeatureDisabled as error:
-                # Its items are hidden and not deleted; what is stored stays.
-                self.outages.answered(name)
-                report.skipped = error.message
             except RemoteError as error:
-                self.outages.failed(name, error)
-                report.error = error
+                report.skipped = why_unavailable(target, error)
+                if report.skipped is not None:
+                    self.outages.answered(name)
+                else:
+                    self.outages.failed(name, error)
+                    report.error = error
 
     async def _walk(self, target: ListTarget, report: ScopeReport) -> None:
         # Lists of one project may run concurrently; the lock makes them resolve it once.
@@ -210,6 +213,9 @@ class _Ingestion(Struct):
             project = await resolve_project(self.session, target.source, target.configured, target.listed)
         report.project = project.path
         report.skipped = reason_to_skip(self.session.shop.config, project)
+        if report.skipped is None and target.is_topics and not project.has_topics:
+            report.absent = topic_writer(self.session, target, project).load().watermark is None
+            report.skipped = SWITCHED_OFF
         if report.skipped is not None:
             return
         await ListReading(self.session, target, report, self.full, self.on_progress, self.is_over).run(project)
@@ -225,7 +231,7 @@ def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:
         apart = "" if target.source.feeds else target.resource
         groups.setdefault((target.source.name, target.configured, apart), []).append(target)
     for group in groups.values():
-        order = [*group[0].source.resources, *group[0].source.feeds]
+        order = [*group[0].source.resources, *group[0].source.feeds, TOPICS]
         group.sort(key=lambda target: order.index(target.resource) if target.resource in order else 0)
     return list(groups.values())
 
@@ -233,11 +239,35 @@ def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:
 async def _follow_rename(session: Session, target: ListTarget, report: ScopeReport) -> None:
     """Fetch the new path of a project if the URL of its newest item has a different path."""
     home = report.home
-    if home is None or target.is_feed:
+    if home is None or not target.has_parents:
         return
     if was_renamed(session.shop.database, home.id, family_of(target.source, target.resource).table):
         report.home = await refresh_project(session, target.source, home)
         report.project = report.home.path
+
+
+SWITCHED_OFF = "Discussions are switched off; stored ones are kept"
+
+
+def why_unavailable(target: ListTarget, error: RemoteError) -> str | None:
+    """Return why a list cannot be read without that being a failure: its items are hidden and not deleted, or None.
+
+    The token of many users may read a repository and not its topics.
+    """
+    hidden = isinstance(error, FeatureDisabled) or (target.is_topics and isinstance(error, AccessRefused))
+    return error.message if hidden else None
+
+
+def topic_list(target: ListTarget, project: ProjectRow, *, by_creation: bool = False) -> Lister[TopicRecord]:
+    """Return the topics of a project."""
+    assert isinstance(target.source, TopicSource), "only sources with topics have this list"
+    assert project.node_id is not None, "a project with topics has a global id"
+    return target.source.topics(project.node_id, by_creation=by_creation)
+
+
+def topic_writer(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[TopicRecord]:
+    """Return the writer that stores the topics of a project."""
+    return _page_writer(session, target, project, TopicTable())
 
 
 def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[ListedRecord]:
@@ -300,8 +330,11 @@ class ListReading(Struct):
         if self.full:
             with self.session.writing() as tx:
                 reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
-                if not target.is_feed:
+                if target.has_parents:
                     reset_watermarks(tx, family_of(target.source, target.resource).kind, project.id)
+        if target.is_topics:
+            await self._read(project, topic_writer(self.session, target, project), topic_list(target, project))
+            return
         parents = ParentFetcher(self.session, target.source, target.configured, project, family_of)
         if target.is_feed:
             comments = CommentTable(target.source.feeds[target.resource])
@@ -326,7 +359,9 @@ class ListReading(Struct):
         self.report.links, self.report.tally, self.counted = writer.links, intake.tally, Tally()
         settings = sync_settings(shop.config, target.source.name, target.configured)
         overlap = int(settings.cursor_rewind_seconds * 1000)
-        newest_first = not target.is_feed and target.source.resources[target.resource].newest_first
+        newest_first = target.is_topics or (
+            target.has_parents and target.source.resources[target.resource].newest_first
+        )
         timed = TimedList(lister, self.is_over, resumable=newest_first)
         try:
             if newest_first:

@@ -153,6 +153,7 @@ async def _read(
             settle_feeds(session, pairs)
             await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
             await statuses.sync(targets, report.scopes, time.begin("statuses"))
+            report.scopes = [scope for scope in report.scopes if not scope.absent]
     failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
     turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
     budget = request.scrub_budget

@@ -26,7 +26,7 @@ from tidelore.core.errors import (
 from tidelore.core.model import ProjectRecord
 from tidelore.core.references import match_one
 from tidelore.engine.crashpoint import Seam
-from tidelore.sources.ports import RESOURCES, ProjectSource
+from tidelore.sources.ports import RESOURCES, TOPICS, ProjectSource, TopicSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, find_configured, find_remote, save_project
 from tidelore.store.work.session import Session
@@ -193,8 +193,18 @@ class ListTarget(Struct, frozen=True):
 
     @property
     def is_feed(self) -> bool:
-        """Whether it lists the comments of the whole project, and not issues or merge requests."""
+        """Whether it lists the comments of the whole project."""
         return self.resource in self.source.feeds
+
+    @property
+    def is_topics(self) -> bool:
+        """Whether it lists topics."""
+        return self.resource == TOPICS
+
+    @property
+    def has_parents(self) -> bool:
+        """Whether it lists issues or merge requests."""
+        return self.resource in self.source.resources
 
     @property
     def key(self) -> ScopeKey:
@@ -269,10 +279,13 @@ def build_targets(
 def lists_of(source: ProjectSource, resources: Sequence[str]) -> list[str]:
     """Return the lists of a source to read for these types of items, in their order.
 
-    The comments of a whole project are read only with all types: without their parents they cannot be stored.
+    The comments of a whole project are read only with all types: without their parents they cannot be stored. Topics
+    are read with all types too, and last.
     """
     wanted = [name for name in source.resources if name in resources]
-    return [*wanted, *source.feeds] if len(wanted) == len(source.resources) else wanted
+    if len(wanted) < len(source.resources):
+        return wanted
+    return [*wanted, *source.feeds, *([TOPICS] if isinstance(source, TopicSource) else [])]
 
 
 def _stored_of_groups(config: Config, known: Sequence[ProjectRow], named: set[tuple[str, str]]) -> list[ChosenProject]:

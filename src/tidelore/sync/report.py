@@ -77,7 +77,8 @@ class ScopeReport(Struct):
 
     `opened_at` is the forge's clock when its list was begun. `list_left` and `children_left`: the time was up before
     the list, or the children of its items, were fully read.
-    `account` is the handle, if the scope is an account and not a list of a project.
+    `account` is the handle, if the scope is an account and not a list of a project. `absent`: the project has no such
+    list and never had one, so there is nothing to report.
     """
 
     source: str
@@ -96,6 +97,7 @@ class ScopeReport(Struct):
     list_left: bool = False
     children_left: bool = False
     account: str | None = None
+    absent: bool = False
 
     @property
     def key(self) -> ScopeKey:

@@ -9,20 +9,26 @@ the lists show as silently changed are read at once, outside the share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from tidelore.core.config import sync_settings
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.model import ListedRecord, TopicRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
 from tidelore.sync.children import ProjectChildren, kinds_of, sync_children
-from tidelore.sync.lists import IsOver, never, writer_for
+from tidelore.sync.lists import IsOver, never, topic_list, topic_writer, why_unavailable, writer_for
 from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip, resolve_project
 from tidelore.sync.report import ChildReport, ScopeReport
+
+R = TypeVar("R")
 
 
 class ScrubCandidate(Struct, frozen=True):
@@ -47,7 +53,10 @@ def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
     project = find_chosen(session.shop.database, target.source.name, target.configured, target.listed)
     if project is None or reason_to_skip(session.shop.config, project) is not None:
         return None
-    cursor = writer_for(session, target, project).load()
+    if target.is_topics and not project.has_topics:
+        return None
+    writer = topic_writer(session, target, project) if target.is_topics else writer_for(session, target, project)
+    cursor = writer.load()
     if not cursor.complete:
         return None
     return ScrubCandidate(target, cursor.census.verified_at or 0, cursor.census.after > 0)
@@ -79,19 +88,34 @@ async def scrub(
         try:
             project = await resolve_project(session, target.source, target.configured, target.listed)
             report.project = project.path
-            writer, tell = writer_for(session, target, project), _teller(project.path, target.resource, on_progress)
-            intake = Intake(writer, session.shop.clock.now_ms, session.shop.seam, tell)
-            report.tally = intake.tally
-            lister = target.source.listing(target.resource, project.remote_id, by_creation=True)
-            work = Scrub(lister, intake)
+            work = _open(session, target, project, report, on_progress)
             while not await work.stride() and requests() - spent_before < budget and not is_over():
                 pass
-            report.home, report.server_at = project, intake.server_at
+            report.home, report.server_at = project, work.intake.server_at
         except RemoteError as error:
-            report.error = error
+            report.skipped = why_unavailable(target, error)
+            report.error = None if report.skipped is not None else error
             if isinstance(error, CredentialsRejected | RateLimited):
                 stopped.add(target.source.name)
     return reports
+
+
+def _open(
+    session: Session, target: ListTarget, project: ProjectRow, report: ScopeReport, on_progress: OnProgress
+) -> Scrub[TopicRecord] | Scrub[ListedRecord]:
+    """Return the verification of one list."""
+
+    def intake_of(writer: PageWriter[R]) -> Intake[R]:
+        tell = _teller(project.path, target.resource, on_progress)
+        intake = Intake(writer, session.shop.clock.now_ms, session.shop.seam, tell)
+        report.tally = intake.tally
+        return intake
+
+    if target.is_topics:
+        topics = topic_list(target, project, by_creation=True)
+        return Scrub(topics, intake_of(topic_writer(session, target, project)))
+    lister = target.source.listing(target.resource, project.remote_id, by_creation=True)
+    return Scrub(lister, intake_of(writer_for(session, target, project)))
 
 
 def _teller(project: str, resource: str, on_progress: OnProgress) -> Callable[[Tally], None]:
