@@ -20,6 +20,7 @@ from tests.properties.inprocess import (
     WorldTime,
     WorldTransport,
 )
+from tests.situations.github.truth import differences
 
 from tidelore.app.mirroring import audit, mirror
 from tidelore.core.config import parse_config
@@ -37,14 +38,20 @@ BOTH = ("issues", "merge_requests")
 
 
 class GitHubHouse:
-    """A world with one repository, and runs that mirror it."""
+    """A world with one repository, and runs that mirror it into a file, or into the database at `address`.
 
-    def __init__(self, folder: Path, world: World | None = None, **settings: Any) -> None:
+    `token` is the token of the next runs; None for none.
+    """
+
+    token: str | None = TOKEN
+
+    def __init__(self, folder: Path, world: World | None = None, *, address: str = "", **settings: Any) -> None:
         self.world = world or World(seed=5)
         if world is None:
             self.forge.create_repo(REPO)
-        self.path = folder / "lore.db"
-        lay_out(self.path)
+        self.address = address or str(folder / "lore.db")
+        if not address:
+            lay_out(Path(self.address))
         self.settings = settings
         self.transport = WorldTransport(self.world)
         self.killed = False
@@ -63,8 +70,8 @@ class GitHubHouse:
         host = {"base_url": BASE_URL, "repos": [REPO], **self.settings.get("host", {})}
         http = {"per_page": 100, "max_retries": 3, **self.settings.get("http", {})}
         config = parse_config({"http": http, "sync": sync, "github": [host]})
-        environ = {"GITHUB_TOKEN": TOKEN}
-        return MortalApp(config, environ, str(self.path), self.clock, reaper or Reaper(), self.transport)
+        environ = {} if self.token is None else {"GITHUB_TOKEN": self.token}
+        return MortalApp(config, environ, self.address, self.clock, reaper or Reaper(), self.transport)
 
     def run(self, reaper: Reaper | None = None, **request: Any) -> RunReport | None:
         """Mirror once; None when the process died on the way."""
@@ -94,15 +101,35 @@ class GitHubHouse:
         act()
         return self.world.requests - before
 
+    def requests_are(self, expected: Counter[str]) -> None:
+        """Mirror once and check which requests that costs, by route."""
+        spent = self.requests(self.sync)
+        assert spent == expected, f"more: {spent - expected}, fewer: {expected - spent}"
+
     @contextmanager
     def database(self) -> Iterator[Database]:
         """The database, to look into."""
-        database = open_database(str(self.path))
+        database = open_database(self.address)
         migrate(database, self.clock.now_ms())
         try:
             yield database
         finally:
             database.close()
+
+    def differences(self, repo: str = REPO) -> list[str]:
+        """Return every difference between the copy of a repository and the world."""
+        with self.database() as database:
+            return differences(database, self.forge, repo)
+
+    def verify(self, passes: int = 4) -> None:
+        """Verify every list and every child, in several runs."""
+        for _ in range(passes):
+            self.world.advance(120)
+            self.sync(scrub_budget=400)
+
+    def column(self, sql: str) -> list[Any]:
+        """The first value of every row."""
+        return [row[0] for row in self.rows(sql)]
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Any]:
         with self.database() as database:
