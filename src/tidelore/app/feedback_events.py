@@ -26,8 +26,6 @@ from tidelore.core.errors import (
     UserError,
 )
 from tidelore.core.process import ProcessIdentity
-from tidelore.feedback.delivery import fail, next_event, succeed
-from tidelore.feedback.events import reconsider
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repo, choose_repos
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, find_configured, list_projects
@@ -143,12 +141,16 @@ class _Taking:
 
     def _apply_settings(self) -> None:
         """Create events for comments that an earlier list of allowed users excluded."""
+        from tidelore.feedback.events import reconsider
+
         for place in self._request.places:
             project = find_configured(self._database, place.host.name, place.name)
             if project is not None:
                 reconsider(self._database, project, place.settings, self._app.clock.now_ms())
 
     def _look(self) -> EventRow | None:
+        from tidelore.feedback.delivery import next_event
+
         found = [
             (place, find_configured(self._database, place.host.name, place.name)) for place in self._request.places
         ]
@@ -281,11 +283,15 @@ def post_reply(app: App, request: ReplyRequest) -> tuple[PostedReply, TideloreEr
 
 def ack_event(database: Database, handle: int | str, now_ms: int) -> EventRow:
     """Mark an event as done."""
+    from tidelore.feedback.delivery import succeed
+
     return succeed(database, handle, now_ms)
 
 
 def nack_event(app: App, database: Database, handle: int | str, error: str) -> EventRow:
     """Mark an event as failed: it is retried later, or its pull request is blocked."""
+    from tidelore.feedback.delivery import fail
+
     number = handle if isinstance(handle, int) else _number(handle)
     event = find_event(database, number)
     project = next(row for row in list_projects(database) if row.id == event.project_id)

@@ -18,7 +18,6 @@ from tidelore.app.sources import Hub, open_hub
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.core.progress import OnProgress, Progress
-from tidelore.feedback.events import describe_ignored
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repos
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work.runs import count_later_requests
@@ -52,6 +51,8 @@ class IgnoredComments(Struct, frozen=True):
     @property
     def text(self) -> str:
         """How many comments were ignored, and why."""
+        from tidelore.feedback.events import describe_ignored
+
         return describe_ignored(self.reason, self.comments, self.accounts)
 
 

@@ -19,7 +19,6 @@ from tidelore.core.clock import format_instant
 from tidelore.core.config import Bluesky, Config, all_hosts
 from tidelore.core.errors import ConfigError, NotFound, RemoteNotFound, TideloreError
 from tidelore.core.references import match_one
-from tidelore.feedback.events import describe_ignored
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.repositories import ConfiguredRepo
 from tidelore.store.database.port import Database
@@ -306,6 +305,7 @@ def _check_bluesky(app: App, *, offline: bool) -> list[Finding]:
 
 def _stored_findings(app: App) -> list[Finding]:
     """Return the children that servers refuse for whole projects, and the comments ignored because of their author."""
+    from tidelore.feedback.events import describe_ignored
     from tidelore.sync.diagnosis import Finding
 
     findings: list[Finding] = []
