@@ -57,6 +57,10 @@ class World:
         # GitHub is asked first: as an Enterprise Server it has `/api/graphql`, which else is GitLab's.
         self._forges: tuple[Forge, ...] = (self.github, self.gitlab, self.bluesky)
 
+    def admit(self, forge: Forge) -> None:
+        """Serve one more forge: the paths that no other forge knows may be its."""
+        self._forges = (*self._forges, forge)
+
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         with self.lock:

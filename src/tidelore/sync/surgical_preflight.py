@@ -394,7 +394,10 @@ class Preflight(Struct):
         return ItemProject(record.remote_id, record=record)
 
     async def _fetch(self, choice: ChosenItem, home: ItemProject) -> Item[ParentRecord] | ItemRefusal:
-        lister = self.sources[choice.source].listing(RESOURCES[choice.kind], home.remote_id)
+        source, resource = self.sources[choice.source], RESOURCES[choice.kind]
+        if resource not in source.resources:
+            return ItemRefusal(NOT_FOUND, f"{choice.source} has no {resource.replace('_', ' ')}")
+        lister = source.listing(resource, home.remote_id)
         try:
             page = await lister.fetch_one(str(choice.iid))
         except RemoteNotFound:
